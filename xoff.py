@@ -13,50 +13,50 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from testbed.agent.event_log import LoggedEvent
-    from testbed.buffer.settings import Dynamic, GroupSettings, Static, split_evenly
     from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
-    from testbed.ecn.curve import EcnCurve
-    from testbed.ecn.field import Ecn
     from testbed.errors import UsageError, XoffError
+    from testbed.experiment.definition import Experiment, experiment
+    from testbed.experiment.parameters import Between, File, OneOf
+    from testbed.experiment.run import Run
     from testbed.frames import Mac
     from testbed.frames.dcbx.values import DcbxVersion
     from testbed.frames.mac_control import LONGEST_PAUSE, PauseFrame, PfcFrame
-    from testbed.lab.api import run
-    from testbed.lab.definition import Experiment, experiment
     from testbed.lab.engines.table import prepare
-    from testbed.lab.experiment_run import Run
-    from testbed.lab.parameters import Between, File, OneOf
-    from testbed.lab.result import Claim, Result, Status
-    from testbed.lab.sweep import run as sweep
+    from testbed.lab.job.api import run
+    from testbed.lab.results.result import Claim, Result, Status
+    from testbed.lab.studies.sweep import run as sweep
     from testbed.measures.frames import FrameCounts
     from testbed.measures.outcome import RoceOutcome, marking, roce_outcome
     from testbed.measures.progress import Progress, progress
     from testbed.measures.rates import jain_index, percentages, steady_rates, total_rate
     from testbed.measures.stopped_queue import StoppedQueue
-    from testbed.net.cable import Cable
-    from testbed.net.controller import SrController
-    from testbed.net.fabric import Fabric, Mismatch
-    from testbed.net.graph import Topo
-    from testbed.net.network import Network, network
-    from testbed.net.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
-    from testbed.net.port import ROCE as ROCE_PRIORITY
-    from testbed.net.port import Buffer, Port
-    from testbed.net.qos import SubnetManager
-    from testbed.net.sonic_topo import SonicTopo
-    from testbed.net.topo import LosslessTopo, TopoError
+    from testbed.net.build.graph import Topo
+    from testbed.net.build.network import Network, network
+    from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
+    from testbed.net.build.topo import LosslessTopo, TopoError
+    from testbed.net.fabric.cable import Cable
+    from testbed.net.fabric.fabric import Fabric, Mismatch
+    from testbed.net.fabric.port import ROCE as ROCE_PRIORITY
+    from testbed.net.fabric.port import Buffer, Port
+    from testbed.net.shell.wire import RawPort, Tap, capture
     from testbed.net.traffic import Flow, Flows, Report, Transport, flowing, ping, probe
     from testbed.net.traffic import register as register_transport
     from testbed.net.traffic.roce import Roce, RoceReport
     from testbed.net.traffic.tcp import TcpReport
-    from testbed.net.wire import RawPort, Tap, capture
-    from testbed.pfc.settings import Action as WatchdogAction
-    from testbed.pfc.settings import PfcSettings, WatchdogSettings
+    from testbed.policy.lab.subnet_manager import SubnetManager
     from testbed.policy.model import Policy
     from testbed.policy.syntax.language import load as load_policy
-    from testbed.priority.settings import PriorityMap, Trust
     from testbed.roce.rates import Dcqcn, Fixed, Line, RateControl, Timely
     from testbed.roce.rates.dcqcn import PAPER as DCQCN_PAPER
     from testbed.roce.rates.dcqcn import DcqcnParameters
+    from testbed.sonic.lab.topo import SonicTopo
+    from testbed.srv6.lab.controller import SrController
+    from testbed.switch.buffer.settings import Dynamic, GroupSettings, Static, split_evenly
+    from testbed.switch.ecn.curve import EcnCurve
+    from testbed.switch.ecn.field import Ecn
+    from testbed.switch.pfc.settings import Action as WatchdogAction
+    from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
+    from testbed.switch.priority.settings import PriorityMap, Trust
     from testbed.units import Duration, Length, Rate, Scale, Size
     from topologies.chain import Chain
     from topologies.dc1_wan_dc2 import Dc1WanDc2
@@ -178,31 +178,31 @@ __all__ = [
 
 _PLACES: dict[str, dict[str, str]] = {
     "Experiments and runs": {
-        "testbed.lab.definition": "experiment Experiment",
-        "testbed.lab.parameters": "Between OneOf File",
-        "testbed.lab.experiment_run": "Run",
-        "testbed.lab.api": "run",
+        "testbed.experiment.definition": "experiment Experiment",
+        "testbed.experiment.parameters": "Between OneOf File",
+        "testbed.experiment.run": "Run",
+        "testbed.lab.job.api": "run",
         "testbed.lab.engines.table": "prepare",
-        "testbed.lab.result": "Result Claim Status",
-        "testbed.lab.sweep": "sweep=run",
+        "testbed.lab.results.result": "Result Claim Status",
+        "testbed.lab.studies.sweep": "sweep=run",
     },
     "Quantities and errors": {
         "testbed.units": "Duration Length Rate Scale Size",
         "testbed.errors": "XoffError UsageError",
     },
     "Networks": {
-        "testbed.net.network": "network Network",
+        "testbed.net.build.network": "network Network",
         "testbed.net.fabric": "Fabric Mismatch",
         "testbed.agent.event_log": "LoggedEvent",
-        "testbed.net.topo": "LosslessTopo TopoError",
-        "testbed.net.graph": "Topo",
-        "testbed.net.nodes": "LosslessSwitch LosslessLeaf LosslessRouter",
-        "testbed.net.cable": "Cable",
-        "testbed.net.port": "Port Buffer ROCE_PRIORITY=ROCE",
-        "testbed.buffer.settings": "Static Dynamic GroupSettings split_evenly",
-        "testbed.ecn.curve": "EcnCurve",
-        "testbed.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action",
-        "testbed.priority.settings": "PriorityMap Trust",
+        "testbed.net.build.topo": "LosslessTopo TopoError",
+        "testbed.net.build.graph": "Topo",
+        "testbed.net.build.nodes": "LosslessSwitch LosslessLeaf LosslessRouter",
+        "testbed.net.fabric.cable": "Cable",
+        "testbed.net.fabric.port": "Port Buffer ROCE_PRIORITY=ROCE",
+        "testbed.switch.buffer.settings": "Static Dynamic GroupSettings split_evenly",
+        "testbed.switch.ecn.curve": "EcnCurve",
+        "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action",
+        "testbed.switch.priority.settings": "PriorityMap Trust",
         "testbed.frames.dcbx.values": "DcbxVersion",
         "testbed.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend",
     },
@@ -218,7 +218,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "topologies.srv6_wan": "Srv6Wan",
         "topologies.star": "Star",
         "topologies.three_links": "ThreeLinks",
-        "testbed.net.sonic_topo": "SonicTopo",
+        "testbed.sonic.lab.topo": "SonicTopo",
     },
     "Traffic": {
         "testbed.net.traffic": "Flow Flows flowing Report ping probe Transport register_transport=register",
@@ -226,10 +226,10 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.net.traffic.roce": "Roce RoceReport",
         "testbed.roce.rates": "RateControl Line Dcqcn Fixed Timely",
         "testbed.roce.rates.dcqcn": "DcqcnParameters DCQCN_PAPER=PAPER",
-        "testbed.ecn.field": "Ecn",
+        "testbed.switch.ecn.field": "Ecn",
     },
     "Frames on the wire": {
-        "testbed.net.wire": "RawPort Tap capture",
+        "testbed.net.shell.wire": "RawPort Tap capture",
         "testbed.frames": "Mac",
         "testbed.frames.mac_control": "PfcFrame PauseFrame LONGEST_PAUSE",
     },
@@ -241,8 +241,8 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.measures.stopped_queue": "StoppedQueue",
     },
     "Controllers and policies": {
-        "testbed.net.controller": "SrController",
-        "testbed.net.qos": "SubnetManager",
+        "testbed.srv6.lab.controller": "SrController",
+        "testbed.policy.lab.subnet_manager": "SubnetManager",
         "testbed.policy.model": "Policy",
         "testbed.policy.syntax.language": "load_policy=load",
     },

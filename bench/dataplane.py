@@ -22,12 +22,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
-from testbed.lab import definition, image, snapshot
+from testbed.experiment import definition
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.vm import PreparedMachine, Vm
-from testbed.lab.qemu import Accelerator
-from testbed.lab.result import Result, Status
+from testbed.lab.image import image
+from testbed.lab.results.result import Result, Status
+from testbed.lab.vm import snapshot
+from testbed.lab.vm.qemu import Accelerator
 
 JOBS = Path(__file__).parent / "jobs" / "dataplane.py"
 HOPS = 2

@@ -21,9 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.dataplane import HOPS, Load, figures, run, speeds
+from testbed.experiment.fidelity import Verdict
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.fidelity import Verdict
 
 LOADS: dict[str, tuple[int, tuple[int, ...]]] = {
     "incast 2:1 at 100 Mb/s": (2, (100,)),

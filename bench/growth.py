@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.dataplane import figures
 from testbed import lab
-from testbed.lab import definition
+from testbed.experiment import definition
 from testbed.lab.engines import table
-from testbed.lab.result import Status
+from testbed.lab.results.result import Status
 
 JOBS = Path(__file__).parent / "jobs" / "growth.py"
 GROUPS = (2, 5, 10, 20, 40)

@@ -1,4 +1,4 @@
-"""What a frame takes of the lab's CPU on `vm`, for the forecast of `testbed.net.load`; writes its load_costs.json.
+"""Measure what a frame takes of the lab's CPU on `vm`, and write load_costs.json for `testbed.net.fabric.load`.
 
     python bench/load.py
 
@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import tempfile
 
 from testbed import lab
-from testbed.lab import definition
+from testbed.experiment import definition
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.net import load
+from testbed.net.fabric import load
 
 JOBS = Path(__file__).parent / "jobs" / "load.py"
 FILE = Path(load.__file__).with_name(load.FILE)

@@ -37,7 +37,7 @@ from testbed.policy.syntax.write import write
 from testbed.rest.client import Client
 from tests.lab import opensm_peer
 from tests.lab.opensm_peer import Query
-from tests.unit.policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated
+from tests.unit.policy.policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated
 
 LEAVES, SPINES, PORTS_EACH = 25, 4, 40
 SERVICES = 1 << 20

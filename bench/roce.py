@@ -22,10 +22,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
-from testbed.lab import definition
+from testbed.experiment import definition
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.result import Result, Status
+from testbed.lab.results.result import Result, Status
 from testbed.roce.endpoint import Endpoint
 from testbed.roce.memory import Content, Sink
 from testbed.roce.queue_pair import QueuePair

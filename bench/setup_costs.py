@@ -22,12 +22,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from testbed.lab.forecast import FILE, Step
+from testbed.lab.engines.forecast import FILE, Step
 
 ROOT = Path(__file__).parents[1]
 REST_S, MOST_AT_REST = 3.0, 200_000
 
-_PREPARE = "from testbed.lab import engine, image; from testbed.lab.um import disks, kernel; say = print; "
+_PREPARE = (
+    "from testbed.lab import engine; from testbed.lab.image import image; "
+    "from testbed.lab.um import disks, kernel; say = print; "
+)
 _COMMANDS = {
     Step.ENVIRONMENT: [str(ROOT / "xoff"), "--version"],
     Step.IMAGE: [sys.executable, "-c", f"{_PREPARE} image.ensure(say)"],

@@ -18,10 +18,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
-from testbed.lab import definition
+from testbed.experiment import definition
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.result import Status
+from testbed.lab.results.result import Status
 from testbed.srv6.controller.paths import Paths
 from testbed.srv6.controller.policy import compute
 from testbed.srv6.controller.topology import Link, Topology

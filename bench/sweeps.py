@@ -20,10 +20,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from testbed.lab import definition, sweep
-from testbed.lab.cluster.client import connected
+from testbed.experiment import definition
 from testbed.lab.engines import table
-from testbed.lab.sweep import Sweep
+from testbed.lab.studies import sweep
+from testbed.lab.studies.cluster.client import connected
+from testbed.lab.studies.sweep import Sweep
 
 ROOT = Path(__file__).parents[1]
 JOB = ROOT / "tests" / "lab" / "jobs" / "studies.py"

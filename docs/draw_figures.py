@@ -15,8 +15,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "figures"
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from testbed.ecn.curve import EcnCurve  # noqa: E402
-from testbed.pfc.wire import pause_ns  # noqa: E402
+from testbed.switch.ecn.curve import EcnCurve  # noqa: E402
+from testbed.switch.pfc.wire import pause_ns  # noqa: E402
 from testbed.units import Length, Rate  # noqa: E402
 
 _STYLE = """

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from testbed.headroom.exchange import Settings
+from testbed.switch.headroom.exchange import Settings
 from xoff import (
     Buffer,
     Cable,

@@ -4,7 +4,7 @@ xoff run FILE.py --set switches=leaf1.json,spine1.json --set workload=incast,8
 """
 
 from testbed.lab import File, Run, experiment
-from testbed.net import sonic_run
+from testbed.sonic.lab import run as sonic_run
 
 
 @experiment(timeout="600s")

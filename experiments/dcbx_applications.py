@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from experiments._dcbx import oper, wait_for
 from testbed.frames.dcbx.values import AppEntry, Selector
-from testbed.linux import kernel
+from testbed.linux.process import kernel
 from xoff import (
     ApplicationAdmin,
     DcbxSettings,

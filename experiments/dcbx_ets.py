@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from experiments._dcbx import feature, wait_for
 from testbed.frames.dcbx.values import STRICT, Ets, EtsRecommendation, Tsa, mask
-from testbed.linux import kernel
+from testbed.linux.process import kernel
 from xoff import (
     LONGEST_PAUSE,
     Cable,

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments._dcbx import feature, wait_for
 from testbed.frames.dcbx.values import mask
-from testbed.linux import kernel
+from testbed.linux.process import kernel
 from xoff import (
     Cable,
     DcbxSettings,

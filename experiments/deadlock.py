@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from testbed.linux import qdiscs
+from testbed.linux.netlink import qdiscs
 from xoff import (
     Buffer,
     Duration,

@@ -5,7 +5,7 @@ from math import sqrt
 from typing import Any
 
 from experiments._held import Held, Marking, found
-from testbed.ecn.red import red_parameters
+from testbed.switch.ecn.red import red_parameters
 from xoff import Ecn, EcnCurve, Rate, Run, Size, experiment, network
 
 FRAME = Size("1514B")

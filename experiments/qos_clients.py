@@ -6,10 +6,10 @@ from typing import Any
 
 from testbed.frames.service_level import dscp_of
 from testbed.linux.port_program import OWN_FRAMES
-from testbed.net.qos_clients import flow
-from testbed.net.qos_controller import FollowingManager
-from testbed.net.qos_discovery import eui64
 from testbed.policy.fabric import LINK_LOCAL, Partition, PortKey
+from testbed.policy.lab.clients import flow
+from testbed.policy.lab.discovery import eui64
+from testbed.policy.lab.from_controller import FollowingManager
 from testbed.policy.rfc_clients import (
     AddressVector,
     Cma,
@@ -22,7 +22,7 @@ from testbed.policy.rfc_clients import (
     SocketAddress,
     SrpInitiator,
 )
-from testbed.priority.classify import read
+from testbed.switch.priority.classify import read
 from xoff import Incast, Mac, Network, Port, Run, SrController, Tap, experiment, network
 
 GBIT = 10**9

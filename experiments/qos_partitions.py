@@ -7,11 +7,11 @@ from typing import Any
 
 from experiments._qos import setup_of
 from testbed.frames.service_level import dscp_of
-from testbed.linux import kernel
-from testbed.net.qos_partitions import Partitions
+from testbed.linux.process import kernel
 from testbed.policy.fabric import Partition, PortKey
+from testbed.policy.lab.partitions import Partitions
 from testbed.policy.rfc_clients import BroadcastGroup, IpoibInterface, NotConnected, asking
-from testbed.priority.classify import read
+from testbed.switch.priority.classify import read
 from xoff import (
     Flow,
     Incast,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
-from testbed.net.qos_clients import flow
+from testbed.policy.lab.clients import flow
 from testbed.policy.rfc_clients import Cma, IoController, ServiceEntry, SocketAddress, SrpInitiator, asking
 from xoff import (
     Duration,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from experiments._bars import Bar, as_svg, size
 from experiments._headroom import wait_until_measured
-from testbed.headroom import annex_n, calculation, vendor
-from testbed.net.views import headroom, table
+from testbed.net.shell.views import headroom, table
+from testbed.switch.headroom import annex_n, calculation, vendor
 from xoff import (
     Buffer,
     Cable,

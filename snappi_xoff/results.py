@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.net.test_ports.generator import Generator
 from testbed.otg.config import Counting, FlowPlan
+from testbed.otg.lab.generator import Generator
 from testbed.otg.pacing import GAP, PREAMBLE
 from testbed.otg.requests import Wanted
 from testbed.otg.transmit import State

@@ -13,8 +13,8 @@ import testbed
 from snappi_xoff import results
 from snappi_xoff.older import older_calls
 from testbed.errors import XoffError
-from testbed.net.test_ports.session import Session
 from testbed.otg import requests
+from testbed.otg.lab.session import Session
 from testbed.otg.reading import OtgError
 
 _BAD_REQUEST, _INTERNAL = 400, 500

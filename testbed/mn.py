@@ -14,7 +14,7 @@ for _argument in sys.argv:
         if _name.endswith("mn.py") and (Path(_name).resolve().parents[1] / "testbed" / "__init__.py").exists():
             sys.path.insert(0, str(Path(_name).resolve().parents[1]))
 
-from testbed.net import commands, plugin  # noqa: E402
+from testbed.net.shell import commands, plugin  # noqa: E402
 
 commands.install()
 plugin.install()

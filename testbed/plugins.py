@@ -5,7 +5,7 @@
 
 Nothing of a package is imported before something of it is listed or used by its name. What cannot be imported is left
 out with a message, and takes nothing else with it. Code travels to the lab with the job that needs it
-(`lab/job.py`), with a list of the entry points, because the lab has no metadata of packages.
+(`lab/job/job.py`), with a list of the entry points, because the lab has no metadata of packages.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each input is made of a valid one: octets are flipped, cut, doubled and borrowed
 replaced by others that stand at the borders of what is allowed; and now and then one is swollen up to a door's limits.
 A door has to take, refuse or count whatever comes: an exception of another family than Xoff's own is a defect.
 
-`tests/unit/test_controller_fuzz.py` is a short run, `bench/controller.py` a long one that also takes times.
+`tests/unit/controllers/test_controller_fuzz.py` is a short run, `bench/controller.py` a long one that also takes times.
 """
 
 from __future__ import annotations

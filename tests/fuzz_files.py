@@ -15,10 +15,9 @@ from testbed.dcbx.ladder_svg import as_svg
 from testbed.dcbx.ladder_text import as_text
 from testbed.dcbx.show import Direction
 from testbed.errors import XoffError
+from testbed.experiment.output import Record, RecordKind, Sample
 from testbed.frames.dcbx.values import DcbxVersion
-from testbed.lab.collect import Collector
-from testbed.lab.wire import Record, RecordKind, Sample
-from testbed.net.sonic import Switch
+from testbed.lab.results.collect import Collector
 from testbed.policy import fabric_file
 from testbed.policy.syntax import language
 from testbed.policy.syntax.grammar import BLOCK, XML
@@ -26,6 +25,7 @@ from testbed.policy.syntax.source import PolicyError, Problems
 from testbed.policy.syntax.write import write
 from testbed.sonic import read as config_db
 from testbed.sonic.check import check
+from testbed.sonic.lab.settings import Switch
 from testbed.sonic.write import write as config_write
 from testbed.typed_json import text
 from tests import fuzz_lldp

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from testbed.lab.wire import Record, RecordKind
+from testbed.experiment.output import Record, RecordKind
 from testbed.serve.live_lab import LiveLab
 from testbed.serve.running import RunningLab
 from tests.report_folders import network

@@ -18,7 +18,7 @@ from io import StringIO
 
 import pytest
 
-from testbed.lab import prerequisites
+from testbed.lab.engines import prerequisites
 
 _WORD = re.compile(r"\w{3,}", re.ASCII)
 

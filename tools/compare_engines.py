@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from testbed.errors import UsageError, XoffError, plain  # noqa: E402
-from testbed.lab import definition  # noqa: E402
+from testbed.experiment import definition  # noqa: E402
 from tools import engine_figures, engines_page, tolerances  # noqa: E402
 from tools.engine_figures import Agreement  # noqa: E402
 from tools.tolerances import Stated  # noqa: E402

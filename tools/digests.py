@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from testbed.lab.engines import table
-from testbed.lab.job import code_digest
-from testbed.lab.references import FILE, Reference, counts
-from testbed.lab.result import Result
+from testbed.lab.job.job import code_digest
+from testbed.lab.results.result import Result
+from testbed.lab.studies.references import FILE, Reference, counts
 
 
 def updated(known: Reference | None, results: Sequence[Result]) -> Reference:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.experiment.fidelity import Verdict
 from testbed.lab.engines.um import Um
 from testbed.lab.engines.vm import Vm
-from testbed.lab.fidelity import Verdict
-from testbed.lab.foreign import ForeignError, ForeignFolder
-from testbed.lab.result import RESULT, Result
+from testbed.lab.results.foreign import ForeignError, ForeignFolder
+from testbed.lab.results.result import RESULT, Result
 from tools.tolerances import DEFAULT, FILE, Apart, Pair, Stated, Value
 
 _QUANTITY = {"value", "unit"}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.lab import job
+from testbed.lab.job import job
 from tools.engine_figures import Agreement, as_json
 from tools.tolerances import DEFAULT, Stated
 

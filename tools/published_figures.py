@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError, nearest
-from testbed.lab import job
-from testbed.lab.result import Result
+from testbed.lab.job import job
+from testbed.lab.results.result import Result
 
 FILE = Path(job.FIGURES)
 TEXTS = Path("docs/figures.toml")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.lab import job
+from testbed.lab.job import job
 from testbed.strict.problems import shown
 from testbed.strict.tables import TomlTable, filled
 from testbed.units import Duration, Length, Rate, Size, UnitError, written

@@ -1,6 +1,6 @@
 """Switches in a row, with hosts at each: chain,N"""
 
-from testbed.net.topo import LosslessTopo
+from testbed.net.build.topo import LosslessTopo
 
 
 class Chain(LosslessTopo):

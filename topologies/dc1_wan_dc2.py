@@ -2,10 +2,10 @@
 
 from itertools import pairwise
 
-from testbed.net.cable import Cable
-from testbed.net.fabric import Mismatch
-from testbed.net.port import Port
-from testbed.net.topo import LosslessTopo
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.fabric import Mismatch
+from testbed.net.fabric.port import Port
 
 FIGURES = {3: [["r1", "r2", "r3"]], 2: [["r1", "r2", "r5"], ["r2", "r3", "r4", "r5"]]}
 """Rows of routers in the figures of the End.X.PFC draft; a second row is a way round."""

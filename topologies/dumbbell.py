@@ -1,6 +1,6 @@
 """Senders and receivers on two switches, with one cable between: dumbbell,N"""
 
-from testbed.net.topo import LosslessTopo
+from testbed.net.build.topo import LosslessTopo
 
 
 class Dumbbell(LosslessTopo):

@@ -1,6 +1,6 @@
 """Many senders, one receiver, one switch: incast,N"""
 
-from testbed.net.topo import LosslessTopo
+from testbed.net.build.topo import LosslessTopo
 
 
 class Incast(LosslessTopo):

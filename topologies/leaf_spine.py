@@ -1,6 +1,6 @@
 """Leaf switches with hosts, each on every spine: leaf-spine,LEAVES,SPINES,HOSTS"""
 
-from testbed.net.topo import LosslessTopo
+from testbed.net.build.topo import LosslessTopo
 
 
 class LeafSpine(LosslessTopo):

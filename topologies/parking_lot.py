@@ -1,6 +1,6 @@
 """Senders that join a road one after the other, all to one receiver: parking-lot,N"""
 
-from testbed.net.topo import LosslessTopo
+from testbed.net.build.topo import LosslessTopo
 
 
 class ParkingLot(LosslessTopo):

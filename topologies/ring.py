@@ -1,6 +1,6 @@
 """Switches in a ring, with a host at each: ring,N or ring,N,clockwise=1"""
 
-from testbed.net.topo import LosslessTopo
+from testbed.net.build.topo import LosslessTopo
 
 
 class Ring(LosslessTopo):

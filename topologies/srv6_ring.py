@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from itertools import pairwise, product
 
 from testbed.agent.plan import WanPlan
-from testbed.net import srv6
-from testbed.net.cable import Cable
-from testbed.net.fabric import Mismatch
-from testbed.net.port import ROCE, Port
-from testbed.net.topo import LosslessTopo
-from testbed.pfc.settings import PfcSettings, WatchdogSettings
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.fabric import Mismatch
+from testbed.net.fabric.port import ROCE, Port
+from testbed.srv6.lab import routers as srv6
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.endx_pfc import LocalSid
 from testbed.srv6.protocol.pause_refresh import Refresh
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import Sid
+from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
 from testbed.units import Duration, Length
 
 EDGES = {"r1": "a", "r3": "b", "r5": "c"}

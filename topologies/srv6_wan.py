@@ -5,19 +5,19 @@ from itertools import pairwise, product
 from typing import Any
 
 from testbed.agent.plan import ControlPlan, SliceQueues, WanPlan
-from testbed.net import srv6
-from testbed.net.cable import Cable
-from testbed.net.controller import ControllerAccess
-from testbed.net.fabric import Mismatch
-from testbed.net.port import ROCE, Port
-from testbed.net.topo import LosslessTopo, TopoError
-from testbed.priority.settings import PriorityMap, Trust
+from testbed.net.build.topo import LosslessTopo, TopoError
+from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.fabric import Mismatch
+from testbed.net.fabric.port import ROCE, Port
+from testbed.srv6.lab import routers as srv6
+from testbed.srv6.lab.controller import ControllerAccess
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.endx_pfc import LocalSid
 from testbed.srv6.protocol.pause_refresh import Refresh
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import Sid
 from testbed.srv6.protocol.tunnel_learning import LearnerSettings
+from testbed.switch.priority.settings import PriorityMap, Trust
 from testbed.units import Duration, Length
 
 FIGURES: Mapping[int, Sequence[tuple[str, str, int]]] = {

@@ -3,7 +3,7 @@
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.net.graph import Topo
+from testbed.net.build.graph import Topo
 from testbed.units import Duration, Rate
 
 

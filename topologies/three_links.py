@@ -1,8 +1,8 @@
 """One switch with ports of 10G over 5 m, 25G over 500 m and 100G over 50 km: three-links"""
 
-from testbed.net.cable import Cable
-from testbed.net.port import Buffer
-from testbed.net.topo import LosslessTopo
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.port import Buffer
 
 
 class ThreeLinks(LosslessTopo):

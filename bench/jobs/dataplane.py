@@ -6,8 +6,8 @@ from testbed.lab import Run, experiment
 @experiment(timeout="300s")
 def reaction(run: Run, scale: int = 200, frames: int = 9000) -> None:
     """An incast that pauses its senders over a thousand times; how fast agents were, from their logs."""
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Buffer
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -27,9 +27,9 @@ def reaction(run: Run, scale: int = 200, frames: int = 9000) -> None:
 @experiment(timeout="300s")
 def cost(run: Run, frames: int = 4000, runs: int = 10) -> None:
     """One flow through a switch whose line is faster than the lab's CPU: with everything, and with queues only."""
-    from testbed.net.fabric import Fabric
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
+    from testbed.net.build.network import network
+    from testbed.net.fabric.fabric import Fabric
+    from testbed.net.fabric.port import Buffer
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -52,8 +52,8 @@ def start(run: Run) -> None:
     from mininet.topo import Topo
 
     from testbed.linux import ovs
-    from testbed.net.network import network
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
 
     ovs.ensure()
     for name, base, link in (("plain", Topo, {"bw": 100, "use_tbf": True}), ("lossless", LosslessTopo, {})):
@@ -76,8 +76,8 @@ def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2, queue
     """A saturated incast of so many frames; the guest's share of where the time goes."""
     from pathlib import Path
 
-    from testbed.net.fabric import Fabric
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.net.fabric.fabric import Fabric
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -106,8 +106,8 @@ def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2, queue
 @experiment(timeout="120s")
 def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False, queues_only: bool = False) -> None:
     """One TCP flow over two hops. `joined`: hosts hand their ports segments joined, as on lines without PFC (GSO)."""
-    from testbed.net.fabric import Fabric
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.net.fabric.fabric import Fabric
     from testbed.net.traffic import Flow, Flows
     from testbed.net.traffic.tcp import TcpReport
     from testbed.units import Duration

@@ -73,9 +73,9 @@ def ip(commands: list[str], inside: int | None = None) -> None:
 
 def fork(interfaces: list[str], file: Path | None, log: Path | None, inside: int | None) -> int:
     """An agent in a process of its own; its pid."""
-    from testbed.agent.standalone.agent import Agent
-    from testbed.agent.standalone.log_file import LogFile
-    from testbed.linux import kernel
+    from testbed.dcbx.daemon.agent import Agent
+    from testbed.dcbx.daemon.log_file import LogFile
+    from testbed.linux.process import kernel
 
     pid = os.fork()
     if pid == 0:

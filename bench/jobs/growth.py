@@ -7,8 +7,8 @@ from testbed.lab import Run, experiment
 def groups(run: Run, groups: int = 2, frames: int = 500) -> None:
     """A row of switches with four hosts each, of which two send to a third."""
     print("booted", flush=True)  # the first line: what comes before it is the boot
-    from testbed.net.network import network
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
     from testbed.net.traffic import Flow, Flows
 
     class Groups(LosslessTopo):

@@ -8,9 +8,9 @@ from testbed.lab import Run, experiment
 @experiment(timeout="300s")
 def cost(run: Run, switches: int = 1, frames: int = 4000, runs: int = 5) -> None:
     """One flow through a row of switches whose lines are faster than the lab's CPU: what a frame takes of it."""
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Buffer
     from testbed.net.traffic import Flow, Flows
 
     class Row(LosslessTopo):

@@ -13,7 +13,7 @@ def whole(run: Run, flows: int = 1, milliseconds: int = 500) -> None:
     """RoCE flows into one port of 100 Mb/s: how full it is, how busy the CPU, and what a packet takes at its ends."""
     import multiprocessing
 
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows, roce_endpoint
     from topologies.incast import Incast
 
@@ -82,7 +82,7 @@ def calls(run: Run, packets: int = 640, batch: int = 32) -> None:
     import struct
 
     from testbed.frames import roce, roce_run
-    from testbed.linux import mmsg
+    from testbed.linux.sockets import mmsg
     from testbed.roce.memory import Content, Sink
 
     def pair() -> tuple[socket.socket, socket.socket]:

@@ -20,11 +20,11 @@ from experiments.conformance._tables import (
     without_pfc,
     without_watchdog,
 )
-from testbed.buffer.settings import BufferSettings
-from testbed.lab.experiment_run import holds
-from testbed.net.sonic import CELL, Switch, scale_for
+from testbed.experiment.run import holds
+from testbed.sonic.lab.settings import CELL, Switch, scale_for
 from testbed.sonic.ports_to_test import classes, ports_under_test, split, with_only
 from testbed.sonic.tables import Tables
+from testbed.switch.buffer.settings import BufferSettings
 from xoff import (
     Duration,
     Ecn,

@@ -2,7 +2,7 @@
 
 Not an experiment. The receiver h2 holds the switch's queue with PFC frames, again and again. Senders have no PFC: a
 test set that ignores PAUSE, as the plans want it for headroom. What a group holds is read from the port program after
-each frame; what it should hold is `testbed.buffer.model`, with the switch's own settings.
+each frame; what it should hold is `testbed.switch.buffer.model`, with the switch's own settings.
 """
 
 import socket
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments.conformance._case import FRAME, Bench
-from testbed.buffer.model import BufferModel
-from testbed.linux import kernel
 from testbed.linux.port_program import GroupCounters
+from testbed.linux.process import kernel
+from testbed.switch.buffer.model import BufferModel
 from xoff import Network, PfcFrame, RawPort, SonicTopo
 
 _PORT = 9999

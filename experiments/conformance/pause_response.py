@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.conformance._case import FRAME, Bench, Control, case, without_headroom, without_watchdog
-from testbed.net.port import AGENT_REACTION, PortNeeds
+from testbed.net.fabric.port import AGENT_REACTION, PortNeeds
 from xoff import Duration, Flows, PfcFrame, RawPort, SonicTopo
 
 LONGEST = "longest response without a loss"

@@ -5,7 +5,7 @@ from math import sqrt
 from typing import Any
 
 from experiments.conformance._case import FRAME, Bench, CaseError, Control, case, without_ecn
-from testbed.ecn.red import red_parameters
+from testbed.switch.ecn.red import red_parameters
 from xoff import Duration, EcnCurve, Flows
 
 PARTS = (Fraction(1, 2), Fraction(1, 4), Fraction(4, 5))

@@ -28,9 +28,10 @@ from testbed.agent.pfc import loop
 from testbed.agent.pfc.pause_failsafe import PauseFailsafe
 from testbed.agent.plan import AgentPlan, PortPlan
 from testbed.agent.speaker import speaker
-from testbed.linux import bpf, kernel
-from testbed.linux.child import Child
+from testbed.linux import bpf
 from testbed.linux.port_program import PortProgram
+from testbed.linux.process import kernel
+from testbed.linux.process.child import Child
 
 _MOST_RESTARTS = 5
 _WITHIN_NS = 10**9

@@ -26,11 +26,12 @@ from testbed.agent.orders import Order
 from testbed.agent.pfc.port import SHARED
 from testbed.agent.plan import AgentError, AgentPlan
 from testbed.dcbx.settings import DcbxSettings
-from testbed.linux import bpf, kernel
-from testbed.linux.child import Child
+from testbed.linux import bpf
 from testbed.linux.port_program import SLOTS, PortProgram
-from testbed.pfc import mask_of
-from testbed.pfc.timers import TIMERS
+from testbed.linux.process import kernel
+from testbed.linux.process.child import Child
+from testbed.switch.pfc import mask_of
+from testbed.switch.pfc.timers import TIMERS
 from testbed.units import NEVER
 
 _TRIES = 5

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.agent.events import BY_NAME, EVENTS
-from testbed.pfc import PRIORITIES_IN
+from testbed.switch.pfc import PRIORITIES_IN
 
 RECORD = struct.Struct("=QHHIq")
 """A record: time_ns, kind, slot, priorities, value."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.linux.port_program import DROP_REASONS
-from testbed.pfc.record import Ignored, PfcEvent
+from testbed.switch.pfc.record import Ignored, PfcEvent
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ _ITEM = Field("what", "policy, tunnel or vpn", _item)
 
 
 class AgentEvent(enum.IntEnum):
-    """What agents and speakers add to the events of `testbed.pfc.record`: code, text and fields of each."""
+    """What agents and speakers add to the events of `testbed.switch.pfc.record`: code, text and fields of each."""
 
     text: str
     fields: tuple[Field, ...]
@@ -168,7 +168,7 @@ _OF_PFC = {
     PfcEvent.RELIEVED: ("ingress buffer below its XON threshold",),
     PfcEvent.IGNORED: (
         "PFC frame ignored: {reason}",
-        Field("reason", "why, by the names of `testbed.pfc.record.Ignored`", _ignored),
+        Field("reason", "why, by the names of `testbed.switch.pfc.record.Ignored`", _ignored),
     ),
     PfcEvent.STORM_DETECTED: (
         "PFC storm detected after {paused_ns} ns of pause",

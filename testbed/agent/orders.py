@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from testbed.linux.port_program import FRAME_OCTETS
-from testbed.pfc.settings import Action, WatchdogSettings
+from testbed.switch.pfc.settings import Action, WatchdogSettings
 from testbed.units import Duration
 
 _FORM = struct.Struct("=BHB8B8I")

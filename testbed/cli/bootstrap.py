@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.errors import XoffError, plain
-from testbed.lab import cache
+from testbed.lab.image import cache
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = ".ready"
@@ -87,7 +87,7 @@ def _closed_to_others() -> Iterator[None]:
 
 def _show_forecast() -> None:
     """What the first demo will download and take, all parts together."""
-    from testbed.lab import forecast, prerequisites
+    from testbed.lab.engines import forecast, prerequisites
     from testbed.lab.engines.table import ENGINES
 
     words = [word.removeprefix("--engine=") for word in sys.argv]
@@ -98,7 +98,7 @@ def _show_forecast() -> None:
 
 
 def _make() -> None:
-    from testbed.lab import wheels
+    from testbed.lab.image import wheels
 
     place = _place()
     cache.require_room(cache.root(), _ROOM, "the Python environment")
@@ -121,7 +121,7 @@ def _make() -> None:
 def _make_with_pip() -> None:
     """A new environment, or pip for one that has none."""
     from testbed.cli import machine
-    from testbed.lab import prerequisites
+    from testbed.lab.engines import prerequisites
 
     machine.require(prerequisites.front_door_packages(), _say)
     _say(f"making the Python environment in {_place()}")
@@ -129,7 +129,7 @@ def _make_with_pip() -> None:
 
 
 def _install(purpose: str) -> None:
-    from testbed.lab import fetching
+    from testbed.lab.image import fetching
 
     if not (_place() / "bin" / "pip").exists():
         _make_with_pip()
@@ -159,11 +159,11 @@ def _place() -> Path:
 
 def _run(command: list[str], what: str, environment: Mapping[str, str] | None = None, way_out: str = "") -> str:
     """Run a command to its end; what it wrote. None of its processes outlives this one, however it ends."""
-    from testbed.lab import process_tree
+    from testbed.lab.image import process_tree
 
     code, output = process_tree.run(command, environment or {})
     if code:
-        from testbed.lab import fetching
+        from testbed.lab.image import fetching
 
         raise fetching.failure(what, output, way_out)
     return output

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from testbed.cli.streams import exact
 from testbed.errors import plain
-from testbed.lab import cache, carry
-from testbed.lab.carry import Carried
+from testbed.lab.image import cache, carry
+from testbed.lab.image.carry import Carried
 
 _SHOWN_EVERY_S = 0.2
 _LINES = 4

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from testbed.cli import console
-from testbed.lab.comparison import compare_folders
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
+from testbed.lab.studies.comparison import compare_folders
 
 
 def compare_options(parser: argparse.ArgumentParser) -> None:

@@ -17,14 +17,15 @@ from testbed.cli.output_file import whole as whole_file
 from testbed.cli.report import FILE as REPORT
 from testbed.cli.report import write as write_report
 from testbed.errors import UsageError
-from testbed.lab import batch, definition
-from testbed.lab.batch import Task, TaskOutcome
-from testbed.lab.conformance import FILE, Cell, ColumnPorts, Matrix, case_name, in_order, ports_of
-from testbed.lab.definition import Experiment, Origin
+from testbed.experiment import definition
+from testbed.experiment.definition import Experiment, Origin
+from testbed.experiment.parameters import OneOf
 from testbed.lab.engines import table
-from testbed.lab.parameters import OneOf
-from testbed.lab.result import Exit, expectation
-from testbed.net.sonic import CELL, Switch, speed
+from testbed.lab.results.result import Exit, expectation
+from testbed.lab.studies import batch
+from testbed.lab.studies.batch import Task, TaskOutcome
+from testbed.lab.studies.conformance import FILE, Cell, ColumnPorts, Matrix, case_name, in_order, ports_of
+from testbed.sonic.lab.settings import CELL, Switch, speed
 from testbed.sonic.ports_to_test import classes, patience, split
 from testbed.units import written
 

@@ -14,10 +14,10 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from testbed.agent.standalone import control_socket
 from testbed.dcbx import show as shown
+from testbed.dcbx.daemon import control_socket
 from testbed.errors import UsageError, plain
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
 
 _USER, _NOBODY, _GROUP = "xoff", "nobody", "xoff"
 _STANDARD_ERROR = 2
@@ -52,8 +52,8 @@ def agent(options: argparse.Namespace) -> int:
         return Exit.OK
     if not options.interface:
         raise UsageError("xoff dcbx agent needs an interface, as in xoff dcbx agent eth0")
-    from testbed.agent.standalone.agent import Agent
-    from testbed.agent.standalone.log_file import LogFile
+    from testbed.dcbx.daemon.agent import Agent
+    from testbed.dcbx.daemon.log_file import LogFile
 
     user, group = _user(options.user), _group(options.group)
     with ExitStack() as stack:

@@ -13,7 +13,7 @@ from testbed import frames
 from testbed.cli.arguments import above_zero, one_of, whole
 from testbed.errors import UsageError, plain
 from testbed.frames import capture_file
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
 from testbed.report.captures import open_captures
 from testbed.report.frame_text import KINDS, Layer, layers
 from testbed.units import Duration

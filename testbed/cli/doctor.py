@@ -12,7 +12,7 @@ from testbed.cli.arguments import one_of
 from testbed.lab.engines import table
 from testbed.lab.engines.checks import Check
 from testbed.lab.engines.engine import Engine
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
 
 _ALL = "all"
 _OK, _WEAKER, _MISSING = "[green]ok[/green]     ", "[yellow]weaker[/yellow] ", "[red]missing[/red]"

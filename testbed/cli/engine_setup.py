@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
-from testbed.lab import forecast
-from testbed.lab.engines import table
+from testbed.lab.engines import forecast, table
 from testbed.lab.engines.engine import Engine, PreparedEngine
 
 

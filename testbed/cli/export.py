@@ -14,8 +14,8 @@ from testbed.dcbx.ladder import LadderError, ladder, read
 from testbed.dcbx.ladder_svg import as_svg
 from testbed.dcbx.ladder_text import as_text
 from testbed.errors import UsageError
-from testbed.lab.foreign import ForeignFolder
-from testbed.lab.result import Exit
+from testbed.lab.results.foreign import ForeignFolder
+from testbed.lab.results.result import Exit
 from testbed.report import captures, event_table, perfetto
 from testbed.report.figures import FIGURES, plot, require_ending
 from testbed.report.folder import Folder

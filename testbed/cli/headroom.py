@@ -11,8 +11,9 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from testbed.errors import UsageError
-from testbed.headroom.annex_n import FIBRE, MEDIA, PORT_TYPES, Medium, PortType, port_type_for, worst_case
-from testbed.headroom.calculation import (
+from testbed.lab.results.result import Exit
+from testbed.switch.headroom.annex_n import FIBRE, MEDIA, PORT_TYPES, Medium, PortType, port_type_for, worst_case
+from testbed.switch.headroom.calculation import (
     CELL_BYTES,
     MAX_FRAME_BYTES,
     SHORTEST_FRAME_BYTES,
@@ -23,8 +24,7 @@ from testbed.headroom.calculation import (
     read_alpha,
     readable,
 )
-from testbed.headroom.vendor import SHIPPED
-from testbed.lab.result import Exit
+from testbed.switch.headroom.vendor import SHIPPED
 from testbed.units import Duration, Length, Rate
 
 Read = TypeVar("Read")

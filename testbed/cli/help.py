@@ -10,7 +10,7 @@ import testbed
 from testbed.cli import build_parser, commands, old_names
 from testbed.cli.arguments import hint
 from testbed.errors import UsageError
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
 
 EXIT_CODES = """\
   0    fine

@@ -12,11 +12,12 @@ from testbed.cli import carry as carrying
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
 from testbed.errors import UsageError
-from testbed.lab import cache, carry, image, prerequisites, snapshot
-from testbed.lab.engines import table
-from testbed.lab.image import Image
-from testbed.lab.result import Exit
+from testbed.lab.engines import prerequisites, table
+from testbed.lab.image import cache, carry, image
+from testbed.lab.image.image import Image
+from testbed.lab.results.result import Exit
 from testbed.lab.um import kernel
+from testbed.lab.vm import snapshot
 
 _ALL = "all"
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from testbed.cli import console, streams, ui
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.errors import UsageError
-from testbed.lab import api, definition
-from testbed.lab.foreign import ForeignFolder
-from testbed.lab.result import Exit, Result, Status
+from testbed.experiment import definition
+from testbed.lab.job import api
+from testbed.lab.results.foreign import ForeignFolder
+from testbed.lab.results.result import Exit, Result, Status
 from testbed.lesson import lesson as files
 from testbed.lesson.check import Seen
 from testbed.lesson.lesson import Lesson, Verdict

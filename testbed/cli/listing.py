@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from testbed import plugins
-from testbed.lab import definition
-from testbed.lab.result import Exit
+from testbed.experiment import definition
+from testbed.lab.results.result import Exit
 from testbed.roce import rates
 
 
@@ -70,7 +70,7 @@ def list_(options: argparse.Namespace) -> int:
 
 def _topologies(report: Callable[[str], None]) -> dict[str, str]:
     """The first line about each topology; a broken one of others is reported and left out."""
-    from testbed.net import shell
+    from testbed.net.shell import shell
 
     found = {}
     for name in shell.names():

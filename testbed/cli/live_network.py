@@ -1,7 +1,7 @@
 """A running network in a few lines of a terminal: its nodes in their order, their buffers, and who is stopped by PFC.
 
-What it shows comes from the lab, line by line (`net/following.py`). Nothing in a line is trusted: what is not of the
-form that it should have is left out, and names have no effect on the terminal.
+What it shows comes from the lab, line by line (`net/watch/following.py`). Nothing in a line is trusted: what is not of
+the form that it should have is left out, and names have no effect on the terminal.
 """
 
 from __future__ import annotations

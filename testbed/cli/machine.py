@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from testbed.errors import XoffError
-from testbed.lab.fetching import CARRY
-from testbed.lab.prerequisites import Package
+from testbed.lab.engines.prerequisites import Package
+from testbed.lab.image.fetching import CARRY
 
 Report = Callable[[str], None]
 

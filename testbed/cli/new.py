@@ -10,8 +10,8 @@ from pathlib import Path
 from testbed import shipped_packages
 from testbed.cli.arguments import one_of
 from testbed.errors import UsageError
-from testbed.lab import definition
-from testbed.lab.result import Exit
+from testbed.experiment import definition
+from testbed.lab.results.result import Exit
 
 _TEMPLATES = {
     "experiment": {"experiment.py": "{name}.py"},

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from testbed.errors import UsageError
-from testbed.lab.cache import DiskFullError
-from testbed.lab.foreign import ForeignFolder
+from testbed.lab.image.cache import DiskFullError
+from testbed.lab.results.foreign import ForeignFolder
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from testbed.cli.ui import setting_up
-from testbed.lab import definition, packages
+from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.image import packages
 
 
 def with_option(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.cli import streams
 from testbed.errors import UsageError
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
 from testbed.policy import fabric_file
 from testbed.policy.fabric import Fabric
 from testbed.policy.groups import members

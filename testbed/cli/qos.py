@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.cli import controller, streams
 from testbed.cli.policy import Whole, read_file
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
 from testbed.rest.client import Client, ControllerError
 from testbed.units import Rate, Size
 

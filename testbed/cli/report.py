@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from testbed.cli.output_file import whole
-from testbed.lab.result import Exit, Result
+from testbed.lab.results.result import Exit, Result
 from testbed.report.page import report
 
 FILE = "report.html"

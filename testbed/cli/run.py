@@ -15,14 +15,15 @@ from testbed.cli.live_network import LiveNetwork
 from testbed.cli.packages import having, with_option
 from testbed.cli.report import of_results
 from testbed.errors import UsageError
-from testbed.lab import batch, definition
-from testbed.lab.batch import Task
-from testbed.lab.definition import Origin
+from testbed.experiment import definition
+from testbed.experiment.current import CAPTURES
+from testbed.experiment.definition import Origin
+from testbed.experiment.fidelity import Thresholds
 from testbed.lab.engines import table
-from testbed.lab.fidelity import Thresholds
-from testbed.lab.job import WHOLE_FRAMES, Limits, RunOptions
-from testbed.lab.result import Exit, Result
-from testbed.net.notebook import CAPTURES
+from testbed.lab.job.job import WHOLE_FRAMES, Limits, RunOptions
+from testbed.lab.results.result import Exit, Result
+from testbed.lab.studies import batch
+from testbed.lab.studies.batch import Task
 from testbed.units import Duration
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from testbed.cli import Terminated, console
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.errors import UsageError
-from testbed.net import shell as topologies
+from testbed.net.shell import shell as topologies
 from testbed.report.folder import read
 
 DEFAULT_PORT = 8470

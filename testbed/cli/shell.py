@@ -28,17 +28,18 @@ from testbed.cli.arguments import whole
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.packages import having, with_option
 from testbed.errors import UsageError
-from testbed.lab import cache, definition, script
-from testbed.lab.collect import OUTPUT_LOG, Collector
+from testbed.experiment import definition, script
+from testbed.experiment.current import DCBX_LOG
+from testbed.experiment.fidelity import WINDOW_NS
+from testbed.experiment.output import Decoder, Record, RecordKind
+from testbed.experiment.run import EVENT_LOG
 from testbed.lab.engines.engine import PreparedEngine, RunningJob
-from testbed.lab.experiment_run import EVENT_LOG
-from testbed.lab.fidelity import WINDOW_NS
-from testbed.lab.job import Job, Limits, Terminal, UserCode, job_for, pack, place_of
-from testbed.lab.result import Exit
-from testbed.lab.result_folder import new_folder
-from testbed.lab.wire import Decoder, Record, RecordKind
-from testbed.net import shell as topologies
-from testbed.net.notebook import DCBX_LOG
+from testbed.lab.image import cache
+from testbed.lab.job.job import Job, Limits, Terminal, UserCode, job_for, pack, place_of
+from testbed.lab.results.collect import OUTPUT_LOG, Collector
+from testbed.lab.results.result import Exit
+from testbed.lab.results.result_folder import new_folder
+from testbed.net.shell import shell as topologies
 
 _FOREVER = 1e9
 _LOOK_S, _SHORTEST_LOOK_S = 0.01, 0.001
@@ -99,7 +100,7 @@ def _wanted(wanted: str) -> tuple[Job, UserCode | None]:
         code = _TopologyFile(file.resolve())
         return Job(place_of(code.source), f"{file.name}{name}", {}), code
     experiment = definition.load_file(file)
-    if not experiment.is_script:
+    if experiment.script is None:
         raise UsageError(f"{file} is a file of experiments, which have no command line; xoff run runs them")
     if name.startswith(":"):
         raise UsageError(f"{file} defines no `topos`, so there is no {name[1:].partition(',')[0]} in it")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import testbed
 from testbed.errors import UsageError, XoffError
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
 
 
 class SiteError(XoffError):

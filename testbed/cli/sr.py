@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from testbed.cli import controller
 from testbed.errors import UsageError, plain
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
 from testbed.rest.client import Client, ControllerError
 from testbed.typed_json.text import InvalidError, read
 from testbed.units import Duration

@@ -14,13 +14,15 @@ from testbed.cli.arguments import whole
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.packages import having, with_option
 from testbed.errors import UsageError
-from testbed.lab import cores, definition, sweep, sweep_tables
-from testbed.lab.batch import TaskOutcome
-from testbed.lab.cluster.client import Cluster, connected
-from testbed.lab.definition import Experiment
-from testbed.lab.result import Exit, Status
-from testbed.lab.sweep import Sweep
-from testbed.lab.sweep_tables import Mean
+from testbed.experiment import definition
+from testbed.experiment.definition import Experiment
+from testbed.lab.engines import cores
+from testbed.lab.results.result import Exit, Status
+from testbed.lab.studies import sweep, sweep_tables
+from testbed.lab.studies.batch import TaskOutcome
+from testbed.lab.studies.cluster.client import Cluster, connected
+from testbed.lab.studies.sweep import Sweep
+from testbed.lab.studies.sweep_tables import Mean
 
 
 def sweep_options(parser: argparse.ArgumentParser) -> None:

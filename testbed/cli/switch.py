@@ -14,16 +14,16 @@ from testbed.cli import console, streams
 from testbed.cli import run as running
 from testbed.cli.arguments import above_zero, one_of, whole
 from testbed.errors import UsageError
-from testbed.lab.definition import Origin
-from testbed.lab.result import Exit
-from testbed.net import load
-from testbed.net.sonic import CELL, Switch, read_octets, scale_for
-from testbed.net.sonic_places import by_name
-from testbed.net.sonic_run import PATTERNS, Workload, hosts_at_ports, size_to_test, untested
+from testbed.experiment.definition import Origin
+from testbed.lab.results.result import Exit
+from testbed.net.fabric import load
 from testbed.sonic.check import check as check_tables
 from testbed.sonic.division import divisions
 from testbed.sonic.fabric import check_fabric
 from testbed.sonic.headroom import Need, described, lossless_groups, needed_at
+from testbed.sonic.lab.places import by_name
+from testbed.sonic.lab.run import PATTERNS, Workload, hosts_at_ports, size_to_test, untested
+from testbed.sonic.lab.settings import CELL, Switch, read_octets, scale_for
 from testbed.sonic.read import Reading, read
 from testbed.sonic.tables import Tables
 from testbed.strict.problems import Severity

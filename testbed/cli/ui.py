@@ -21,9 +21,9 @@ from rich.text import Text
 from testbed.cli import streams
 from testbed.cli.console import print_error, say, shown, stderr, stdout
 from testbed.cli.live_network import LiveNetwork
-from testbed.lab.fidelity import Verdict
-from testbed.lab.result import Result, expectation
-from testbed.lab.result import Status as RunStatus
+from testbed.experiment.fidelity import Verdict
+from testbed.lab.results.result import Result, expectation
+from testbed.lab.results.result import Status as RunStatus
 from testbed.units import written
 
 _REDRAWN = 5

@@ -15,13 +15,14 @@ from testbed.cli import streams
 from testbed.cli.arguments import whole
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.errors import UsageError
-from testbed.lab import batch, definition, references
-from testbed.lab.batch import Task, TaskOutcome
-from testbed.lab.definition import Experiment
+from testbed.experiment import definition
+from testbed.experiment.definition import Experiment
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine
-from testbed.lab.references import Comparison, Outcome, Reference
-from testbed.lab.result import Exit, Result
+from testbed.lab.results.result import Exit, Result
+from testbed.lab.studies import batch, references
+from testbed.lab.studies.batch import Task, TaskOutcome
+from testbed.lab.studies.references import Comparison, Outcome, Reference
 
 _MARKS = {Outcome.SAME: "✓", Outcome.DIFFERENT: "✗", Outcome.UNKNOWN: "?", Outcome.FAILED: "✗"}
 

@@ -27,7 +27,7 @@ keeps out damaged and foreign frames, and session and T1, which have to be repea
 receive the requests. Keys come from the configuration of both ends; a frame with another key counts as forged.
 
 Octet 21 is ignored on receipt but covered by the tag; T2 and T3 of a request, and whatever follows octet 59, are
-ignored. Not here: when to send and what an answer is worth, which is `testbed.headroom`.
+ignored. Not here: when to send and what an answer is worth, which is `testbed.switch.headroom`.
 """
 
 from __future__ import annotations

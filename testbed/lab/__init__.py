@@ -11,24 +11,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from testbed.lab.api import run
-    from testbed.lab.definition import Experiment, experiment
+    from testbed.experiment.definition import Experiment, experiment
+    from testbed.experiment.parameters import Between, File, OneOf
+    from testbed.experiment.run import Run
     from testbed.lab.engines.table import prepare
-    from testbed.lab.experiment_run import Run
-    from testbed.lab.parameters import Between, File, OneOf
-    from testbed.lab.result import Claim, Result, Status
+    from testbed.lab.job.api import run
+    from testbed.lab.results.result import Claim, Result, Status
 
 __all__ = ["Between", "Claim", "Experiment", "File", "OneOf", "Result", "Run", "Status", "experiment", "prepare", "run"]
 
 _PLACES = {
-    "Experiment": "definition", "experiment": "definition", "Run": "experiment_run", "run": "api",
-    "Between": "parameters", "File": "parameters", "OneOf": "parameters", "prepare": "engines.table",
-    "Claim": "result", "Result": "result", "Status": "result",
+    "Experiment": "testbed.experiment.definition", "experiment": "testbed.experiment.definition",
+    "Between": "testbed.experiment.parameters", "File": "testbed.experiment.parameters",
+    "OneOf": "testbed.experiment.parameters", "prepare": "testbed.lab.engines.table",
+    "Run": "testbed.experiment.run", "run": "testbed.lab.job.api",
+    "Claim": "testbed.lab.results.result", "Result": "testbed.lab.results.result",
+    "Status": "testbed.lab.results.result",
 }  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     # Loaded on demand: importing one module of this package, as the command line does, does not import the others.
     if name in _PLACES:
-        return getattr(importlib.import_module(f"testbed.lab.{_PLACES[name]}"), name)
+        return getattr(importlib.import_module(_PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

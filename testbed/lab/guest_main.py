@@ -22,11 +22,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import testbed
-from testbed.lab import job_stack
-from testbed.lab.job import Job
-from testbed.lab.supervisor import Commands, Supervisor, Wait
-from testbed.lab.wire import Record
-from testbed.linux import kernel
+from testbed.experiment.output import Record
+from testbed.lab.job import job_stack
+from testbed.lab.job.job import Job
+from testbed.lab.job.supervisor import Commands, Supervisor, Wait
+from testbed.linux.process import kernel
 
 _HOME = Path("/xoff")
 _UML_DEVICE = Path("/dev/xoff")
@@ -35,7 +35,7 @@ COMMAND_PORT = "xoff.commands"
 _EARLIEST_NS = 20 * 10**9
 _KERNEL_PRIORITIES = {"rcu_": 60, "ksoftirqd": 46}
 """Real-time priorities, by the beginning of a thread's name. Agents have 50, speakers 30."""
-_PACKAGES = ("agent", "buffer", "dcbx", "ecn", "frames", "headroom", "linux", "net", "pfc", "priority", "srv6")
+_PACKAGES = ("agent", "dcbx", "experiment", "frames", "linux", "net", "srv6", "switch")
 _FIXED_CPU_FEATURES = {
     "OPENBLAS_CORETYPE": "Prescott",
     "OPENBLAS_NUM_THREADS": "1",
@@ -48,7 +48,9 @@ _NOT_IN_LABS = ("testbed.linux.port_program.build",)
 
 def main(checkpoint_ns: int) -> None:
     """Prepare the lab and run the job; a virtual machine stops in between and resumes when it has one."""
-    importlib.import_module("testbed.lab.run_job")  # with all that it takes to begin any job: no job's time pays for it
+    importlib.import_module(
+        "testbed.lab.job.run_job"
+    )  # with all that it takes to begin any job: no job's time pays for it
     _raise_kernel_threads()
     _disable_fair_server()
     if _UML_DEVICE.exists():

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from testbed.lab import job_stack
-from testbed.lab.job import Job
-from testbed.lab.prerequisites import DEBIAN_PYTHON
-from testbed.lab.supervisor import Supervisor
-from testbed.lab.wire import Record
+from testbed.experiment.output import Record
+from testbed.lab.engines.prerequisites import DEBIAN_PYTHON
+from testbed.lab.job import job_stack
+from testbed.lab.job.job import Job
+from testbed.lab.job.supervisor import Supervisor
 
 
 class StandardInput:

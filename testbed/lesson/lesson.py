@@ -14,7 +14,7 @@ from typing import Any
 
 from testbed import shipped_packages
 from testbed.errors import UsageError
-from testbed.lab.foreign import ForeignFolder
+from testbed.lab.results.foreign import ForeignFolder
 from testbed.lesson.answers import Choice, Question
 from testbed.lesson.check import NotYet, Seen
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.frames import Mac
-from testbed.linux import kernel
 from testbed.linux.ovs import SCHEMA, OvsError
+from testbed.linux.process import kernel
 
 _PATIENCE_S = 30
 _MOST_OFTEN_S = 1.0

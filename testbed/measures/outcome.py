@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.ecn.curve import EcnCurve
-from testbed.net.graph import Topo
-from testbed.net.network import network
-from testbed.net.port import ROCE, Port
+from testbed.net.build.graph import Topo
+from testbed.net.build.network import network
+from testbed.net.fabric.port import ROCE, Port
 from testbed.net.traffic import Flow, Flows
 from testbed.net.traffic.roce import RoceReport
+from testbed.switch.ecn.curve import EcnCurve
 from testbed.units import Duration, Rate, Size
 
 

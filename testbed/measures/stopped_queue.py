@@ -14,10 +14,11 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from testbed.errors import XoffError
+from testbed.experiment import current as notebook
 from testbed.frames.mac_control import PfcFrame
-from testbed.linux import kernel, mmsg
-from testbed.net import notebook
-from testbed.net.wire import RawPort
+from testbed.linux.process import kernel
+from testbed.linux.sockets import mmsg
+from testbed.net.shell.wire import RawPort
 from testbed.units import Rate, Size
 
 PRIORITIES = (3, 4)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from testbed.errors import UsageError
+from testbed.experiment.current import CAPTURES
 from testbed.frames import capture_file
-from testbed.lab.foreign import ForeignFolder
-from testbed.lab.result import RESULT
-from testbed.net.notebook import CAPTURES
+from testbed.lab.results.foreign import ForeignFolder
+from testbed.lab.results.result import RESULT
 from testbed.report.folder import Folder
 
 LARGEST = 1 << 30

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.lab.conformance import FILE, Cell, Matrix
-from testbed.lab.foreign import ForeignFolder
-from testbed.lab.result import Claim, expectation
+from testbed.lab.results.foreign import ForeignFolder
+from testbed.lab.results.result import Claim, expectation
+from testbed.lab.studies.conformance import FILE, Cell, Matrix
 from testbed.report.markup import Html, heading, table, text, verdict
 from testbed.units import written
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from testbed.lab.foreign import ForeignError
+from testbed.lab.results.foreign import ForeignError
 
 MOST = 10_000
 """The most damaged lines of one file. A file with more is no log of a run, and reading on finds nothing."""

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from testbed.lab import parquet
-from testbed.lab.csv_cells import neutral
+from testbed.lab.results import parquet
+from testbed.lab.results.csv_cells import neutral
 from testbed.report.folder import Folder, ReportError
 
 _FIXED = ("t_ns", "network", "event", "node", "port", "priorities")

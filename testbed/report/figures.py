@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from testbed.errors import nearest, plain
-from testbed.lab.result import Claim
+from testbed.lab.results.result import Claim
 from testbed.report.folder import Folder, ReportError
 from testbed.report.tables import INTERVALS
 from testbed.report.tracks import ASSERTED, DROPS, OCCUPANCY, PAUSED, Shape, Track, Tracks, tracks

@@ -1,8 +1,8 @@
 """A result folder as it was read: `result.json`, the networks, events, DCBX log and time series.
 
-Everything in a folder may be of foreign origin. It is opened by `lab/foreign.py`; a file that cannot be read gives an
-error that names it, and a line that is not what it should be is left out and named (`damage.py`). What comes out of
-here has the types that it should have, and text is kept as it is: whoever shows it has to escape it.
+Everything in a folder may be of foreign origin. It is opened by `lab/results/foreign.py`; a file that cannot be read
+gives an error that names it, and a line that is not what it should be is left out and named (`damage.py`). What comes
+out of here has the types that it should have, and text is kept as it is: whoever shows it has to escape it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.lab.foreign import DEEPEST, LARGEST_LOG, ForeignError, ForeignFolder, is_shallow
-from testbed.lab.result import RESULT, Claim, Figure, ResultFile
+from testbed.lab.results.foreign import DEEPEST, LARGEST_LOG, ForeignError, ForeignFolder, is_shallow
+from testbed.lab.results.result import RESULT, Claim, Figure, ResultFile
 from testbed.report.damage import Damage
 
 EVENTS = "events.jsonl"

@@ -1,8 +1,8 @@
 """The headroom budget of a network: what each lossless priority of a port has reserved, and what that is for.
 
-The parts are those of the headroom proposal's sum (`testbed.headroom.calculation`) for the cable's round trip, in cells
-in the worst filling. What is left is for the response of both ends; a port whose parts exceed what it has reserved can
-lose frames. Only ports whose cable the result describes are in it.
+The parts are those of the headroom proposal's sum (`testbed.switch.headroom.calculation`) for the cable's round trip,
+in cells in the worst filling. What is left is for the response of both ends; a port whose parts exceed what it has
+reserved can lose frames. Only ports whose cable the result describes are in it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from math import ceil
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.headroom.calculation import Headroom, HeadroomPort, adaptive
 from testbed.report.folder import Network
 from testbed.report.markup import Html, table, text, verdict
 from testbed.report.tracks import Tracks, natural
+from testbed.switch.headroom.calculation import Headroom, HeadroomPort, adaptive
 from testbed.units import Duration, Rate
 
 _FRAME, _FCS, _BAR = 1518, 4, 200

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from testbed.lab.series import file_of, names
+from testbed.lab.results.series import file_of, names
 from testbed.report.folder import LATEST_NS, Folder, ReportError
 from testbed.report.tracks import LARGEST, MOST_TRACKS, OCCUPANCY, Shape, Track
 

@@ -1,6 +1,6 @@
 """The report of a sweep: each figure over the grid, as heat maps and as curves with 95 % intervals, and as a table.
 
-It reads `summary.csv`, the means over the seeds (`testbed/lab/sweep_tables.py`). The pictures are SVG and take
+It reads `summary.csv`, the means over the seeds (`testbed/lab/studies/sweep_tables.py`). The pictures are SVG and take
 no script. A figure that is the same everywhere is in the table alone.
 """
 
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import UsageError
-from testbed.lab.foreign import ForeignError, ForeignFolder
-from testbed.lab.sweep_tables import FAILED, OWN_COLUMNS, SUMMARY
+from testbed.lab.results.foreign import ForeignError, ForeignFolder
+from testbed.lab.studies.sweep_tables import FAILED, OWN_COLUMNS, SUMMARY
 from testbed.report.folder import ReportError
 from testbed.report.markup import Html, folded, heading, table, text
 from testbed.units import Duration, Length, Rate, Size, written

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from testbed.lab.result import expectation
+from testbed.lab.results.result import expectation
 from testbed.report.folder import Folder, Network
 from testbed.report.markup import Html, folded, heading, table, text, verdict
 from testbed.report.tracks import ASSERTED, PAUSED, STORM, TUNNEL, Tracks, natural

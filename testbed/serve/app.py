@@ -15,7 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from testbed.errors import XoffError
-from testbed.lab.result import RESULT
+from testbed.lab.results.result import RESULT
 from testbed.report.page import report
 from testbed.serve import page
 from testbed.serve.access import Access, Verdict

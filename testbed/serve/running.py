@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from testbed.errors import UsageError, XoffError
-from testbed.lab import cache
+from testbed.experiment.fidelity import WINDOW_NS
+from testbed.experiment.output import Decoder, Record, RecordKind
 from testbed.lab.engines.engine import PreparedEngine, RunningJob
-from testbed.lab.fidelity import WINDOW_NS
-from testbed.lab.job import Job, Limits, Terminal, pack
-from testbed.lab.wire import Decoder, Record, RecordKind
-from testbed.net import shell as topologies
+from testbed.lab.image import cache
+from testbed.lab.job.job import Job, Limits, Terminal, pack
+from testbed.net.shell import shell as topologies
 
 _FOREVER = 1e9
 SLOWEST, FASTEST = 0.001, 100.0

@@ -1,17 +1,17 @@
 """The headroom that a lossless group of a port needs, by speed, cable length and MTU, and the headroom that it has.
 
-Two bounds, by the sums of `testbed.headroom`. Below `least` frames are lost even if both stations react at once and all
-frames have full size. `most` is for stations as slow as the standards allow, and for the frames that waste most of
-their cells; with it nothing is lost, whatever comes. Both have room for the frame that triggers PAUSE.
+Two bounds, by the sums of `testbed.switch.headroom`. Below `least` frames are lost even if both stations react at once
+and all frames have full size. `most` is for stations as slow as the standards allow, and for the frames that waste most
+of their cells; with it nothing is lost, whatever comes. Both have room for the frame that triggers PAUSE.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.headroom import annex_n
-from testbed.headroom.calculation import HeadroomError, HeadroomPort, adaptive
 from testbed.sonic.tables import NULL, Tables
+from testbed.switch.headroom import annex_n
+from testbed.switch.headroom.calculation import HeadroomError, HeadroomPort, adaptive
 from testbed.units import Length, Rate
 
 DEFAULT_MTU = 9100

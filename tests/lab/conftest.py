@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from testbed import lab
-from testbed.lab import definition, references
-from testbed.lab.definition import Experiment
+from testbed.experiment import definition
+from testbed.experiment.definition import Experiment
+from testbed.experiment.fidelity import Verdict
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.fidelity import Verdict
-from testbed.lab.job import Limits
-from testbed.lab.references import Outcome
-from testbed.lab.result import Status
+from testbed.lab.job.job import Limits
+from testbed.lab.results.result import Status
+from testbed.lab.studies import references
+from testbed.lab.studies.references import Outcome
 from tools import published_figures
 
 from .processes import Process, Start

@@ -14,7 +14,7 @@ import pytest
 from experiments.conformance._tables import default_json
 from testbed.cli import main
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.result import RESULT
+from testbed.lab.results.result import RESULT
 
 from .test_sonic import CONFIG
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.looking import agent_pid, everything, frames_in, room_for_namespaces, wait_for
 
-from testbed.buffer.settings import Static
 from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment
+from testbed.switch.buffer.settings import Static
 from testbed.units import Duration, Rate, Size
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def is_another(fabric: Any, node: str, than: int) -> bool:
 
 def pause(fabric: Any, port: str, quanta: int) -> None:
     """PFC by hand from the other end of a port's cable."""
-    from testbed.net.wire import RawPort
+    from testbed.net.shell.wire import RawPort
 
     far_end = fabric.far_end(fabric.port(port))
     with RawPort(far_end.node, far_end.name, past_queues=True) as raw:
@@ -60,9 +60,9 @@ def test_a_pause_lasts_as_long_as_asked_although_the_agent_is_killed_in_it(run: 
     """A host's agent is killed at several moments of a pause, of the same length each time. Its successor keeps the
     pause, and ends it in time. A pause that would end while there is no agent lasts until there is one.
     """
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import capture
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import capture
     from topologies.incast import Incast
 
     file, quanta = Path("host.pcap"), 2000
@@ -106,8 +106,8 @@ def test_a_pause_lasts_as_long_as_asked_although_the_agent_is_killed_in_it(run: 
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_agents_killed_under_congestion_lose_no_frame(run: Run) -> None:
     """Two senders overload a port. The agents of switch and hosts are killed by turns, and nothing is lost."""
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Buffer
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -148,8 +148,8 @@ def die_at_random(run: Run, kills: int = 24) -> None:
     """Two senders overload a port, and agents are killed at random moments. Frames can be
     lost until the supervisor notices a death: at once where work of the CPU takes no time, else within `NOTICED_NS`.
     """
-    from testbed.linux import kernel
-    from testbed.net.network import network
+    from testbed.linux.process import kernel
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -184,11 +184,11 @@ def test_an_agent_killed_in_a_storm_leaves_no_queue_shut(run: Run) -> None:
     """The watchdog throws a queue's frames away when its agent is killed: the successor begins with an open queue, and
     its own watchdog works as the first one did.
     """
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Port
     from testbed.net.traffic import Flow, Flows
-    from testbed.pfc.settings import PfcSettings, WatchdogSettings
+    from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
 
     watchdog = WatchdogSettings(Duration("60ms"), Duration("100ms"), Duration("10ms"))
 
@@ -228,7 +228,7 @@ def test_an_agent_killed_in_a_storm_leaves_no_queue_shut(run: Run) -> None:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def die_too_often(run: Run) -> None:
     """An agent that is killed again and again is given up: its queues are opened, and the network goes on."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -254,7 +254,7 @@ def die_too_often(run: Run) -> None:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def dies_without_its_port(run: Run) -> None:
     """The agent of a switch dies after a port of it was removed: it has no successor, and its queues are open."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -274,7 +274,7 @@ def dies_without_its_port(run: Run) -> None:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def eight_senders(run: Run) -> None:
     """Eight ports of a switch cross their threshold at nearly the same time, for the first time."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -292,7 +292,7 @@ def parents_die(run: Run, deputy: bool = False) -> None:
     """Without the supervisor, and even without its deputy, the agents go on: a pause ends in time. At the end of the
     network all of them end.
     """
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -335,8 +335,8 @@ def nothing_is_left(run: Run, when: str, before: dict[str, object]) -> None:
 
 def busy_network(ready: Callable[[], None]) -> None:
     """A network with congested ports and paused queues, until it is ended."""
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Buffer
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -394,11 +394,11 @@ def test_a_killed_or_interrupted_network_leaves_nothing(run: Run) -> None:
 def networks_in_turn(run: Run) -> None:
     """In one process: a network, some that cannot be, one whose user fails, and a good one again."""
     from testbed.errors import XoffError
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Buffer, Port
     from testbed.net.traffic import Flow, Flows
-    from testbed.priority.settings import PriorityMap
+    from testbed.switch.priority.settings import PriorityMap
     from topologies.incast import Incast
 
     class Unlike(LosslessTopo):

@@ -20,11 +20,11 @@ from testbed.frames import ipv6
 from testbed.frames.ipv6 import Packet
 from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
-from testbed.linux import kernel
-from testbed.net import srv6
-from testbed.net.controller import ControllerAccess
+from testbed.linux.process import kernel
 from testbed.srv6.controller.manager import Manager
 from testbed.srv6.controller.southbound import Southbound
+from testbed.srv6.lab import routers as srv6
+from testbed.srv6.lab.controller import ControllerAccess
 from testbed.srv6.session.hello import NONCE_OCTETS
 from testbed.srv6.session.intents import Key, PolicyIntent, VpnIntent
 from testbed.srv6.session.items import PolicyItem
@@ -113,10 +113,10 @@ def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whateve
     """r2 sends to b1 by r1's binding SID, and r4 to a1 by that of r5, while the policies change, a cable is pulled, the
     policy has no path, the agent and the controller die, and the policy is removed.
     """
-    from testbed.net.controller import SrController
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import capture
     from testbed.net.traffic import ping
-    from testbed.net.wire import capture
+    from testbed.srv6.lab.controller import SrController
     from topologies.srv6_wan import Srv6Wan
 
     with SrController(library) as controller:
@@ -354,7 +354,7 @@ class Controller:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_500_policies_on_one_router_outlive_its_speaker(run: Run, count: int = 500) -> None:
     """r1 has 500 policies, each with a binding SID; its speaker is killed, and the successor has them all."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import ping
     from topologies.srv6_wan import Srv6Wan
 

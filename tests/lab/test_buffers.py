@@ -11,22 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.buffer.model import BufferModel
-from testbed.buffer.settings import (
-    MOST_CELLS,
-    BufferBusyError,
-    BufferModelError,
-    BufferSettings,
-    Dynamic,
-    GroupSettings,
-    Pool,
-    QueueSettings,
-    Static,
-    Threshold,
-)
-from testbed.buffer.use import DropReason, Signal
 from testbed.lab import Run, experiment
-from testbed.linux import kernel
 from testbed.linux.port_program import (
     POOLS,
     BufferCounters,
@@ -38,7 +23,22 @@ from testbed.linux.port_program import (
     QueueCounters,
     QueueLimits,
 )
-from testbed.priority.settings import PriorityMap
+from testbed.linux.process import kernel
+from testbed.switch.buffer.model import BufferModel
+from testbed.switch.buffer.settings import (
+    MOST_CELLS,
+    BufferBusyError,
+    BufferModelError,
+    BufferSettings,
+    Dynamic,
+    GroupSettings,
+    Pool,
+    QueueSettings,
+    Static,
+    Threshold,
+)
+from testbed.switch.buffer.use import DropReason, Signal
+from testbed.switch.priority.settings import PriorityMap
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -435,10 +435,10 @@ class Switch:
         self.happened: dict[str, int] = {}
 
     def wander(self, rounds: int) -> list[str]:
-        from testbed.net.network import network
-        from testbed.net.port import Buffer, Port
-        from testbed.net.topo import LosslessTopo
-        from testbed.net.wire import RawPort
+        from testbed.net.build.network import network
+        from testbed.net.build.topo import LosslessTopo
+        from testbed.net.fabric.port import Buffer, Port
+        from testbed.net.shell.wire import RawPort
 
         class Star(LosslessTopo):
             def build(self) -> None:

@@ -14,9 +14,9 @@ from testbed.cli import main
 from testbed.frames.capture_file import frames
 from testbed.frames.mac_control import PfcFrame, parse
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.job import WHOLE_FRAMES, Limits
-from testbed.lab.result import Status
-from tests.unit.test_wireshark_dissector import OURS
+from testbed.lab.job.job import WHOLE_FRAMES, Limits
+from testbed.lab.results.result import Status
+from tests.unit.frames.test_wireshark_dissector import OURS
 
 pytestmark = pytest.mark.packages("tshark")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.lab import Run, experiment
-from testbed.net.port import Buffer, Port
-from testbed.pfc.settings import PfcSettings
+from testbed.net.fabric.port import Buffer, Port
+from testbed.switch.pfc.settings import PfcSettings
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -23,9 +23,9 @@ LOSSLESS = frozenset({1, 2, 3})
 @experiment(timeout="60s")
 def pause_frames(run: Run) -> None:
     """What agents send, as an analyser on the senders' cables sees it: XOFF, refreshes, XON, several classes."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import capture
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import capture
     from topologies.incast import Incast
 
     port = Port(pfc=PfcSettings(enabled=LOSSLESS, pause_quanta=2000))

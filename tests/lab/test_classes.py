@@ -11,10 +11,10 @@ from typing import Any
 
 from jobs.looking import Seen, frames_in, wait_for
 
-from testbed.ecn.curve import EcnCurve
-from testbed.ecn.field import Ecn
 from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment
+from testbed.switch.ecn.curve import EcnCurve
+from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Size
 
 WINDOW_NS = 10_000_000
@@ -56,7 +56,7 @@ def is_near(found: dict[int, float], wanted: dict[int, float]) -> bool:
 
 
 def pause(fabric: Any, port: Any, priority: int, quanta: int) -> None:
-    from testbed.net.wire import RawPort
+    from testbed.net.shell.wire import RawPort
 
     far_end = fabric.far_end(port)
     with RawPort(far_end.node, far_end.name, past_queues=True) as raw:
@@ -66,12 +66,12 @@ def pause(fabric: Any, port: Any, priority: int, quanta: int) -> None:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_classes_share_a_switch_port_as_configured_and_never_exceed_the_line(run: Run) -> None:
     """Three senders keep three classes of a port backlogged, with PFC and frames of all sizes."""
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Port
+    from testbed.net.shell.wire import capture
     from testbed.net.traffic import Flow, Flows, ping
-    from testbed.net.wire import capture
-    from testbed.pfc.settings import PfcSettings
+    from testbed.switch.pfc.settings import PfcSettings
 
     classes = (1, 3, 5)
     pfc = PfcSettings(enabled=frozenset(classes))
@@ -150,11 +150,11 @@ def test_classes_share_a_switch_port_as_configured_and_never_exceed_the_line(run
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_a_paused_class_of_a_host_leaves_the_others_at_line_rate(run: Run) -> None:
     """A host's classes have a queue each, all at line rate: one that is paused leaves the other where it was."""
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Port
+    from testbed.net.shell.wire import capture
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import capture
 
     class Fork(LosslessTopo):
         def build(self) -> None:
@@ -198,9 +198,9 @@ def test_in_a_pause_frames_are_marked_by_the_queue_that_they_find(run: Run) -> N
     """RED measures a queue that is paused (decision 0305): 11 of 16 frames wait when the pause begins, so the first 9
     that come in it are below the threshold of 20, and 31 of 40 are marked: by the length at its start, none.
     """
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Port
     from testbed.net.traffic import Flow, Flows
 
     frame = Size("1514B")
@@ -208,7 +208,7 @@ def test_in_a_pause_frames_are_marked_by_the_queue_that_they_find(run: Run) -> N
 
     class Narrow(LosslessTopo):
         def build(self) -> None:
-            from testbed.net.cable import Cable
+            from testbed.net.fabric.cable import Cable
 
             self.addSwitch("s1")
             self.addLink(self.addHost("h1"), "s1", cable=Cable("40Gb/s"))
@@ -236,11 +236,11 @@ def test_pfc_goes_by_the_port_in_and_ecn_by_the_port_out(run: Run) -> None:
     """One port out of a switch is overloaded, another one is not. PFC goes by the ports that frames came in by, and ECN
     by the port they leave by: one sender's two flows are both paused, and only one of them is marked.
     """
-    from testbed.buffer.settings import Static
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Buffer, Port
     from testbed.net.traffic import Flow, Flows
+    from testbed.switch.buffer.settings import Static
 
     frame = Size("1514B")
 

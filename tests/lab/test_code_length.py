@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testbed.lab import job
-from testbed.lab.result import Result
+from testbed.lab.job import job
+from testbed.lab.results.result import Result
 
 ROOT = Path(__file__).parents[2]
 CHANGED = (

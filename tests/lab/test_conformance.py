@@ -12,10 +12,10 @@ import pytest
 from experiments.conformance._tables import MODELS, SPEEDS, default_json
 from testbed import lab
 from testbed.cli import main
-from testbed.lab import definition
-from testbed.lab.conformance import FILE, case_name
+from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
+from testbed.lab.studies.conformance import FILE, case_name
 
 from .conftest import failed_claims
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from testbed import lab
-from testbed.lab import definition
+from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
 from tests.lab.conftest import Runner, failed_claims
 

@@ -40,9 +40,9 @@ def holds(run: Run) -> None:
 
 
 def _hold(run: Run, hold: bool) -> None:
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Port
     from testbed.net.traffic import Flow, Flows
 
     case = "hold" if hold else "no hold"
@@ -106,10 +106,10 @@ def sizes(run: Run) -> None:
 
 
 def _size(run: Run, by_classes: bool) -> None:
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.cable import Cable
+    from testbed.net.fabric.port import Buffer, Port
     from testbed.net.traffic import Flow, Flows
 
     case = "by classes" if by_classes else "for all"

@@ -68,7 +68,7 @@ FULL = DcbxSettings(
 @contextmanager
 def capture(run: Run, name: str = "a0") -> Iterator[None]:
     """Of our end, into the result folder."""
-    from testbed.net.wire import capture as capturing
+    from testbed.net.shell.wire import capture as capturing
 
     with capturing(SimpleNamespace(pid=os.getpid()), OURS, run.directory / f"{name}.pcap", "ether proto 0x88cc"):
         yield
@@ -524,7 +524,7 @@ def said_by(result: Result) -> list[DcbxTlvs]:
 def _decoder() -> ModuleType:
     import pytest
 
-    from tests.unit import test_frames_dcbx_tshark
+    from tests.unit.frames import test_dcbx_tshark as test_frames_dcbx_tshark
 
     if shutil.which("tshark") is None:
         pytest.skip("tshark is missing; it is the independent decoder of the captures")

@@ -45,8 +45,8 @@ def speaker_of(fabric: Any, node: str) -> int:
 @experiment(timeout="60s", files=("jobs/looking.py",))
 def ets_where_it_cannot_be(run: Run) -> None:
     """A host port without a scheduler is asked to run ETS while it runs."""
-    from testbed.net.network import network
-    from testbed.net.port import Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
     from topologies.incast import Incast
 
     with network(Incast(n=1, port=Port().with_dcbx())) as net:
@@ -69,11 +69,11 @@ def test_a_speaker_killed_while_queues_drain_leaves_no_priority_in_a_class_that_
     """Priority 3 leaves the class that it had with 1, and the speaker is killed before the old queue counts as empty:
     until then a pause of 3 stops that queue too, and later it does not.
     """
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Port
+    from testbed.net.shell.wire import RawPort
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
 
     port = Port().with_pfc(1, 3).with_dcbx(ets=True)
     assert port.dcbx

@@ -230,8 +230,8 @@ def test_a_hostile_peer_is_limited_and_its_neighbours_can_be_cleared(run: Run) -
     from testbed.frames import Mac
     from testbed.frames.dcbx.values import DcbxVersion
     from testbed.frames.lldp import Lldpdu, LldpFrame
-    from testbed.linux import kernel
-    from testbed.linux.lldp_socket import LldpSocket
+    from testbed.linux.process import kernel
+    from testbed.linux.sockets.lldp_socket import LldpSocket
 
     def frame(last: int, enabled: int, ttl: int = 65535) -> bytes:
         mac = Mac(bytes([2, 0, 0, 0, 0, last]))
@@ -266,8 +266,8 @@ def test_a_hostile_peer_is_limited_and_its_neighbours_can_be_cleared(run: Run) -
 @experiment(timeout="60s", files=FILES)
 def test_an_lldp_socket_returns_lldp_from_others_without_a_tag_and_nothing_else(run: Run) -> None:
     """What an LLDP socket returns, and what not."""
-    from testbed.linux import kernel
-    from testbed.linux.lldp_socket import LldpSocket
+    from testbed.linux.process import kernel
+    from testbed.linux.sockets.lldp_socket import LldpSocket
 
     plain = bytes.fromhex("0180c200000e" + HIGH.replace(":", "") + "88cc") + bytes(46)
     with cable():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from testbed.buffer.settings import Static
 from testbed.lab import Run, experiment
-from testbed.pfc.settings import WatchdogSettings
+from testbed.switch.buffer.settings import Static
+from testbed.switch.pfc.settings import WatchdogSettings
 from testbed.units import Duration, Size
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ def ring_under_load(run: Run, clockwise: bool, watchdog: WatchdogSettings | None
     """Four hosts at a ring of switches each send to the one across, as experiments/deadlock.py has it."""
     import time
 
-    from testbed.net import views
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Buffer, Port
+    from testbed.net.shell import views
     from testbed.net.traffic import Flow, Flows
     from topologies.ring import Ring
 
@@ -109,10 +109,10 @@ def test_a_storm_that_holds_every_switch_is_no_deadlock(run: Run) -> None:
 
     from testbed.frames import Mac
     from testbed.frames.mac_control import PfcFrame
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Buffer
+    from testbed.net.shell.wire import RawPort
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
     from topologies.ring import Ring
 
     xoff = PfcFrame.xoff(Mac.parse("02:00:00:00:00:01"), [3]).encode()

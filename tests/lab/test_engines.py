@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import Status, cache, definition
+from testbed.experiment import definition
+from testbed.lab import Status
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.vm import PreparedMachine
-from testbed.lab.job import Limits
+from testbed.lab.image import cache
+from testbed.lab.job.job import Limits
 
 from .conftest import JOBS, Output, Runner
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import definition
+from testbed.experiment import definition
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from tools import engine_figures, tolerances

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.job import Limits
+from testbed.lab.job.job import Limits
 from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = (

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.experiment.output import Record, RecordKind
 from testbed.lab import Run, Status, experiment
-from testbed.lab.job import Limits
-from testbed.lab.wire import Record, RecordKind
+from testbed.lab.job.job import Limits
 
 if TYPE_CHECKING:
     from testbed.lab.engines.engine import PreparedEngine

@@ -38,10 +38,10 @@ def test_a_sender_is_no_faster_than_its_line_whatever_becomes_of_its_frames(
     it is given no more than its line takes, 244 full frames, and what two sockets hold. Flows go on afterwards, and
     each lost frame is in a counter.
     """
-    from testbed.ecn.curve import EcnCurve
-    from testbed.net.network import network
-    from testbed.net.port import Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
     from testbed.net.traffic import Flow, Flows
+    from testbed.switch.ecn.curve import EcnCurve
     from topologies.incast import Incast
 
     port = Port(ecn={LOSSLESS: EcnCurve("3kB", "3kB", 1)}) if how == "red" else Port()
@@ -89,12 +89,12 @@ def test_a_sender_is_no_faster_than_its_line_whatever_becomes_of_its_frames(
 @experiment(timeout="300s", files=("jobs/looking.py",))
 def test_a_queue_holds_all_that_its_buffer_admits(run: Run) -> None:
     """A receiver pauses its port for a minute. The buffer has room for the 70 MB that come, and so has the queue."""
-    from testbed.buffer.settings import Static
     from testbed.frames.mac_control import PfcFrame
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Buffer
+    from testbed.net.shell.wire import RawPort
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
+    from testbed.switch.buffer.settings import Static
     from topologies.incast import Incast
 
     frames = 46_000
@@ -117,11 +117,11 @@ def test_a_queue_holds_all_that_its_buffer_admits(run: Run) -> None:
 @experiment(timeout="60s", files=("jobs/looking.py",))
 def test_what_a_queue_with_a_limit_has_no_room_for_is_not_the_cables(run: Run) -> None:
     """ECN curves may have a limit, which buffers do not know; the frames beyond it are counted as they are lost."""
-    from testbed.ecn.curve import EcnCurve
-    from testbed.ecn.field import Ecn
-    from testbed.net.network import network
-    from testbed.net.port import Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
     from testbed.net.traffic import Flow, Flows
+    from testbed.switch.ecn.curve import EcnCurve
+    from testbed.switch.ecn.field import Ecn
     from topologies.incast import Incast
 
     curve = EcnCurve("20kB", "20kB", 1, limit="30kB")

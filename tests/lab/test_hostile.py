@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.looking import agent_pid
 
-from testbed.buffer.settings import Static
 from testbed.lab import Run, experiment
-from testbed.pfc import PRIORITIES_IN
+from testbed.switch.buffer.settings import Static
+from testbed.switch.pfc import PRIORITIES_IN
 from testbed.units import Duration, Size
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Port:
     """A port that is attacked, through the cable."""
 
     def __init__(self, net: Any, name: str) -> None:
-        from testbed.net.wire import RawPort
+        from testbed.net.shell.wire import RawPort
 
         self.fabric = net.fabric
         self.state = net.fabric.port(name)
@@ -177,8 +177,8 @@ def test_a_hundred_thousand_hostile_frames_change_nothing_but_counters(
     run: Run, frames: int = 100_000, different: int = 20_000
 ) -> None:
     """A port of a switch and one of a host are sent 100 000 frames; nothing changes but counters."""
-    from testbed.net.network import network
-    from testbed.net.port import Port as Settings
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port as Settings
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -219,9 +219,9 @@ def test_an_agent_that_does_not_look_loses_frames_but_no_congestion(run: Run, fr
     """An agent does not look while it is flooded, and its port becomes congested meanwhile. What it is not told of
     frames is counted; the congestion is signalled in any case.
     """
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
-    from testbed.net.port import Port as Settings
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Buffer
+    from testbed.net.fabric.port import Port as Settings
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 

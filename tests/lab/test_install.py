@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testbed.lab import job
 from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.job import job
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +42,7 @@ def test_an_installed_xoff_runs_the_same_experiment_to_the_same_digest(ready: Pr
     assert installed["digest"] == checkout["digest"]
     assert installed["provenance"]["commit"] == ""  # type: ignore[index]
     files = subprocess.run(
-        [place / "bin" / "python", "-c", "from testbed.lab import job; print(sorted(job.code()))"],
+        [place / "bin" / "python", "-c", "from testbed.lab.job import job; print(sorted(job.code()))"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert files.strip() == str(sorted(job.code()))

@@ -12,7 +12,7 @@ from testbed.lab import Run, experiment
 from testbed.policy.model import DROP_VL, NodeType, Policy, PortGroup, QosLevel, Sl2VlScope, VlArbScope, VlWeight
 from testbed.policy.numbers import Ranges
 from testbed.policy.records import Found, NotFound, PathReason, PathRecords, Request
-from testbed.priority.classify import read
+from testbed.switch.priority.classify import read
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -50,10 +50,10 @@ def random_policy(chance: random.Random) -> Policy:
 @experiment(timeout="300s")
 def arrive_as_found(run: Run, policies: int = 40) -> None:
     """Random policies on two leaves and two spines: a frame of each SL on several ways."""
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.qos import SubnetManager
-    from testbed.net.wire import RawPort, Tap
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
+    from testbed.net.shell.wire import RawPort, Tap
+    from testbed.policy.lab.subnet_manager import SubnetManager
     from topologies.leaf_spine import LeafSpine
 
     chance = random.Random(run.seed)

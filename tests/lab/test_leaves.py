@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.experiment.fidelity import Verdict
 from testbed.lab import Run, experiment
-from testbed.lab.fidelity import Verdict
 from testbed.units import Size
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ SENDERS, TARGET = ("h1", "h2", "h4"), "h3"
 @experiment(timeout="180s")
 def controlled(run: Run, library: str = "os-ken") -> None:
     """With PFC and the controller's rules nothing is lost, though by the ports' own mapping the frames are lossy."""
-    from testbed.net.controller import SrController
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.srv6.lab.controller import SrController
 
     with SrController(library) as controller:
         for name, lossless in (("PFC", True), ("no PFC", False)):
@@ -64,7 +64,7 @@ def alone(run: Run) -> None:
     """Without a controller Open vSwitch learns by itself, and the ports' own mapping holds: without the rules of
     `controlled` its frames are lossy.
     """
-    from testbed.net.network import network
+    from testbed.net.build.network import network
 
     for name, lossless, priority in (("PFC", True, LOSSLESS), ("no PFC", False, LOSSLESS), ("lossy", True, LOSSY)):
         with network(topology(None, lossless, priority), run) as net:
@@ -78,7 +78,7 @@ def alone(run: Run) -> None:
 @experiment(timeout="120s")
 def wan(run: Run) -> None:
     """The WAN's data centres with leaves that learn by themselves: a pause crosses it, and nothing is lost."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows, ping
     from topologies.srv6_wan import Srv6Wan
 
@@ -104,9 +104,9 @@ def controller_and_daemon_die(run: Run, library: str = "os-ken") -> None:
     """Under load the controller is killed, then a leaf's daemon; links go down and up; nothing is left behind."""
     from mininet.net import Mininet
 
-    from testbed.net.controller import SrController
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
+    from testbed.srv6.lab.controller import SrController
 
     def overload(net: Mininet, seconds: float, fault: Callable[[], None] | None = None) -> int:
         """h1 and h4 send as much as they can; how many frames were lost."""
@@ -184,10 +184,10 @@ def hosts(controller: Any, leaf: str) -> list[Any]:
 
 
 def topology(controller: str | None, lossless: bool, priority: int) -> Any:
-    from testbed.net.cable import Cable
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
-    from testbed.priority.settings import PriorityMap, Trust
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.cable import Cable
+    from testbed.net.fabric.port import Port
+    from testbed.switch.priority.settings import PriorityMap, Trust
 
     class Two(LosslessTopo):
         mismatch = "ignore"  # type: ignore[assignment] # hosts and leaves differ on purpose

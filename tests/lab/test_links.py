@@ -39,9 +39,9 @@ def test_a_cable_that_goes_down_frees_what_waits_for_it(run: Run, delay: Duratio
     back, and traffic goes on without a loss.
     """
     from testbed.frames.mac_control import PfcFrame
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import RawPort
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
     from topologies.incast import Incast
 
     with network(Incast(n=2, delay=delay), run) as net:
@@ -80,9 +80,9 @@ def test_a_pause_does_not_outlive_its_link_at_either_end(run: Run, delay: Durati
     a link comes back is paused afresh: the sender overloads the switch beside another one, and nothing is lost.
     """
     from testbed.frames.mac_control import PfcFrame
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import RawPort
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import RawPort
     from topologies.incast import Incast
 
     with network(Incast(n=2, delay=delay), run) as net:
@@ -132,7 +132,7 @@ def test_a_pause_does_not_outlive_its_link_at_either_end(run: Run, delay: Durati
 @experiment(timeout="60s", files=("jobs/looking.py",))
 def vanish(run: Run) -> None:
     """Frames for a station that is not there: the switch sends them on, and no host takes or counts them."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -147,9 +147,9 @@ def vanish(run: Run) -> None:
 @experiment(timeout="60s", files=("jobs/looking.py",))
 def test_tcp_and_broadcasts_beside_lossless_traffic_leave_no_cell_behind(run: Run) -> None:
     """TCP, pings and a flood of broadcasts beside lossless datagrams: what is counted adds up."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import RawPort
     from testbed.net.traffic import Flow, Flows, ping
-    from testbed.net.wire import RawPort
     from topologies.incast import Incast
 
     with network(Incast(n=3, scale=100), run) as net:
@@ -184,9 +184,9 @@ def test_a_loss_that_no_counter_explains_fails_a_run(run: Runner) -> None:
 def test_a_frame_of_the_links_mtu_arrives_whole_and_a_longer_one_is_refused(run: Run) -> None:
     """9216 octets with FCS are one frame on a link with an MTU of 9198, charged by its cells, and none on others."""
     from testbed.errors import UsageError
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.cable import Cable
     from testbed.net.traffic import Flow, Flows
 
     class Links(LosslessTopo):

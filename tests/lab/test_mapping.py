@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import UsageError
 from testbed.lab import Run, experiment
-from testbed.net.port import Port
-from testbed.priority.settings import PriorityMap, Trust
+from testbed.net.fabric.port import Port
+from testbed.switch.priority.settings import PriorityMap, Trust
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -28,8 +28,8 @@ WARNINGS = {"dscp": "s1-eth2 maps dscp 26 to dot1p 4, ", "local": "s1-eth2 puts 
 @experiment(timeout="60s")
 def mismatched(run: Run, what: str = "dscp", mismatch: str = "refuse") -> None:
     """One of three ports of a switch has another table than the others; what starting the network prints."""
-    from testbed.net.network import network
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
 
     other = {
         "dscp": PriorityMap(Trust.DSCP, dscp_to_dot1p={26: 4}),

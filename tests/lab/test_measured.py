@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.looking import wait_for
 
-from testbed.buffer.settings import Static
 from testbed.frames import Mac
 from testbed.frames.headroom import Request, Response
 from testbed.lab import Run, experiment
+from testbed.switch.buffer.settings import Static
 from testbed.units import Duration
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ DELAYS_US = (1, 2, 5, 20, 100)
 
 
 def star(run: Run, delays: tuple[str, ...], buffer: Any, **options: Any) -> Any:
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.cable import Cable
+    from testbed.net.fabric.port import Port
 
     class Star(LosslessTopo):
         def build(self) -> None:
@@ -46,7 +46,7 @@ def wait_until_measured(fabric: Any, *ports: str) -> bool:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_a_switch_with_many_ports_measures_them_all(run: Run, hosts: int = 24) -> None:
     """All ends of so many cables begin at once, and the lab's one CPU asks and answers for all of them."""
-    from testbed.net.port import Buffer
+    from testbed.net.fabric.port import Buffer
 
     with star(run, ("5us",) * hosts, Buffer(total=60_000, headroom=100)) as net:
         waiting = net.fabric.names()
@@ -60,7 +60,7 @@ def test_a_switch_with_many_ports_measures_them_all(run: Run, hosts: int = 24) -
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_round_trips_are_measured_to_a_percent(run: Run) -> None:
     """Cables of several lengths, each measured by both of its ends."""
-    from testbed.net.port import Buffer
+    from testbed.net.fabric.port import Buffer
 
     with star(run, tuple(f"{delay}us" for delay in DELAYS_US), Buffer(total=60_000, headroom=100)) as net:
         fabric = net.fabric
@@ -90,7 +90,7 @@ def test_round_trips_are_measured_to_a_percent(run: Run) -> None:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_what_is_measured_divides_the_buffer_while_traffic_flows(run: Run) -> None:
     """What is measured becomes headroom and thresholds; another cable while two senders overload a port, too."""
-    from testbed.net.port import Buffer
+    from testbed.net.fabric.port import Buffer
     from testbed.net.traffic import Flow, Flows
 
     buffer = Buffer(total=1500, xoff=None, headroom=300, shortest=1500)
@@ -131,7 +131,7 @@ def no_capability(run: Run) -> None:
     """One end does not announce that it measures: the default stays, and the status has the reason. Then it announces
     it.
     """
-    from testbed.net.port import Buffer, Port
+    from testbed.net.fabric.port import Buffer, Port
 
     plain = Port().with_dcbx().dcbx
     assert plain and plain.pfc
@@ -155,8 +155,8 @@ def no_capability(run: Run) -> None:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_forged_frames_are_counted_and_change_nothing(run: Run) -> None:
     """Requests and answers without a request, replays, damage: counted, and nothing else."""
-    from testbed.net.port import Buffer
-    from testbed.net.wire import RawPort
+    from testbed.net.fabric.port import Buffer
+    from testbed.net.shell.wire import RawPort
 
     with star(run, ("10us", "10us"), Buffer(total=3000, headroom=300, xoff=Static(100))) as net:
         fabric = net.fabric

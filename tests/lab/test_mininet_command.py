@@ -64,7 +64,7 @@ def _is_mininet(command_line: Path) -> bool:
 
 
 def _own() -> Any:
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.topo import LosslessTopo
 
     class Own(LosslessTopo):
         """Two hosts and a switch, with options for each."""
@@ -85,7 +85,7 @@ def _own() -> Any:
 @experiment
 def mistakes(run: Run) -> None:
     """What is said of each mistake."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
 
     own = _own()
     said = {
@@ -106,7 +106,7 @@ def mistakes(run: Run) -> None:
 @experiment
 def cable(run: Run) -> None:
     """Mininet's words, on a scale of 1000: about a tenth is lost, and the rest is late."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
 
     with network(_own()(link={"bw": 10_000, "delay": "5us", "loss": 10}), autoStaticArp=True) as net:

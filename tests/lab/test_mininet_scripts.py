@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import image
-from testbed.lab.collect import OUTPUT_LOG
+from testbed.experiment.fidelity import Verdict
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.fidelity import Verdict
-from testbed.lab.job import Limits
-from testbed.lab.result import Status
+from testbed.lab.image import image
+from testbed.lab.job.job import Limits
+from testbed.lab.results.collect import OUTPUT_LOG
+from testbed.lab.results.result import Status
 
 from .conftest import ROOT
 

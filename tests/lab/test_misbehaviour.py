@@ -10,8 +10,8 @@ import pytest
 from testbed.lab import Result, Status
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.job import Limits
-from testbed.lab.result import Exit
+from testbed.lab.job.job import Limits
+from testbed.lab.results.result import Exit
 
 from .conftest import JOBS, Output, Runner
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.looking import wait_for
 
-from testbed.buffer.settings import Static
 from testbed.dcbx.settings import DcbxSettings
 from testbed.frames.dcbx.values import mask
 from testbed.lab import Run, experiment
+from testbed.switch.buffer.settings import Static
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -23,8 +23,8 @@ PORTS = ("h1-eth0", "h2-eth0", "s1-eth1", "s1-eth2", "s1-eth3", "r-eth0")
 
 
 def incast(run: Run, **options: Any) -> Any:
-    from testbed.net.network import network
-    from testbed.net.port import Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
     from topologies.incast import Incast
 
     return network(Incast(n=2, **{"port": Port().with_dcbx(ets=True)} | options), run)
@@ -53,7 +53,7 @@ def test_changes_under_load_lose_nothing_that_stays_lossless(run: Run) -> None:
     """PFC of other priorities and the shares change again and again, at one port after the other, while two senders
     overload a port. Nothing of what is lossless all the time is lost.
     """
-    from testbed.net.port import Buffer, Port
+    from testbed.net.fabric.port import Buffer, Port
     from testbed.net.traffic import Flow, Flows
 
     buffer = Buffer(total=3000, xoff=Static(60), xon_offset=16, headroom=200)
@@ -91,7 +91,7 @@ def test_changes_under_load_lose_nothing_that_stays_lossless(run: Run) -> None:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_what_was_negotiated_outlives_speakers_and_agents(run: Run) -> None:
     """Speakers and agents are killed: what was negotiated stays, nothing is lost, and the next change is made."""
-    from testbed.net.port import Buffer, Port
+    from testbed.net.fabric.port import Buffer, Port
     from testbed.net.traffic import Flow, Flows
 
     buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16, headroom=200)
@@ -125,7 +125,7 @@ def test_links_and_neighbours_come_and_go(run: Run) -> None:
     """A link goes down and up, and DCBX is switched off and on: a willing host falls back to its own settings, and
     adopts again.
     """
-    from testbed.net.port import Port
+    from testbed.net.fabric.port import Port
 
     tell, follow = Port().with_pfc(4).with_dcbx(), Port().with_pfc(2).with_dcbx(willing=True)
     with incast(run, port=tell) as net:
@@ -151,7 +151,7 @@ def test_links_and_neighbours_come_and_go(run: Run) -> None:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def too_small(run: Run) -> None:
     """A buffer that has cells for one lossless priority at each port, and is asked for two: what it has it keeps."""
-    from testbed.net.port import Buffer, Port
+    from testbed.net.fabric.port import Buffer, Port
     from testbed.net.traffic import Flow, Flows
 
     buffer = Buffer(total=900, xoff=Static(60), xon_offset=16, headroom=200)

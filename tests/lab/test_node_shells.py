@@ -16,8 +16,8 @@ def test_a_shell_is_as_mininet_leaves_it_whatever_the_class_of_its_node(run: Run
     """Its terminal echoes nothing, its loopback interface is up, and it has no files of the network's own process."""
     from mininet.node import Host
 
-    from testbed.net.network import network
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
 
     class Own(Host):
         """A host of the user's."""

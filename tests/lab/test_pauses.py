@@ -31,7 +31,7 @@ class Pauser:
     """Sends PFC by hand to a port, from the other end of its cable, and finds what came of it."""
 
     def __init__(self, fabric: Any, victim: str) -> None:
-        from testbed.net.wire import RawPort
+        from testbed.net.shell.wire import RawPort
 
         self.fabric = fabric
         self.victim = fabric.port(victim)
@@ -73,9 +73,9 @@ def next_after(frames: list[Seen], priority: int, moment_ns: int) -> int:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_a_pause_lasts_for_its_quanta_at_the_ports_speed(run: Run, rate: Rate = Rate("10Gb/s")) -> None:
     """A host's queue sends again when the quanta of its port's speed are over, and frames show it."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import capture
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import capture
     from topologies.incast import Incast
 
     file = Path("host.pcap")
@@ -118,10 +118,10 @@ def test_a_pause_lasts_for_its_quanta_at_the_ports_speed(run: Run, rate: Rate = 
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_each_field_of_a_pfc_frame_does_what_it_should(run: Run, victim: str = "h1-eth0") -> None:
     """What each field of a PFC frame does to a port that sends three classes: two with PFC, one without."""
-    from testbed.net.network import network
-    from testbed.net.port import Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
+    from testbed.net.shell.wire import capture
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import capture
     from topologies.incast import Incast
 
     file = Path("port.pcap")
@@ -229,12 +229,12 @@ def test_a_pause_travels_back_over_five_switches_and_loses_nothing(run: Run, swi
     """The last host stops a class: each switch on the way fills up to its threshold and stops the one before it, back
     to the sender. Then all of it drains, and nothing is missing.
     """
-    from testbed.buffer.settings import Static
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Buffer, Port
     from testbed.net.traffic import Flow, Flows
-    from testbed.pfc.settings import PfcSettings
+    from testbed.switch.buffer.settings import Static
+    from testbed.switch.pfc.settings import PfcSettings
 
     class Chain(LosslessTopo):
         def build(self) -> None:
@@ -303,11 +303,11 @@ def test_a_pause_travels_back_over_five_switches_and_loses_nothing(run: Run, swi
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Run, action: str = "drop") -> None:
     """A port of a switch is paused for just less, and for more, than its watchdog lets pass."""
-    from testbed.net.network import network
-    from testbed.net.port import Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
+    from testbed.net.shell.wire import capture
     from testbed.net.traffic import Flow, Flows
-    from testbed.net.wire import capture
-    from testbed.pfc.settings import Action, PfcSettings, WatchdogSettings
+    from testbed.switch.pfc.settings import Action, PfcSettings, WatchdogSettings
     from topologies.incast import Incast
 
     detection, restoration, poll = Duration("200ms"), Duration("300ms"), Duration("20ms")
@@ -388,12 +388,12 @@ def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Run, action: str = "
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def test_a_port_in_a_storm_sends_no_xoff_until_it_is_over(run: Run) -> None:
     """While a port is in a storm it asks for no pause either; when the storm is over, congestion is announced anew."""
-    from testbed.buffer.settings import Static
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.port import Buffer, Port
     from testbed.net.traffic import Flow, Flows
-    from testbed.pfc.settings import PfcSettings, WatchdogSettings
+    from testbed.switch.buffer.settings import Static
+    from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
 
     watchdog = WatchdogSettings(Duration("100ms"), Duration("100ms"), Duration("10ms"))
     # XOFF from before the storm runs out early in it, and hosts have no watchdog of their own.

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from testbed.frames.service_level import SLS, sl_of
 from testbed.lab import Run, experiment
 from testbed.linux.port_program import OWN_FRAMES, PortTables
-from testbed.priority.applications import About
-from testbed.priority.classify import TAG_TYPES, classify, read, rewrite
-from testbed.priority.lanes import LANES, lane
-from testbed.priority.marking import mark
-from testbed.priority.settings import PriorityMap, Trust
+from testbed.switch.priority.applications import About
+from testbed.switch.priority.classify import TAG_TYPES, classify, read, rewrite
+from testbed.switch.priority.lanes import LANES, lane
+from testbed.switch.priority.marking import mark
+from testbed.switch.priority.settings import PriorityMap, Trust
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -177,8 +177,8 @@ def tally(sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def network_of_two() -> Any:
-    from testbed.net.network import network
-    from testbed.net.port import Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
     from topologies.incast import Incast
 
     class Two(Incast):
@@ -193,7 +193,7 @@ def network_of_two() -> Any:
 @experiment(timeout="300s")
 def forwards_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -> None:
     """Frames of all kinds through a switch: their group, their queue, their cells, and what comes out."""
-    from testbed.net.wire import RawPort, Tap
+    from testbed.net.shell.wire import RawPort, Tap
 
     chance = random.Random(run.seed)
     differences: list[str] = []
@@ -231,7 +231,7 @@ def forwards_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -> Non
 @experiment(timeout="300s")
 def marks_as_the_reference(run: Run, maps: int = 120, batch: int = 25) -> None:
     """Frames of a host's own, from sockets of all priorities: what is on the wire, and the queue they took."""
-    from testbed.net.wire import RawPort, Tap
+    from testbed.net.shell.wire import RawPort, Tap
 
     chance = random.Random(run.seed)
     differences: list[str] = []
@@ -273,7 +273,7 @@ def marks_as_the_reference(run: Run, maps: int = 120, batch: int = 25) -> None:
 def chooses_lanes_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -> None:
     """Frames of all kinds with a table of VLs on their way, from the host or through the switch: what comes out, from
     which queue, and what is dropped."""
-    from testbed.net.wire import RawPort, Tap
+    from testbed.net.shell.wire import RawPort, Tap
 
     chance = random.Random(run.seed)
     differences: list[str] = []

@@ -16,11 +16,11 @@ POLICY = (
 @experiment(timeout="120s")
 def test_a_cable_that_is_pulled_under_load_is_followed(run: Run) -> None:
     from experiments._qos import flow
-    from testbed.net.controller import SrController
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.qos_controller import FollowingManager
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
     from testbed.net.traffic import Flows
+    from testbed.policy.lab.from_controller import FollowingManager
+    from testbed.srv6.lab.controller import SrController
     from topologies.leaf_spine import LeafSpine
 
     topology = LeafSpine(length="100m", port=Port().with_vls())

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from testbed import lab
+from testbed.experiment.fidelity import Verdict
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.fidelity import Verdict
 from testbed.report.page import report
 from tests import pages
 from tests.pages import ROOT, Block
@@ -125,7 +125,7 @@ def test_parts_of_experiments_make_a_network(part: str, ready: PreparedEngine, t
 
 def test_contributings_test_is_one_that_passes(run: Runner) -> None:
     names: dict[str, object] = {}
-    exec("from testbed.lab.result import Status\nRunner = object\n" + BLOCKS["CONTRIBUTING.md:0"].text, names)
+    exec("from testbed.lab.results.result import Status\nRunner = object\n" + BLOCKS["CONTRIBUTING.md:0"].text, names)
     test = names["test_a_pause_of_the_job_takes_its_time"]
     assert callable(test)
     test(run)

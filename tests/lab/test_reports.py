@@ -6,9 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from testbed.lab import definition
-from testbed.lab.api import run
+from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.job.api import run
 from testbed.report.folder import read
 from testbed.report.page import report
 from testbed.report.tracks import PAUSED, tracks

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
+from testbed.experiment import definition
 from testbed.frames import roce
-from testbed.lab import definition
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.result import Result, Status
-from tests.unit.tshark import TSHARK, decode_capture
+from testbed.lab.results.result import Result, Status
+from tests.unit.frames.tshark import TSHARK, decode_capture
 
 from .conftest import ROOT, Output, Runner, kept
 

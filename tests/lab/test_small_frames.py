@@ -13,10 +13,10 @@ SCALE, COUNT, FRAME_NS = 1000, 1500, 6720
 
 @experiment(timeout="120s")
 def test_pfc_on_eight_priorities_loses_no_small_frame_and_keeps_the_line_full(run: Run) -> None:
-    from testbed.net.network import network
-    from testbed.net.port import Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
     from testbed.net.traffic import Flow, Flows
-    from testbed.pfc.settings import PfcSettings
+    from testbed.switch.pfc.settings import PfcSettings
     from testbed.units import Rate
     from topologies.incast import Incast
 

@@ -10,10 +10,10 @@ from scapy.layers import l2
 from scapy.layers.inet import UDP
 from scapy.utils import PcapReader
 
+from testbed.experiment import definition
 from testbed.frames.capture_file import frames
-from testbed.lab import definition
-from testbed.lab.result import Result, Status
-from tests.unit.tshark import TSHARK
+from testbed.lab.results.result import Result, Status
+from tests.unit.frames.tshark import TSHARK
 
 from .conftest import ROOT, Output, Runner
 

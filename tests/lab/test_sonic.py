@@ -59,7 +59,7 @@ CONFIG = {
 
 
 def switch(content: dict[str, Any]) -> Any:
-    from testbed.net.sonic import Switch
+    from testbed.sonic.lab.settings import Switch
 
     file = Path("config_db.json")
     file.write_text(json.dumps(content))
@@ -76,10 +76,10 @@ def test_commands_of_sonic_show_what_the_switch_did(run: Run) -> None:
     """Two hosts overload the third, lossless and lossy: pauses, watermarks and drops are those of the lab's counters,
     and clearing begins them anew.
     """
-    from testbed.net import sonic_commands
-    from testbed.net.network import network
-    from testbed.net.sonic_topo import SonicTopo
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
+    from testbed.sonic.lab import commands as sonic_commands
+    from testbed.sonic.lab.topo import SonicTopo
 
     leaf = switch(CONFIG)
     with network(SonicTopo(leaf), run, autoStaticArp=True) as net:
@@ -145,10 +145,10 @@ def test_pfcwd_start_finds_a_storm_after_its_detection_time_and_an_alert_drops_n
     queue, and without a watchdog nothing is found. Times are those of hardware at a scale of 1000.
     """
     from testbed.frames.mac_control import PfcFrame
-    from testbed.net import sonic_commands
-    from testbed.net.network import network
-    from testbed.net.sonic_topo import SonicTopo
-    from testbed.net.wire import RawPort
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import RawPort
+    from testbed.sonic.lab import commands as sonic_commands
+    from testbed.sonic.lab.topo import SonicTopo
 
     leaf = switch(CONFIG)
     with network(SonicTopo(leaf), run, autoStaticArp=True) as net:
@@ -185,11 +185,11 @@ def test_small_frames_at_line_rate_on_eight_priorities_lose_nothing(run: Run) ->
     """64 octets on the wire, at line rate, two senders with eight priorities each into one port, all lossless, at the
     scale that is proposed for the lab's engine.
     """
-    from testbed.net.load import Load, frame_costs
-    from testbed.net.network import network
-    from testbed.net.sonic import scale_for
-    from testbed.net.sonic_topo import SonicTopo
+    from testbed.net.build.network import network
+    from testbed.net.fabric.load import Load, frame_costs
     from testbed.net.traffic import Flow, Flows
+    from testbed.sonic.lab.settings import scale_for
+    from testbed.sonic.lab.topo import SonicTopo
 
     content = json.loads(json.dumps(CONFIG))
     names = "Ethernet0,Ethernet4,Ethernet8"
@@ -219,9 +219,9 @@ def test_small_frames_at_line_rate_on_eight_priorities_lose_nothing(run: Run) ->
 @experiment(timeout="120s")
 def test_two_files_are_a_fabric_whose_pauses_reach_the_senders(run: Run) -> None:
     """Two leaves cabled by DEVICE_NEIGHBOR: three hosts of one overload a host of the other, through one cable."""
-    from testbed.net.network import network
-    from testbed.net.sonic_topo import SonicTopo
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
+    from testbed.sonic.lab.topo import SonicTopo
 
     leaves = []
     for name, other in (("leaf1", "leaf-2-of-the-lab"), ("leaf-2-of-the-lab", "leaf1")):
@@ -250,9 +250,9 @@ def test_two_files_are_a_fabric_whose_pauses_reach_the_senders(run: Run) -> None
 @experiment(timeout="120s")
 def risky(run: Run, xoff: str = "40000", length: str = "5m") -> None:
     """An incast over a switch with another headroom or other cables."""
-    from testbed.net.network import network
-    from testbed.net.sonic_topo import SonicTopo
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
+    from testbed.sonic.lab.topo import SonicTopo
 
     content = json.loads(json.dumps(CONFIG))
     content["BUFFER_PROFILE"]["lossless"]["xoff"] = xoff

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab import sweep, sweep_tables
 from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.studies import sweep, sweep_tables
 
 from .processes import Dask, Process, Start
 

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.cli import main
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
 
 FILES = Path(__file__).parents[1] / "unit" / "data" / "sonic"
 

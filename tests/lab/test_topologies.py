@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import Status, definition
+from testbed.experiment import definition
+from testbed.lab import Status
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.net.shell import names
+from testbed.net.shell.shell import names
 from tests.lab.conftest import ROOT, Runner
 
 RUNS = (

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import Status, definition
+from testbed.experiment import definition
+from testbed.lab import Status
 from testbed.lab.engines.um import PreparedUm, Um
-from testbed.lab.job import Limits
-from testbed.lab.result import RESULT
+from testbed.lab.job.job import Limits
+from testbed.lab.results.result import RESULT
 from testbed.lab.um import kernel
 
 from .conftest import JOBS, Output, Runner, kept

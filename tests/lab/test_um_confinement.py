@@ -22,7 +22,8 @@ from pathlib import Path
 import pytest
 
 from testbed import lab
-from testbed.lab import Status, definition
+from testbed.experiment import definition
+from testbed.lab import Status
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.um import machine

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.experiment.fidelity import Verdict
 from testbed.lab import Result, Status
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.fidelity import Verdict
-from testbed.lab.result import Exit
+from testbed.lab.results.result import Exit
 
 from .conftest import Output, Runner
 

@@ -14,8 +14,8 @@ from jobs.looking import wait_for
 from testbed.frames import Mac
 from testbed.frames.mac_control import PauseFrame, PfcFrame
 from testbed.lab import Run, experiment
-from testbed.linux import kernel
-from testbed.net import srv6
+from testbed.linux.process import kernel
+from testbed.srv6.lab import routers as srv6
 from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def counters(fabric: Any) -> dict[str, int]:
 @experiment(timeout="120s", files=("jobs/looking.py",))
 def at_the_sid(run: Run) -> None:
     """r1's SID answers r3's ping; PFC in a tunnel pauses J for its quanta; other things in it do nothing."""
-    from testbed.net.network import network
-    from testbed.net.wire import capture
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import capture
     from topologies.srv6_wan import Srv6Wan
 
     topo = Srv6Wan(n=1, wan="1km")

@@ -34,8 +34,8 @@ def test_back_pressure_goes_against_the_data_whichever_way_they_go(
     """Read, write, and both at once, each with an overload where the data go."""
     from contextlib import ExitStack
 
-    from testbed.net.controller import SrController
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.srv6.lab.controller import SrController
     from topologies.srv6_wan import Srv6Wan
 
     with ExitStack() as stack:

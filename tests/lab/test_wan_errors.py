@@ -19,8 +19,8 @@ from testbed.frames.icmpv6 import Error
 from testbed.frames.ipv6 import Packet
 from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
-from testbed.linux import kernel
-from testbed.net import srv6
+from testbed.linux.process import kernel
+from testbed.srv6.lab import routers as srv6
 from testbed.srv6.protocol.sid import Flavours
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_the_sender_of_what_a_sid_does_not_take_gets_each_error_once(run: Run) -
 
 
 def _errors(run: Run, flavours: Flavours) -> None:
-    from testbed.net.network import network
+    from testbed.net.build.network import network
 
     topo = wan(flavours, frozenset({ipv6.UDP}))
     place, leg = topo.graph.leg("r1", "r2")

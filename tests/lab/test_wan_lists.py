@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from testbed.lab import Run, experiment
-from testbed.net import srv6
+from testbed.srv6.lab import routers as srv6
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.sid import Adjacency, Sid
 from testbed.srv6.protocol.tunnel_learning import LearnerSettings
@@ -32,7 +32,7 @@ def test_the_drafts_literal_lists_teach_a_tunnel_and_deliver_where_the_last_segm
     run: Run, seconds: int = 3
 ) -> None:
     """r3 learns from the literal list; its End.X delivers or does not; where it does, back-pressure loses nothing."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import ping, probe
     from topologies.srv6_wan import Srv6Wan
 

@@ -17,8 +17,8 @@ from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import PfcFrame
 from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
-from testbed.linux import kernel
-from testbed.net import srv6
+from testbed.linux.process import kernel
+from testbed.srv6.lab import routers as srv6
 
 if TYPE_CHECKING:
     pass
@@ -49,7 +49,7 @@ class Seen:
 @experiment(timeout="120s")
 def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> None:
     """All attacks, each also with a priority tag: nothing changes, and each packet is counted. Then without filters."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import ping
     from topologies.srv6_wan import Srv6Wan
 
@@ -85,7 +85,7 @@ def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> N
 @experiment(timeout="120s")
 def test_a_stranger_inside_the_domain_reaches_no_sid(run: Run) -> None:
     """A packet inside the domain whose source is none of it: each router drops what is for its own SIDs."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from topologies.srv6_wan import Srv6Wan
 
     topo = Srv6Wan(n=1, wan="1km")
@@ -137,7 +137,7 @@ def _datagram() -> bytes:
 
 def _send(net: Any, packets: Mapping[str, bytes]) -> None:
     """All of them from a1 to its gateway, without a tag and with one."""
-    from testbed.net.wire import RawPort
+    from testbed.net.shell.wire import RawPort
 
     fabric = net.fabric
     with RawPort(net["a1"], "a1-eth0") as port:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.linux import kernel
+from testbed.linux.process import kernel
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ import pytest
 
 from testbed.cli import build_parser, commands
 from testbed.dcbx import config
-from testbed.lab import definition
-from testbed.net import shell
-from testbed.net.port import AGENT_REACTION
-from testbed.net.routes import Graph
+from testbed.experiment import definition
+from testbed.net.fabric.port import AGENT_REACTION
+from testbed.net.fabric.routes import Graph
+from testbed.net.shell import shell
 from testbed.srv6.session.intents import VpnIntent
 from testbed.typed_json.codec import CODEC
 from tests import pages

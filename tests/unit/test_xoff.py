@@ -12,7 +12,7 @@ import pytest
 
 import xoff
 from testbed import shipped_packages
-from testbed.lab import job
+from testbed.lab.job import job
 from tools import api_page
 
 ROOT = Path(__file__).parents[2]

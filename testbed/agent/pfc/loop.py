@@ -1,4 +1,4 @@
-"""The agent's process: waits for the port program and for deadlines, and does what `testbed.pfc` decides.
+"""The agent's process: waits for the port program and for deadlines, and does what `testbed.switch.pfc` decides.
 
 From an event to what it causes there are only prepared octets to send; counting and logging come after. Everything
 a successor needs is in shared memory before the request to the kernel: until when each queue is paused.
@@ -22,19 +22,19 @@ from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order,
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import AgentPlan
 from testbed.frames.headroom import EXTENSION_OPCODE
-from testbed.linux import bpf, kernel
-from testbed.linux.link_state import Link, LinkWatch
+from testbed.linux import bpf
+from testbed.linux.netlink.link_state import Link, LinkWatch
 from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
-from testbed.pfc import PRIORITIES_IN
-from testbed.pfc.port import Change
-from testbed.pfc.timers import TIMERS
+from testbed.linux.process import kernel
+from testbed.switch.pfc import PRIORITIES_IN
+from testbed.switch.pfc.port import Change
+from testbed.switch.pfc.timers import TIMERS
 from testbed.units import NEVER
 
 URGENCY = 50
 """An agent's real-time priority."""
 _MEASUREMENT = EXTENSION_OPCODE.to_bytes(2, "big")
-# A module's name is looked up faster than a member of an enum.
-_FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
+_FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)  # looked up faster than members of an enum
 
 
 @dataclass(frozen=True)

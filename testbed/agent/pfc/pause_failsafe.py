@@ -13,7 +13,7 @@ from collections.abc import Callable
 from testbed.agent.pfc.port import ENABLED, SHARED
 from testbed.agent.plan import AgentPlan, PortPlan
 from testbed.frames.mac_control import PfcFrame
-from testbed.pfc import PRIORITIES_IN
+from testbed.switch.pfc import PRIORITIES_IN
 
 
 class PauseFailsafe:

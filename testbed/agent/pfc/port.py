@@ -14,10 +14,10 @@ from dataclasses import replace
 from testbed.agent.plan import PortPlan
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux.port_program import EVENT, PRIORITIES, EventKind
-from testbed.pfc import PRIORITIES_IN
-from testbed.pfc.port import Change, PfcPort
-from testbed.pfc.settings import WatchdogSettings
-from testbed.pfc.timers import TIMERS
+from testbed.switch.pfc import PRIORITIES_IN
+from testbed.switch.pfc.port import Change, PfcPort
+from testbed.switch.pfc.settings import WatchdogSettings
+from testbed.switch.pfc.timers import TIMERS
 from testbed.units import NEVER
 
 SHARED = 24

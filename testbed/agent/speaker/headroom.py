@@ -14,8 +14,8 @@ from testbed.agent.speaker.node_buffer import NodeBuffer
 from testbed.agent.speaker.order_socket import OrderSocket
 from testbed.agent.speaker.speaker_log import SpeakerLog
 from testbed.agent.timed_send import timed_write
-from testbed.headroom.measurement import Measurer, Output, Phase, Status
-from testbed.linux.lldp_socket import LldpSocket
+from testbed.linux.sockets.lldp_socket import LldpSocket
+from testbed.switch.headroom.measurement import Measurer, Output, Phase, Status
 from testbed.units import NEVER, Duration
 
 

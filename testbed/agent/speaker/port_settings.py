@@ -24,10 +24,10 @@ from testbed.dcbx.events import (
 )
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets
 from testbed.frames.mac_control import LONGEST_PAUSE
-from testbed.linux.netlink import Socket
+from testbed.linux.netlink.netlink import Socket
 from testbed.linux.port_program import Entry, PortProgram
-from testbed.pfc.wire import pause_ns
-from testbed.priority import applications
+from testbed.switch.pfc.wire import pause_ns
+from testbed.switch.priority import applications
 
 
 @dataclass

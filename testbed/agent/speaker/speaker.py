@@ -33,10 +33,11 @@ from testbed.dcbx.events import Event, HeadroomChanged, changes
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import DcbxSettings
 from testbed.errors import UsageError
-from testbed.linux import kernel, netlink
-from testbed.linux.link_state import LinkWatch
-from testbed.linux.lldp_socket import LldpSocket
+from testbed.linux.netlink import netlink
+from testbed.linux.netlink.link_state import LinkWatch
 from testbed.linux.port_program import PortProgram
+from testbed.linux.process import kernel
+from testbed.linux.sockets.lldp_socket import LldpSocket
 from testbed.units import NEVER
 
 URGENCY = 30

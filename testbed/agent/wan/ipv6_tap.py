@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
-from testbed.linux import packet_filter, stamped
+from testbed.linux.sockets import packet_filter, stamped
 
 IPV6 = 0x86DD
 _LONGEST = 2048

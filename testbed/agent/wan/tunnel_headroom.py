@@ -19,12 +19,12 @@ from testbed.frames import Mac, ipv6
 from testbed.frames.headroom import MeasurementFrameError, Request, parse
 from testbed.frames.ipv6 import Packet
 from testbed.frames.srh import Srh
-from testbed.headroom.exchange import Responder, Settings
-from testbed.headroom.measurement import Measurer
-from testbed.headroom.samples import Measurement
-from testbed.linux import stamped
+from testbed.linux.sockets import stamped
 from testbed.srv6.protocol.endx_pfc import Measure
 from testbed.srv6.protocol.reverse_tunnel import NETWORK_CONTROL, Encapsulator, ReverseTunnel
+from testbed.switch.headroom.exchange import Responder, Settings
+from testbed.switch.headroom.measurement import Measurer
+from testbed.switch.headroom.samples import Measurement
 from testbed.units import NEVER, Duration
 
 _LONGEST = 2048

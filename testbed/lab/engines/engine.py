@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 import testbed
-from testbed.lab import packages as further
-from testbed.lab.cache import Report
+from testbed.experiment.output import Record
 from testbed.lab.engines.checks import Check
-from testbed.lab.forecast import Step
-from testbed.lab.packages import Packages
-from testbed.lab.prerequisites import Package
-from testbed.lab.result import Provenance
-from testbed.lab.wire import Record
+from testbed.lab.engines.forecast import Step
+from testbed.lab.engines.prerequisites import Package
+from testbed.lab.image import packages as further
+from testbed.lab.image.cache import Report
+from testbed.lab.image.packages import Packages
+from testbed.lab.results.result import Provenance
 
 
 class RunningJob(Protocol):

@@ -14,13 +14,12 @@ from io import BytesIO
 from pathlib import Path
 
 from testbed.errors import UsageError, XoffError
-from testbed.lab import prerequisites
-from testbed.lab.cache import Report
-from testbed.lab.engines import checks
+from testbed.experiment.output import Record
+from testbed.lab.engines import checks, prerequisites
 from testbed.lab.engines.checks import Check
 from testbed.lab.engines.engine import Engine, PreparedEngine
-from testbed.lab.prerequisites import DEBIAN_PYTHON, Package
-from testbed.lab.wire import Record
+from testbed.lab.engines.prerequisites import DEBIAN_PYTHON, Package
+from testbed.lab.image.cache import Report
 
 
 class InstallError(XoffError):

@@ -6,13 +6,14 @@ import json
 import os
 import platform
 
-from testbed.lab import cache, qemu, snapshot
-from testbed.lab.cache import Report
 from testbed.lab.engines.vm import VirtualMachine
-from testbed.lab.image import Image
-from testbed.lab.packages import Packages
-from testbed.lab.qemu import QemuError
-from testbed.lab.snapshot import Snapshot
+from testbed.lab.image import cache
+from testbed.lab.image.cache import Report
+from testbed.lab.image.image import Image
+from testbed.lab.image.packages import Packages
+from testbed.lab.vm import qemu, snapshot
+from testbed.lab.vm.qemu import QemuError
+from testbed.lab.vm.snapshot import Snapshot
 
 _KVM_BOOT_SECONDS = 60.0
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.errors import UsageError, nearest
-from testbed.lab.cache import Report
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.engines.host import Host
 from testbed.lab.engines.realtime import Realtime
 from testbed.lab.engines.um import Um
 from testbed.lab.engines.vm import Vm
+from testbed.lab.image.cache import Report
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Um(), Vm(), Realtime(), Host())}
 DEFAULT = Um.name

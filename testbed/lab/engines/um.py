@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from testbed.lab import cores, image, prerequisites
-from testbed.lab import packages as further
-from testbed.lab.cache import Report
-from testbed.lab.engines import checks
+from testbed.lab.engines import checks, cores, prerequisites
 from testbed.lab.engines.checks import Check
 from testbed.lab.engines.engine import Engine, PreparedEngine
-from testbed.lab.forecast import Step
-from testbed.lab.image import Image
-from testbed.lab.job import OURS
-from testbed.lab.prerequisites import Package
-from testbed.lab.result import Provenance
+from testbed.lab.engines.forecast import Step
+from testbed.lab.engines.prerequisites import Package
+from testbed.lab.image import image
+from testbed.lab.image import packages as further
+from testbed.lab.image.cache import Report
+from testbed.lab.image.image import Image
+from testbed.lab.job.job import OURS
+from testbed.lab.results.result import Provenance
 from testbed.lab.um import confinement, disks, kernel
 from testbed.lab.um.kernel import Kernel
 from testbed.lab.um.machine import Machine

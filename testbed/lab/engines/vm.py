@@ -11,21 +11,22 @@ from pathlib import Path
 from typing import ClassVar
 
 from testbed.errors import XoffError
-from testbed.lab import cores, image, prerequisites, qemu, snapshot
-from testbed.lab import packages as further
-from testbed.lab.cache import Report
-from testbed.lab.engines import checks
+from testbed.experiment.output import Record
+from testbed.lab.engines import checks, cores, prerequisites
 from testbed.lab.engines.checks import Check
 from testbed.lab.engines.engine import Engine, PreparedEngine
-from testbed.lab.forecast import Step
-from testbed.lab.image import Image
-from testbed.lab.job import HELD
-from testbed.lab.packages import Packages
-from testbed.lab.prerequisites import Package
-from testbed.lab.qemu import Machine
-from testbed.lab.result import Provenance
-from testbed.lab.snapshot import Snapshot
-from testbed.lab.wire import Record
+from testbed.lab.engines.forecast import Step
+from testbed.lab.engines.prerequisites import Package
+from testbed.lab.image import image
+from testbed.lab.image import packages as further
+from testbed.lab.image.cache import Report
+from testbed.lab.image.image import Image
+from testbed.lab.image.packages import Packages
+from testbed.lab.job.job import HELD
+from testbed.lab.results.result import Provenance
+from testbed.lab.vm import qemu, snapshot
+from testbed.lab.vm.qemu import Machine
+from testbed.lab.vm.snapshot import Snapshot
 
 _ROOM_GB = 4
 

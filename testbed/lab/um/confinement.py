@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from testbed.lab.engines.checks import Check, lines, user
-from testbed.linux import kernel
-from testbed.linux.child import Child
+from testbed.linux.process import kernel
+from testbed.linux.process.child import Child
 
 _ENGINE = "um"
 _NOBODY = 65534

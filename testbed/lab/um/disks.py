@@ -10,11 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from testbed.lab import cache, erofs, image, job, prerequisites, recipe
-from testbed.lab.cache import Report
-from testbed.lab.image import Image
-from testbed.lab.packages import Packages
-from testbed.lab.recipe import ImageError
+from testbed.lab.engines import prerequisites
+from testbed.lab.image import cache, erofs, image, recipe
+from testbed.lab.image.cache import Report
+from testbed.lab.image.image import Image
+from testbed.lab.image.packages import Packages
+from testbed.lab.image.recipe import ImageError
+from testbed.lab.job import job
 from testbed.lab.um import system_calls
 from testbed.lab.um.kernel import Kernel
 from testbed.lab.um.machine import Machine

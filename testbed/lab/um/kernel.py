@@ -16,9 +16,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from testbed.lab import cache, image, prerequisites, recipe
-from testbed.lab.cache import Report
-from testbed.lab.recipe import ImageError
+from testbed.lab.engines import prerequisites
+from testbed.lab.image import cache, image, recipe
+from testbed.lab.image.cache import Report
+from testbed.lab.image.recipe import ImageError
 
 KERNEL, MANIFEST = "linux", "manifest.json"
 SOURCES = resources.files("testbed.lab.um") / "linux"

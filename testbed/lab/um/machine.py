@@ -16,8 +16,8 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from testbed.lab import cores
-from testbed.lab.wire import Record, RecordKind
+from testbed.experiment.output import Record, RecordKind
+from testbed.lab.engines import cores
 
 MEMORY_MB = 4096
 """The lab's memory in MB; that of the host is used only as far as the lab touches it."""

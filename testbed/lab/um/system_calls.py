@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 import struct
 
-from testbed.lab.recipe import ImageError
+from testbed.lab.image.recipe import ImageError
 
 ENTRY = 0x7FFF_FFFF_8000
 """STUB_ADDRESS in the kernel."""

@@ -13,7 +13,7 @@
  * With WAITS defined the program also keeps, for those who look for deadlocks, how many cells of each group lie in each
  * queue. That is an object of its own, so that it costs other networks nothing.
  *
- * The buffer rules A1-A4, D1-D2 and Q1-Q3 are those of testbed/buffer/model.py, and a test drives both with the same frames.
+ * The buffer rules A1-A4, D1-D2 and Q1-Q3 are those of testbed/switch/buffer/model.py, and a test drives both with the same frames.
  * How a priority is found is decision 0136; testbed/priority is its reference, and of the VLs of a QoS policy too
  * (lanes.py). The structures are mirrored by
  * testbed/linux/port_program/__init__.py, which checks their sizes when it loads the object.
@@ -604,7 +604,7 @@ static __always_inline __u64 what(__u16 kind, __u32 slot, __u32 priority, __u32 
 	return (__u64)kind << 48 | (__u64)slot << 32 | priority << 24 | reason << 16 | length;
 }
 
-/* What a frame says about its priority: rules R1 to R3 of testbed/priority/classify.py. */
+/* What a frame says about its priority: rules R1 to R3 of testbed/switch/priority/classify.py. */
 struct found {
 	__u32 ip;	/* where the IP header starts */
 	__u8 tagged;
@@ -828,7 +828,7 @@ static __always_inline void write_pcp(struct __sk_buff *skb, struct found *found
 	found->pcp = pcp;
 }
 
-/* What an entry for applications is about, as in testbed/priority/applications.py; a port has a bit for each. */
+/* What an entry for applications is about, as in testbed/switch/priority/applications.py; a port has a bit for each. */
 enum about { TCP_PORT, UDP_PORT, SCTP_PORT, DCCP_PORT, DSCP_VALUE, TYPE, ANYTHING_ELSE };
 
 #define PORTS (1 << TCP_PORT | 1 << UDP_PORT | 1 << SCTP_PORT | 1 << DCCP_PORT)
@@ -842,7 +842,7 @@ static __noinline __u8 entry_of(__u32 interface, __u32 about, __u32 id)
 	return priority ? *priority & 7 : NO_ENTRY;
 }
 
-/* Rules E1 to E4 of testbed/priority/applications.py. */
+/* Rules E1 to E4 of testbed/switch/priority/applications.py. */
 static __always_inline __u8 application_of(struct __sk_buff *skb, const struct port *out, const struct found *found)
 {
 	__u8 wanted = NO_ENTRY, protocol = 0, fragment[2] = {};
@@ -884,7 +884,7 @@ static __always_inline __u8 application_of(struct __sk_buff *skb, const struct p
 	return wanted;
 }
 
-/* A frame of this node's own: rules H0 to H6 of testbed/priority/marking.py. */
+/* A frame of this node's own: rules H0 to H6 of testbed/switch/priority/marking.py. */
 static __always_inline __u8 mark_own(struct __sk_buff *skb, const struct port *out, struct found *found)
 {
 	__u8 wanted = NO_ENTRY;
@@ -920,7 +920,7 @@ static __always_inline void keep_priority(struct __sk_buff *skb, const struct po
 		write_dscp(skb, found, out->mark_dscp[dot1p & 7]);
 }
 
-/* Rules L1 and L2 of testbed/priority/lanes.py. NO_ENTRY: the frame has no SL, or there is no table for its way. */
+/* Rules L1 and L2 of testbed/switch/priority/lanes.py. NO_ENTRY: the frame has no SL, or there is no table for its way. */
 static __noinline __u8 lane_of(__u32 input, __u32 output, __u32 sl)
 {
 	crossing way = input << 16 | (output & 0xFFFF);
@@ -929,7 +929,7 @@ static __noinline __u8 lane_of(__u32 input, __u32 output, __u32 sl)
 	return table ? table->vl[sl & (SLS - 1)] : NO_ENTRY;
 }
 
-/* Classes of a line and queues of a host have the queue's number in their last bits (testbed/net/queues.py). The length
+/* Classes of a line and queues of a host have the queue's number in their last bits (testbed/net/fabric/queues.py). The length
  * is that at the end of port_out: nothing changes it until the frame leaves its queue. */
 static __always_inline void queue_grows(struct port *out, __u32 queue, __u32 length)
 {

@@ -58,10 +58,10 @@ class EventKind(enum.IntEnum):
 
 
 Entry = tuple[int, int]
-"""A key of the application table: the kind of protocol (testbed.priority.applications.About) and its ID."""
+"""A key of the application table: the kind of protocol (testbed.switch.priority.applications.About) and its ID."""
 
 DROP_REASONS = ("headroom", "headroom pool", "threshold", "shared pool", "queue threshold", "egress pool")
-"""The names in `testbed.buffer.model.DropReason`, in the program's order."""
+"""The names in `testbed.switch.buffer.model.DropReason`, in the program's order."""
 REASONS = len(DROP_REASONS)
 
 

@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.ecn.curve import EcnCurve
-from testbed.ecn.field import Ecn
 from testbed.errors import UsageError, XoffError, nearest
-from testbed.net import changes
-from testbed.net.ports import forwards
+from testbed.net.fabric import changes
+from testbed.net.fabric.ports import forwards
 from testbed.net.traffic import Flow, Flows
+from testbed.switch.ecn.curve import EcnCurve
+from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration
 
 _MOST_FLOWS = 64

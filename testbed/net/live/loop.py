@@ -23,13 +23,14 @@ import time
 from typing import Any
 
 from testbed.errors import UsageError, XoffError
-from testbed.net import changes, description
+from testbed.net.build.network import network
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric import changes
+from testbed.net.fabric.port import Port
 from testbed.net.live.controls import Controls
 from testbed.net.live.sampler import Sampler
-from testbed.net.network import network
-from testbed.net.port import Port
-from testbed.net.shell import build
-from testbed.net.topo import LosslessTopo
+from testbed.net.shell.shell import build
+from testbed.net.watch import description
 
 _STEP_NS, _WRITE_NS = 10_000_000, 50_000_000
 _LONGEST_COMMAND = 4000

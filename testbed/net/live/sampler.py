@@ -6,14 +6,16 @@ import time
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.linux import kernel, link_counters
-from testbed.linux.link_counters import Sent
-from testbed.linux.netlink import Socket
-from testbed.linux.qdiscs import WIRE_OVERHEAD
-from testbed.net import changes, readings, series
+from testbed.linux.netlink import link_counters
+from testbed.linux.netlink.link_counters import Sent
+from testbed.linux.netlink.netlink import Socket
+from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
+from testbed.linux.process import kernel
+from testbed.net.fabric import changes
+from testbed.net.fabric.ports import PortState
 from testbed.net.live.controls import Controls
 from testbed.net.live.states import dcbx_rows, sr_rows
-from testbed.net.ports import PortState
+from testbed.net.watch import readings, series
 
 _LOADS_NS, _STATE_NS = 20_000_000, 200_000_000
 _SETTLED_NS = 1_000_000

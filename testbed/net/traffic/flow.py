@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Never
 
-from testbed.ecn.field import Ecn
 from testbed.errors import UsageError, XoffError, nearest
 from testbed.net.traffic.transport import Transport, transport_named
+from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Scale, Size
 
 

@@ -18,11 +18,11 @@ from multiprocessing import connection
 from typing import Any, Literal
 
 from testbed.errors import XoffError
-from testbed.linux import kernel
-from testbed.linux.child import Child
-from testbed.linux.qdiscs import WIRE_OVERHEAD
-from testbed.net.fabric import Fabric
-from testbed.net.notebook import current, warn
+from testbed.experiment.current import current, warn
+from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
+from testbed.linux.process import kernel
+from testbed.linux.process.child import Child
+from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport

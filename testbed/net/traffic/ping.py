@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.net.fabric import Fabric
+from testbed.net.fabric.fabric import Fabric
 from testbed.units import Duration
 
 _ONE_PING = Duration("1s")

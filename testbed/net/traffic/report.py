@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from testbed.ecn.field import Ecn
+from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate
 
 WINDOW_NS = 10_000_000

@@ -14,15 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from testbed.ecn.field import Ecn
 from testbed.errors import UsageError, listed
-from testbed.net.fabric import Fabric
+from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.transport import Endpoint, Outcome, Transport, register
 from testbed.roce import rates
 from testbed.roce.rates import Line
 from testbed.roce.requester import Operation
 from testbed.roce.settings import Settings
+from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Size
 
 if TYPE_CHECKING:

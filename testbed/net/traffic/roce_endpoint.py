@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from testbed.frames import roce_run
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, PORT
 from testbed.frames.roce_run import PacketRun
-from testbed.linux import kernel, mmsg
+from testbed.linux.process import kernel
+from testbed.linux.sockets import mmsg
 from testbed.net.traffic.roce import Roce, ds_field, line_of
 from testbed.net.traffic.roce_flow import KEY, Asker, Source, Target, maker_of_source, transport_of
 from testbed.net.traffic.transport import Endpoint, EndpointControl

@@ -17,9 +17,9 @@ from operator import sub
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.linux import mmsg
-from testbed.net.cable import MTU, MTUS
-from testbed.net.fabric import Fabric
+from testbed.linux.sockets import mmsg
+from testbed.net.fabric.cable import MTU, MTUS
+from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Gaps, Report
 from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register

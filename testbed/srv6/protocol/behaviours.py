@@ -2,7 +2,8 @@
 
 A behaviour has a name, its code points, the needs of its SIDs, and the kernel's action for packets to such a SID. From
 that follow its place in the SID table and in BGP-LS (`sid.CodePoints`), in the JSON of SIDs and VPNs and in the
-OpenAPI document, and the kernel's route (`linux/seg6.py`). To add one, write a class here or elsewhere and register it:
+OpenAPI document, and the kernel's route (`linux/netlink/seg6.py`). To add one, write a class here or elsewhere and
+register it:
 
     @register
     class EndT(Behaviour):

@@ -83,7 +83,7 @@ def works(run: Run, measured: bool = True) -> None:
 def mixes(run: Run) -> None:
     """A bit of everything that could differ from run to run: TCP, timers, processes, chance, memory."""
     from testbed.net import traffic
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from topologies.star import Star
 
     with network(Star(n=2, rate="100Mb/s", delay="500us")) as net:
@@ -199,7 +199,7 @@ def imports(run: Run, modules: str = "") -> None:
 
     for module in modules.split():
         importlib.import_module(module)
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 

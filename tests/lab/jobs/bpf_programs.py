@@ -16,7 +16,7 @@ _COMPILED_AT = 16
 @experiment(timeout="60s")
 def incast(run: Run, frames: int = 600) -> None:
     """Three senders into one port of 100 Mb/s."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 

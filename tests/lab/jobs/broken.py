@@ -9,7 +9,7 @@ from testbed.lab import Run, experiment
 @experiment(timeout="120s")
 def a_threshold_of_one_cell_more(run: Run) -> None:
     from experiments import thresholds
-    from testbed.net import switch_buffer
+    from testbed.net.fabric import switch_buffer
 
     told = switch_buffer.group_limits
     switch_buffer.group_limits = lambda group: replace(told(group), static=told(group).static + 1)
@@ -19,7 +19,7 @@ def a_threshold_of_one_cell_more(run: Run) -> None:
 @experiment(timeout="120s")
 def an_offset_of_one_cell_more(run: Run) -> None:
     from experiments import hysteresis
-    from testbed.net import switch_buffer
+    from testbed.net.fabric import switch_buffer
 
     told = switch_buffer.group_limits
     switch_buffer.group_limits = lambda group: replace(told(group), xon_offset=told(group).xon_offset + 1)
@@ -29,7 +29,7 @@ def an_offset_of_one_cell_more(run: Run) -> None:
 @experiment(timeout="120s")
 def headroom_for_one_frame(run: Run) -> None:
     from experiments import incast
-    from testbed.net.port import PortNeeds
+    from testbed.net.fabric.port import PortNeeds
 
     PortNeeds.headroom_cells = lambda *_: 8  # type: ignore[method-assign]
     incast.incast.body(run)
@@ -39,8 +39,8 @@ def headroom_for_one_frame(run: Run) -> None:
 def a_cable_that_loses_frames(run: Run) -> None:
     """Data, which no switch's counters tell, and PAUSE, so that switches drop as well."""
     from experiments import conservation
-    from testbed.net import options
-    from testbed.net.cable import Cable
+    from testbed.net.build import options
+    from testbed.net.fabric.cable import Cable
 
     def lossy(*described: Any) -> Cable:
         cable = whole(*described)

@@ -12,10 +12,10 @@ from experiments.conformance.watchdog_timer import watchdog_timer
 from experiments.conformance.watermarks import watermarks
 from experiments.conformance.wred_probability import wred_probability
 from experiments.conformance.xoff_xon_limits import xoff_xon_limits
-from testbed.ecn.curve import EcnCurve
 from testbed.lab import Experiment, Run, experiment
 from testbed.linux.port_program import GroupLimits
-from testbed.pfc.watchdog import Watchdog
+from testbed.switch.ecn.curve import EcnCurve
+from testbed.switch.pfc.watchdog import Watchdog
 
 FRAME_CELLS = 8
 
@@ -27,7 +27,7 @@ def _perform(case: Experiment, run: Run) -> None:
 @experiment(timeout="120s")
 def no_circle_is_found(run: Run) -> None:
     """What looks for deadlocks takes each group for one that will resume."""
-    from testbed.net import deadlocks
+    from testbed.net.fabric import deadlocks
 
     deadlocks.stays_congested = lambda *_: False
     _perform(l10_deadlock, run)
@@ -48,7 +48,7 @@ def a_watchdog_that_is_late(run: Run) -> None:
 
 def _limited(change: Callable[[GroupLimits], GroupLimits]) -> None:
     """The port program gets other limits of lossless groups than the switch's settings have."""
-    from testbed.net import switch_buffer
+    from testbed.net.fabric import switch_buffer
 
     exact = switch_buffer.group_limits
     switch_buffer.group_limits = lambda group: change(exact(group)) if group.lossless else exact(group)
@@ -75,7 +75,7 @@ def headroom_of_a_frame_less(run: Run) -> None:
 @experiment(timeout="240s")
 def watermarks_that_stay(run: Run) -> None:
     """Clearing watermarks does nothing."""
-    from testbed.net.sonic_views import SonicViews
+    from testbed.sonic.lab.views import SonicViews
 
     SonicViews.clear_watermark = lambda *_: None  # type: ignore[method-assign]
     _perform(watermarks, run)
@@ -84,8 +84,8 @@ def watermarks_that_stay(run: Run) -> None:
 @experiment(timeout="120s")
 def half_the_marks(run: Run) -> None:
     """The marking probability is half of what it should be."""
-    from testbed.ecn.red import red_parameters
-    from testbed.net import queues
+    from testbed.net.fabric import queues
+    from testbed.switch.ecn.red import red_parameters
 
     def half(curve: EcnCurve, **more: Any) -> Any:
         return red_parameters(EcnCurve(curve.kmin, curve.kmax, curve.pmax / 2), **more)

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from testbed.agent.standalone import control_socket
 from testbed.cli import main
 from testbed.dcbx.config import dump
+from testbed.dcbx.daemon import control_socket
 from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend, Shares
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, Tsa
-from testbed.linux import kernel
+from testbed.linux.process import kernel
 
 OURS, THEIRS, PEER = "a0", "b0", "peer"
 LOW, HIGH = "02:00:00:00:00:0a", "02:00:00:00:00:0b"

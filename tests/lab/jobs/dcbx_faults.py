@@ -9,7 +9,7 @@ from testbed.dcbx.machines import winner
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab import Run, experiment
 from testbed.linux.port_program import PortProgram
-from testbed.net.queues import PRIORITIES, Queues
+from testbed.net.fabric.queues import PRIORITIES, Queues
 
 
 @experiment(timeout="120s")

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from testbed.lab import Run, experiment
-from testbed.linux import kernel
+from testbed.linux.process import kernel
 
 _RDTSC = b"\x0f\x31\x48\xc1\xe2\x20\x48\x09\xd0\xc3"  # rdtsc; shl rdx, 32; or rax, rdx; ret
 

@@ -17,11 +17,11 @@ from experiments import (
     watchdog,
 )
 from testbed.agent.orders import NOTICE, NoticeType
-from testbed.ecn.curve import EcnCurve
 from testbed.lab import Run, experiment
-from testbed.net.port import Port
-from testbed.pfc import wire
-from testbed.pfc.watchdog import Watchdog
+from testbed.net.fabric.port import Port
+from testbed.switch.ecn.curve import EcnCurve
+from testbed.switch.pfc import wire
+from testbed.switch.pfc.watchdog import Watchdog
 
 
 @experiment(timeout="60s")
@@ -97,7 +97,7 @@ def short_headroom_of_a_frame_less(run: Run) -> None:
     """Both ends of a cable have a frame of headroom less than they are configured, unless they measured it."""
     from dataclasses import replace
 
-    from testbed.net import switch_buffer
+    from testbed.net.fabric import switch_buffer
 
     told = switch_buffer.group_limits
 

@@ -90,8 +90,8 @@ class Changes:
 
     def _pfc(self) -> bool:
         """Change PFC of a priority without traffic, so that the buffer is divided anew around the one that has some."""
-        from testbed.net.changes import set_pfc
-        from testbed.net.fabric import FabricError
+        from testbed.net.fabric.changes import set_pfc
+        from testbed.net.fabric.fabric import FabricError
 
         name, on = self._rng.choice(sorted(self._fabric.names())), self._rng.random() < 0.5
         try:
@@ -102,8 +102,8 @@ class Changes:
         return True
 
     def _ecn(self) -> bool:
-        from testbed.ecn.curve import EcnCurve
-        from testbed.net.changes import set_ecn
+        from testbed.net.fabric.changes import set_ecn
+        from testbed.switch.ecn.curve import EcnCurve
 
         name = self._rng.choice(sorted(self._fabric.names()))
         set_ecn(self._fabric, name, LOSSLESS, self._rng.choice((None, EcnCurve("15kB", "60kB", "1/2"))))
@@ -115,13 +115,13 @@ def flapping(run: Run, duration: Duration = Duration("6s")) -> None:
     """Three hosts overload a fourth over two switches, and much happens to the network meanwhile: nothing is lost but
     with a link, each lost frame is in a counter, and in the end everything flows.
     """
-    from testbed.ecn.field import Ecn
-    from testbed.net.cable import Cable
-    from testbed.net.changes import with_dormant_ecn
-    from testbed.net.network import network
-    from testbed.net.port import Port
-    from testbed.net.topo import LosslessTopo
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.cable import Cable
+    from testbed.net.fabric.changes import with_dormant_ecn
+    from testbed.net.fabric.port import Port
     from testbed.net.traffic import Flow, Flows
+    from testbed.switch.ecn.field import Ecn
 
     class Overload(LosslessTopo):
         def build(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.frames.capture_file import frames
 from testbed.lab import Run, experiment
-from testbed.net.fabric import Fabric
+from testbed.net.fabric.fabric import Fabric
 
 MACS = {f"p{number}": f"02:00:00:00:01:{number:02x}" for number in range(1, 9)}
 

@@ -111,8 +111,8 @@ def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False
     the agents and its deputy too.
     """
     from testbed.net import traffic
-    from testbed.net.controller import SrController
-    from testbed.net.fabric import Fabric
+    from testbed.net.fabric.fabric import Fabric
+    from testbed.srv6.lab.controller import SrController
 
     before = everything()
     killed: dict[str, int] = {}
@@ -150,7 +150,7 @@ def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False
 
     promises = Promises(run, PROMISES[which])
     traffic.Flows = Loads  # type: ignore[misc]
-    importlib.import_module("testbed.net.controller").SrController = Controller  # type: ignore[attr-defined]
+    importlib.import_module("testbed.srv6.lab.controller").SrController = Controller  # type: ignore[attr-defined]
     getattr(importlib.import_module(f"experiments.{which}"), which).perform(promises, {})
     run.claim("claims that promise something", promises.made, at_least=1)
     run.figure("killed", killed)
@@ -190,10 +190,10 @@ def supervisors(run: Run) -> None:
 
 
 def _kill_supervisors(run: Run) -> None:
-    from testbed.buffer.settings import Static
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Buffer
     from testbed.net.traffic import Flow, Flows
+    from testbed.switch.buffer.settings import Static
     from topologies.incast import Incast
 
     buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16, headroom=200)

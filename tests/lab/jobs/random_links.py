@@ -15,11 +15,11 @@ from typing import Any
 
 from looking import wait_for
 
-from testbed.buffer.settings import GroupSettings, Static
 from testbed.errors import XoffError
 from testbed.frames import Mac
 from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment
+from testbed.switch.buffer.settings import GroupSettings, Static
 from testbed.units import Duration, Rate, Scale, Size
 
 SCALE = Scale(10_000)
@@ -75,7 +75,7 @@ class Link:
 
     def measured(self, round_trip_ns: int) -> int:
         """The headroom for a round trip, in cells, where all frames are of this link's size."""
-        from testbed.net.port import Buffer
+        from testbed.net.fabric.port import Buffer
 
         buffer = Buffer(shortest=self.octets + 4)
         return buffer.measured_headroom(SCALE.lab(self.rate), self.octets - 14, Duration.from_ns(round_trip_ns))
@@ -163,12 +163,12 @@ def _draw(run: Run) -> Link:
 
 def _between_two(run: Run, links: list[Link]) -> list[Seen]:
     """All links between one host and one switch. For each what it needs and what it measured, in cells."""
-    from testbed.headroom.exchange import Settings
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
-    from testbed.net.port import Buffer, Port
-    from testbed.net.topo import LosslessTopo
-    from testbed.net.wire import RawPort
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.cable import Cable
+    from testbed.net.fabric.port import Buffer, Port
+    from testbed.net.shell.wire import RawPort
+    from testbed.switch.headroom.exchange import Settings
 
     measures = Settings(
         samples=SAMPLES,

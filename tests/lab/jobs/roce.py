@@ -8,7 +8,7 @@ from testbed.units import Duration, Rate, Size
 @experiment(timeout="60s")
 def fills_a_line(run: Run) -> None:
     """One flow of 500 kB over 100 Mb/s: nothing but its packets is on the line."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -24,12 +24,12 @@ def fills_a_line(run: Run) -> None:
 @experiment(timeout="60s")
 def on_the_wire(run: Run) -> None:
     """Every kind of packet at h1's port, with a mark on each that leaves the switch."""
-    from testbed.ecn.curve import EcnCurve
-    from testbed.net.network import network
-    from testbed.net.port import Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
+    from testbed.net.shell.wire import capture
     from testbed.net.traffic import Flow, Flows
     from testbed.net.traffic.roce import Roce
-    from testbed.net.wire import capture
+    from testbed.switch.ecn.curve import EcnCurve
     from topologies.incast import Incast
 
     port = Port(ecn={3: EcnCurve.step("1B")})
@@ -48,11 +48,11 @@ def on_the_wire(run: Run) -> None:
 @experiment(timeout="60s")
 def goes_by_marks(run: Run) -> None:
     """DCQCN where nothing marks, and where the switch does."""
-    from testbed.ecn.curve import EcnCurve
-    from testbed.net.network import network
-    from testbed.net.port import Port
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
     from testbed.net.traffic import Flow, Flows
     from testbed.net.traffic.roce import RoceReport
+    from testbed.switch.ecn.curve import EcnCurve
     from topologies.incast import Incast
 
     for case, port in (("bare", Port()), ("marking", Port(ecn={3: EcnCurve("40kB", "160kB", "20%")}))):
@@ -67,7 +67,7 @@ def goes_by_marks(run: Run) -> None:
 @experiment(timeout="60s")
 def timely_beside_fixed(run: Run) -> None:
     """Two flows into one port, at line rate and with TIMELY as it is by default."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -82,7 +82,7 @@ def timely_beside_fixed(run: Run) -> None:
 @experiment(timeout="60s")
 def too_fast(run: Run, transport: str = "udp") -> None:
     """A rate of hardware on a line of the lab."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
@@ -101,7 +101,7 @@ class Half(RateControl):
 @experiment(timeout="60s")
 def own_rate_control(run: Run) -> None:
     """A class of this file sends at half of the line; a tree all-reduce of four hosts has every part."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows, workload
     from testbed.net.traffic.roce import RoceReport
     from testbed.workload import transfers
@@ -128,8 +128,8 @@ def own_rate_control(run: Run) -> None:
 @experiment(timeout="60s")
 def asks(run: Run) -> None:
     """A client asks ten times over cables of 10 ms: each time a round trip over two of them, and ten packets."""
-    from testbed.net.cable import Cable
-    from testbed.net.network import network
+    from testbed.net.build.network import network
+    from testbed.net.fabric.cable import Cable
     from testbed.net.traffic import Flows, workload
     from testbed.workload import transfers
     from topologies.incast import Incast
@@ -146,12 +146,12 @@ def asks(run: Run) -> None:
 @experiment(timeout="60s")
 def recorded(run: Run) -> None:
     """Two flows into one port, with the buffer and the rates recorded each millisecond."""
-    from testbed.buffer.settings import Static
-    from testbed.net import series
-    from testbed.net.network import network
-    from testbed.net.port import Buffer
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Buffer
     from testbed.net.traffic import Flow, Flows
     from testbed.net.traffic.roce import Roce
+    from testbed.net.watch import series
+    from testbed.switch.buffer.settings import Static
     from topologies.incast import Incast
 
     with network(Incast(2, buffer=Buffer(xoff=Static(100), xon_offset=16)), run, autoStaticArp=True) as net:

@@ -18,8 +18,8 @@ _ROUND = 25
 @experiment(timeout="600s")
 def work(run: Run, wanted: str = "incast,3") -> None:
     """In each of these topologies everyone reaches everyone, broadcasts arrive once, and nothing is lost or goes on."""
-    from testbed.net.network import network
-    from testbed.net.shell import build
+    from testbed.net.build.network import network
+    from testbed.net.shell.shell import build
 
     for one in wanted.split():
         with network(build(one), run) as net:
@@ -29,8 +29,8 @@ def work(run: Run, wanted: str = "incast,3") -> None:
 @experiment()
 def rests(run: Run, wanted: str = "incast,8") -> None:
     """A network in which nothing happens for two seconds, and no word of what is measured."""
-    from testbed.net.network import network
-    from testbed.net.shell import build
+    from testbed.net.build.network import network
+    from testbed.net.shell.shell import build
 
     begin_ns = run.now_ns
     with network(build(wanted), run):
@@ -84,7 +84,7 @@ def works(run: Run, net: Any, name: str) -> None:
 def refused(run: Run) -> None:
     """Arguments that make no sense, and what is said about them."""
     from testbed.errors import UsageError
-    from testbed.net.shell import build
+    from testbed.net.shell.shell import build
 
     for wanted in (
         "incast,0",
@@ -113,8 +113,8 @@ def refused(run: Run) -> None:
 @experiment(timeout="600s")
 def ways(run: Run, wanted: str = "ring,4;h2;h1") -> None:
     """Which cables between switches a flow uses, in each of these (topology;source;target)."""
-    from testbed.net.network import network
-    from testbed.net.shell import build
+    from testbed.net.build.network import network
+    from testbed.net.shell.shell import build
 
     for one in wanted.split():
         topology, source, target = one.split(";")
@@ -140,7 +140,7 @@ def frames(net: Any, port: str) -> int:
 
 
 def send_broadcast(host: Any) -> None:
-    from testbed.net.wire import RawPort
+    from testbed.net.shell.wire import RawPort
 
     intf = host.defaultIntf()
     head = b"\xff" * 6 + bytes.fromhex(intf.MAC().replace(":", "")) + _TYPE.to_bytes(2)
@@ -151,7 +151,7 @@ def send_broadcast(host: Any) -> None:
 @contextmanager
 def listening(hosts: Any) -> Iterator[Any]:
     """Who received, for each host, who sent the broadcasts that came in."""
-    from testbed.linux import kernel
+    from testbed.linux.process import kernel
 
     sockets = {}
     with ExitStack() as opened:
@@ -179,7 +179,7 @@ def circle(net: Any) -> list[str]:
     Frames that came by one cable and leave by the next wait in the buffer at the end of the first for room in that of
     the second. PFC can deadlock only if such pairs close a circle.
     """
-    from testbed.net.routes import Graph
+    from testbed.net.fabric.routes import Graph
 
     graph = Graph.of(net.fabric.cabling.links)
     switches = {switch.name for switch in net.switches}
@@ -203,7 +203,7 @@ def circle(net: Any) -> list[str]:
 @experiment(timeout="60s")
 def neighbours(run: Run) -> None:
     """With `autoStaticArp` each host has all others, and no other, as permanent neighbours at the port to them."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from topologies.incast import Incast
 
     with network(Incast(3), run, autoStaticArp=True) as net:

@@ -35,7 +35,7 @@ def a_pause_of_all_slices(run: Run) -> None:
 @experiment(timeout="600s")
 def headroom_for_one_way(run: Run) -> None:
     """Headroom for the way there, and not for the way back."""
-    from testbed.net import srv6
+    from testbed.srv6.lab import routers as srv6
 
     whole = srv6.headroom
     srv6.headroom = lambda rate, delay, routers: whole(rate, delay, routers) // 2

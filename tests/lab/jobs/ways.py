@@ -6,7 +6,7 @@ from testbed.lab import Run, experiment
 @experiment
 def spines(run: Run) -> None:
     """Ten frames to each host of the far leaf, and what each spine passed on to it."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.leaf_spine import LeafSpine
 
@@ -27,7 +27,7 @@ def spines(run: Run) -> None:
 def too_large(run: Run, hosts: int = 1500) -> None:
     """More nodes than the job may have processes."""
     from testbed.errors import UsageError
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from topologies.star import Star
 
     try:

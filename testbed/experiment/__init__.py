@@ -1,0 +1,1 @@
+"""Experiments: their definition, the `Run` that each gets, and the verdict on its fidelity."""

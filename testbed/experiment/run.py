@@ -1,0 +1,213 @@
+"""`Run`: what an experiment sees of the lab while it runs.
+
+Everything it reports goes out at once, one JSON line each, so a run that is cut short keeps what it had.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from testbed.errors import UsageError
+from testbed.experiment.fidelity import Phase
+from testbed.units import Quantity, Scale
+
+EVENT_LOG = "events.jsonl"
+LARGEST_NOTE = 1 << 20
+_LONGEST_MESSAGE = 10_000
+DEEPEST = 32
+
+
+class Run:
+    """Handed to the experiment's function as its first argument."""
+
+    def __init__(
+        self,
+        seed: int,
+        start_ns: int,
+        directory: Path,
+        notes: TextIO,
+        *,
+        capture_octets: int = 0,
+        series_ns: int = 0,
+        follower: int = -1,
+    ) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.directory = directory
+        """Files left here come out in the result folder."""
+        self.capture_octets = capture_octets
+        """How much of each frame networks capture on all cables; 0: no captures."""
+        self.series_ns = series_ns
+        """The interval at which networks record time series; 0: the experiment records what it needs."""
+        self.follower = follower
+        """Where networks report what they do while they run (`net/watch/following.py`); -1: nowhere."""
+        self._open_marks = 0
+        """The marks of `measuring` that have begun and not ended."""
+        self._start_ns = start_ns
+        self._notes = notes
+        # O_APPEND and one write a line: agents of the same run may write the same log.
+        self._events = os.open(directory / EVENT_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    @property
+    def now_ns(self) -> int:
+        """Nanoseconds since the experiment started, in the lab's time."""
+        return time.monotonic_ns() - self._start_ns
+
+    def figure(self, name: str, value: Any, unit: str = "") -> None:
+        """Report a number that the run found. Rates, times, sizes and lengths bring their unit: b/s, ns, B, m."""
+        (found,), own_unit = _as_numbers(value)
+        self._note("figure", name=str(name), value=plain(found), unit=own_unit or str(unit))
+
+    def claim(
+        self,
+        name: str,
+        measured: Any,
+        *,
+        equals: Any = None,
+        at_least: Any = None,
+        at_most: Any = None,
+    ) -> bool:
+        """Report what was measured beside what must come out; a claim that fails does not stop the run."""
+        bounds = {"equals": equals, "at_least": at_least, "at_most": at_most}
+        bounds = {bound: value for bound, value in bounds.items() if value is not None}
+        if not bounds or ("equals" in bounds and len(bounds) > 1):
+            raise UsageError(f"claim {name}: give equals=, or at_least= and/or at_most=")
+        passed = holds(measured, **bounds)
+        (found, *values), unit = _as_numbers(measured, *bounds.values())
+        expected = {bound: plain(value) for bound, value in zip(bounds, values, strict=True)}
+        self._note("claim", name=str(name), expected=expected, measured=plain(found), passed=passed, unit=unit)
+        return passed
+
+    def event(self, kind: str, /, **fields: Any) -> None:
+        """Append a line to the run's event log."""
+        if taken := sorted(fields.keys() & {"t", "event"}):
+            raise UsageError(f"event {kind}: every line has its own {taken[0]}; name the field otherwise")
+        line = {"t": self.now_ns, "event": kind} | {key: plain(value) for key, value in fields.items()}
+        os.write(self._events, json.dumps(line).encode() + b"\n")
+
+    def history(self, lines: Callable[[int], Iterable[str]]) -> None:
+        """Append the lines of a log kept elsewhere, which `lines` makes for the time at which the run began."""
+        os.write(self._events, "".join(f"{line}\n" for line in lines(self._start_ns)).encode())
+
+    def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None:
+        """Append to a file of JSON lines: events with a `t_ns` by the lab's monotonic clock. No events, no file."""
+        lines = [json.dumps(dict(event) | {"t_ns": event["t_ns"] - self._start_ns}) for event in events]
+        if lines:
+            with (self.directory / file).open("a", encoding="utf-8") as log:
+                log.write("\n".join(lines) + "\n")
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Mark the part of the run whose fidelity counts.
+
+        Without a mark it is the time while traffic is running, and without traffic the time while networks are up.
+        """
+        self._open_marks += 1
+        try:
+            with self._phase(Phase.MEASURING):
+                yield
+        finally:
+            self._open_marks -= 1
+
+    @contextmanager
+    def traffic_is_running(self) -> Iterator[None]:
+        """Mark the time while traffic is running, unless the experiment itself marks the part that counts."""
+        if self._open_marks:
+            yield
+            return
+        with self._phase(Phase.TRAFFIC):
+            yield
+
+    @contextmanager
+    def network_is_up(self) -> Iterator[None]:
+        """Mark the time between a network's set-up and the end of it: both keep the CPU busy, and nothing is wrong."""
+        with self._phase(Phase.NETWORK):
+            yield
+
+    def agent_lateness(self, worst_ns: int) -> None:
+        """Report how late an agent was woken at worst."""
+        self._note("agent_lateness", worst_ns=int(worst_ns))
+
+    def failed(self, error: BaseException) -> None:
+        """Report the exception that ends the run."""
+        self._note("failure", type=type(error).__name__, message=str(error)[:_LONGEST_MESSAGE])
+
+    @contextmanager
+    def _phase(self, phase: Phase) -> Iterator[None]:
+        self._note("phase", phase=phase, begins=True, t=self.now_ns)
+        try:
+            yield
+        finally:
+            self._note("phase", phase=phase, begins=False, t=self.now_ns)
+
+    def _note(self, note: str, **content: Any) -> None:
+        line = json.dumps({"note": note} | content) + "\n"
+        if len(line) > LARGEST_NOTE:
+            raise UsageError(
+                f"{note} {content['name']} has {len(line)} octets, and {LARGEST_NOTE} can be reported; "
+                "what is written to a file in run.directory comes out too"
+            )
+        self._notes.write(line)
+        self._notes.flush()
+
+
+def holds(measured: Any, **bounds: Any) -> bool:
+    """Is what was measured within the bounds of a claim: `equals`, `at_least`, `at_most`?"""
+    # What could not be measured, such as the round trip of a ping without an answer, is in no bounds.
+    return measured is not None and all(
+        (bound == "equals" and measured == value)
+        or (bound == "at_least" and measured >= value)
+        or (bound == "at_most" and measured <= value)
+        for bound, value in bounds.items()
+    )
+
+
+def _as_numbers(*values: Any) -> tuple[list[Any], str]:
+    """Values with numbers in place of quantities, and the unit of all these numbers.
+
+    Where a value has numbers of several kinds there is no such unit, and each quantity has its own one beside it.
+    """
+    kinds = {kind for value in values for kind in _kinds(value)}
+    unit = kind.reported if len(kinds) == 1 and issubclass(kind := kinds.pop(), Quantity) else ""
+    return [_replaced(value, bool(unit)) for value in values], unit
+
+
+def _kinds(value: Any, nesting: int = DEEPEST) -> Iterator[type]:
+    if isinstance(value, (list, tuple, dict)) and nesting:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _kinds(item, nesting - 1)
+    elif value is not None:  # what could not be measured
+        yield type(value)
+
+
+def _replaced(value: Any, bare: bool, nesting: int = DEEPEST) -> Any:
+    if isinstance(value, Quantity):
+        return value.number if bare else {"value": value.number, "unit": value.reported}
+    if isinstance(value, dict) and nesting:
+        return {name: _replaced(item, bare, nesting - 1) for name, item in value.items()}
+    if isinstance(value, (list, tuple)) and nesting:
+        return [_replaced(item, bare, nesting - 1) for item in value]
+    return value
+
+
+def plain(value: Any, nesting: int = DEEPEST) -> Any:
+    """A value as JSON can hold it; quantities, and numbers that are not finite, as people write them."""
+    if isinstance(value, (Quantity, Scale)) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if nesting == 0:
+        raise UsageError(f"what is nested deeper than {DEEPEST} times cannot be reported")
+    if isinstance(value, (list, tuple)):
+        return [plain(item, nesting - 1) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item, nesting - 1) for key, item in value.items()}
+    raise UsageError(f"{value!r} cannot be reported; numbers, texts, lists and units can")

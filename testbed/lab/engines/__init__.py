@@ -1,0 +1,1 @@
+"""The engines that a job can run on, and what they need of this machine."""

@@ -1,0 +1,82 @@
+"""Which CPU cores a lab gets.
+
+A QEMU with the instruction clock is two threads that hand over to each other all the time, so a second core
+is of no use to it: without record mode it even doubles the wall time, with it `bench/lab.py` shows some per
+cent. User-Mode Linux hands over to its processes with every system call. On two cores each side polls for its
+turn, which takes a tenth of the time of a process switch; on one core they sleep and wake each other. Labs side
+by side, of whichever xoff, get different cores.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+
+from testbed.lab.image import cache
+
+_SIDE_BY_SIDE = "XOFF_LABS_SIDE_BY_SIDE"
+
+
+def available() -> list[int]:
+    """The cores we may use."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def share(labs: int) -> None:
+    """Divide the cores among this many labs at once, also those of programs that this one starts from now on.
+
+    Without a call, one lab may have all that it can use. Where cores are divided already, they are not for fewer labs.
+    """
+    os.environ[_SIDE_BY_SIDE] = str(max(labs, _labs_side_by_side()))
+
+
+@contextmanager
+def shared(labs: int) -> Iterator[None]:
+    """Divide the cores for a while."""
+    before = os.environ.get(_SIDE_BY_SIDE)
+    share(labs)
+    try:
+        yield
+    finally:
+        del os.environ[_SIDE_BY_SIDE]
+        if before is not None:
+            os.environ[_SIDE_BY_SIDE] = before
+
+
+def _labs_side_by_side() -> int:
+    return int(os.environ.get(_SIDE_BY_SIDE, "1"))
+
+
+@contextmanager
+def taken(most: int) -> Iterator[frozenset[int]]:
+    """Up to `most` cores that no other lab of this user has; if all are taken, share one."""
+    folder = cache.folder("cores")
+    cores = available()
+    wanted = max(min(most, len(cores) // _labs_side_by_side()), 1)
+    free: set[int] = set()
+    with ExitStack() as held:
+        for core in reversed(cores):  # the first one is where most systems put their interrupts
+            with cache.usable(folder):
+                handle = held.enter_context((folder / str(core)).open("w"))
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            free.add(core)
+            if len(free) == wanted:
+                break
+        yield frozenset(free) or frozenset({cores[os.getpid() % len(cores)]})
+
+
+@contextmanager
+def pinned(cores: Collection[int] | None) -> Iterator[None]:
+    """What this thread starts meanwhile can use these cores only; any, if none are given."""
+    before = os.sched_getaffinity(0)
+    if cores is not None:
+        os.sched_setaffinity(0, cores)  # inherited; of this thread only
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,172 @@
+"""Python packages that the lab's image lacks, for experiments that need them: `--with numpy`.
+
+What is installed is decided by a lock file alone: each package with its version and the SHA-256 of its wheels. Xoff
+comes with locks for some packages (`extras/`), and makes one of any others (`xoff image lock pandas`). Packages are
+installed into the cache once, for the lab's Python whatever this machine's is, and are part of what a job starts from:
+of the snapshot in the engine `vm`, of the disk with Xoff's code in `um`. Only wheels are taken, so nothing is built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from testbed.errors import UsageError, listed
+from testbed.lab.image import cache, fetching
+from testbed.lab.image.cache import Report
+
+_SHIPPED = resources.files("testbed.lab.image") / "extras"
+_SUFFIXES = (".lock", ".txt")
+_PLATFORM = (
+    "--only-binary", ":all:", "--python-version", "3.11", "--implementation", "cp",
+    *(f"--platform=manylinux{tag}_x86_64" for tag in ("_2_28", "_2_17", "2014")),
+)  # fmt: skip
+"""The lab's Python is that of Debian 12."""
+_PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+_SITE = "site"
+_ROOM = 1 << 30
+_PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;]+)")
+_HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
+
+
+@dataclass(frozen=True)
+class Packages:
+    """Installed packages in the cache."""
+
+    path: Path
+    versions: Mapping[str, str]
+    digest: str
+    """Of all the locked versions and hashes."""
+
+    def files(self) -> dict[str, bytes]:
+        """Every file by its path; the packages' own tests, and pip's notes of where it worked, stay out."""
+        found = {}
+        for path in sorted((self.path / _SITE).rglob("*")):
+            name = path.relative_to(self.path / _SITE)
+            if not path.is_file() or path.suffix == ".pyc" or "tests" in name.parts or name.parts[0] == "bin":
+                continue
+            if name.name not in ("RECORD", "direct_url.json", "REQUESTED"):
+                found[str(name)] = path.read_bytes()
+        return found
+
+
+def shipped() -> list[str]:
+    """The names for which Xoff has a lock."""
+    return sorted(path.name.removesuffix(".lock") for path in _SHIPPED.iterdir() if path.name.endswith(".lock"))
+
+
+def is_file(name: str) -> bool:
+    """Is it a lock file, not a name?"""
+    return name.endswith(_SUFFIXES)
+
+
+def found_beside(names: Sequence[str], folder: Path) -> list[str]:
+    """The names, those of lock files as paths in a folder."""
+    return [str(folder / name) if is_file(name) else name for name in names]
+
+
+def ensure(names: Sequence[str], report: Report) -> Packages | None:
+    """The packages, from the cache or installed now; None if none are requested. `names`: shipped locks or files."""
+    if not names:
+        return None
+    pinned = _merged([(name, _lock(name)) for name in names])
+    text = "".join(
+        f"{name}=={version} {' '.join(f'--hash={one}' for one in sorted(hashes))}\n"
+        for name, (version, hashes) in sorted(pinned.items())
+    )
+    digest = hashlib.sha256(text.encode() + "\n".join(_PLATFORM).encode()).hexdigest()
+    place = cache.root() / f"packages-{digest[:16]}"
+    if not cache.own(place, _SITE).is_dir():
+        with cache.locked("Python packages", report):
+            if not place.is_dir():
+                _install(text, place, report, listed(f"{name} {version}" for name, (version, _) in pinned.items()))
+    return Packages(cache.used(place), {name: version for name, (version, _) in sorted(pinned.items())}, digest)
+
+
+def lock(wanted: Sequence[str]) -> str:
+    """A lock file for packages, as in "pandas" or "pandas==2.3.3", and for all that they need."""
+    with tempfile.TemporaryDirectory() as work:
+        report = Path(work) / "report.json"
+        _run(
+            ["install", "--dry-run", "--ignore-installed", "--report", str(report), "--target", f"{work}/none",
+             *_PLATFORM, "--", *wanted],
+            f"finding wheels of {listed(wanted)} for the lab's Python 3.11",
+        )  # fmt: skip
+        found = json.loads(report.read_text())["install"]
+    lines = []
+    for entry in sorted(found, key=lambda entry: _normal(entry["metadata"]["name"])):
+        about, hashes = entry["metadata"], entry["download_info"]["archive_info"]["hashes"]
+        lines.append(f"{_normal(about['name'])}=={about['version']} \\\n    --hash=sha256:{hashes['sha256']}\n")
+    return f"# xoff image lock {' '.join(wanted)}\n" + "".join(lines)
+
+
+def _lock(name: str) -> str:
+    if name in shipped():
+        return (_SHIPPED / f"{name}.lock").read_text()
+    if not is_file(name):
+        raise UsageError(
+            f"--with {name}: Xoff has locked versions of {listed(shipped())}; for another package make a lock file, "
+            f"xoff image lock {name} > {name}.lock, and use --with {name}.lock"
+        )
+    try:
+        return Path(name).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UsageError(f"--with {name}: it cannot be read: {why}") from None
+
+
+def _merged(locks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, frozenset[str]]]:
+    """Every package of some lock files: its version and hashes."""
+    found: dict[str, tuple[str, frozenset[str]]] = {}
+    for source, text in locks:
+        lines = [re.sub(r"(^|\s)#.*", "", line) for line in text.replace("\\\n", " ").splitlines()]
+        for line in filter(None, map(str.strip, lines)):
+            pinned, hashes = _PINNED.match(line), frozenset(_HASH.findall(line))
+            if pinned is None or not hashes:
+                raise UsageError(
+                    f"--with {source}: {line[:60]!r} is not locked; each line is NAME==VERSION --hash=sha256:..., as "
+                    "`xoff image lock NAME` writes it"
+                )
+            name, version = _normal(pinned[1]), pinned[2]
+            other = found.setdefault(name, (version, hashes))
+            if other[0] != version:
+                raise UsageError(f"--with {source}: {name} {version} is requested, and another lock has {other[0]}")
+            found[name] = version, other[1] | hashes
+    return found
+
+
+def _install(requirements: str, place: Path, report: Report, what: str) -> None:
+    report(f"installing {what} for the lab, once")
+    cache.require_room(cache.root(), _ROOM, "Python packages")
+    with cache.owned("packages") as work:
+        (work / "lock").write_text(requirements)
+        _run(
+            ["install", "--no-compile", "--no-deps", "--require-hashes", "--target", str(work / _SITE), *_PLATFORM,
+             "-r", str(work / "lock")],
+            f"installing {what}",
+        )  # fmt: skip
+        cache.leave_only(work, _SITE)
+        cache.publish(work, place)
+        cache.prune("packages-*")
+
+
+def _run(arguments: list[str], what: str) -> None:
+    done = subprocess.run(
+        [*_PIP, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
+        env={**os.environ, **fetching.FEW_ATTEMPTS},
+    )  # fmt: skip
+    if done.returncode:
+        raise fetching.failure(what, done.stdout + done.stderr)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,332 @@
+"""Runs an experiment in an engine, follows it, and brings back the result."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import testbed
+from testbed.errors import UsageError
+from testbed.experiment import definition
+from testbed.experiment.definition import Experiment
+from testbed.experiment.fidelity import Thresholds
+from testbed.experiment.output import Record, RecordKind, StreamError
+from testbed.lab.engines import table
+from testbed.lab.engines.engine import Engine, PreparedEngine, RunningJob
+from testbed.lab.image import cache
+from testbed.lab.job.again import again
+from testbed.lab.job.job import Follow, Job, Limits, RunOptions, digest_of_code, job_for, pack
+from testbed.lab.results import series
+from testbed.lab.results.collect import OUTPUT_LOG, Collector
+from testbed.lab.results.result import Again, Result, Status, Times
+from testbed.lab.results.result_folder import new_folder, reserved
+
+_POLL_S = 0.01
+_GRACE_S = 20.0
+_SHOWING_S = 8.0
+"""The time in s that a job has to show where it is, before the command to end is sent again."""
+_LONGER = {Status.TIMEOUT: "--timeout", Status.WALL_TIMEOUT: "--wall-timeout"}
+_LEAST_FREE = 8 << 20
+_STARTS_WITHIN_S = 120.0
+_NO_ROOM = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk is full",
+    errno.EFBIG: "a file is larger than `ulimit -f` allows",
+}
+
+
+class Watcher(Protocol):
+    """Sees a run while it happens."""
+
+    def report(self, text: str) -> None:
+        """Something about the lab itself: what is being set up, what went wrong."""
+
+    def output(self, data: bytes, is_error: bool) -> None:
+        """What the job printed."""
+
+    def progress(self, virtual_ns: int, wall_s: float) -> None:
+        """How far the run has come; called often."""
+
+
+class Silent:
+    """A watcher that does not look."""
+
+    def report(self, text: str) -> None: ...
+
+    def output(self, data: bytes, is_error: bool) -> None: ...
+
+    def progress(self, virtual_ns: int, wall_s: float) -> None: ...
+
+
+def run(
+    experiment: Experiment | str | Path,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    out: Path | str = "results",
+    on: PreparedEngine | Engine | str = table.DEFAULT,
+    packages: Sequence[str] = (),
+    limits: Limits | None = None,
+    thresholds: Thresholds | None = None,
+    capture_octets: int = 0,
+    series_ns: int = 0,
+    follow: Follow | None = None,
+    watcher: Watcher | None = None,
+    cancel: threading.Event | None = None,
+) -> Result:
+    """Run an experiment and return its result, which is also in a new folder below `out`.
+
+    `experiment` is one made with `@experiment`, the name of one of Xoff's own, or a Python file. `on` is the engine:
+    `um`, `vm`, `realtime` or `host`, or one that `prepare` has made. `packages` are further Python packages, beside
+    those that the experiment names itself. With `capture_octets` all cables are captured, so much of each frame (65536:
+    whole frames), as pcapng files in the folder `captures` of the result. With `series_ns` networks record time series
+    at that interval of lab time. `follow` is called with what networks report while they run
+    (`net/watch/following.py`). Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
+    """
+    if not isinstance(experiment, Experiment):
+        experiment = definition.find(str(experiment))
+    options = RunOptions(seed, limits, thresholds or Thresholds(), capture_octets, series_ns, follow)
+    return run_with(
+        experiment, on, parameters or {}, options, out=out, packages=packages, watcher=watcher or Silent(),
+        cancel=cancel,
+    )  # fmt: skip
+
+
+def run_with(
+    experiment: Experiment,
+    on: PreparedEngine | Engine | str,
+    parameters: Mapping[str, Any],
+    options: RunOptions,
+    *,
+    out: Path | str,
+    packages: Sequence[str] = (),
+    watcher: Watcher,
+    cancel: threading.Event | None = None,
+) -> Result:
+    """Run an experiment as `run` does, with its options as one object."""
+    prepared = on if isinstance(on, PreparedEngine) else table.prepare(on, watcher.report)
+    prepared = prepared.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
+    packed = pack_run(experiment, prepared, parameters, options)
+    return make(packed, prepared, out=out, watcher=watcher, cancel=cancel)
+
+
+@dataclass(frozen=True)
+class PackedRun:
+    """A run that can be made, on this machine or on another."""
+
+    experiment: str
+    job: Job
+    tar: bytes
+    """The job and the code that the engine does not hold already."""
+    code: str
+    """The digest of all code that it may use, for the result."""
+    commit: str
+    again: Again
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    follow: Follow | None = None
+
+
+def pack_run(
+    experiment: Experiment, prepared: PreparedEngine, parameters: Mapping[str, Any], options: RunOptions
+) -> PackedRun:
+    """Check what a run is given, and put together what it takes."""
+    limits = options.limits_of(experiment)
+    if limits.memory_mb is None:
+        limits = replace(limits, memory_mb=prepared.memory_mb)
+    options = replace(options, limits=limits)
+    job = job_for(
+        experiment, parameters, options, reproducible=prepared.engine.reproducible,
+        packages=prepared.packages.digest if prepared.packages else "",
+    )  # fmt: skip
+    return PackedRun(
+        experiment.name, job, pack(job, experiment, held=prepared.holds), digest_of_code(job, experiment), commit(),
+        again(experiment, job, prepared, options.thresholds), options.thresholds, options.follow,
+    )  # fmt: skip
+
+
+def make(
+    packed: PackedRun,
+    prepared: PreparedEngine,
+    *,
+    out: Path | str = "results",
+    watcher: Watcher | None = None,
+    cancel: threading.Event | None = None,
+) -> Result:
+    """Make a run that is packed; its result folder goes below `out`."""
+    folder = new_folder(Path(out), packed.experiment)
+    watcher = watcher or Silent()
+    follower = _Follower(prepared, packed, folder, watcher, cancel or threading.Event())
+    try:
+        follower.follow()
+    except BaseException:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+    result = follower.result()
+    try:
+        result.write(folder)
+    except OSError as error:
+        watcher.report(f"cannot write {folder}/result.json: {error.strerror}")
+    write_parquet(folder, watcher)
+    if follower.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def write_parquet(folder: Path, watcher: Watcher) -> None:
+    """Write the result's time series as Parquet too, where pyarrow is installed."""
+    try:
+        series.write_parquet(folder)
+    except (OSError, UsageError) as error:
+        watcher.report(f"no Parquet in {folder}: {error}")
+
+
+class _Follower:
+    """One run, seen from outside."""
+
+    def __init__(
+        self,
+        prepared: PreparedEngine,
+        packed: PackedRun,
+        folder: Path,
+        watcher: Watcher,
+        cancel: threading.Event,
+    ) -> None:
+        self._prepared = prepared
+        self._packed = packed
+        self._job = packed.job
+        self._folder = folder
+        self._watcher = watcher
+        self._cancel = cancel
+        self._collector = Collector(folder, watcher.output, packed.follow or (lambda line: None))
+        self._status: tuple[Status, str] | None = None
+        self._wall_s = 0.0
+        self._first_line_s: float | None = None
+        self._give_up_s = self._again_s = float("inf")
+        self.interrupted = False
+
+    def follow(self) -> None:
+        """Start the job and see it through."""
+        try:
+            with reserved(self._folder), cache.owned("run") as workplace:
+                self._follow_in(workplace)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._status = (Status.DISK_FULL, f"{_NO_ROOM[error.errno]}: {error.filename or self._folder}")
+        except StreamError as error:
+            self._status = (Status.LOST, str(error))
+
+    def _follow_in(self, workplace: Path) -> None:
+        begin = time.monotonic()
+        try:
+            with self._prepared.start(self._packed.tar, workplace) as session, session.stream.open("rb") as stream:
+                while not self._step(session, stream, time.monotonic() - begin):
+                    pass
+        finally:
+            self._wall_s = time.monotonic() - begin
+            self._collector.close()
+
+    def _step(self, session: RunningJob, stream: IO[bytes], now: float) -> bool:
+        """Look once at what has come; True when the run is over."""
+        try:
+            lost = session.lost()  # before reading: what it wrote before it ended is in the stream
+            data = stream.read(1 << 20)
+            self._collector.feed(data)
+            if self._first_line_s is None and self._collector.heard:
+                self._first_line_s = round(now, 3)
+            self._watcher.progress(self._collector.virtual_ns, now)
+            if self._collector.ended is not None:
+                return True
+            if lost is not None and not data:
+                self._status = self._status or (Status.LOST, lost)
+                return True
+            if now > _STARTS_WITHIN_S and not self._collector.started:
+                self._status = self._status or (Status.LOST, self._why_not_started())
+                return True
+            if self._status is None and (why := self._must_end(session, now)) is not None:
+                self._status = why
+                self._give_up_s, self._again_s = now + _GRACE_S, now + _SHOWING_S
+                session.send(_abort(why))
+            elif self._status is not None and now > self._again_s:
+                self._again_s = float("inf")
+                session.send(_abort(self._status))
+            if not data:
+                time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            if self._cancel.is_set():
+                self._status = self._status or (Status.INTERRUPTED, "interrupted")
+                return True  # the second interruption: do not wait for the rest
+            self._cancel.set()
+        return now > self._give_up_s
+
+    def _why_not_started(self) -> str:
+        """Return the reason for which a lab that runs does not begin with the job."""
+        reason = f"the lab did not start the job within {_STARTS_WITHIN_S:g} s of wall time"
+        return "; ".join(filter(None, [reason, self._prepared.give_up()]))
+
+    def _must_end(self, session: RunningJob, now: float) -> tuple[Status, str] | None:
+        """Why the run must be cut short, if it must."""
+        if self._cancel.is_set():
+            return Status.INTERRUPTED, "interrupted"
+        if now > self._job.limits.wall_s:
+            return Status.WALL_TIMEOUT, f"the job did not end within {self._job.limits.wall_s:g} s of wall time"
+        for place in (session.stream.parent, self._folder):
+            if (free := shutil.disk_usage(place).free) < _LEAST_FREE:
+                return Status.DISK_FULL, f"the disk is full: {place} has {free >> 10} KB free"
+        return None
+
+    def result(self) -> Result:
+        """Return all that is known of the run."""
+        collector = self._collector
+        status, reason = self._status or collector.status()
+        if status in _LONGER and collector.where:
+            reason = (
+                f"{reason}; it was {collector.where} (the stack is in {OUTPUT_LOG}); {_LONGER[status]} gives it longer"
+            )
+        return Result(
+            experiment=self._packed.experiment,
+            status=status,
+            reason=reason,
+            parameters=self._job.parameters,
+            seed=self._job.seed,
+            figures=tuple(collector.figures),
+            claims=tuple(collector.claims),
+            fidelity=collector.fidelity(self._packed.thresholds),
+            provenance=replace(
+                self._prepared.provenance(),
+                kernel=str(collector.started.get("kernel", "")),
+                commit=self._packed.commit,
+                code=self._packed.code,
+            ),
+            times=Times(collector.virtual_ns, round(self._wall_s, 3), self._first_line_s),
+            files=collector.files,
+            folder=self._folder,
+            again=self._packed.again,
+        )
+
+
+def _abort(why: tuple[Status, str]) -> Record:
+    return Record.of(RecordKind.ABORT, [why[1], why[0] is Status.WALL_TIMEOUT])
+
+
+def commit() -> str:
+    """The commit of the checkout that runs, with `+` if it was changed since; empty outside one."""
+    here = Path(testbed.__path__[0]).parent
+    git = ["git", "-C", str(here)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
+        if head.returncode or not (here / ".git").exists():
+            return ""
+        changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")

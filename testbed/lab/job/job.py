@@ -1,0 +1,321 @@
+"""A job and the code that it needs, as tars: the same bytes for the same inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import testbed
+from testbed import plugins
+from testbed.errors import UsageError
+from testbed.experiment.definition import Experiment
+from testbed.experiment.fidelity import Thresholds
+from testbed.experiment.parameters import LARGEST_FILE, ExperimentError, File, Parameter
+from testbed.experiment.run import plain
+from testbed.lab.image.packages import Packages
+
+DIGESTS, FIGURES, ENGINES = (f"experiments/{name}.json" for name in ("digests", "figures", "engines"))
+TOLERANCES = "experiments/engine_tolerances.toml"
+"""What `references.py` and `tools/` have about results. No job has
+these files, or new results would change the next ones."""
+PACKAGES = "packages"
+"""Where in the code's folder further Python packages are."""
+HELD = ("testbed", "topologies", "controllers", "snappi_xoff", "xoff.py")
+"""Packages and a module that users do not change from run to run."""
+OURS = (*HELD, "experiments")
+_OURS = Path(testbed.__path__[0]).parent
+LARGEST = (16 << 20) - 8
+USER_CODE = "user"
+PARAMETER_FILES = "parameter-files"
+"""Where in the code's folder the files are that parameters name."""
+WHOLE_FRAMES = 1 << 16
+"""As `capture_octets`: captures have all of each frame."""
+Follow = Callable[[Any], None]
+"""It is called with each line that networks report while they run (`net/watch/following.py`)."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a job may use."""
+
+    virtual_s: float = 60.0
+    wall_s: float = 900.0
+    processes: int = 1024
+    memory_mb: int | None = None
+    """None: what the engine gives a job."""
+    files_mb: int = 512
+
+    def __post_init__(self) -> None:
+        for name, what in (("virtual_s", "seconds of virtual time"), ("wall_s", "seconds of wall time")):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"limits: {name} is {getattr(self, name)}; it is a number of {what}, above 0")
+        for name in ("processes", "memory_mb", "files_mb"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"limits: {name} is {value}; it is a whole number from 1 up")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The ways in which a run can be made, whatever its experiment and parameters are."""
+
+    seed: int = 1
+    """The seed of every random choice."""
+    limits: Limits | None = None
+    """The limits of the job; None for those of the experiment and the engine."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    """The fidelity that the lab must keep."""
+    capture_octets: int = 0
+    """The octets of each frame that are captured on all cables, into the result's folder `captures`; 0 for none."""
+    series_ns: int = 0
+    """The interval in lab ns at which networks record time series; 0 for none but those of the experiment."""
+    follow: Follow | None = None
+    """Called with what networks report while they run."""
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise UsageError(f"seed {self.seed}: a whole number from 0 up is expected")
+        if self.capture_octets < 0:
+            raise UsageError(f"capture_octets is {self.capture_octets}; it is a number of octets, or 0 for no captures")
+
+    def limits_of(self, experiment: Experiment) -> Limits:
+        """Return the limits of a run of an experiment, which may leave the memory to the engine."""
+        return self.limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """The user's terminal, for a job that is interactive."""
+
+    rows: int = 24
+    columns: int = 80
+    term: str = "xterm"
+
+
+@dataclass(frozen=True)
+class AttachedFile:
+    """A file of the user's that a parameter names and the job takes along."""
+
+    parameter: str
+    number: int
+    """Its place among the files of the parameter, from 0."""
+    path: Path
+    """The path as it was given."""
+    content: bytes = field(repr=False)
+
+    @property
+    def place(self) -> str:
+        """The place of the file in the lab, below the folder of the code."""
+        return place_of_file(self.parameter, self.number, self.path.name)
+
+
+def place_of_file(parameter: str, number: int, name: str) -> str:
+    """Return where in the lab a file of a parameter is, below the folder of the code."""
+    return f"{PARAMETER_FILES}/{parameter}/{number}/{name}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing for a lab to do."""
+
+    source: str
+    """The file to load, relative to where the code is unpacked."""
+    name: str
+    """The experiment in it; for a shell, what the topology is called with, as in `star,4`."""
+    parameters: dict[str, Any]
+    seed: int = 1
+    limits: Limits = field(default_factory=Limits)
+    reproducible: bool = True
+    """Virtual time: start on a round moment, and let the seed reach the kernel's random numbers."""
+    terminal: Terminal | None = None
+    """Given for a shell on a topology, or its live view; an experiment has none."""
+    live: bool = False
+    """In the terminal is the other end of a live view, and not Mininet's command line."""
+    packages: str = ""
+    """The digest of the Python packages that it has beside those of the image."""
+    follow: bool = False
+    """Networks report what they do while they run."""
+    capture_octets: int = 0
+    """How much of each frame is captured on all cables of its networks; 0: no captures."""
+    series_ns: int = 0
+    """The interval of time series of its networks; 0: only those that the experiment records."""
+    attached: tuple[AttachedFile, ...] = ()
+    """The files that parameters name. They travel beside what the lab reads of the job."""
+
+    def encode(self) -> str:
+        """The job as the lab reads it. Wall time is kept outside, and nothing of the lab may depend on it."""
+        content = asdict(replace(self, attached=()))
+        del content["limits"]["wall_s"], content["attached"]
+        return json.dumps(content, sort_keys=True)
+
+    @classmethod
+    def decode(cls, text: str) -> Job:
+        content = json.loads(text)
+        content["limits"] = Limits(**content["limits"])
+        if content["terminal"] is not None:
+            content["terminal"] = Terminal(**content["terminal"])
+        return cls(**content)
+
+
+def job_for(
+    experiment: Experiment,
+    given: Mapping[str, Any],
+    options: RunOptions = RunOptions(),
+    *,
+    reproducible: bool = True,
+    packages: str = "",
+) -> Job:
+    """Return the job that runs an experiment; its parameters are checked here, before anything starts."""
+    values = experiment.read_parameters(given)
+    parameters = {name: _recorded(value) for name, value in values.items() if value is not None}
+    return Job(
+        place_of(experiment.source), experiment.name, parameters, options.seed, options.limits_of(experiment),
+        reproducible, packages=packages, follow=options.follow is not None, capture_octets=options.capture_octets,
+        series_ns=options.series_ns, attached=tuple(_attached(values)),
+    )  # fmt: skip
+
+
+def _attached(values: Mapping[str, Any]) -> Iterator[AttachedFile]:
+    for name, value in values.items():
+        for number, file in enumerate(value if isinstance(value, tuple) else [value]):
+            if isinstance(file, File):
+                try:
+                    with file.path.open("rb") as source:
+                        content = source.read(LARGEST_FILE + 1)
+                except OSError as error:
+                    raise ExperimentError(f"{name}: the file '{file}' cannot be read: {error.strerror}") from None
+                yield AttachedFile(name, number, file.path, content)
+
+
+def _recorded(value: Any) -> Any:
+    """Return a parameter's value as the job and the result have it; of a file that is its name."""
+    if isinstance(value, tuple):
+        return ",".join(file.name for file in value)
+    return value.name if isinstance(value, File) else plain(value)
+
+
+def in_lab(parameters: Iterable[Parameter], recorded: Mapping[str, Any], code: Path) -> dict[str, Any]:
+    """Return the values of a job's parameters in the lab: files are named by the paths of their copies."""
+    found = dict(recorded)
+    for one in parameters:
+        if one.kind is File and one.name in found:
+            names = found[one.name].split(",") if one.is_several else [found[one.name]]
+            found[one.name] = ",".join(
+                str(code / place_of_file(one.name, number, name)) for number, name in enumerate(names)
+            )
+    return found
+
+
+class UserCode(Protocol):
+    """A file of the user's, and what is beside it that goes along: an experiment has both."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> Path: ...
+    @property
+    def files(self) -> tuple[str, ...]: ...
+
+
+def pack(job: Job, experiment: UserCode | None = None, *, held: Sequence[str] = ()) -> bytes:
+    """The job and all code it may use, as a tar, without the packages that the lab holds already."""
+    packed = _tar(_code(job, experiment, held) | {"job.json": job.encode().encode()})
+    if len(packed) > LARGEST:
+        raise UsageError(f"the job and its files have {len(packed) >> 20} MB; the lab takes {LARGEST >> 20} MB")
+    return packed
+
+
+def digest_of_code(job: Job, experiment: UserCode | None = None) -> str:
+    """The digest of all code that the job may use, whatever its parameters and its seed are."""
+    return hashlib.sha256(_tar(_code(job, experiment))).hexdigest()
+
+
+def _code(job: Job, experiment: UserCode | None, held: Sequence[str] = ()) -> dict[str, bytes]:
+    """All files of code that the job may use, by their paths in the lab."""
+    files = _in_lab(read(package for package in OURS if package not in held))
+    if _needs_plugins(job):
+        files |= _in_lab(plugins.files())
+    files |= _in_lab({one.place: one.content for one in job.attached})
+    if experiment is not None and job.source.startswith(f"{USER_CODE}/"):
+        folder = experiment.source.parent
+        for path in (experiment.source, *(folder / name for name in experiment.files)):
+            if ".." in path.parts or not path.is_relative_to(folder):
+                raise UsageError(f"{experiment.name} needs {path}, which is not below {folder}; move it there")
+            try:
+                files[f"code/{USER_CODE}/{path.relative_to(folder)}"] = path.read_bytes()
+            except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+                raise UsageError(f"{experiment.name} needs {path}, which cannot be read: {error}") from None
+    return files
+
+
+def held(ours: Sequence[str], packages: Packages | None = None) -> bytes:
+    """The code that a lab can hold before it has a job, as a tar: packages of ours, and further ones."""
+    files = read(ours)
+    if packages is not None:
+        files |= {f"{PACKAGES}/{name}": content for name, content in packages.files().items()}
+    return _tar(_in_lab(files))
+
+
+def code() -> dict[str, bytes]:
+    """Every file of Xoff's own packages, by its path under the common parent."""
+    return read(OURS)
+
+
+def code_digest() -> str:
+    """The digest of Xoff's own packages, whatever a job adds to them."""
+    return hashlib.sha256(held(OURS)).hexdigest()
+
+
+def read(packages: Iterable[str]) -> dict[str, bytes]:
+    """Return every file of these packages and modules of ours, by its path under the common parent."""
+    found = {}
+    for package in packages:
+        place = _OURS / package
+        for path in [place] if place.is_file() else sorted(place.rglob("*")):
+            name = str(path.relative_to(_OURS))
+            if path.is_file() and path.suffix != ".pyc" and name not in {DIGESTS, FIGURES, ENGINES, TOLERANCES}:
+                found[name] = path.read_bytes()
+    return found
+
+
+def _in_lab(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The same files by their paths in the lab."""
+    return {f"code/{name}": content for name, content in files.items()}
+
+
+def _tar(files: Mapping[str, bytes]) -> bytes:
+    """Uncompressed because compressors differ between machines, and sorted and undated because the lab's result must
+    depend on the contents of the files and on nothing else."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in sorted(files.items()):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return out.getvalue()
+
+
+def _needs_plugins(job: Job) -> bool:
+    """Whether packages of others have to travel. A job of Xoff's own experiments is the same whatever is installed,
+    unless a parameter names something of such a package."""
+    if not job.source:
+        return job.name.partition(",")[0] in {plugin.name for plugin in plugins.of_group(plugins.TOPOLOGIES)}
+    if job.source.partition("/")[0] in (USER_CODE, plugins.FOLDER):
+        return bool(plugins.found())
+    names = {plugin.name for plugin in plugins.found()}
+    return any(isinstance(value, str) and value in names for value in job.parameters.values())
+
+
+def place_of(source: Path) -> str:
+    """The place of an experiment's file in the lab, relative to where the code is unpacked."""
+    if (place := plugins.place_of(source)) is not None:
+        return place
+    if source.is_relative_to(_OURS) and source.relative_to(_OURS).parts[0] in ("experiments", "topologies"):
+        return str(source.relative_to(_OURS))
+    return f"{USER_CODE}/{source.name}"

@@ -1,0 +1,58 @@
+"""Inside the sandbox: find what the job names and do it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from testbed import plugins
+from testbed.experiment import current, definition, script
+from testbed.experiment.definition import Experiment
+from testbed.experiment.run import Run
+from testbed.experiment.script import ScriptKind
+from testbed.lab.job.job import Job, in_lab
+
+_IMPORTS_NS = 20_000_000
+"""The time that imports get before an experiment begins: each takes some microseconds of system calls."""
+
+
+def run_job(job: Job, run: Run, code: Path) -> None:
+    """Run the experiment or script, or the shell or live view of a topology, that `job` asks for."""
+    if job.live:
+        from testbed.net.live.loop import live
+
+        with current.current_is(run):
+            live(job.name)
+    elif job.terminal is not None and (not job.source or script.is_of_topologies(code / job.source)):
+        from testbed.net.shell.shell import shell
+
+        with current.current_is(run):
+            shell(str((code / job.source).parent / job.name) if job.source else job.name)
+    elif job.source.startswith(f"{plugins.FOLDER}/"):
+        plugins.found()  # from now on its packages can be imported
+        module = job.source.removeprefix(f"{plugins.FOLDER}/").removesuffix(".py").removesuffix("/__init__")
+        _perform(definition.in_module(module.replace("/", "."), job.name), run, job, code)
+    else:
+        _perform(definition.load_file(code / job.source, job.name), run, job, code)
+
+
+def _perform(experiment: Experiment, run: Run, job: Job, code: Path) -> None:
+    """Begin the experiment at a time that does not depend on how many modules have been imported, and run it."""
+    body = _script_runner(experiment)
+    time.sleep((_IMPORTS_NS - run.now_ns % _IMPORTS_NS) / 1e9)
+    experiment.perform(run, in_lab(experiment.parameters, job.parameters, code), body)
+
+
+def _script_runner(experiment: Experiment) -> Callable[..., None] | None:
+    """Return the function that runs the experiment's file, if it is a script."""
+    if experiment.script is ScriptKind.SNAPPI:
+        from testbed.otg.lab.script import run_script as run_snappi_script
+
+        return partial(run_snappi_script, experiment.source)
+    if experiment.script is ScriptKind.PROGRAM:
+        from testbed.net.build.script import run_script
+
+        return partial(run_script, experiment.source, script.is_for_mininet(experiment.source))
+    return None

@@ -1,0 +1,254 @@
+"""Turns the records of a run into its result folder and its result, as they come in.
+
+A stream that ends early is used as far as it goes: what has arrived is written, and the result has the reason why there
+is not more. It trusts nothing in the stream: what no lab of ours would send is a StreamError, and no file
+gets out of the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from testbed.errors import UsageError
+from testbed.experiment import output as wire
+from testbed.experiment.run import DEEPEST, LARGEST_NOTE, plain
+from testbed.experiment.fidelity import Fidelity, Phase, Thresholds, judge
+from testbed.lab.results.result import BOUNDS, RESULT, Claim, Figure, Status
+from testbed.experiment.output import Record, RecordKind, Sample, StreamError
+
+OUTPUT_LOG = "output.log"
+RESERVE = ".reserve"
+_OURS = re.compile(rf"(job-)*({'|'.join(map(re.escape, (OUTPUT_LOG, RESULT, RESERVE)))})(/.*)?", re.DOTALL)
+_LONGEST_PART = 255  # octets, as in every file system of Linux
+_LONGEST_NAME = 2048  # half of what Linux takes; the rest is for where the folder is
+_LONGEST_PLACE = 300
+_LATEST_NS = 10**18  # the longest `Duration`
+_ABORTED = "aborted"  # the reason is known where the command was sent
+
+
+@dataclass
+class _Marks:
+    """The parts of a run that are of one kind."""
+
+    _over: list[tuple[int, int]] = field(default_factory=list)
+    _start_ns: int = 0
+    _open: int = 0
+
+    def take(self, begins: bool, now_ns: int) -> bool:
+        """One begins or ends, maybe within another; false if there is none that could end."""
+        if not begins and not self._open:
+            return False
+        if begins and not self._open:
+            self._start_ns = now_ns
+        self._open += 1 if begins else -1
+        if not self._open:
+            self._over.append((self._start_ns, now_ns))
+        return True
+
+    def until(self, end_ns: int) -> list[tuple[int, int]]:
+        """All of them, if one that is open ends now."""
+        return self._over + ([(self._start_ns, end_ns)] if self._open else [])
+
+
+@dataclass
+class Collector:
+    """What is known of a run so far."""
+
+    folder: Path
+    output: Callable[[bytes, bool], None]
+    """Called with each piece of what the job prints; the flag is true for standard error."""
+    live: Callable[[Any], None] = lambda line: None
+    """Called with each line of what networks report while they run. Anything that JSON can be may come."""
+    started: dict[str, Any] = field(default_factory=dict)
+    heard: bool = False
+    """Whether anything has come from the job itself."""
+    ended: dict[str, Any] | None = None
+    figures: list[Figure] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    failure: str = ""
+    _phases: dict[Phase, _Marks] = field(default_factory=lambda: {phase: _Marks() for phase in Phase})
+    _half_note: bytes = b""
+    """The beginning of a note whose end has not come."""
+    _half_line: bytes = b""
+    """The same of a live line."""
+    _agent_late_ns: int | None = None
+    _decoder: wire.Decoder = field(default_factory=wire.Decoder)
+    _log: IO[bytes] | None = None
+    _file: IO[bytes] | None = None
+    _file_name: str | None = None
+    _digests: dict[str, Any] = field(default_factory=dict)
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the stream."""
+        for record in self._decoder.feed(data):
+            self._take(record)
+
+    def close(self) -> None:
+        for handle in (self._log, self._file):
+            if handle is not None:
+                with suppress(OSError):  # a full disk has been reported already
+                    handle.close()
+
+    @property
+    def virtual_ns(self) -> int:
+        """The latest known virtual time."""
+        if self.ended is not None:
+            return int(self.ended["virtual_ns"])
+        return self.samples[-1].time_ns if self.samples else 0
+
+    @property
+    def files(self) -> dict[str, str]:
+        """SHA-256 of every file in the folder that came from the run."""
+        return {name: digest.hexdigest() for name, digest in sorted(self._digests.items())}
+
+    def fidelity(self, thresholds: Thresholds) -> Fidelity:
+        """Judge the time that the run marked, by its last kind of mark, except for flows that were too short to see."""
+        for phase in reversed(Phase):
+            if spans := self._phases[phase].until(self.virtual_ns):
+                found = judge(self.samples, spans, self._agent_late_ns, thresholds)
+                if found.windows or phase is not Phase.TRAFFIC:
+                    return found
+        return judge(self.samples, [], self._agent_late_ns, thresholds)
+
+    def status(self) -> tuple[Status, str]:
+        """How the job ended, by its own account."""
+        assert self.ended is not None
+        if self.ended["status"] == _ABORTED:
+            return Status.LOST, "the lab ended the job without a command to do so"
+        status = Status(self.ended["status"])
+        return status, self.failure if status is Status.ERROR and self.failure else self.ended["reason"]
+
+    @property
+    def where(self) -> str:
+        """The place of the job when its time was over, as in "in loop, at line 5 of mine.py"; empty if not known."""
+        found = (self.ended or {}).get("where", "")
+        return found[:_LONGEST_PLACE] if isinstance(found, str) else ""
+
+    def _take(self, record: Record) -> None:
+        self.heard = self.heard or record.kind in (RecordKind.OUT, RecordKind.ERR, RecordKind.NOTE)
+        if record.kind in (RecordKind.OUT, RecordKind.ERR):
+            self._write_log(record.payload)
+            self.output(record.payload, record.kind is RecordKind.ERR)
+        elif record.kind is RecordKind.SAMPLE:
+            self._sample(record)
+        elif record.kind is RecordKind.NOTE:
+            # A pipe delivers several lines at once, and a long one in pieces.
+            *lines, self._half_note = (self._half_note + record.payload).split(b"\n")
+            for line in lines:
+                self._note(Record(RecordKind.NOTE, line))
+            if len(self._half_note) > LARGEST_NOTE:
+                raise _damage(record)
+        elif record.kind is RecordKind.LIVE:
+            *lines, self._half_line = (self._half_line + record.payload).split(b"\n")
+            for line in lines:
+                self.live(_content(Record(RecordKind.LIVE, line)))
+            if len(self._half_line) > LARGEST_NOTE:
+                raise _damage(record)
+        elif record.kind is RecordKind.FILE:
+            self._write_file(*wire.file_piece(record))
+        else:
+            self._start_or_end(record)
+
+    def _start_or_end(self, record: Record) -> None:
+        match record.kind, _content(record):
+            case RecordKind.START, dict(started):
+                self.started = started
+            case RecordKind.END, {"virtual_ns": int(end_ns), "status": str(status), "reason": str()} as ended if (
+                0 <= end_ns <= _LATEST_NS and status in {*Status, _ABORTED}
+            ):
+                self.ended = ended
+            case _:
+                raise _damage(record)
+
+    def _sample(self, record: Record) -> None:
+        sample = Sample.decode(record.payload)
+        previous_ns = self.samples[-1].time_ns if self.samples else -1
+        if not previous_ns < sample.time_ns <= _LATEST_NS or sample.late_ns > _LATEST_NS:
+            raise _damage(record)
+        if not 0 <= sample.tick_ns <= _LATEST_NS:
+            raise _damage(record)
+        self.samples.append(sample)
+
+    def _note(self, record: Record) -> None:
+        match _content(record):
+            case {"note": "figure", "name": str(name), "value": value, "unit": str(unit)}:
+                self.figures.append(Figure(name, value, unit))
+            case {
+                "note": "claim",
+                "name": str(name),
+                "expected": dict(bounds),
+                "measured": value,
+                "passed": bool(passed),
+                "unit": str(unit),
+            } if bounds.keys() <= BOUNDS.keys():
+                self.claims.append(Claim(name, bounds, value, passed, unit))
+            case {"note": "phase", "phase": str(phase), "begins": bool(begins), "t": int(time_ns)} if phase in {*Phase}:
+                if not self._phases[Phase(phase)].take(begins, time_ns):
+                    raise _damage(record)
+            case {"note": "agent_lateness", "worst_ns": int(worst_ns)} if 0 <= worst_ns <= _LATEST_NS:
+                self._agent_late_ns = max(self._agent_late_ns or 0, worst_ns)
+            case {"note": "failure", "type": str(kind), "message": str(message)}:
+                self.failure = f"{kind}: {message}"
+            case _:
+                raise _damage(record)
+
+    def _write_log(self, data: bytes) -> None:
+        if self._log is None:
+            self._log = self._open(OUTPUT_LOG)
+        self._write(self._log, OUTPUT_LOG, data)
+
+    def _write_file(self, name: str, piece: bytes) -> None:
+        place = _place(name)
+        if self._file is None or name != self._file_name:
+            if self._file is not None:
+                self._file.close()
+            try:
+                self._file, self._file_name = self._open(place), name
+            except (FileExistsError, IsADirectoryError, NotADirectoryError):
+                raise StreamError(f"the lab's stream is damaged: {name!r} is both a file and a folder") from None
+        self._write(self._file, place, piece)
+
+    def _open(self, place: str) -> IO[bytes]:
+        path = self.folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("wb")
+        self._digests[place] = hashlib.sha256()
+        return handle
+
+    def _write(self, handle: IO[bytes], place: str, data: bytes) -> None:
+        handle.write(data)
+        handle.flush()  # what has arrived is kept, and a full disk is noticed before the run counts as ended
+        self._digests[place].update(data)
+
+
+def _content(record: Record) -> Any:
+    """The JSON in a record, no deeper and no stranger than `Run` sends it."""
+    try:
+        return plain(record.content(), DEEPEST + 2)  # a value in the bounds of a claim in a note
+    except (ValueError, RecursionError, UsageError):
+        raise _damage(record) from None
+
+
+def _damage(record: Record) -> StreamError:
+    return StreamError(f"the lab's stream is damaged: {record.payload[:80]!r} is no {record.kind.name}")
+
+
+def _place(name: str) -> str:
+    """Where in the folder a file goes: where it was, but for names of ours and names that no file has.
+
+    No two files of a lab share a place, and it depends on the name alone, on every machine.
+    """
+    place = f"job-{name}" if _OURS.fullmatch(name) else name
+    octets = place.encode(errors="surrogateescape")
+    if len(octets) <= _LONGEST_NAME and all(
+        len(part) <= _LONGEST_PART and part not in (b"", b".", b"..") for part in octets.split(b"/")
+    ):
+        return place
+    return f"unnamed-{hashlib.sha256(octets).hexdigest()[:16]}"

@@ -1,0 +1,369 @@
+"""What a run comes back with: typed for Python, and as `result.json`.
+
+The digest covers what must be the same on every machine: figures, claims, what the job printed and left,
+the fidelity it was measured with, and when in virtual time it ended. Wall time and the names of
+programs and commits are in the result but not in the digest.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from testbed.errors import UsageError, XoffError
+from testbed.lab.results import series
+from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
+from testbed.lab.results.foreign import ForeignError, ForeignFolder, decoded, lines_of
+from testbed.units import written
+
+RESULT = "result.json"
+SCHEMA = 2
+BOUNDS = {"equals": "{}", "at_least": "at least {}", "at_most": "at most {}"}
+"""What a claim can expect, in words."""
+
+
+class Status(enum.StrEnum):
+    """How a job ended."""
+
+    OK = "ok"
+    ERROR = "error"  # it raised, or ended with an exit code
+    TIMEOUT = "timeout"  # its limit of virtual time
+    WALL_TIMEOUT = "wall-timeout"
+    MEMORY = "memory"
+    PROCESSES = "processes"
+    INTERRUPTED = "interrupted"  # Ctrl-C or SIGTERM
+    DISK_FULL = "disk-full"
+    LOST = "lost"  # the lab itself broke down
+
+
+class Exit(enum.IntEnum):
+    """The exit codes of `xoff`."""
+
+    OK = 0
+    FAILED = 1  # a claim or a test did not hold
+    USAGE = 2
+    MACHINE = 3  # this machine: something is missing, no room, the lab broke down
+    ERROR = 4  # the experiment raised
+    LIMIT = 5  # time, memory or processes
+    DEGRADED = 6  # the run is fine but the lab did not keep its fidelity bounds
+    DEFECT = 7  # an exception outside Xoff's error family
+    INTERRUPTED = 130
+
+
+_EXITS = {
+    Status.ERROR: Exit.ERROR,
+    Status.TIMEOUT: Exit.LIMIT,
+    Status.WALL_TIMEOUT: Exit.LIMIT,
+    Status.MEMORY: Exit.LIMIT,
+    Status.PROCESSES: Exit.LIMIT,
+    Status.INTERRUPTED: Exit.INTERRUPTED,
+    Status.DISK_FULL: Exit.MACHINE,
+    Status.LOST: Exit.MACHINE,
+}
+
+
+class RunFailed(XoffError):
+    """Raised by `Result.check`: the run did not come out as it must."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number the run found."""
+
+    name: str
+    value: Any
+    unit: str
+
+    @classmethod
+    def of(cls, content: Any) -> Figure:
+        """The figure that an object of JSON describes; ValueError if it is none."""
+        match content:
+            case {"name": str(name), "value": value} if _is_finite(value) and isinstance(content.get("unit", ""), str):
+                return cls(name, value, content.get("unit", ""))
+        raise ValueError(f"{str(content)[:60]!r} is no figure")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What was measured beside what must come out."""
+
+    name: str
+    expected: dict[str, Any]
+    measured: Any
+    passed: bool
+    unit: str = ""
+    """Of what was measured and of what is expected."""
+
+    @classmethod
+    def of(cls, content: Any) -> Claim:
+        """The claim that an object of JSON describes; ValueError if it is none."""
+        match content:
+            case {"name": str(name), "expected": dict(expected), "passed": bool(passed)} if _is_finite(
+                content
+            ) and isinstance(content.get("unit", ""), str):
+                known = {bound: value for bound, value in expected.items() if bound in BOUNDS}
+                return cls(name, known, content.get("measured"), passed, content.get("unit", ""))
+        raise ValueError(f"{str(content)[:60]!r} is no claim")
+
+
+Reported = TypeVar("Reported", Figure, Claim)
+_KEYS = {
+    "experiment": str,
+    "status": str,
+    "parameters": dict,
+    "seed": int,
+    "figures": list,
+    "claims": list,
+    "fidelity": dict,
+    "provenance": dict,
+    "times": dict,
+    "files": dict,
+    "passed": bool,
+    "digest": str,
+}
+"""The keys that every `result.json` has, and the type of each."""
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """`result.json` as it is in a folder that may be from elsewhere, or of another version: its keys are there and have
+    the right types, and what is below them is as it was read."""
+
+    content: dict[str, Any]
+    text: str
+
+    @classmethod
+    def read(cls, folder: ForeignFolder) -> ResultFile:
+        """Read the file of a folder; ForeignError names what is missing or wrong."""
+        path = folder.path
+        if not ForeignFolder(folder.root).is_there():
+            raise ForeignError(f"there is no result folder {path}; xoff run makes one, in results/")
+        try:
+            text = folder.text(RESULT)
+        except FileNotFoundError:
+            raise ForeignError(f"{path} has no {RESULT}: it is no result folder, or its run did not end") from None
+        content = decoded(text, path / RESULT)
+        for key, kind in _KEYS.items():
+            if not isinstance(content, dict) or not isinstance(content.get(key), kind):
+                raise ForeignError(f"{path / RESULT} is not a result of xoff: {key} is missing, or no {kind.__name__}")
+        return cls(content, text)
+
+    def figures(self, damaged: Callable[[int, str], None]) -> list[Figure]:
+        """Return the figures that can be read; the others are reported by line and reason."""
+        return list(self._readable("figures", Figure.of, damaged))
+
+    def claims(self, damaged: Callable[[int, str], None]) -> list[Claim]:
+        """Return the claims that can be read; the others are reported by line and reason."""
+        return list(self._readable("claims", Claim.of, damaged))
+
+    def _readable(
+        self, key: str, read: Callable[[Any], Reported], damaged: Callable[[int, str], None]
+    ) -> Iterator[Reported]:
+        lines: list[int] = []
+        for place, one in enumerate(self.content[key]):
+            try:
+                yield read(one)
+            except ValueError:
+                lines = lines or lines_of(self.text, key)
+                damaged(lines[place], f"is no {key.removesuffix('s')}")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the result was made with."""
+
+    engine: str
+    accelerator: str
+    image: str
+    kernel: str
+    kernel_digest: str
+    """Of a kernel that Xoff built; a stock one is part of the image."""
+    qemu: str
+    xoff: str
+    commit: str
+    code: str
+    packages: dict[str, str] = field(default_factory=dict)
+    """Versions of the Python packages that it had beside those of the image."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """The command that makes the run again, and the user's files that it takes."""
+
+    command: tuple[str, ...]
+    """The words after `xoff`."""
+    files: Mapping[str, str]
+    """The SHA-256 of each of these files, by the path that was given."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long it took, in the lab and outside."""
+
+    virtual_ns: int
+    wall_s: float
+    first_line_s: float | None  # wall time from starting the machine to the job's first output
+
+    @property
+    def ratio(self) -> float:
+        """Virtual seconds per wall second."""
+        return self.virtual_ns / 1e9 / self.wall_s if self.wall_s else 0.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    experiment: str
+    status: Status
+    reason: str
+    parameters: dict[str, Any]
+    seed: int
+    figures: tuple[Figure, ...]
+    claims: tuple[Claim, ...]
+    fidelity: Fidelity
+    provenance: Provenance
+    times: Times
+    files: dict[str, str] = field(repr=False)
+    """SHA-256 of each file the run left, by name; `output.log` is what it printed."""
+    folder: Path | None = None
+    again: Again | None = None
+    """None in a result of a version that did not write it."""
+
+    @classmethod
+    def read(cls, folder: Path | ForeignFolder) -> Result:
+        """The result in a folder. ValueError (ForeignError where it is no JSON), KeyError, TypeError or
+        AttributeError if `result.json` is not as `write` leaves it.
+        """
+        files = folder if isinstance(folder, ForeignFolder) else ForeignFolder(folder)
+        content = ResultFile.read(files).content
+        fidelity, times = dict(content["fidelity"]), dict(content["times"])
+        fidelity["thresholds"] = Thresholds(**fidelity["thresholds"])
+        fidelity |= {"verdict": Verdict(fidelity["verdict"]), "reasons": tuple(fidelity["reasons"])}
+        del times["ratio"]
+        again = content.get("again")
+        return cls(
+            experiment=content["experiment"],
+            status=Status(content["status"]),
+            reason=content["reason"],
+            parameters=content["parameters"],
+            seed=content["seed"],
+            figures=tuple(map(Figure.of, content["figures"])),
+            claims=tuple(map(Claim.of, content["claims"])),
+            fidelity=Fidelity(**fidelity),
+            provenance=Provenance(**content["provenance"]),
+            times=Times(**times),
+            files=content["files"],
+            folder=files.path,
+            again=again and Again(tuple(again["command"]), dict(again["files"])),
+        )
+
+    @property
+    def passed(self) -> bool:
+        """The job ended well and every claim held."""
+        return self.status is Status.OK and all(claim.passed for claim in self.claims)
+
+    @property
+    def digest(self) -> str:
+        """Equal digests: the same result, to the byte."""
+        content = self._reproducible()
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def figure(self, name: str) -> Any:
+        """The value of one figure. Where a run reported several of a name, `lost (2)` is the second `lost`."""
+        for own, candidate in zip(distinct(figure.name for figure in self.figures), self.figures, strict=True):
+            if own == name:
+                return candidate.value
+        raise KeyError(f"{self.experiment} reported no figure {name!r}; it has {[f.name for f in self.figures]}")
+
+    def series(self, name: str) -> Any:
+        """A time series that the run recorded, such as "buffer", as a DataFrame of pandas or polars."""
+        if self.folder is None:
+            raise UsageError(f"{self.experiment} has no folder, and so no series")
+        return series.read(self.folder, name)
+
+    def exit_code(self, allow_degraded: bool = False) -> Exit:
+        if self.status is not Status.OK:
+            return _EXITS[self.status]
+        if not self.passed:
+            return Exit.FAILED
+        if self.fidelity.verdict is Verdict.DEGRADED and not allow_degraded:
+            return Exit.DEGRADED
+        return Exit.OK
+
+    def check(self) -> Result:
+        """This result, or an exception with what did not come out."""
+        if self.status is not Status.OK:
+            raise RunFailed(f"{self.experiment}: {self.reason}")
+        for claim in self.claims:
+            if not claim.passed:
+                raise RunFailed(
+                    f"{self.experiment}: {claim.name}: measured {written(claim.measured, claim.unit)}, "
+                    f"expected {expectation(claim)}"
+                )
+        return self
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            **self._reproducible(),
+            "passed": self.passed,
+            "reason": self.reason,
+            "digest": self.digest,
+            "provenance": asdict(self.provenance),
+            "times": asdict(self.times) | {"ratio": self.times.ratio},
+            "again": self.again and {"command": list(self.again.command), "files": dict(self.again.files)},
+        }
+
+    def write(self, folder: Path) -> None:
+        """Write `result.json`, whole or not at all."""
+        text = json.dumps(self.as_json(), indent=1, ensure_ascii=False) + "\n"
+        with ForeignFolder(folder).create(RESULT) as out:
+            # UTF-8 has no lone surrogates, as in the name of a file that is no text; \udce9 is JSON for one.
+            out.write(text.encode(errors="backslashreplace"))
+
+    def _reproducible(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment,
+            "status": self.status,
+            "parameters": self.parameters,
+            "seed": self.seed,
+            "figures": [asdict(figure) for figure in self.figures],
+            "claims": [asdict(claim) for claim in self.claims],
+            "fidelity": self.fidelity.as_json(),
+            "virtual_ns": self.times.virtual_ns,
+            "files": self.files,
+        }
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """The names, each another one: the second `lost` is `lost (2)`, in the order in which a run reported them."""
+    found: dict[str, None] = {}
+    numbers: dict[str, int] = {}
+    for name in names:
+        own, number = name, numbers.get(name, 1)
+        while own in found:
+            number += 1
+            own = f"{name} ({number})"
+        found[own], numbers[name] = None, number
+    return list(found)
+
+
+def _is_finite(value: Any) -> bool:
+    """Return whether all numbers in a value are some: JSON of Python can have Infinity, and 1e999 is that too."""
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def expectation(claim: Claim) -> str:
+    """What a claim expects, in words."""
+    return ", ".join(BOUNDS[bound].format(written(value, claim.unit)) for bound, value in claim.expected.items())

@@ -1,0 +1,82 @@
+"""The folder of a result while its run is made: a new one, with room reserved, and gone if nothing came of it.
+
+A run that is killed cannot remove its folder. The file in which room is reserved is locked while its run lives, so the
+next run that gets a folder beside it finds those that hold this file alone and that no process holds, and removes them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from testbed.errors import UsageError
+from testbed.lab.results.collect import RESERVE
+
+_ROOM = 1 << 18
+"""Given back should the disk fill up, so that the result still fits."""
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """A folder of our own, NAME-001 or the next that is free; no result is ever overwritten."""
+    remove_abandoned(parent)
+    for number in range(1, 100_000):
+        folder = parent / f"{name}-{number:03d}"
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            if parent.exists() and not parent.is_dir():
+                raise UsageError(f"--out {parent} is a file; name a folder") from None
+        except OSError as error:
+            raise UsageError(f"results cannot go to {parent}: {error.strerror}") from None
+    raise UsageError(f"{parent} is full of {name} results; choose another --out")
+
+
+@contextmanager
+def reserved(folder: Path) -> Iterator[None]:
+    """Hold the folder, with room in it, while a run is made. OSError where there is no room."""
+    path, draft = folder / RESERVE, folder / f"{RESERVE}.new"
+    with draft.open("xb") as handle:
+        try:
+            with suppress(OSError):  # a file system without locks, on which nothing is removed either
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            draft.rename(path)  # it is never visible without its lock
+            handle.write(bytes(_ROOM))
+            handle.flush()
+            yield
+        finally:
+            for one in (draft, path):
+                one.unlink(missing_ok=True)
+
+
+def remove_abandoned(parent: Path) -> list[Path]:
+    """Remove folders with reserved room and nothing else whose run was killed; return what was removed."""
+    removed = []
+    with suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False) and _remove_if_abandoned(Path(entry.path)):
+                removed.append(Path(entry.path))
+    return removed
+
+
+def _remove_if_abandoned(folder: Path) -> bool:
+    path = folder / RESERVE
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # it has none, as every folder of a run that came to its end
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not stat.S_ISREG(os.fstat(handle).st_mode) or list(folder.iterdir()) != [path]:
+            return False
+        path.unlink()
+        folder.rmdir()
+        return True
+    except OSError:  # of a run that lives, or of another user; or something has come into it meanwhile
+        return False
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Many runs: sweeps, comparisons, conformance and clusters."""

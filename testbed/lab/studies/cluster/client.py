@@ -1,0 +1,340 @@
+"""The user's side of a cluster: it makes a list of tasks on Dask workers, as `batch.run` does on this machine.
+
+A run is a task of Dask, so a worker that is lost has its runs made by others. A machine that cannot make a run, because
+its disk is full for one, gets no more of them. What a run left comes back as a tar and becomes a result folder here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import queue
+import sys
+import threading
+import time
+import uuid
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.um import PreparedUm
+from testbed.lab.image import cache
+from testbed.lab.image.cache import Report
+from testbed.lab.job import api
+from testbed.lab.studies.batch import Batch, Task, TaskOutcome
+from testbed.lab.studies.cluster import on_worker, parts, received
+from testbed.lab.studies.cluster.connection import ClusterError, cause, client_of, require_same_versions
+from testbed.lab.studies.cluster.parts import Part
+
+_COMES_BACK_WITHIN_S = 20.0
+"""A scheduler that was lost."""
+_LOOK_S = 0.5
+_ATTEMPTS = 4
+"""Machines on which a run is tried that cannot make it."""
+_LEAST_AHEAD = 64
+_LONGEST_ERROR = 2000
+"""Characters of what a worker reports."""
+
+
+@contextmanager
+def connected(scheduler: str | Any, report: Report = lambda _: None, lab: Path | None = None) -> Iterator[Cluster]:
+    """The cluster of a scheduler: its address, as in tcp://host:8786, or a `distributed.Client`.
+
+    `lab` is a file in a folder that this machine and all workers see, from which they take the lab; it is written if it
+    is not there. Without it they take the lab from the scheduler.
+    """
+    if not isinstance(scheduler, str):
+        yield Cluster(scheduler, scheduler.scheduler.address, report, lab)
+        return
+    client = client_of(scheduler)
+    try:
+        require_same_versions(scheduler, client)
+        yield Cluster(client, scheduler, report, lab)
+    finally:
+        with suppress(Exception):
+            client.close(timeout=5)
+
+
+@dataclass
+class _AtWork:
+    """A run that the scheduler has."""
+
+    task: Task
+    refused: dict[str, str] = field(default_factory=dict)
+    """The machines that could not make the run, each with the reason."""
+    has_lab: bool = False
+    """True if the request that was sent names the lab."""
+
+
+class Cluster:
+    """Dask workers, for runs on the engine `um`."""
+
+    def __init__(self, client: Any, address: str, report: Report, lab: Path | None) -> None:
+        self.address = address
+        self._client = client
+        self._report = report
+        self._lab = lab
+        self._module = _sent_module()
+        self._ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._unfit: set[str] = set()
+        """Workers whose machine cannot make a run."""
+        self._progress: Callable[[str], None] = lambda _: None
+
+    def show_progress(self, progress: Callable[[str], None]) -> None:
+        """Have `progress` called with a line about the whole, now and then."""
+        self._progress = progress
+
+    def run(
+        self,
+        tasks: Sequence[Task],
+        *,
+        out: Path,
+        done: Callable[[TaskOutcome], None] = lambda _: None,
+        cancel: threading.Event | None = None,
+    ) -> Batch:
+        """Make the runs; `done` is called with each outcome. Ctrl-C, or setting `cancel`, ends those at work."""
+        if not tasks:
+            return Batch(())
+        cancel, interruption = cancel or threading.Event(), None
+        request = self._request(tasks[0].on)
+        outcomes: dict[int, TaskOutcome] = {}
+        ahead = deque(_AtWork(task) for task in tasks)
+        at_work: dict[Any, _AtWork] = {}
+        watch = _Watch(self._client)
+        try:
+            while (ahead or at_work) and not cancel.is_set():
+                while ahead and len(at_work) < max(2 * watch.threads, _LEAST_AHEAD):
+                    self._submit(ahead.popleft(), at_work, request)
+                with suppress(queue.Empty):
+                    future = self._ended.get(timeout=_LOOK_S)
+                    one = at_work.pop(future, None)
+                    if one is None:
+                        continue
+                    answer, error = self._answer(future)
+                    future.release()
+                    if answer is not None and "wants" in answer and not one.has_lab:
+                        if "lab" not in request["parts"]:
+                            self._give_lab(request, one.task.on)
+                        ahead.appendleft(one)
+                    elif (outcome := self._outcome(answer, error, one, out)) is not None:
+                        outcomes[id(one.task)] = outcome
+                        done(outcome)
+                    else:
+                        ahead.appendleft(one)
+                self._look(watch, len(outcomes), len(tasks))
+        except KeyboardInterrupt as error:
+            interruption = error
+            cancel.set()
+        finally:
+            self._withdraw(list(at_work))
+        return Batch(tuple(outcomes.get(id(task), TaskOutcome(task)) for task in tasks), interruption)
+
+    def _request(self, prepared: PreparedEngine) -> dict[str, Any]:
+        """Give the cluster what its workers take; return what each of them is asked."""
+        if not isinstance(prepared, PreparedUm):
+            raise UsageError(
+                f"the engine {prepared.engine} does not run on a cluster, whose workers have only Python; um does"
+            )
+        with cache.owned("cluster") as work:
+            self._send_module(work)
+            files = parts.of_code(prepared, work)
+            for part in files.values():
+                self._offer(part, "Xoff's code")
+        named: dict[str, Any] = {name: part.named() for name, part in files.items()}
+        request = {"parts": named, "shared": "", **parts.described(prepared)}
+        if self._lab is not None:
+            self._give_lab(request, prepared)
+        return request
+
+    def _give_lab(self, request: dict[str, Any], prepared: PreparedEngine) -> None:
+        """Let workers have the lab, from the scheduler or from a shared file; what is asked of them names it then."""
+        lab = parts.lab(prepared, self._report, _percents(self._report, "packing the lab"))
+        if self._lab is not None:
+            request["shared"] = str(parts.share(lab, self._lab.absolute()).path)
+        else:
+            self._offer(lab, "the lab")
+        request["parts"] = {**request["parts"], "lab": lab.named()}
+
+    def _send_module(self, work: Path) -> None:
+        """Have the scheduler and all workers, also those to come, import `on_worker.py`."""
+        from distributed.diagnostics.plugin import SchedulerUploadFile, UploadFile
+
+        file = work / f"{self._module.__name__}.py"
+        file.write_bytes(Path(on_worker.__file__).read_bytes())
+        for kind in (SchedulerUploadFile, UploadFile):
+            plugin = kind(str(file))
+            plugin.idempotent = True
+            self._asked(self._client.register_plugin, plugin, name=self._module.__name__)
+
+    def _offer(self, part: Part, what: str) -> None:
+        """Give the scheduler a file, unless it has it."""
+        if self._on_scheduler("has", part.named()):
+            return
+        sender, progress = uuid.uuid4().hex, _percents(self._report, f"sending {what} to {self.address}")
+        with part.path.open("rb") as source:
+            while data := source.read(on_worker.PIECE):
+                self._on_scheduler("take", part.named(), sender, source.tell() - len(data), data)
+                progress(source.tell(), part.size)
+
+    def _on_scheduler(self, function: str, *arguments: Any) -> Any:
+        return self._asked(self._client.run_on_scheduler, getattr(self._module, function), *arguments)
+
+    def _asked(self, ask: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """What the scheduler answers."""
+        try:
+            return ask(*arguments, **named)
+        except Exception as error:
+            raise ClusterError(f"the scheduler at {self.address} cannot be used: {cause(error)}") from error
+
+    def _submit(self, one: _AtWork, at_work: dict[Any, _AtWork], request: Mapping[str, Any]) -> None:
+        task = one.task
+        packed = api.pack_run(task.experiment, task.on, task.parameters, task.options)
+        run = {
+            "key": f"xoff-{packed.experiment}-{uuid.uuid4().hex}",
+            "experiment": packed.experiment,
+            "job": packed.job.encode(),
+            "wall_s": packed.job.limits.wall_s,
+            "code": packed.code,
+            "commit": packed.commit,
+            "again": asdict(packed.again),
+            "thresholds": asdict(packed.thresholds),
+        }
+        fit = sorted(set(self._asked(self._client.nthreads)) - self._unfit) if self._unfit else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a job with much code of the user
+            future = self._asked(
+                self._client.submit, self._module.perform, dict(request), run, packed.tar,
+                key=run["key"], pure=False, workers=fit or None,
+            )  # fmt: skip
+        one.has_lab = "lab" in request["parts"]
+        at_work[future] = one
+        future.add_done_callback(self._ended.put)
+
+    def _outcome(self, answer: Mapping[str, Any] | None, error: str, one: _AtWork, out: Path) -> TaskOutcome | None:
+        """What became of a run; None if it is to be made again."""
+        if answer is not None and "result" in answer:
+            try:
+                name, seed = one.task.experiment.name, one.task.options.seed
+                return TaskOutcome(one.task, received.result(answer["result"], out, name, seed))
+            except OSError as wrong:
+                raise ClusterError(f"results cannot go to {out}: {wrong.strerror}; the same command goes on") from None
+            except received.UnusableError as wrong:
+                error = f"the result of {answer['worker']} cannot be used: {wrong}"
+        elif answer is not None:
+            why = "it has no lab after it was given one" if "wants" in answer else "it was stopped there"
+            error = f"{answer['worker']}: {answer.get('error', why)}"[:_LONGEST_ERROR]
+            one.refused[answer["worker"]] = error
+            self._unfit.add(answer["worker"])
+            others = set(self._asked(self._client.nthreads)) - self._unfit
+            if others and len(one.refused) < _ATTEMPTS:
+                self._report(f"{error}; it gets no more runs")
+                return None
+        return TaskOutcome(one.task, error=ClusterError(error))
+
+    def _answer(self, future: Any) -> tuple[dict[str, Any] | None, str]:
+        """What a worker returned, or why nothing has come."""
+        from distributed.scheduler import KilledWorker
+
+        try:
+            answer = future.result(timeout=_COMES_BACK_WITHIN_S)
+            if isinstance(answer, dict) and isinstance(answer.get("worker"), str):
+                return answer, ""
+            return None, f"its worker returned {str(type(answer))[:80]}, and no answer"
+        except KilledWorker as error:
+            return None, f"its worker was lost {error.allowed_failures + 1} times; the last one was {error.last_worker}"
+        except Exception as error:
+            if future.status in ("cancelled", "lost"):
+                raise self._gone() from None
+            return None, f"{type(error).__name__}: {cause(error)}"[:_LONGEST_ERROR]
+
+    def _gone(self) -> ClusterError:
+        return ClusterError(
+            f"the scheduler at {self.address} has gone or was restarted; with another, the same command goes on"
+        )
+
+    def _look(self, watch: _Watch, ended: int, total: int) -> None:
+        """See how the cluster is; ClusterError if it has gone."""
+        if watch.gone_for_s() > _COMES_BACK_WITHIN_S:
+            raise self._gone()
+        if watch.look():
+            if not watch.workers:
+                self._report(f"no worker at {self.address}; runs start when one joins")
+            else:
+                self._report(f"{self.address}: {watch}")
+        self._progress(f"{ended} of {total} runs have ended; {watch}")
+
+    def _withdraw(self, futures: list[Any]) -> None:
+        """Have the scheduler drop runs; workers end those that they make."""
+        with suppress(Exception):
+            if futures:
+                self._client.cancel(futures, force=True)
+
+
+class _Watch:
+    """The state of the cluster, asked for now and then."""
+
+    _EVERY_S = 2.0
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._asked_s = -self._EVERY_S
+        self._lost_s: float | None = None
+        self._reported: int | None = None
+        self.workers = self.threads = 0
+
+    def __str__(self) -> str:
+        counted = ((self.workers, "worker"), (self.threads, "thread"))
+        return " with ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in counted)
+
+    def look(self) -> bool:
+        """Ask for the workers, if it is time; whether their number has changed."""
+        if self._lost_s is not None or time.monotonic() - self._asked_s < self._EVERY_S:
+            return False
+        self._asked_s = time.monotonic()
+        with suppress(Exception):
+            found = self._client.nthreads()
+            self.workers, self.threads = len(found), sum(found.values())
+        changed, self._reported = self.workers != self._reported, self.workers
+        return changed
+
+    def gone_for_s(self) -> float:
+        """How long the scheduler has not been there."""
+        if self._client.status == "running":
+            self._lost_s = None
+        elif self._lost_s is None:
+            self._lost_s = time.monotonic()
+        return 0.0 if self._lost_s is None else time.monotonic() - self._lost_s
+
+
+def _percents(report: Report, what: str) -> Callable[[int, int], None]:
+    """Reports how far a long transfer has come, in few lines."""
+    shown = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal shown
+        percent = 100 * done // total if total else 100
+        if total > 32 << 20 and percent // 25 > shown // 25:
+            shown = percent
+            report(f"{what}: {percent} %")
+
+    return progress
+
+
+def _sent_module() -> ModuleType:
+    """`on_worker.py` by the name that it has on the cluster, where another version of it may be too."""
+    file = Path(on_worker.__file__)
+    name = f"xoff_on_worker_{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]

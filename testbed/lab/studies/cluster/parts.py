@@ -1,0 +1,91 @@
+"""The files that a worker of a cluster takes for a run: the lab, and Xoff's own code, for the lab and the worker."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import UsageError, XoffError
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.um import PreparedUm
+from testbed.lab.image import cache, carry
+from testbed.lab.image.cache import Report
+from testbed.lab.image.carry import Progress
+from testbed.lab.job import job
+
+_ENGINE = "um"
+_FILE = "lab.tar"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file with its digest."""
+
+    path: Path
+    sha256: str
+    size: int
+
+    @classmethod
+    def of(cls, path: Path) -> Part:
+        return cls(path, cache.sha256(path), path.stat().st_size)
+
+    def named(self) -> dict[str, str | int]:
+        """The file by its contents."""
+        return {"sha256": self.sha256, "size": self.size}
+
+
+def of_code(prepared: PreparedUm, work: Path) -> Mapping[str, Part]:
+    """This version of Xoff, for the lab and for the worker; what is not in the cache is made in `work`."""
+    code = work / "code.tar"
+    code.write_bytes(job.held(["testbed"]))
+    return {"disk": Part.of(prepared.disks["XOFF_CODE"]), "code": Part.of(code)}
+
+
+def lab(prepared: PreparedEngine, report: Report, progress: Progress) -> Part:
+    """The lab in one file, in the cache."""
+    made_with = prepared.provenance()
+    place = cache.root() / f"lab-file-{made_with.image[:16]}-{made_with.kernel_digest[:16]}"
+    if not (cache.own(place, _FILE) / _FILE).is_file():
+        with cache.locked("lab file", report):
+            if not (place / _FILE).is_file():
+                report("packing the lab for workers, once")
+                with cache.owned("lab-file") as work:
+                    packed = carry.export(work / _FILE, [_ENGINE], report, progress)
+                    if packed.image != made_with.image:
+                        raise XoffError("the lab image was changed meanwhile; run it again")
+                    cache.leave_only(work, _FILE)
+                    cache.publish(work, place)
+                    cache.prune("lab-file-*")
+    return Part.of(cache.used(place) / _FILE)
+
+
+def share(lab: Part, file: Path) -> Part:
+    """The lab as a file in a folder that workers see; it is written if it is not there."""
+    if not file.exists():
+        try:
+            draft = file.with_name(f".{file.name}.new")
+            shutil.copyfile(lab.path, draft)
+            draft.replace(file)
+        except OSError as error:
+            raise UsageError(f"--lab {file} cannot be written: {error.strerror}") from None
+    if not file.is_file():
+        raise UsageError(f"--lab {file} is not a file; name one in a folder that all workers see, as /shared/lab.tar")
+    try:
+        there = Part.of(file)
+    except OSError as error:
+        raise UsageError(f"--lab {file} cannot be read: {error.strerror}") from None
+    if there.sha256 != lab.sha256:
+        raise UsageError(f"--lab {file} is not this version's lab; remove it, and it is written anew, or name another")
+    return there
+
+
+def described(prepared: PreparedEngine) -> dict[str, object]:
+    """Return what a worker's lab must be."""
+    further, made_with = prepared.packages, prepared.provenance()
+    return {
+        "image": made_with.image,
+        "kernel": made_with.kernel_digest,
+        "packages": {"versions": dict(further.versions), "digest": further.digest} if further else None,
+    }

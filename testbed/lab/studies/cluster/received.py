@@ -1,0 +1,61 @@
+"""Makes a result folder of what a worker has sent, which may be anything, in limited room.
+
+What cannot be used is the failure of one run. Only a disk of this machine that takes nothing more ends the whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import shutil
+from pathlib import Path
+
+from testbed.lab.image import plain_tar
+from testbed.lab.job import api
+from testbed.lab.job.api import Silent
+from testbed.lab.results.result import Result, Status
+from testbed.lab.results.result_folder import new_folder
+
+LARGEST, MOST_FILES = 4 << 30, 100_000
+"""Octets and files of a result, many times what the limits of a job leave."""
+_OF_THIS_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+class UnusableError(Exception):
+    """Data from a worker that is no usable result; the message is the reason."""
+
+
+def result(packed: object, out: Path, experiment: str, seed: int) -> Result:
+    """The result of a run that is in a tar, in a new folder.
+
+    UnusableError if there is none in it, and OSError if this machine's disk does not take it.
+    """
+    folder = new_folder(out, experiment)
+    try:
+        _unpack(packed, folder)
+        found = Result.read(folder)
+        _require_usable(found, experiment, seed)
+        api.write_parquet(folder, Silent())
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        is_ours = isinstance(error, OSError) and error.errno in _OF_THIS_MACHINE
+        if is_ours or not isinstance(error, Exception):
+            raise
+        raise UnusableError(f"{type(error).__name__}: {error}"[:500]) from error
+    return found
+
+
+def _unpack(packed: object, folder: Path) -> None:
+    if not isinstance(packed, bytes) or len(packed) > LARGEST:
+        raise ValueError(f"it is no tar of at most {LARGEST >> 20} MB")
+    plain_tar.unpack_folder(io.BytesIO(packed), folder, MOST_FILES)
+
+
+def _require_usable(found: Result, experiment: str, seed: int) -> None:
+    """Refuse a result of another run, and one that tables could not be made of or that would end the sweep."""
+    if (found.experiment, found.seed) != (experiment, seed):
+        raise ValueError(f"it is of {found.experiment!r} with seed {found.seed!r}, and not of the run that was given")
+    if not isinstance(found.reason, str):
+        raise ValueError("the reason in it is no text")
+    if found.status is Status.DISK_FULL:
+        raise ValueError("the worker's disk was full")  # of which its process reports an error

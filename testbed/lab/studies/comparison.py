@@ -1,0 +1,102 @@
+"""What differs between two results, or between two sweeps: what a user reads after a change."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.lab.results.foreign import ForeignError, ForeignFolder
+from testbed.lab.results.result import RESULT, ResultFile, distinct
+from testbed.lab.studies.sweep_tables import OWN_COLUMNS, SUMMARY, spread
+
+_ABSENT = "absent"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not the same."""
+
+    what: str
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class SweepMean:
+    """A figure over the seeds of a sweep."""
+
+    mean: float
+    half_width: float | None
+    """Of its 95 % interval; none with one run."""
+    runs: int
+
+    def __str__(self) -> str:
+        return spread(self.mean, math.nan if self.half_width is None else self.half_width, self.runs, digits=12)
+
+
+def compare_folders(first: Path, second: Path) -> list[Difference]:
+    """The differences between two result folders, or two folders of sweeps; none if they are the same."""
+    one, other = ForeignFolder(first), ForeignFolder(second)
+    for folder in (one, other):
+        if not folder.has(RESULT) and not folder.has(SUMMARY):
+            raise UsageError(f"{folder.path} has neither {RESULT} nor {SUMMARY}; name a result folder, or a sweep's")
+    if one.has(RESULT) != other.has(RESULT):
+        raise UsageError(f"one of {first} and {second} is a result and the other a sweep; name two of a kind")
+    if one.has(RESULT):
+        return list(_differences(_of_result(one), _of_result(other)))
+    return list(_differences(_of_sweep(one), _of_sweep(other)))
+
+
+def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Difference]:
+    for what in dict.fromkeys([*first, *second]):
+        one, other = first.get(what, _ABSENT), second.get(what, _ABSENT)
+        if one != other:
+            yield Difference(what, one, other)
+
+
+def _of_result(folder: ForeignFolder) -> dict[str, Any]:
+    """What a result has, by a name for each thing."""
+    content = ResultFile.read(folder).content
+    try:
+        found = {name: content[name] for name in ("experiment", "status", "reason", "seed", "virtual_ns")}
+        found |= {f"parameter {name}": value for name, value in content["parameters"].items()}
+        figures, claims = content["figures"], content["claims"]
+        for name, one in zip(distinct(one["name"] for one in figures), figures, strict=True):
+            found[f"figure {name}"] = _with_unit(one["value"], one["unit"])
+        for name, claim in zip(distinct(one["name"] for one in claims), claims, strict=True):
+            found[f"claim {name}"] = _with_unit(claim["measured"], claim["unit"])
+            found[f"claim {name}: passed"] = claim["passed"]
+        found |= {f"fidelity {name}": value for name, value in content["fidelity"].items()}
+        found |= {f"file {name}": digest for name, digest in content["files"].items()}
+        found |= {f"made with {name}": value for name, value in content["provenance"].items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        lacks = f"{folder.path / RESULT} is not as Xoff writes it ({error}); was it written by another version of Xoff?"
+        raise UsageError(lacks) from None
+    return found
+
+
+def _with_unit(value: Any, unit: str) -> Any:
+    return f"{value}{unit}" if unit else value
+
+
+def _of_sweep(folder: ForeignFolder) -> dict[str, Any]:
+    """The means of a sweep, by parameters and figure."""
+    found: dict[str, Any] = {}
+    rows = csv.DictReader(line for _, line in folder.lines(SUMMARY))
+    try:
+        for row in rows:
+            point = " ".join(f"{name}={value}" for name, value in row.items() if name not in OWN_COLUMNS)
+            runs = int(row["runs"])
+            half_width = float(row["half width of 95 %"]) if runs > 1 else None
+            found[f"{point} {row['figure']}".strip()] = SweepMean(float(row["mean"]), half_width, runs)
+    except ForeignError:
+        raise
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
+        place = f"{folder.path / SUMMARY}: line {rows.line_num}"
+        raise UsageError(f"{place} cannot be read: {error}; sweep again, and it is written anew") from None
+    return found

@@ -1,0 +1,1 @@
+"""The engine `vm`: QEMU, and the snapshot that its jobs wake from."""

@@ -1,0 +1,1 @@
+"""Processes: forks, namespaces, privileges and sandboxes."""

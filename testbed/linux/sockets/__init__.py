@@ -1,0 +1,1 @@
+"""Sockets for raw frames, taps and filters."""

@@ -1,0 +1,213 @@
+"""A Mininet network that is stopped when the `with` block ends."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from testbed.linux import ovs
+from testbed.linux.process.kernel import in_network_of, set_arp
+from testbed.linux.port_program import SLOTS
+from testbed.net.watch import captures, description, following
+from testbed.experiment import current
+from testbed.linux.process.beside import Beside
+from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.net.build.graph import Topo
+from testbed.net.watch.losses import account
+from testbed.net.build.mininet_classes import Mininet, require_mininet
+from testbed.net.build.node_shells import few_processes
+from testbed.experiment.current import DCBX_LOG, Notebook
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.traffic import Flow, FlowOptionError, Flows
+from testbed.net.watch.whole_series import recorded
+from testbed.units import Duration
+
+_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 24
+"""Files that are open anyway, and the socket of each port; and those for each node in the process that starts the
+agents: its shell's ends, its logs, the sockets of its agent, and some room."""
+_MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
+"""As root the system allows more than the limit that a process starts with. Each node is a process as well."""
+_OF_TOPOLOGIES = ("hosts", "switches", "links", "nodes", "nodeInfo")
+"""The methods that Mininet and we call: a topology is of our class or of Mininet's."""
+_ROUND_NS = 10_000_000
+_REPORTED = 4096
+"""Octets of a connection that iperf takes for a client's."""
+
+
+class Network(Mininet):
+    """Mininet's network with the fabric of its lossless ports: `net["h1"]` is a node."""
+
+    fabric: Fabric
+
+    def __getitem__(self, name: str) -> Any:
+        return self.getNodeByName(name)
+
+    def getNodeByName(self, *names: str) -> Any:
+        """One node, or a list of several."""
+        found = [self.fabric.node(name) for name in names]
+        return found[0] if len(found) == 1 else found
+
+    get = getNodeByName
+
+    def port(self, node: str, neighbour: str) -> str:
+        """Return the name of the port of a node that leads to a neighbour, the first one if there are several.
+
+        `net.port("s1", "h1")` is "s1-eth1" in `Incast`.
+        """
+        return self.fabric.between(node, neighbour).name
+
+    def run(self, *flows: Flow, settle: Duration | str | None = None) -> Flows:
+        """Run flows to their ends, and return them with their reports.
+
+        Afterwards it is waited for what is still under way, for as long as `settle` at most.
+        """
+        for flow in flows:
+            if flow.count is None and flow.size is None and flow.duration is None:
+                raise FlowOptionError(
+                    f"flow from {flow.source} to {flow.target}: net.run() waits for its end, and it has none; "
+                    "give it a count, a size or a duration"
+                )
+        with Flows(flows, settle) as running:
+            running.wait()
+        return running
+
+    def staticArp(self) -> None:
+        """Mininet starts a program for each pair of hosts, which would take most of the time of a large network."""
+        known = [(host, host.IP(), host.MAC()) for host in self.hosts]
+        for host in self.hosts:
+            with in_network_of(host.pid):
+                set_arp((address, mac) for other, address, mac in known if other is not host and address and mac)
+
+
+def prepare_mininet() -> None:
+    """Have Mininet do without what a sandbox has not, and measure with the iperf that is here."""
+    import mininet.net
+
+    Mininet.inited = True  # its set-up tunes settings of the whole machine
+    mininet.net.waitListening = _wait_listening
+
+
+def _wait_listening(client: Any, server: str, port: int) -> bool:
+    """Wait for a server of iperf as Mininet does, and then have it print a report.
+
+    Mininet waits for two of them. The first was about the connection of telnet that found it listening, but since
+    2.0.14 iperf reports none that brings nothing. The pause keeps the two reports from being summed up as one test.
+    """
+    from mininet.util import waitListening
+
+    listens: bool = waitListening(client, server, port)
+    if listens:
+        client.cmd(f"head -c {_REPORTED} /dev/zero >/dev/tcp/{server}/{port}; sleep 0.5")
+    return listens
+
+
+def _require_possible(nodes: int) -> None:
+    """Refuse what is beyond the descriptors that the system allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = (max(hard, _MOST_DESCRIPTORS) - _DESCRIPTORS) // _DESCRIPTORS_OF_NODE
+    if nodes > most:
+        raise FabricError(f"a network of {nodes} nodes is too large: at most {most} are possible here")
+
+
+def _require_descriptors(nodes: int) -> None:
+    """Mininet keeps files open for each node; let it have what the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _DESCRIPTORS + nodes * _DESCRIPTORS_OF_NODE
+    if needed > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
+
+
+def wait_for_round_moment() -> None:
+    """Wait for a whole hundredth of a second.
+
+    Captures take some microseconds to set up, and imports take some for each module. A network that begins at such a
+    moment does the same at the same times with and without them.
+    """
+    time.sleep((_ROUND_NS - time.monotonic_ns() % _ROUND_NS) / 1e9)
+
+
+@contextmanager
+def network(
+    topo: Topo, run: Notebook | None = None, log: str = "warning", case: str = "", **options: Any
+) -> Iterator[Network]:
+    """Start `topo`, and stop the network when the block ends; `log` and `options` are Mininet's.
+
+    A topology without lossless parts gets OVS bridges and shaped links. In a lossless one hosts know each other's
+    addresses from the start (`autoStaticArp=False`: they ask by ARP). `case` is the network's name in the run's report.
+    What agents logged goes into the run's event log at the end, and the DCBX log into a file of its own; the run is the
+    one at work, unless `run` is another.
+    """
+    run = run or current.current()
+    if isinstance(topo, type) or not all(hasattr(topo, name) for name in _OF_TOPOLOGIES):
+        raise FabricError(f"network({topo!r}): a topology is expected, as in network(Incast(2)), not its class or name")
+    require_mininet()
+    from mininet.link import TCLink
+    from mininet.log import setLogLevel
+    from mininet.node import OVSBridge
+
+    setLogLevel(log)
+    prepare_mininet()
+    wait_for_round_moment()
+    chosen = {"controller": None, "autoSetMacs": True, "autoStaticArp": isinstance(topo, LosslessTopo)} | options
+    shaped: AbstractContextManager[None] = nullcontext()
+    if not isinstance(topo, LosslessTopo):
+        from testbed.net.build import line_rate
+
+        ovs.ensure()
+        chosen = {"switch": OVSBridge, "link": TCLink} | chosen
+        shaped = line_rate.of_links(line_rate.DEFAULT)
+    fabric = Fabric.current()
+    fabric.deadlock_poll = getattr(topo, "deadlock_poll", None)
+    net, is_described, since_ns = None, False, time.monotonic_ns()
+    captured: Beside | None = None
+    followed: Beside | None = None
+    try:
+        net = Network(topo=topo, build=False, **chosen)
+        net.fabric, fabric.known_nodes = fabric, net.nameToNode
+        fabric.labels, fabric.pool_labels = getattr(topo, "names", {}), getattr(topo, "pools", {})
+        nodes = len(topo.nodes())
+        _require_possible(nodes)
+        _require_descriptors(nodes)
+        try:
+            with few_processes(), shaped:
+                net.build()
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM):
+                raise
+            raise FabricError(
+                f"a network of {nodes} nodes is too large here ({error.strerror}): each node is a process "
+                "and has files open; --processes and --memory raise an experiment's limits"
+            ) from error
+        if run is not None and run.capture_octets:
+            about = " ".join(filter(None, [type(topo).__name__, case]))
+            captured = captures.capturing(net, run, about)
+        wait_for_round_moment()
+        net.start()
+        fabric.start()  # for a network without switches, whose start would have done it
+        if run is not None:
+            run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__, since_ns)])
+            is_described = True
+            if run.follower >= 0:
+                followed = following.following(net, run, case)
+        with run.network_is_up() if run is not None else nullcontext():
+            with recorded(fabric, run) if run is not None else nullcontext():
+                yield net
+            if run is not None:
+                account(run, fabric)
+    finally:
+        if followed is not None:
+            followed.stop()
+        fabric.stop()
+        if captured is not None:
+            captured.stop()
+        if net is not None:
+            net.stop()
+        if run is not None:
+            run.lines(description.NETWORKS_LOG, [description.ended()] if is_described else [])
+            run.history(fabric.history)
+            run.lines(DCBX_LOG, fabric.dcbx_log())
+            run.agent_lateness(fabric.lateness_ns)

@@ -1,0 +1,115 @@
+"""Mininet's nodes for lossless networks.
+
+A host needs no class of its own: what is lossless about it is its link. Switches and routers have a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from testbed.linux.vswitch import Vswitch
+from testbed.net.build import node_commands
+from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.net.build.mininet_classes import Node, Switch
+from testbed.net.build.options import LEAF, ROUTER, SWITCH, refuse_unknown
+from testbed.srv6.lab.routers import apply
+
+_GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")
+"""What Mininet gives nodes, whatever their class."""
+
+
+class LosslessSwitch(Switch):
+    """A learning switch with lossless ports and one buffer over all of them, in a namespace of its own.
+
+    Options: `buffer`, and `port`, the settings of ports whose links have none.
+    """
+
+    forwards = bridges = True
+
+    known: tuple[str, ...] = SWITCH
+
+    def __init__(self, name: str, **params: Any) -> None:
+        refuse_unknown(f"switch {name}", params, (*self.known, *_GIVEN_BY_MININET))
+        super().__init__(name, **params | {"inNamespace": True})
+
+    def start(self, controllers: Sequence[Any]) -> None:
+        """Everything is done for all switches together, in `batchStartup`."""
+
+    @classmethod
+    def batchStartup(cls, switches: Sequence[Any]) -> Sequence[Any]:
+        Fabric.current().start()
+        return switches
+
+    @classmethod
+    def batchShutdown(cls, switches: Sequence[Any]) -> Sequence[Any]:
+        Fabric.current().stop()
+        for switch in switches:
+            switch.terminate()
+        return switches
+
+    def stop(self, deleteIntfs: bool = True) -> None:
+        self.terminate()
+
+    def connected(self) -> bool:
+        return True
+
+    def dpctl(self, *_: str) -> str:
+        return f"{self.name} is a learning switch and has no flow table; try `bridge fdb`\n"
+
+
+class LosslessLeaf(LosslessSwitch):
+    """A switch with the same ports and buffer whose forwarding is Open vSwitch's, by OpenFlow 1.3.
+
+    Options as for LosslessSwitch, and `controller`, as in "unix:/run/controller" or "tcp:192.0.2.1:6653", to be reached
+    from the switch's own namespace. The queue that it gives a frame is the frame's priority here, whatever the
+    port trusts. Without a controller Open vSwitch learns by itself.
+    """
+
+    steered = True
+    known = LEAF
+
+    @property
+    def vswitch(self) -> Vswitch:
+        """Its daemons, while the network runs."""
+        return Fabric.current().vswitch(self.name)
+
+    def dpctl(self, *args: str) -> str:
+        """Mininet's `dpctl dump-flows`."""
+        return self.vswitch.ofctl(*args or ("show",))
+
+
+class LosslessRouter(Node):
+    """An IPv4 and IPv6 router with lossless ports and a buffer. Options as for LosslessSwitch.
+
+    And `routes`, static ones: {"10.2.0.0/16": "10.0.1.2"}, from destinations to the neighbours on the way; `commands`,
+    to be run when its ports are there, and other steps of set-up (`testbed.srv6.lab.routers.Setup`); `wan`, what it does with
+    End.X.PFC.
+    """
+
+    forwards = True
+    bridges = False
+
+    def __init__(self, name: str, **params: Any) -> None:
+        refuse_unknown(f"router {name}", params, (*ROUTER, *_GIVEN_BY_MININET))
+        super().__init__(name, **params)
+
+    def config(self, **params: Any) -> Any:
+        done = super().config(**params)
+        routes = (params.get("routes") or {}).items()
+        self._run(
+            "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.rp_filter=0",
+            *(f"ip route replace {destination} via {neighbour}" for destination, neighbour in routes),
+        )
+        for are_commands, steps in groupby(params.get("commands") or (), key=lambda step: isinstance(step, str)):
+            if are_commands:
+                self._run(*steps)
+            else:
+                for step in steps:
+                    apply(self, step)
+        return done
+
+    def _run(self, *commands: str) -> None:
+        if failed := node_commands.run(self, commands):
+            raise FabricError(f"router {self.name}: {failed[0]}: {failed[1]}")

@@ -1,0 +1,171 @@
+"""The base of lossless topologies.
+
+class Pair(LosslessTopo):
+    "Two hosts and a switch."
+
+    def build(self) -> None:
+        self.addSwitch("s1")
+        self.addLink(self.addHost("h1"), "s1", cable=Cable("25Gb/s", "100m"))
+        self.addLink(self.addHost("h2"), "s1")
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from testbed.errors import UsageError, nearest
+from testbed.net.build import options as words
+from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.fabric import Mismatch
+from testbed.net.build.graph import Key, Topo
+from testbed.net.build.link import LosslessLink
+from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
+from testbed.net.fabric.port import Buffer, Port
+from testbed.units import Duration, Scale
+
+_OF_ALL = (
+    "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "mismatch", "dcbx", "deadlock_poll"
+)  # fmt: skip
+_ANYTHING = "**"
+_OF_MININET = ("hopts", "sopts", "lopts")
+
+
+def _is_foreign(options: dict[str, Any]) -> bool:
+    """Is it of a class that is not ours, with options of its own?"""
+    kind = options.get("cls")
+    return kind is not None and not getattr(kind, "__module__", "").startswith("testbed.net.")
+
+
+class TopoError(UsageError):
+    """A topology that cannot be."""
+
+
+class LosslessTopo(Topo):
+    """A topology with lossless switches, routers and cables.
+
+    Options of every topology, beside its own: `scale`, `cable` (or `rate` or `bw`, `length` or `delay`, `loss`) for
+    links that name no cable, `port` and `buffer` for nodes that name none (or single settings of the buffer: `total`,
+    `xoff` in cells or as in "50%", `xon_offset`, `headroom`, `guaranteed`), and `mismatch`: what to do if ports of a
+    path map priorities differently ("refuse", "warn" or "ignore"). With `dcbx` switches that name no port announce
+    theirs by DCBX, and hosts that name none are willing; LLDP's timers are on the lab's scale, so scale=1 is best for
+    looking on. `deadlock_poll` is how often to look for deadlocks, in the lab's time, as in "10ms". Mininet's `hopts`,
+    `sopts` and `lopts` are further defaults of hosts, switches and links. What is none of these and no argument of
+    `build` is refused, and so is an unknown option of a node or a link.
+    """
+
+    OPTIONS = ("scale", "cable", "rate", "length", "delay", "port", "buffer", "mismatch", "dcbx", "deadlock_poll")
+    """What every topology takes beside the arguments of its `build`."""
+
+    scale = Scale(1000)
+    cable = Cable("10Gb/s")
+    port = Port()
+    buffer = Buffer()
+    mismatch = Mismatch.REFUSE
+    dcbx: bool | int = False
+    deadlock_poll: Duration | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.scale = Scale(options.pop("scale", self.scale))
+        self.port = options.pop("port", self.port)
+        mismatch = options.pop("mismatch", self.mismatch)
+        self.choose(list(Mismatch), mismatch=mismatch)
+        self.mismatch = Mismatch(mismatch)
+        self.dcbx = options.pop("dcbx", self.dcbx)
+        self.choose((False, True), dcbx=self.dcbx)
+        poll = options.pop("deadlock_poll", self.deadlock_poll)
+        self.deadlock_poll = None if poll is None else Duration(poll)
+        if self.deadlock_poll is not None and not self.deadlock_poll.ns:
+            raise TopoError(f"{type(self).__name__}: deadlock_poll is {poll}; write a time above zero such as '10ms'")
+        kind, own = type(self).__name__, self._arguments()
+        described = {word: options.pop(word) for word in ("cable", *words.CABLE_WORDS) if word in options.keys() - own}
+        self.cable = words.cable_of(kind, described, self.cable)
+        described = {
+            word: options.pop(word) for word in ("buffer", *words.BUFFER_WORDS) if word in options.keys() - own
+        }
+        self.buffer = words.buffer_of(kind, described, self.buffer)
+        if not isinstance(self.port, Port):
+            raise TopoError(f"{kind}: port is {self.port!r}; write port=Port(...)")
+        if _ANYTHING not in own:
+            words.refuse_unknown(kind, options, (*own, *_OF_ALL, *_OF_MININET))
+        super().__init__(*args, **options)
+
+    def addHost(self, name: str, **options: Any) -> str:
+        options = self._checked("addHost", name, self.hopts | options, words.HOST)
+        port = self.port.with_pfc().with_dcbx(willing=True) if self.dcbx else self.port
+        added: str = super().addHost(name, **{"port": port} | options)
+        return added
+
+    def addSwitch(self, name: str, **options: Any) -> str:
+        known = words.LEAF if options.get("cls") is LosslessLeaf else words.SWITCH
+        options = self._checked("addSwitch", name, self.sopts | options, known)
+        port = self.port.with_dcbx() if self.dcbx else self.port
+        defaults = {"cls": LosslessSwitch, "buffer": self.buffer, "port": port, "next_hop": self.next_hop}
+        added: str = super().addSwitch(name, **defaults | options)
+        return added
+
+    def addLeaf(self, name: str, controller: str | None = None, **options: Any) -> str:
+        """A switch with Open vSwitch's forwarding; `controller` as LosslessLeaf has it."""
+        return self.addSwitch(name, cls=LosslessLeaf, controller=controller, **options)
+
+    def addRouter(self, name: str, **options: Any) -> str:
+        options = self._checked("addRouter", name, options, words.ROUTER)
+        defaults = {"cls": LosslessRouter, "buffer": self.buffer, "port": self.port}
+        added: str = super().addHost(name, **defaults | options)
+        return added
+
+    def addLink(
+        self,
+        node1: str,
+        node2: str,
+        port1: int | None = None,
+        port2: int | None = None,
+        key: Key | None = None,
+        **options: Any,
+    ) -> Any:
+        where = f"addLink({node1}, {node2})"
+        for node in (node1, node2):
+            if node not in self.nodes():
+                raise TopoError(f"{where}: there is no node {node}; {nearest(node, self.nodes())}, or add it first")
+        options = self.lopts | options
+        if not _is_foreign(options):
+            words.refuse_unknown(where, options, (*words.LINK, *words.LINK_OF_MININET))
+            options["cable"] = words.cable_of(where, options, self.cable)
+            for word in words.CABLE_WORDS:
+                options.pop(word, None)
+        defaults = {"cls": LosslessLink, "cable": self.cable, "scale": self.scale, "mismatch": self.mismatch}
+        return super().addLink(node1, node2, port1, port2, key, **defaults | options)
+
+    def _checked(self, method: str, name: str, options: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
+        """The options of a node, if there are such."""
+        where = f"{method}({name})"
+        if name in self.nodes():
+            raise TopoError(f"{where}: there is a node {name} already; give this one another name")
+        if not _is_foreign(options):
+            words.refuse_unknown(where, options, known)
+        return options
+
+    @classmethod
+    def _arguments(cls) -> set[str]:
+        """The names of `build`'s own arguments; `**` for one that takes any."""
+        parameters = list(inspect.signature(cls.build).parameters.values())[1:]
+        return {_ANYTHING if one.kind is one.VAR_KEYWORD else one.name for one in parameters}
+
+    def next_hop(self, switch: str, host: str) -> str | None:
+        """The neighbour by which a switch sends frames to a host, where there are loops; None: the shortest way."""
+        return None
+
+    def require(self, least: int, **counts: int) -> None:
+        """Refuse arguments of `build` that do not count something, or are below `least`."""
+        for name, count in counts.items():
+            if type(count) is not int or count < least:
+                expected = f"a whole number, {least} or more, is expected"
+                raise TopoError(f"{type(self).__name__}: {name} is {count!r}; {expected}")
+
+    def choose(self, possible: Collection[Any], **arguments: Any) -> None:
+        """Refuse arguments of `build` that are none of the possible ones."""
+        for name, value in arguments.items():
+            if value not in possible:
+                expected = " or ".join(map(str, possible))
+                raise TopoError(f"{type(self).__name__}: {name} is {value!r}; {expected} is expected")

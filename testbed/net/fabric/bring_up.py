@@ -1,0 +1,195 @@
+"""Makes the ports of a network lossless, in few large batches of requests, when all of its ports are known.
+
+That is also the moment when a port's headroom can be computed from its cable. Each node gets its queues, its forwarding
+and the port program; each switch and router its buffer.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import replace
+
+from testbed.errors import UsageError
+from testbed.experiment.current import warn
+from testbed.linux.netlink import links
+from testbed.linux.netlink.netlink import Message
+from testbed.linux.port_program import PortProgram, PortTables
+from testbed.linux.process import kernel
+from testbed.linux.vswitch import Bridge, Vswitch
+from testbed.net.fabric.port import Port
+from testbed.net.fabric.ports import FabricError, NetworkPorts, PortState, bridges, forwards, is_leaf
+from testbed.net.fabric.queues import Queues
+from testbed.net.fabric.routes import Graph
+from testbed.net.fabric.switch_buffer import SwitchBuffer
+from testbed.switch.buffer.settings import BufferSettings
+from testbed.switch.priority.path import Disagreement, PathPort, check_paths
+from testbed.units import Size
+
+BRIDGE = 3000
+"""Interface index of a switch's bridge, in its own namespace."""
+
+
+class Mismatch(enum.StrEnum):
+    """What to do about ports of a path that map priorities differently."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
+    IGNORE = "ignore"
+
+
+def choose_queues(by_node: Mapping[str, list[PortState]]) -> None:
+    """Give each port its settings and its queues."""
+    for ports in by_node.values():
+        frees = any(_is_direct_to_host(port) for port in ports)
+        for port in ports:
+            port.settings = port.intf.settings or Port()
+            is_host = not forwards(port.node)
+            frees_here = frees and not is_host
+            port.queues = Queues(port.interface, port.cable.rate, port.settings, is_host, frees_here, port.cable.mtu)
+
+
+def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch) -> list[Disagreement]:
+    """Ports that are neighbours, on a cable or in a switch, have to map alike, or PFC does not work."""
+    if mismatch is Mismatch.IGNORE:
+        return []
+    all_ports = [port for ports in by_node.values() for port in ports]
+    # What ports with DCBX agree on is not known yet: there only the mapping counts, for all that may come of it.
+    any_of = frozenset().union(*(port.settings.pfc.enabled for port in all_ports if port.settings))
+    points = {
+        port.slot: PathPort(
+            port.name,
+            port.settings.priorities,
+            any_of if port.settings.dcbx and port.settings.dcbx.pfc else port.settings.pfc.enabled,
+        )
+        for port in all_ports
+        if port.settings
+    }
+    paths = []
+    for ports in by_node.values():
+        first = ports[0].slot
+        for port in ports:
+            if forwards(port.node):  # what agrees with the first port agrees with each other
+                paths.append([points[port.slot ^ 1], points[port.slot], points[first], points[first ^ 1]])
+            else:
+                paths.append([points[port.slot], points[port.slot ^ 1]])
+    disagreements = check_paths(path for path in paths if len(set(path)) == len(path))
+    if disagreements and mismatch is Mismatch.REFUSE:
+        raise FabricError("\n".join(map(str, disagreements)))
+    for disagreement in disagreements:
+        warn(str(disagreement))
+    return disagreements
+
+
+class NodeSetup:
+    """Sets up nodes, one after the other; the buffers that it has divided are in `buffers`."""
+
+    def __init__(self, network: NetworkPorts, program: PortProgram, graph: Graph, nodes: Mapping[str, int]) -> None:
+        self._network = network
+        self._program = program
+        self._graph = graph
+        self._nodes = nodes
+        self._ports = network.by_node()
+        self.buffers: dict[str, tuple[SwitchBuffer, BufferSettings]] = {}
+
+    def set_up_buffer(self, name: str, ports: list[PortState], delays: memoryview) -> None:
+        """Divide the buffer of a switch or router; a host has none."""
+        if not forwards(ports[0].node):
+            for port in ports:
+                if port.settings and port.settings.dcbx and port.settings.dcbx.buffer_by_classes:
+                    warn(f"{port.name}: buffer_by_classes has no effect, since a host has no buffer")
+            return
+        buffer = SwitchBuffer.of(ports[0].buffer, ports, delays)
+        try:
+            settings = buffer.settings()
+        except UsageError as error:
+            raise FabricError(f"switch {name}: {error}") from None
+        self.buffers[name] = buffer, settings
+        room = Size.from_bytes(sum(pool.total for pool in settings.pools) * settings.cell_bytes)
+        for port in ports:
+            assert port.queues is not None
+            port.queues = replace(port.queues, buffer=room)
+        layout = buffer.layout(settings)
+        egress = [(*settings.egress_cells(pool), 0) for pool in range(len(settings.egress_pools))]
+        self._program.buffers.set_buffer(self._nodes[name], settings.cell_bytes, layout.pools, egress)
+        for (slot, priority), limits in layout.limits.items():
+            self._program.buffers.set_group(slot, priority, limits)
+        for (slot, queue), queue_limits in buffer.queues(settings).items():
+            self._program.buffers.set_queue(slot, queue, queue_limits)
+
+    def set_up_node(self, name: str, ports: list[PortState], attach: bool) -> None:
+        """Queues and forwarding; with `attach` also the port program."""
+        node = ports[0].node
+        requests: list[Message] = []
+        for port in ports:
+            assert port.queues is not None and port.settings is not None
+            self._program.set_port(
+                port.slot,
+                PortTables(
+                    node=self._nodes[name],
+                    buffer=self._nodes[name] if name in self.buffers else None,
+                    control=port.queues.control,
+                    queues=port.queues.arrange().sockets,
+                    priorities=port.settings.priorities.tables(),
+                    switched=bridges(node) and not is_leaf(node),
+                    routed=forwards(node) and not bridges(node),
+                    steered=is_leaf(node),
+                    counted=name in self.buffers and bool(self.buffers[name][1].queues),
+                ),
+            )
+            requests += port.queues.messages()
+        if bridges(node) and not is_leaf(node):
+            requests.append(links.bridge(name, BRIDGE, ports[0].mac))
+            requests += [links.quiet(BRIDGE), links.up(BRIDGE)]
+            flooding, looped = self._graph.tree(name), self._graph.has_loop()
+            for port in ports:
+                requests.append(links.join(port.interface, BRIDGE))
+                if port.name not in flooding:
+                    requests.append(links.flooding(port.interface, False))
+            ways = self._graph.next_hops(name)
+            self.set_stations(name, ways)
+            if looped:
+                requests += [
+                    links.forward(self._network.port(leaving).interface, state.mac)
+                    for station, leaving in ways.items()
+                    for state in self._stations(station)
+                ]
+        elif not bridges(node):
+            requests += [request for port in ports for request in links.patient(port.interface)]
+        requests += [links.up(port.interface) for port in ports]
+        self._network.sockets.of(node).send(requests)
+        if attach:
+            with kernel.in_network_of(node.pid):
+                for port in ports:
+                    self._program.attach(port.slot)
+
+    def start_vswitch(self, name: str, ports: list[PortState]) -> Vswitch:
+        """Open vSwitch of a leaf."""
+        if self._graph.has_loop():
+            raise FabricError(
+                f"the switches make a loop, round which Open vSwitch in {name} would send broadcasts; build none"
+            )
+        node = ports[0].node
+        numbers = {port.name: port.number for port in ports}
+        bridge = Bridge(name, self._nodes[name] + 1, ports[0].mac, numbers, node.params.get("controller"))
+        vswitch = Vswitch(bridge, node.pid)
+        vswitch.start()
+        return vswitch
+
+    def set_stations(self, switch: str, ways: Mapping[str, str]) -> None:
+        """Fill a switch's forwarding table: {station: the name of the port that leads to it}."""
+        for station, leaving in ways.items():
+            for state in self._stations(station):
+                self._program.set_station(self._nodes[switch], state.mac.octets, self._network.port(leaving).slot)
+
+    def _stations(self, node: str) -> list[PortState]:
+        """The ports of a host or router, whose addresses switches forward to."""
+        ports = self._ports.get(node, [])
+        return [] if ports and bridges(ports[0].node) else ports
+
+
+def _is_direct_to_host(port: PortState) -> bool:
+    """Is there a host at the other end, and nothing between?"""
+    link = port.intf.link
+    far = link.intf2 if link.intf1 is port.intf else link.intf1
+    return not (port.cable.delay.ps or port.cable.loss or forwards(far.node))

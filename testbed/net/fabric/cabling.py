@@ -1,0 +1,218 @@
+"""Cables between ports: laid while the network is built; changed, pulled and plugged while it runs.
+
+A cable with a delay or loss has a middle: two interfaces with netem, in a namespace that all cables share. Any other
+cable is one veth pair.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+from testbed.frames import Mac
+from testbed.linux.netlink import links, qdiscs
+from testbed.linux.netlink.netlink import Message, Socket
+from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
+from testbed.linux.process import kernel
+from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.ports import FabricError, NetworkPorts, PortState, forwards
+from testbed.units import Duration
+
+_MIDDLES = 2 * FIRST_INTERFACE
+"""The interface index of the middle's end at slot 0."""
+_LOCAL_MACS = 0x02_58_00_00_00_00
+_HOST_QUEUES = 9
+_URGENCY = 45
+"""The SCHED_FIFO priority of this process while it changes a running network. The kernel makes one change at a time,
+and an agent that has to stop a queue waits for it, so a process less urgent than agents must not preempt a change."""
+
+
+class Cabling:
+    """The cables of a network."""
+
+    def __init__(self, network: NetworkPorts) -> None:
+        self._network = network
+        self.links: list[Any] = []
+        """Mininet's objects of the cables."""
+        self.socket: Socket | None = None
+        """The netlink socket in the namespace of the cables' middles; None while no cable has a middle."""
+        self.delays = memoryview(mmap.mmap(-1, SLOTS * 8)).cast("q")
+        """The delay of each port's cable in ps: memory shared with agents, which are forked before a cable changes."""
+        self._namespace: int | None = None
+        self._middle_ends: list[int] = []
+        self._pulled: set[int] = set()
+        """The lower slot of each cable that is pulled."""
+        self._down: set[int] = set()
+        """The slots of ports that were set down."""
+        self._is_running = False
+        self._next_slot = 0
+        self._pending: dict[int, tuple[Mac, Cable]] = {}
+
+    # While the network is being built
+
+    def connect(
+        self, one: tuple[Any, str, str | None], other: tuple[Any, str, str | None], cable: Cable
+    ) -> tuple[int, int]:
+        """Lay a cable, on the lab's scale, between two ends (node, interface's name, MAC address); return its slots."""
+        if self._is_running:
+            raise FabricError(
+                f"{one[1]} and {other[1]}: the network runs, and a cable laid now would not be lossless; "
+                "add it to the topology"
+            )
+        slots = self._next_slot, self._next_slot + 1
+        if slots[1] >= SLOTS:
+            raise FabricError(f"a network has at most {SLOTS} lossless ports; this one needs more")
+        self._next_slot += 2
+        ends = []
+        for slot, (node, name, mac) in zip(slots, (one, other), strict=True):
+            address = Mac.parse(mac) if mac else Mac((_LOCAL_MACS + slot).to_bytes(6, "big"))
+            queues = 1 if forwards(node) else _HOST_QUEUES
+            ends.append(links.End(name, FIRST_INTERFACE + slot, _namespace_of(node), address, queues, cable.mtu))
+            self._pending[slot] = address, cable
+        try:
+            if _has_middle(cable):
+                self._connect_through_middle(slots[0], ends[0], ends[1], cable)
+            else:
+                self._network.sockets.of(one[0]).send([links.pair(ends[0], ends[1])])
+            for end, (node, _, _) in zip(ends, (one, other), strict=True):
+                self._network.sockets.of(node).send([links.quiet(end.index)])
+        finally:
+            for end in ends:
+                os.close(end.namespace)
+        return slots
+
+    def _connect_through_middle(self, slot: int, one: links.End, other: links.End, cable: Cable) -> None:
+        if self._namespace is None or self.socket is None:
+            self._namespace = kernel.new_network()
+            with kernel.in_network(self._namespace):
+                self.socket = Socket()
+        middle = [
+            links.End(f"{end.name}~", _MIDDLES + slot + number, self._namespace, mtu=cable.mtu)
+            for number, end in enumerate((one, other))
+        ]
+        requests = [links.pair(middle[0], one), links.pair(middle[1], other)]
+        for end in middle:
+            requests += [_netem(end.index, cable), links.quiet(end.index), links.up(end.index)]
+            self._middle_ends.append(end.index)
+        self.socket.send(requests)
+
+    def add(self, link: Any) -> None:
+        """Register Mininet's object of a cable that `connect` has laid."""
+        self.links.append(link)
+        for intf in (link.intf1, link.intf2):
+            mac, cable = self._pending.pop(intf.slot)
+            intf.mac = str(mac)
+            self._network.ports[intf.slot] = PortState(intf.slot, intf, mac, cable, link.scale)
+            self._network.slots[intf.name] = intf.slot
+            self.delays[intf.slot] = cable.delay.ps
+
+    def attach(self, program: PortProgram) -> None:
+        """Attach the port program to the middles of cables. From then on no cable can be added."""
+        self._is_running = True
+        if self._namespace is not None:
+            with kernel.in_network(self._namespace):
+                for interface in self._middle_ends:
+                    program.attach_cable_end(interface)
+
+    # Ports, from being built on
+
+    def set_mac(self, intf: Any, mac: Mac) -> None:
+        """Set the MAC address of a port's interface."""
+        self._send(intf, links.address_of(FIRST_INTERFACE + intf.slot, mac))
+
+    def add_address(self, intf: Any, address: str) -> None:
+        """Set a port up and add an IP address with its prefix."""
+        self._send(intf, links.up(FIRST_INTERFACE + intf.slot))
+        self._send(intf, links.address(FIRST_INTERFACE + intf.slot, address))
+
+    def remove_address(self, intf: Any, address: str) -> None:
+        """Remove an IP address with its prefix from a port."""
+        self._send(intf, links.address(FIRST_INTERFACE + intf.slot, address, remove=True))
+
+    def set_up(self, intf: Any, is_up: bool) -> None:
+        """Set a port up or down. While it is down, the far end has no carrier."""
+        self._send(intf, links.up(FIRST_INTERFACE + intf.slot, is_up))
+        if is_up == (intf.slot in self._down):
+            (self._down.discard if is_up else self._down.add)(intf.slot)
+            self._set_carriers(intf.slot)
+
+    def remove(self, intf: Any) -> None:
+        """Remove a port and its cable."""
+        self._send(intf, links.delete(FIRST_INTERFACE + intf.slot))
+        self._network.ports.pop(intf.slot, None)
+        self.links = [link for link in self.links if link is not intf.link]
+
+    # While the network runs
+
+    def change_delay(self, port: str, delay: Duration) -> None:
+        """Change the one-way delay of the cable at a port; the delay is in the lab's time.
+
+        Frames that are in the cable arrive as they would have before. A cable that was laid without a delay cannot get
+        one.
+        """
+        state = self._network.port(port)
+        far = self._network.far_end(state)
+        if self.socket is None or not _has_middle(state.cable):
+            raise FabricError(f"the cable of {port} was laid without a delay, so it cannot get another one")
+        cable = state.cable.with_delay(delay)
+        with kernel.urgently(_URGENCY):
+            self.socket.send(_netem(_MIDDLES + slot, cable) for slot in (state.slot, far.slot))
+        state.cable = far.cable = cable
+        self.delays[state.slot] = self.delays[far.slot] = delay.ps
+
+    def pull(self, port: str) -> None:
+        """Pull the cable at a port: both ends lose their carrier, and the frames in the cable are lost.
+
+        The ports keep their addresses and routes. A cable that was laid without a delay cannot be pulled.
+        """
+        self._set_plugged(port, False)
+
+    def plug(self, port: str) -> None:
+        """Plug the cable at a port in again."""
+        self._set_plugged(port, True)
+
+    def _set_plugged(self, port: str, is_in: bool) -> None:
+        state = self._network.port(port)
+        if self.socket is None or not _has_middle(state.cable):
+            raise FabricError(
+                f"the cable of {port} was laid without a delay, so it cannot be pulled; set the link down"
+            )
+        (self._pulled.discard if is_in else self._pulled.add)(state.slot & ~1)
+        self._set_carriers(state.slot)
+
+    def _set_carriers(self, slot: int) -> None:
+        """Give each end of a cable with a middle a carrier if the cable is plugged and the far port is up."""
+        if self.socket is None or _MIDDLES + slot not in self._middle_ends:
+            return
+        with kernel.urgently(_URGENCY):
+            self.socket.send(
+                links.up(_MIDDLES + end, slot & ~1 not in self._pulled and end ^ 1 not in self._down)
+                for end in (slot, slot ^ 1)
+            )
+
+    def close(self) -> None:
+        """Give up the namespace of the middles, which removes the cables in it."""
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
+        if self._namespace is not None:
+            os.close(self._namespace)
+            self._namespace = None
+
+    def _send(self, intf: Any, *requests: Message) -> None:
+        with kernel.urgently(_URGENCY):
+            self._network.sockets.of(intf.node).send(requests)
+
+
+def _has_middle(cable: Cable) -> bool:
+    return bool(cable.delay.ps or cable.loss)
+
+
+def _netem(interface: int, cable: Cable) -> Message:
+    loss = round(cable.loss * (2**32 - 1))
+    return qdiscs.netem(interface, qdiscs.handle(1), cable.delay, loss=loss, seed=interface)
+
+
+def _namespace_of(node: Any) -> int:
+    return os.open(f"/proc/{node.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,0 +1,79 @@
+"""A check whether any port on the way of packets marks them: else a rate control that needs marks does nothing.
+
+The way follows the forwarding tables with which switches are filled. At each port on it, the reference of the port
+program (`testbed.switch.priority`) classifies a packet, by the port's own trust and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from testbed.net.fabric.ports import NetworkPorts, PortState, forwards, is_leaf
+from testbed.switch.ecn.curve import LONGEST_QUEUE
+from testbed.switch.priority.classify import classify, rewrite
+from testbed.switch.priority.marking import mark
+from testbed.switch.priority.settings import PriorityMap
+
+_BEFORE_DS_FIELD, _BEHIND_IT = bytes(12) + b"\x08\x00\x45", bytes(18)
+
+
+@dataclass(frozen=True)
+class Unmarked:
+    """The finding that no port on the way of some packets marks them."""
+
+    priority: int
+    """The queue of the packets at the last switch on the way."""
+    ports: tuple[PortState, ...]
+    """The ports of switches and routers by which the packets leave."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A port on the way, and the queue in which the packets wait there."""
+
+    port: PortState
+    queue: int | None
+    """The queue's number, or None if it is not known in advance."""
+
+    @property
+    def marks(self) -> bool:
+        """True if the port marks packets in that queue, or could mark them."""
+        assert self.port.settings is not None
+        curves = self.port.settings.ecn
+        return any(curve.kmin < LONGEST_QUEUE for queue, curve in curves.items() if self.queue in (None, queue))
+
+
+def unmarked(network: NetworkPorts, way: Sequence[str] | None, priority: int, ds_field: int) -> Unmarked | None:
+    """Return the ports of a way if none of them marks packets of this socket priority and DS field.
+
+    Returns None if one does, or if one could, because the packets' queue there is not known in advance. Without a way,
+    all ports of the network count.
+    """
+    if way is None:  # routers forward by routes, and packets can have another DSCP behind them
+        places = [_Place(port, None) for port in network.ports.values() if forwards(port.node)]
+    else:
+        places = list(_places(network, way, priority, ds_field))
+    if any(place.marks for place in places):
+        return None
+    known = [place.queue for place in places if place.queue is not None]
+    return Unmarked(known[-1] if known else priority, tuple(one.port for one in places if forwards(one.port.node)))
+
+
+def _places(network: NetworkPorts, way: Sequence[str], priority: int, ds_field: int) -> Iterator[_Place]:
+    leaving = [network.port(name) for name in way]
+    marked = mark(_BEFORE_DS_FIELD + bytes([ds_field]) + _BEHIND_IT, priority, _priorities(leaving[0]))
+    frame = marked.frame
+    yield _Place(leaving[0], marked.local)
+    for before, port in pairwise(leaving):
+        coming = _priorities(network.far_end(before))
+        queue, frame = classify(frame, coming).local, rewrite(frame, coming)
+        assert port.settings is not None
+        is_chosen_elsewhere = is_leaf(port.node) or port.settings.dcbx or port.settings.vls is not None
+        yield _Place(port, None if is_chosen_elsewhere else queue)
+
+
+def _priorities(port: PortState) -> PriorityMap:
+    assert port.settings is not None
+    return port.settings.priorities

@@ -1,0 +1,159 @@
+"""The table of a network's lossless ports and nodes, with lookups by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import UsageError, nearest
+from testbed.frames import Mac
+from testbed.linux.netlink.netlink import Socket
+from testbed.linux.port_program import FIRST_INTERFACE
+from testbed.linux.process import kernel
+from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.port import Buffer, Port
+from testbed.net.fabric.queues import Queues
+from testbed.units import Scale
+
+
+class FabricError(UsageError):
+    """A network cannot be built as described, or has no part of the given name."""
+
+
+@dataclass
+class PortState:
+    """The state of one lossless port."""
+
+    slot: int
+    """The port's number among all ports; the slots of a cable's two ends differ in the lowest bit."""
+    intf: Any  # Mininet's object
+    mac: Mac
+    cable: Cable
+    """The cable at the port, on the lab's scale."""
+    scale: Scale = Scale(1)
+    queues: Queues | None = None
+    settings: Port | None = None
+
+    @property
+    def node(self) -> Any:
+        """Mininet's node that the port belongs to."""
+        return self.intf.node
+
+    @property
+    def name(self) -> str:
+        """The interface's name, as in s1-eth2."""
+        name: str = self.intf.name
+        return name
+
+    @property
+    def interface(self) -> int:
+        """The interface's index in the kernel."""
+        return FIRST_INTERFACE + self.slot
+
+    @property
+    def number(self) -> int:
+        """The port's number at its node, as Mininet counts."""
+        number: int = self.node.ports[self.intf]
+        return number
+
+    @property
+    def buffer(self) -> Buffer:
+        """The settings of the node's buffer."""
+        return self.node.params.get("buffer") or Buffer()
+
+
+class NetworkPorts:
+    """The ports of one network, and its nodes."""
+
+    def __init__(self) -> None:
+        self.ports: dict[int, PortState] = {}
+        """By slot."""
+        self.slots: dict[str, int] = {}
+        """By name of the port."""
+        self.known_nodes: Mapping[str, Any] = {}
+        """Mininet's nodes, also those without lossless ports."""
+        self.flows: list[Any] = []
+        """`traffic.Flows` that run."""
+        self.sockets = NodeSockets()
+
+    def port(self, name: str) -> PortState:
+        """Return the port whose interface has this name, as in s1-eth2."""
+        slot = self.slots.get(name)
+        if slot is not None and slot in self.ports:
+            return self.ports[slot]
+        raise FabricError(f"there is no lossless port {name}; {nearest(name, self.names())}")
+
+    def node(self, node: Any) -> Any:
+        """Return the node of this name. Mininet's own object is accepted, too, and returned."""
+        if not isinstance(node, str):
+            if not hasattr(node, "pid"):
+                raise FabricError(
+                    f"{node!r} is not a node; a name is expected, as in 'h1', or Mininet's object, net['h1']"
+                )
+            return node
+        if node in self.known_nodes:
+            return self.known_nodes[node]
+        known = {port.node.name: port.node for port in self.ports.values()} | dict(self.known_nodes)
+        if node not in known:
+            raise FabricError(f"there is no node {node} in this network; {nearest(node, known)}")
+        return known[node]
+
+    def names(self) -> list[str]:
+        """Return the names of all lossless ports."""
+        return [port.name for port in self.ports.values()]
+
+    def by_node(self) -> dict[str, list[PortState]]:
+        """Return the lossless ports of each node that has some."""
+        found: dict[str, list[PortState]] = {}
+        for port in self.ports.values():
+            found.setdefault(port.node.name, []).append(port)
+        return found
+
+    def between(self, node: str, neighbour: str) -> PortState:
+        """Return the port of a node that leads to a neighbour, the first one if there are several."""
+        for port in self.ports.values():
+            if port.node.name == node and self.far_end(port).node.name == neighbour:
+                return port
+        for name in (node, neighbour):
+            self.node(name)  # for its message, if there is no such node
+        raise FabricError(f"{node} has no lossless cable to {neighbour}")
+
+    def far_end(self, port: PortState) -> PortState:
+        """Return the port at the other end of the cable."""
+        return self.ports[port.slot ^ 1]
+
+
+class NodeSockets:
+    """A pool of netlink sockets, one in the namespace of each node."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Socket] = {}
+
+    def of(self, node: Any) -> Socket:
+        """Return the socket in the namespace of a node, which is opened when it is first needed."""
+        socket = self._by_name.get(node.name)
+        if socket is None:
+            with kernel.in_network_of(node.pid):
+                socket = self._by_name[node.name] = Socket()
+        return socket
+
+    def close(self) -> None:
+        for socket in self._by_name.values():
+            socket.close()
+        self._by_name.clear()
+
+
+def forwards(node: Any) -> bool:
+    """Return True if the node forwards frames, so that it has a buffer and shares its lines."""
+    return bool(getattr(node, "forwards", False))
+
+
+def bridges(node: Any) -> bool:
+    """Return True if the node is a switch."""
+    return bool(getattr(node, "bridges", False))
+
+
+def is_leaf(node: Any) -> bool:
+    """Return True if Open vSwitch forwards the node's frames."""
+    return bool(getattr(node, "steered", False))

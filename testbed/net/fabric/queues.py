@@ -1,0 +1,253 @@
+"""The queueing disciplines of a port: the messages that create them, and those that stop and restart a queue.
+
+Queues of a switch's or router's port share the line: htb has one class per queue below a class of line rate, and serves
+strict ones first and the others by their shares. A host's port has a hardware queue per priority (mqprio), each at line
+rate by itself like a NIC with a scheduler per queue; a host that runs ETS shares its line as a switch does. Either way
+a queue ends in red (if it has ECN) and plug, its pause point. MAC control frames and LLDP of the node's agent bypass
+all queues.
+
+Queue n belongs to local priority n, unless ETS maps several priorities to one traffic class: then class n has queue n,
+and a pause of any of its priorities stops the whole queue (decision 0160).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from testbed.agent.plan import Arrangement
+from testbed.frames.dcbx.values import Ets
+from testbed.linux.netlink import qdiscs
+from testbed.linux.netlink.netlink import Message
+from testbed.net.fabric.port import Port
+from testbed.net.fabric.scheduling import SHARED, Scheduling
+from testbed.switch.ecn.curve import EcnCurve
+from testbed.switch.ecn.red import red_parameters
+from testbed.units import Duration, Rate, Size
+
+PRIORITIES = range(8)
+CONTROL_QUEUE = 8
+
+_ROOT = 1
+_LINE = 0x1
+_CLASS, _TBF, _RED, _PLUG, _SPARE_PLUG, _NETEM = 0x10, 0x10, 0x20, 0x30, 0x40, 0x50
+_NONE = Rate("8b/s")
+_UNLIMITED = Rate("4Gb/s") * 8
+_OWN_FRAMES = Size.from_bytes(64 << 20)
+"""The room beside the buffer for frames that a switch or router sends itself, which its buffer does not charge."""
+_MOST = Size.from_bytes(0xFFFF_FFFF - 0xFFFF)
+"""The greatest limit: qdiscs count waiting octets in 32 bits, and add a frame to them before they compare."""
+_WATCHED_BURST = 1 << 20
+_AT_ONCE = Duration("1ns")
+_BURST_NS = 20_000
+"""The time by which the kernel may be late without losing line rate. No longer burst leaves a port faster."""
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The queueing disciplines of one port."""
+
+    interface: int
+    rate: Rate
+    settings: Port
+    is_host: bool
+    frees: bool = False
+    """True if a frame leaves its socket's send buffer here, at a switch: a cable with a delay does that by itself."""
+    mtu: int = 1500
+    buffer: Size | None = None
+    """The size of the node's buffer, which decides what is dropped, so a queue holds all that it admits. None if the
+    node has no buffer: the sockets of its programs limit what waits."""
+
+    def messages(self) -> list[Message]:
+        """Return the messages that create the queueing disciplines."""
+        made = self._shared() if self.shares_line else self._host()
+        for place in self._places:
+            if curve := self.settings.ecn.get(place % 8):
+                if self.shares_line:
+                    made.append(self._watched(place))
+                parameters = red_parameters(curve, plug_below=True).attributes()
+                made.append(qdiscs.red(self.interface, self._class(place), qdiscs.handle(_RED + place), parameters))
+            if self.frees:
+                own = qdiscs.handle(_NETEM + place)
+                made.append(qdiscs.netem(self.interface, own, _AT_ONCE, parent=self._below_red(place)))
+            made += qdiscs.plug(self.interface, self._plug_parent(place), self._plug(place), self._limit(place).bytes)
+        return made
+
+    @property
+    def shares_line(self) -> bool:
+        """True if the port has one scheduler for all its queues."""
+        dcbx = self.settings.dcbx
+        return not self.is_host or bool(dcbx and dcbx.ets) or self.settings.vls is not None
+
+    def arrange(self, ets: Ets | None = None) -> Arrangement:
+        """Return the queues of priorities and the messages that set shares, for an ETS table or the port's settings."""
+        return self.arranged(self._scheduling(ets))
+
+    def arranged(self, scheduling: Scheduling) -> Arrangement:
+        """Return the queues of priorities and the messages that set shares, for any scheduling."""
+        if not self.shares_line:
+            return Arrangement(tuple(PRIORITIES), tuple(PRIORITIES), ())
+        return Arrangement(
+            scheduling.queue_of,
+            tuple(qdiscs.handle(_ROOT, _CLASS + self._place(queue, scheduling)) for queue in scheduling.queue_of),
+            tuple(replace(message, create=False) for message in self._classes(scheduling)),
+        )
+
+    def served(self, classes: Mapping[int, tuple[int, int]], scheduling: Scheduling) -> dict[int, tuple[int, int]]:
+        """Return (level, quantum) of each queue in the kernel.
+
+        `classes` are those of the interface; a queue has the one that this scheduling uses.
+        """
+        found = {}
+        for queue in PRIORITIES:
+            own = qdiscs.handle(_ROOT, _CLASS + self._place(queue, scheduling))
+            if own in classes:
+                found[queue] = classes[own]
+        return found
+
+    @property
+    def control(self) -> int:
+        """The socket priority that bypasses all queues."""
+        return qdiscs.handle(_ROOT) if self.shares_line else CONTROL_QUEUE
+
+    def pausing(self, queue: int, stop: bool) -> bytes:
+        """Return the finished messages that stop or restart a queue."""
+        places = self._places_of(queue)
+        return b"".join(qdiscs.pausing(self.interface, self._plug_parent(place), stop) for place in places)
+
+    def red_handles(self, queue: int) -> list[int]:
+        """Return the handles of the qdiscs that mark a queue with ECN."""
+        return [qdiscs.handle(_RED + place) for place in self._places_of(queue)]
+
+    def marking(self, queue: int, curve: EcnCurve) -> list[Message]:
+        """Return the messages that give a queue with ECN another curve; the frames in it stay."""
+        parameters = red_parameters(curve, plug_below=True).attributes()
+        return [
+            qdiscs.red(self.interface, self._class(place), qdiscs.handle(_RED + place), parameters)
+            for place in self._places_of(queue)
+        ]
+
+    def emptied(self, queue: int) -> bytes:
+        """Return the finished messages that drop all frames in a queue and leave it stopped.
+
+        There are two for each plug, since a new one needs another handle than the old one: in the end the queue has its
+        usual plug.
+        """
+        return b"".join(
+            qdiscs.emptied(
+                self.interface,
+                self._plug_parent(place),
+                self._plug(place, spare),
+                self._limit(place).bytes,
+            )
+            for place in self._places_of(queue)
+            for spare in (True, False)
+        )
+
+    @property
+    def _places(self) -> range:
+        """The places where frames wait: that of a queue is its number, and eight more when the queue is strict."""
+        rescheduled = self.settings.dcbx or self.settings.vls is not None
+        return range(2 * 8) if self.shares_line and rescheduled else PRIORITIES
+
+    def _places_of(self, queue: int) -> range:
+        return self._places[queue::8]
+
+    def _place(self, queue: int, scheduling: Scheduling) -> int:
+        return self._places_of(queue)[-1] if queue in scheduling.strict else queue
+
+    def _scheduling(self, ets: Ets | None) -> Scheduling:
+        dcbx = self.settings.dcbx
+        if ets is None and dcbx and dcbx.ets:
+            ets = dcbx.ets.table
+        return Scheduling.of_port(self.settings) if ets is None else Scheduling.of_ets(ets)
+
+    def _shared(self) -> list[Message]:
+        root, line = qdiscs.handle(_ROOT), qdiscs.handle(_ROOT, _LINE)
+        return [
+            qdiscs.htb(self.interface, root, _CLASS),
+            qdiscs.htb_class(
+                self.interface, root, line, rate=self.rate, ceil=self.rate, burst_ns=_BURST_NS, quantum=self._frame
+            ),
+            *self._classes(self._scheduling(None)),
+        ]
+
+    def _classes(self, scheduling: Scheduling) -> list[Message]:
+        least, most = min(scheduling.weights), max(scheduling.weights)
+        # Next to no rate of its own: a class gets what it borrows from the line, strict ones before the others, and
+        # these by quanta. A quantum of less than a frame would not be served in proportion.
+        made = []
+        for place in self._places:
+            queue = place % 8
+            if place == self._place(queue, scheduling):
+                level, weight = scheduling.levels[queue], scheduling.weights[queue]
+            else:  # only frames from before a change can wait here, and they should leave soon
+                level, weight = (0 if place >= 8 else SHARED), most
+            made.append(
+                qdiscs.htb_class(
+                    self.interface,
+                    qdiscs.handle(_ROOT, _LINE),
+                    qdiscs.handle(_ROOT, _CLASS + place),
+                    rate=_NONE,
+                    ceil=_UNLIMITED,
+                    burst_ns=1,
+                    quantum=-(-self._frame * weight // least),
+                    level=level,
+                )
+            )
+        return made
+
+    def _host(self) -> list[Message]:
+        queue_of = [*PRIORITIES, *[CONTROL_QUEUE] * 8]
+        made = [qdiscs.mqprio(self.interface, qdiscs.handle(_ROOT), queue_of, CONTROL_QUEUE + 1)]
+        for priority in PRIORITIES:
+            made.append(
+                qdiscs.tbf(
+                    self.interface,
+                    qdiscs.handle(_ROOT, priority + 1),
+                    qdiscs.handle(_TBF + priority),
+                    rate=self.rate,
+                    burst=self._frame,
+                    limit=self._room.bytes,
+                )
+            )
+        return made
+
+    @property
+    def _frame(self) -> int:
+        """The octets of the longest frame on the wire."""
+        return self.mtu + 18 + qdiscs.WIRE_OVERHEAD
+
+    def _watched(self, place: int) -> Message:
+        """Return the tbf by which red measures its queue during a pause, too (decision 0305); it delays no frame."""
+        return qdiscs.tbf(
+            self.interface,
+            qdiscs.handle(_ROOT, _CLASS + place),
+            qdiscs.handle(_TBF + place),
+            rate=_UNLIMITED,
+            burst=_WATCHED_BURST,
+            limit=self._room.bytes,
+        )
+
+    def _class(self, place: int) -> int:
+        if self.shares_line and place % 8 not in self.settings.ecn:
+            return qdiscs.handle(_ROOT, _CLASS + place)
+        return qdiscs.handle(_TBF + place, 1)
+
+    def _limit(self, place: int) -> Size:
+        """Return the most octets that wait in a place."""
+        curve = self.settings.ecn.get(place % 8)
+        return curve.limit or self._room if curve else self._room
+
+    @property
+    def _room(self) -> Size:
+        return _MOST if self.buffer is None else min(self.buffer + _OWN_FRAMES, _MOST)
+
+    def _below_red(self, place: int) -> int:
+        return qdiscs.handle(_RED + place, 1) if place % 8 in self.settings.ecn else self._class(place)
+
+    def _plug_parent(self, place: int) -> int:
+        return qdiscs.handle(_NETEM + place, 1) if self.frees else self._below_red(place)
+
+    def _plug(self, place: int, spare: bool = False) -> int:
+        return qdiscs.handle((_SPARE_PLUG if spare else _PLUG) + place)

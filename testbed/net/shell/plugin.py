@@ -1,0 +1,52 @@
+"""The topologies, switch, link and test that Mininet's own command gets (testbed/mn.py). Only the lab imports this."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from mininet.node import Host, NullController
+
+from testbed.net.build.link import LosslessLink
+from testbed.net.build.nodes import LosslessSwitch
+from testbed.net.fabric.fabric import Fabric
+from testbed.net.shell import shell
+from testbed.net.shell.views import buffers, pfc
+from testbed.net.traffic import Flow, Flows
+
+SWITCHES = {"lossless": LosslessSwitch}
+
+
+def topologies() -> dict[str, Any]:
+    """Return all topologies of Xoff, by the names that users type."""
+    return {name: shell.find(name) for name in shell.own_names()}
+
+
+def install() -> None:
+    """Add to Mininet's command what its --custom cannot: the link, and that the switches need no controller."""
+    command: Any = sys.modules["__main__"]
+    if not hasattr(command, "LINKS"):
+        return  # another program than mn reads testbed/mn.py
+    command.LINKS["lossless"] = LosslessLink
+    find = command.findController
+    # Without --controller Mininet wants one for switch classes other than its own; Xoff's switches learn by themselves.
+    command.findController = lambda: find() or NullController
+
+
+def lossless_test(net: Any, frames: str = "600") -> None:
+    """Send lossless frames from all hosts to the last one at once, enough to need pauses; nothing may be lost."""
+    *senders, target = [host for host in net.hosts if isinstance(host, Host)]
+    lost = net.ping([senders[0], target], timeout="1")
+    with Flows([Flow(sender, target, count=int(frames)) for sender in senders]) as flows:
+        flows.wait()
+    sent, received = (sum(getattr(report, name) for report in flows.reports) for name in ("sent", "received"))
+    fabric = Fabric.current()
+    print(pfc(fabric), buffers(fabric), sep="\n", end="")
+    dropped = fabric.dropped()
+    verdict = "lossless" if not lost and sent == received and not dropped else "NOT LOSSLESS"
+    print(f"*** {verdict}: {len(senders)} senders, {sent} frames sent, {received} received, {dropped} dropped")
+    if verdict != "lossless":
+        raise SystemExit(1)
+
+
+TESTS = {"lossless": lossless_test}

@@ -1,0 +1,1 @@
+"""Readings of a network while it runs: counters, time series, captures and losses."""

@@ -1,0 +1,215 @@
+"""Captures of all cables of a network: a pcapng file for each direction, with the frames that arrive at its end.
+
+The kernel keeps the frames (`linux/sockets/packet_tap.py`) until the network ends; then a helper process writes them.
+If the cables can carry more than the kernel has memory for, it writes in between, too, the more often the more they
+carry. Times are those of the lab since the run began, as in the event log. A comment on a PFC frame gives its effect at
+the port that obeys it. Only the lab can use this.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from testbed.experiment.current import CAPTURE_PROCESS, CAPTURES, Notebook
+from testbed.frames import ipv6, mac_control
+from testbed.frames.capture_file import Interface, Writer
+from testbed.linux.process import kernel
+from testbed.linux.process.beside import Beside, Commands
+from testbed.linux.sockets.packet_tap import LONGEST, PacketTap
+from testbed.units import Rate, Scale
+
+MOST_OCTETS = 384 << 20
+"""The most octets of frames in all files of a network; a run may leave 512 MB of files."""
+_KEPT_BY_KERNEL = 256 << 20
+_OVERHEAD = 4
+"""The octets of memory for an octet on the wire: more for the smallest frames, fewer for the longest."""
+_UNKNOWN_RATE = Rate("1Gb/s")
+_SHORTEST_S, _LONGEST_S = 0.5, 3600.0
+_GROUP_ADDRESS = mac_control.DESTINATION.octets
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction of a cable."""
+
+    source: str
+    """The name of the interface that sends."""
+    target: str
+    """The name of the interface at which frames are captured."""
+    pid: int
+    """A process in the target's network namespace."""
+    rate: Rate | None = None
+    scale: Scale = Scale(1)
+    description: str = ""
+
+    @property
+    def file(self) -> str:
+        """The name of the capture's file."""
+        return f"{self.source}-to-{self.target}.pcapng"
+
+
+def directions(net: Any) -> list[Direction]:
+    """Return both directions of each cable of a network, and of each of Mininet's own links."""
+    ports = {port.name: port for port in net.fabric.ports.values()}
+    found = []
+    for link in net.links:
+        for source, target in ((link.intf1, link.intf2), (link.intf2, link.intf1)):
+            port = ports.get(target.name)
+            if port is None:
+                found.append(Direction(source.name, target.name, target.node.pid))
+            else:
+                about = f"cable of {port.cable}, seen where frames arrive"
+                rate = port.cable.rate
+                found.append(Direction(source.name, target.name, target.node.pid, rate, port.scale, about))
+    return found
+
+
+def capturing(net: Any, run: Notebook, comment: str) -> Beside:
+    """Start the process that captures a network. `comment` goes into all files.
+
+    A process of its own does everything, so the experiment's process does the same with and without captures.
+    """
+    return Beside(CAPTURE_PROCESS, "capturing the cables", lambda commands: _capture(net, run, comment, commands))
+
+
+def pause_comments(octets: bytes, rate: Rate | None, scale: Scale = Scale(1)) -> Iterator[str]:
+    """Yield what a PFC frame asks of the port that receives it, or of the port at the end of its tunnel."""
+    if octets[12:14] == mac_control.ETHERTYPE.to_bytes(2, "big"):
+        yield from _effects(octets, rate, scale)
+    elif octets[12:14] == b"\x86\xdd" and _GROUP_ADDRESS in octets:
+        with suppress(ipv6.PacketError):
+            packet = ipv6.whole(octets[14:])
+            for header in ipv6.headers(packet):
+                if header.protocol == ipv6.ETHERNET:
+                    for effect in _effects(packet[header.start : header.end], None, scale):
+                        yield f"{effect}, in a tunnel"
+
+
+def _effects(octets: bytes, rate: Rate | None, scale: Scale) -> Iterator[str]:
+    try:
+        frame = mac_control.parse(octets)
+    except mac_control.MacControlError:
+        return
+    if isinstance(frame, mac_control.PauseFrame):
+        yield f"PAUSE: {_quanta(frame.quanta, rate, scale)}"
+        return
+    by_quanta: dict[int, list[str]] = {}
+    for priority, quanta in frame.changes():
+        by_quanta.setdefault(quanta, []).append(str(priority))
+    for quanta, priorities in by_quanta.items():
+        listed = ", ".join(priorities)
+        yield f"XOFF priorities {listed}: {_quanta(quanta, rate, scale)}" if quanta else f"XON priorities {listed}"
+
+
+def _quanta(quanta: int, rate: Rate | None, scale: Scale) -> str:
+    if rate is None or not quanta:
+        return f"{quanta} quanta"
+    ps = rate.time_for_quanta(quanta).ps
+    real = f", {_rounded(ps / scale.k)} in hardware" if scale.k != 1 else ""
+    return f"{quanta} quanta = {_rounded(ps)}{real}"
+
+
+def _rounded(ps: float) -> str:
+    """Return a time with four digits, which is more than a reader compares."""
+    for unit, size in (("s", 1e12), ("ms", 1e9), ("us", 1e6)):
+        if ps >= size:
+            return f"{ps / size:.4g} {unit}"
+    return f"{ps / 1e3:.4g} ns"
+
+
+def _longest_wait_s(cables: Sequence[Direction]) -> float:
+    """Return how long the kernel has memory for all frames that the cables can carry."""
+    octets_in_s = sum((cable.rate or _UNKNOWN_RATE).bps for cable in cables) / 8 * _OVERHEAD
+    return min(max(_KEPT_BY_KERNEL / octets_in_s, _SHORTEST_S), _LONGEST_S) if cables else _LONGEST_S
+
+
+def _new_folder(parent: Path) -> Path:
+    """Create the folder of the next network, and return it."""
+    parent.mkdir(exist_ok=True)
+    folder = parent / str(1 + sum(1 for _ in parent.iterdir()))
+    folder.mkdir()
+    return folder
+
+
+class _Files:
+    """The taps and files of a network, in the process that captures it."""
+
+    def __init__(self, run: Notebook, cables: Sequence[Direction], comment: str) -> None:
+        self._start_ns = time.monotonic_ns() - run.now_ns
+        self._offset_ns = self._start_ns + time.time_ns() - time.monotonic_ns()
+        self._cables, self._octets, self._left = cables, min(run.capture_octets, LONGEST), MOST_OCTETS
+        self._received, self._missed = [0] * len(cables), [0] * len(cables)
+        self._taps: list[PacketTap] = []
+        self._open: list[tuple[BinaryIO, Writer]] = []
+        folder = _new_folder(run.directory / CAPTURES)
+        for cable in cables:
+            with kernel.in_network_of(cable.pid):
+                self._taps.append(PacketTap(cable.target))
+            file = (folder / cable.file).open("wb", buffering=1 << 20)
+            writer = Writer(file, comment)
+            writer.interface(
+                Interface(
+                    f"{cable.source} > {cable.target}",
+                    snap=0 if self._octets == LONGEST else self._octets,
+                    description=cable.description,
+                    speed_bps=cable.rate.bps if cable.rate else 0,
+                )
+            )
+            self._open.append((file, writer))
+
+    def write(self) -> None:
+        """Write the frames that arrived since the last call."""
+        for place, (cable, tap, (_, writer)) in enumerate(zip(self._cables, self._taps, self._open, strict=True)):
+            for frame in tap.fetch(self._octets):
+                self._received[place] += 1
+                octets = frame.octets[: self._octets]
+                if self._left < len(octets):
+                    self._missed[place] += 1
+                    continue
+                self._left -= len(octets)
+                comments = tuple(pause_comments(frame.octets, cable.rate, cable.scale))
+                writer.frame(0, frame.t_ns - self._offset_ns, octets, frame.length, comments)
+
+    def end(self) -> int:
+        """Complete the files, and return how many frames are in none of them."""
+        now_ns = time.monotonic_ns() - self._start_ns
+        for place, (tap, (file, writer)) in enumerate(zip(self._taps, self._open, strict=True)):
+            missed = tap.missed()
+            self._received[place] += missed
+            self._missed[place] += missed
+            writer.statistics(0, now_ns, self._received[place], self._missed[place])
+            file.close()
+        return sum(self._missed)
+
+
+def _capture(net: Any, run: Notebook, comment: str, commands: Commands) -> None:
+    """Write before the kernel's memory can be full, and at the end, which a command or SIGTERM brings."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ended, ending = os.pipe()
+    os.set_blocking(ending, False)
+    signal.set_wakeup_fd(ending)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    cables = directions(net)
+    files = _Files(run, cables, comment)
+    commands.ready()
+    descriptors = [commands.fileno(), ended]
+    while not (ready := kernel.wait_readable(descriptors, _longest_wait_s(cables))):
+        files.write()
+    files.write()
+    if missed := files.end():
+        print(
+            f"captures: {missed} frames are in no file, for {MOST_OCTETS >> 20} MB are kept of a network; "
+            "--capture-octets 128 keeps the beginning of each frame only",
+            file=sys.stderr,
+            flush=True,
+        )
+    if ended in ready:
+        os._exit(0)  # the experiment is being stopped, and does not read an answer

@@ -1,0 +1,69 @@
+"""Buffers and events of a running network as lines of JSON, ten times a second, for a user who watches the run.
+
+| line | keys |
+|---|---|
+| `network` | its `case`, `nodes` with their kinds, `cables` and `buffers` (cells), once |
+| `t` | nanoseconds since the run began, with `used` (cells by node) and `events` (time, name, port, priorities) |
+| `end` | the time of the network's end; it is the last line of the network |
+
+Only the lab can use this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import Any
+
+from testbed.experiment.current import Notebook
+from testbed.linux.process import kernel
+from testbed.linux.process.beside import Beside, Commands
+from testbed.net.watch import description
+
+_EVERY_NS = 100_000_000
+_MOST_EVENTS = 200
+"""The most events in a line; the event log has all."""
+
+
+def following(net: Any, run: Notebook, case: str) -> Beside:
+    """Start the process that writes lines about a running network."""
+    return Beside("xoff-follow", "following the network", lambda commands: _follow(net, run, case, commands))
+
+
+def _follow(net: Any, run: Notebook, case: str, commands: Commands) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    fabric, start_ns = net.fabric, time.monotonic_ns() - run.now_ns
+    agents, marks = fabric.agents, list[int]()
+    _write(
+        run.follower,
+        network={
+            "case": case,
+            "nodes": {name: description.kind(node) for name, node in net.nameToNode.items()},
+            "cables": [[intf.name for intf in (link.intf1, link.intf2)] for link in net.links],
+            "ports": {intf.name: intf.node.name for link in net.links for intf in (link.intf1, link.intf2)},
+            "buffers": {name: settings.shared_cells for name, settings in fabric.buffers.items()},
+        },
+    )
+    commands.ready()
+    timer, due_ns, ended = kernel.Timer(), start_ns, False
+    while not ended:
+        due_ns += _EVERY_NS * (1 + max(0, time.monotonic_ns() - due_ns) // _EVERY_NS)
+        timer.set(due_ns)
+        ended = commands.fileno() in kernel.wait_readable([timer.fd, commands])
+        timer.clear()
+        records = sorted(agents.records_after(marks)) if agents else []
+        events = [
+            (event.t_ns - start_ns, event.kind, event.port, event.priorities)
+            for event in fabric.decoded(records[-_MOST_EVENTS:])
+        ]
+        used = {name: sum(fabric.buffer(name).used) for name in fabric.buffers}
+        _write(run.follower, t=time.monotonic_ns() - start_ns, used=used, events=events)
+    _write(run.follower, end=time.monotonic_ns() - start_ns)
+
+
+def _write(file: int, **line: Any) -> None:
+    left = memoryview(json.dumps(line).encode() + b"\n")
+    while left:
+        left = left[os.write(file, left) :]

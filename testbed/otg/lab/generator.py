@@ -1,0 +1,179 @@
+"""The traffic generator of a network: processes that send and receive at its test ports, and what they have counted."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from multiprocessing.connection import Connection, Pipe
+from typing import Any
+
+from testbed.errors import XoffError
+from testbed.linux.process import kernel
+from testbed.linux.process.child import Child
+from testbed.linux.sockets.packet_tap import Tapped
+from testbed.net.fabric.fabric import Fabric
+from testbed.otg.config import FlowPlan, TestPlan
+from testbed.otg.counting import STATE, Tally
+from testbed.otg.devices import Neighbours
+from testbed.otg.lab.place import Place, silence
+from testbed.otg.lab.receiver import Receiver
+from testbed.otg.lab.sender import STATES, Command, Sender
+from testbed.otg.lab.shared import Tallies
+from testbed.otg.reading import OtgError
+from testbed.otg.transmit import State
+
+LEAD_NS = 1_000_000
+"""From a start to the first frame: all ports have the command by then."""
+
+
+class GeneratorError(XoffError):
+    """A process of the generator failed."""
+
+
+class _Process:
+    """A process of the generator, and the pipe to it."""
+
+    def __init__(self, pid: int | None, make: Callable[[Connection], Any]) -> None:
+        self.pipe, other = Pipe()
+        self._process = Child(partial(self._body, pid, make, other))
+        other.close()
+        self.answer()
+
+    def _body(self, pid: int | None, make: Callable[[Connection], Any], pipe: Connection) -> None:
+        self.pipe.close()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            if pid is not None:
+                kernel.enter_network_of(pid)
+            make(pipe).run()
+        except (OSError, XoffError) as error:
+            pipe.send(GeneratorError(f"the traffic generator: {error}"))
+        signal.pause()  # to end a process takes milliseconds of the lab's only CPU
+
+    def answer(self) -> Any:
+        """What it answers; its failure is an error here."""
+        try:
+            answer = self.pipe.recv()
+        except (EOFError, OSError):
+            raise GeneratorError("a process of the traffic generator was ended, with what it had counted") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def ask(self, do: str, *arguments: Any) -> Any:
+        """Have the receiver do something."""
+        with suppress(BrokenPipeError):
+            self.pipe.send((do, arguments))
+        return self.answer()
+
+    def end(self) -> None:
+        self._process.kill()
+        self.pipe.close()
+
+
+class Generator:
+    """Sends and receives what a plan has, from when it is made until it is closed."""
+
+    def __init__(self, fabric: Fabric, plan: TestPlan, places: Mapping[str, Place]) -> None:
+        self.plan, self.places, self._fabric = plan, places, fabric
+        names = [f"flow {flow.name}" for flow in plan.flows]
+        ports = [f"{word} {name}" for name in plan.ports for word in ("port", "resolver")]
+        self.tallies = Tallies([*names, *ports])
+        self.capturing: set[str] = set()
+        self.down: set[str] = set()
+        self.changed_ns: dict[str, int] = {}
+        self._senders: dict[str, _Process] = {}
+        for place in places.values():
+            silence(fabric, place)
+        self._receiver = _Process(None, lambda pipe: Receiver(plan, places, self.tallies, pipe))
+        for name, port in plan.ports.items():
+            flows = [flow for flow in plan.flows if flow.tx_port == name]
+            if flows:
+                make = partial(Sender, port, places[name], flows, self.tallies)
+                self._senders[name] = _Process(places[name].pid, make)
+
+    def close(self) -> None:
+        for process in (*self._senders.values(), self._receiver):
+            process.end()
+        for name in list(self.down):
+            self.set_link([name], True)
+
+    def transmit(self, do: str, names: Iterable[str] = ()) -> None:
+        """`start`, `stop`, `pause` or `resume` flows: those that are named, or all."""
+        chosen = frozenset(names) or frozenset(flow.name for flow in self.plan.flows)
+        neighbours: Neighbours | None = None
+        if do == "start":
+            neighbours = self.neighbours()
+            self._require_resolved(chosen, neighbours)
+            if all(self.state(flow.name) is State.STOPPED for flow in self.plan.flows):
+                self.tallies.clear()
+        at_ns = time.monotonic_ns() + (LEAD_NS if do in ("start", "resume") else 0)
+        self._command(Command(do, chosen, at_ns, neighbours))
+
+    def _command(self, command: Command) -> None:
+        """Have all senders do something; it is done when this returns."""
+        self.tallies.count_command()
+        for process in self._senders.values():
+            with suppress(BrokenPipeError):
+                process.pipe.send(command)
+        for process in self._senders.values():
+            process.answer()
+
+    def _require_resolved(self, chosen: frozenset[str], neighbours: Neighbours) -> None:
+        missing = []
+        for number, flow in enumerate(self.plan.flows):
+            if flow.name in chosen and flow.ends is not None:
+                version = flow.packet.version
+                waiting = ", ".join(dict.fromkeys(flow.ends.resolved(neighbours).unresolved(version)))
+                if waiting:
+                    missing.append(f"flows[{number}].tx_rx.device: {waiting} is not resolved")
+        if missing:
+            raise OtgError(missing)
+
+    def change(self, plan: TestPlan, flows: Sequence[FlowPlan]) -> None:
+        """Other rates or sizes for flows that may run."""
+        self.plan = plan
+        self._command(Command("plan", plans=tuple(flows)))
+
+    def state(self, flow: str) -> State:
+        return STATES[self.flow_tallies(flow)[0].words[STATE]]
+
+    def flow_tallies(self, name: str) -> tuple[Tally, Tally]:
+        """What of a flow was sent and was received."""
+        return self.tallies.sent[f"flow {name}"], self.tallies.received[f"flow {name}"]
+
+    def count(self) -> None:
+        """Bring what is counted as received up to this moment."""
+        self._receiver.ask("count")
+
+    def sent_by_port(self, name: str) -> tuple[Tally, Tally]:
+        """What its flows have sent, and its devices for address resolution."""
+        return self.tallies.sent[f"port {name}"], self.tallies.sent[f"resolver {name}"]
+
+    def capture(self, names: Sequence[str], is_on: bool) -> None:
+        self._receiver.ask("capture", names, is_on)
+        self.capturing = self.capturing | set(names) if is_on else self.capturing - set(names)
+
+    def captured(self, name: str) -> list[Tapped]:
+        """What a port has captured; the capture ends."""
+        frames, _ = self._receiver.ask("captured", name)
+        self.capture([name], False)
+        found: list[Tapped] = frames
+        return found
+
+    def neighbours(self) -> Neighbours:
+        found: Neighbours = self._receiver.ask("neighbours")
+        return found
+
+    def protocols(self, is_on: bool) -> None:
+        self._receiver.ask("protocols", is_on)
+
+    def set_link(self, names: Sequence[str], is_up: bool) -> None:
+        for name in names:
+            if (name in self.down) == is_up:
+                self._fabric.cabling.set_up(self.places[name].port.intf, is_up)
+                (self.down.discard if is_up else self.down.add)(name)
+                self.changed_ns[name] = time.time_ns()

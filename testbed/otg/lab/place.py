@@ -1,0 +1,65 @@
+"""Where a test port is in the network, and how its host is kept silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from testbed.errors import listed
+from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.ports import PortState, forwards
+from testbed.otg.config import TestPort
+from testbed.otg.pacing import Line
+from testbed.otg.reading import OtgError
+
+
+@dataclass(frozen=True)
+class Place:
+    """A host's port that is a test port."""
+
+    port: PortState
+
+    @property
+    def pid(self) -> int:
+        """A process in the host's network namespace."""
+        pid: int = self.port.node.pid
+        return pid
+
+    @property
+    def interface(self) -> str:
+        return self.port.name
+
+    @property
+    def line(self) -> Line:
+        return Line(self.port.cable.rate.bps, self.port.scale.k, self.port.cable.mtu)
+
+
+def places(fabric: Fabric, ports: Mapping[str, TestPort]) -> dict[str, Place]:
+    """The place of each port: the host, or its port, that its location names, and else the next host that is free."""
+    free = {port.name: port for port in fabric.ports.values() if not forwards(port.node)}
+    by_host: dict[str, str] = {}
+    for state in reversed(list(free.values())):
+        by_host[state.node.name] = state.name
+    if len(ports) > len(free):
+        raise OtgError([f"ports: there are {len(ports)}, and this network has {len(free)} ports of hosts"])
+    found: dict[str, Place] = {}
+    for number, port in enumerate(ports.values()):
+        name = by_host.get(port.location, port.location)
+        if name in fabric.slots and name not in free:
+            taken = next((one for one, place in found.items() if place.interface == name), None)
+            why = f"port {taken} is there" if taken else f"{name} is no port of a host; {listed(free)} are"
+            raise OtgError([f"ports[{number}].location: {why}"])
+        if name in free:
+            found[port.name] = Place(free.pop(name))
+    for port in ports.values():
+        if port.name not in found:
+            found[port.name] = Place(free.pop(next(iter(free))))
+    return {name: found[name] for name in ports}
+
+
+def silence(fabric: Fabric, place: Place) -> None:
+    """Take the host's own address away, so that its kernel answers nothing that a test sends."""
+    intf = place.port.intf
+    if intf.ip:
+        fabric.cabling.remove_address(intf, f"{intf.ip}/{intf.prefixLen}")
+        intf.ip = None

@@ -1,0 +1,133 @@
+"""The process that receives at all test ports: it counts, captures, and answers for emulated devices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+
+from testbed.linux.process import kernel
+from testbed.linux.sockets import packet_filter
+from testbed.linux.sockets.packet_tap import PacketTap, Tapped
+from testbed.linux.sockets.raw_socket import RawSocket
+from testbed.otg.config import TestPlan
+from testbed.otg.counting import Receipts
+from testbed.otg.devices import Neighbours, Resolver
+from testbed.otg.lab.place import Place
+from testbed.otg.lab.shared import Tallies
+from testbed.otg.packet import FCS
+
+_LOOK_S = 0.1
+_LONGEST = 9344
+"""Octets of a frame that are looked at, and captured: more than any MTU here."""
+_MOST_CAPTURED = 1 << 20
+"""Frames that are kept of a capture; later ones take the place of the first."""
+
+
+@dataclass
+class _Port:
+    """A port that is received from."""
+
+    name: str
+    tap: PacketTap
+    socket: RawSocket
+    resolver: Resolver
+    captured: list[Tapped] = field(default_factory=list)
+    is_capturing: bool = False
+
+
+class Receiver:
+    """Runs in a process of its own; its sockets are in the hosts' namespaces."""
+
+    def __init__(self, plan: TestPlan, places: Mapping[str, Place], tallies: Tallies, pipe: Connection) -> None:
+        self._plan, self._tallies, self._pipe = plan, tallies, pipe
+        octet_ps = {name: place.line.octets_ps(1) for name, place in places.items()}
+        counted = {flow.name: tallies.received[f"flow {flow.name}"] for flow in plan.flows}
+        self._receipts = Receipts(plan.flows, counted, octet_ps)
+        self._ports = {name: self._open(name, place) for name, place in places.items()}
+
+    def _open(self, name: str, place: Place) -> _Port:
+        devices = [device for device in self._plan.devices if device.port == name]
+        with kernel.in_network_of(place.pid):
+            takes = packet_filter.resolving_addresses() if devices else None
+            return _Port(name, PacketTap(place.interface), RawSocket(place.interface, takes), Resolver(devices))
+
+    def run(self) -> None:
+        """Until the pipe is closed."""
+        self._pipe.send("ready")
+        by_socket = {port.socket.fileno(): port for port in self._ports.values() if port.resolver.devices}
+        self._resolve()
+        while True:
+            ready = kernel.wait_readable([self._pipe, *by_socket], _LOOK_S)
+            for one in ready:
+                if one in by_socket:
+                    self._answer(by_socket[one])
+                    continue
+                try:
+                    do, arguments = self._pipe.recv()
+                except EOFError:
+                    return
+                self._drain()
+                self._pipe.send(getattr(self, f"do_{do}")(*arguments))
+            if not ready:
+                self._drain()
+
+    def do_count(self) -> None:
+        """What came so far is counted when this is answered."""
+
+    def do_capture(self, names: Sequence[str], is_on: bool) -> None:
+        for name in names:
+            port = self._ports[name]
+            if is_on and not port.is_capturing:
+                port.captured = []
+            port.is_capturing = is_on
+
+    def do_captured(self, name: str) -> tuple[list[Tapped], bool]:
+        """What was captured, and whether it still goes on."""
+        port = self._ports[name]
+        return port.captured, port.is_capturing
+
+    def do_protocols(self, is_on: bool) -> None:
+        for port in self._ports.values():
+            port.resolver.switch(is_on)
+        self._resolve()
+
+    def do_neighbours(self) -> Neighbours:
+        """Those that are resolved; the others are asked for once more."""
+        self._resolve()
+        return {key: mac for port in self._ports.values() for key, mac in port.resolver.neighbours.items()}
+
+    def _resolve(self) -> None:
+        for port in self._ports.values():
+            self._send(port, port.resolver.requests())
+
+    def _answer(self, port: _Port) -> None:
+        while (received := port.socket.receive()) is not None:
+            self._send(port, port.resolver.receive(received[0]))
+
+    def _send(self, port: _Port, frames: Sequence[bytes]) -> None:
+        padded = [frame.ljust(60, b"\0") for frame in frames]
+        if padded and port.socket.send(padded):
+            now_ns = time.monotonic_ns()
+            for frame in padded:
+                self._tallies.sent[f"resolver {port.name}"].count(now_ns, len(frame) + FCS)
+
+    def _drain(self) -> None:
+        offset_ns = time.time_ns() - time.monotonic_ns()  # taps have the time of day
+        for port in self._ports.values():
+            tally = self._tallies.received[f"port {port.name}"]
+            for tapped in port.tap.fetch(_LONGEST):
+                t_ns = tapped.t_ns - offset_ns
+                tally.count(t_ns, tapped.length + FCS)
+                self._receipts.count(port.name, t_ns, tapped.length, tapped.octets)
+                if port.is_capturing:
+                    self._keep(port, tapped)
+
+    def _keep(self, port: _Port, tapped: Tapped) -> None:
+        capture = self._plan.captures[port.name]
+        if len(port.captured) >= _MOST_CAPTURED:
+            if not capture.overwrite:
+                return
+            del port.captured[: _MOST_CAPTURED // 16]
+        port.captured.append(tapped)

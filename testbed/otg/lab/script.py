@@ -1,0 +1,63 @@
+"""Runs a script of snappi in the lab, unchanged: whatever `snappi.api` is called with, it is the lab's test ports."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from testbed.experiment.current import Notebook
+from testbed.net.build.network import network
+from testbed.net.build.script import as_program
+from testbed.net.shell import shell
+from testbed.otg.lab.session import Session
+from testbed.units import Rate
+
+_KEPT = ("logger", "loglevel", "version_check")
+"""Arguments of `snappi.api` that mean something here: not the address of a server."""
+
+
+def run_script(source: Path, run: Notebook, topology: str, line: Rate) -> None:
+    """Run the script as a program, or by pytest if it has tests and no part of its own for being run."""
+    Session.line = line
+    with network(shell.build(topology), run) if topology else nullcontext(), _our_api():
+        if _is_for_pytest(source):
+            import pytest
+
+            if code := pytest.main(["-p", "no:cacheprovider", "-s", "-q", str(source)]):
+                raise SystemExit(int(code))
+        else:
+            try:
+                as_program(source)
+            finally:
+                Session.close_all()
+
+
+@contextmanager
+def _our_api() -> Iterator[None]:
+    import snappi
+
+    original = snappi.api
+    places = [sys.modules[name] for name in ("snappi", "snappi.snappi") if name in sys.modules]
+
+    def api(*_: Any, **options: Any) -> Any:
+        return original(ext="xoff", **{name: value for name, value in options.items() if name in _KEPT})
+
+    for module in places:
+        setattr(module, "api", api)  # noqa: B010 - of modules that mypy has no types of
+    try:
+        yield
+    finally:
+        Session.close_all()
+        for module in places:
+            setattr(module, "api", original)  # noqa: B010
+
+
+def _is_for_pytest(source: Path) -> bool:
+    tree = ast.parse(source.read_bytes())
+    has_tests = any(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in tree.body)
+    has_main = any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body)
+    return has_tests and not has_main

@@ -1,0 +1,1 @@
+"""The subnet manager of a lab, and clients that ask it for paths."""

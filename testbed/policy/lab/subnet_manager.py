@@ -1,0 +1,201 @@
+"""The subnet manager of a lossless network: it sets every port up by a QoS policy, and keeps it so (QoS RFC section 9,
+3.1). Only the lab can import this.
+
+with network(Star(port=Port().with_vls())) as net, SubnetManager(net.fabric, policy) as manager:
+    records = PathRecords(policy, manager.subnet, manager.plan.tables)
+
+`sweep` looks at the network again and does what is to be done: it repairs what has drifted from the plan, follows
+cables that came and went, and applies another policy. SL2VL tables change one by one, each at once; VLs have their
+queues always and are lossless before and after, so nothing is lost in a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from testbed.linux.netlink import qdiscs
+from testbed.linux.netlink.netlink import Socket
+from testbed.linux.port_program import OWN_FRAMES, PortProgram
+from testbed.linux.process import kernel
+from testbed.net.fabric.fabric import Fabric, FabricError, PortState
+from testbed.net.fabric.scheduling import SHARED, Scheduling
+from testbed.policy import fabric as subnet
+from testbed.policy.fabric import Partition, PortKey
+from testbed.policy.lab.discovery import Discovery
+from testbed.policy.model import Policy
+from testbed.policy.plan import Difference, Plan, PortSetup, differences, plan
+from testbed.policy.records import PathRecords
+from testbed.policy.setup import Finding
+from testbed.policy.shares import Shares
+
+_URGENCY = 45
+"""Above traffic and below agents, as the fabric's own changes are."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one look at the network found and did."""
+
+    drift: Sequence[Difference] = ()
+    """What ports had otherwise than planned; it has been repaired."""
+    changes: Sequence[Difference] = ()
+    """What another policy or topology changed."""
+    rerouted: int = 0
+    """Entries of forwarding tables that changed."""
+
+    @property
+    def is_quiet(self) -> bool:
+        return not (self.drift or self.changes or self.rerouted)
+
+
+@dataclass
+class SubnetManager:
+    """Of one running network. `partitions` are its tenants, and `node` is the one that the manager counts as."""
+
+    fabric: Fabric
+    policy: Policy = field(default_factory=Policy)
+    partitions: Sequence[Partition] = ()
+    node: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.fabric.program is None:
+            raise FabricError("the network does not run; start it before its subnet manager")
+        self._program: PortProgram = self.fabric.program
+        self._discovery = Discovery(self.fabric)
+        self._sockets: dict[str, Socket] = {}
+        self._ways: dict[tuple[str, int], int] = {}
+        self.subnet = subnet.Fabric()
+        self.plan = Plan()
+
+    def __enter__(self) -> SubnetManager:
+        self.sweep()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of sockets; what is set stays."""
+        self._discovery.close()
+        for socket in self._sockets.values():
+            socket.close()
+        self._sockets.clear()
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """Warnings and errors of the policy on this network."""
+        return self.plan.findings
+
+    def records(self) -> PathRecords:
+        """Answers to path record queries, by what is set up at this moment."""
+        return PathRecords(self.policy, self.subnet, self.plan.tables)
+
+    def apply(self, policy: Policy) -> Sweep:
+        """Set up by another policy from now on."""
+        self.policy = policy
+        return self.sweep()
+
+    def sweep(self) -> Sweep:
+        """Look at the network, and do what is to be done."""
+        reported = {key: self.reported(key) for key in self.plan.ports}
+        drift = differences(self.plan.ports, reported)
+        for key in {one.port for one in drift}:
+            self._set_up(key, self.plan.ports[key])
+        self.subnet = self._discovery.fabric(self.partitions, self.node)
+        wanted = plan(self.policy, self.subnet)
+        changes = differences(self.plan.ports, wanted.ports)
+        for key in {one.port for one in changes} & wanted.ports.keys():
+            self._set_up(key, wanted.ports[key])
+        self.plan = wanted
+        return Sweep(drift, changes, self._route())
+
+    def reported(self, key: PortKey) -> PortSetup:
+        """What a port has, as its tables and the kernel's classes have it."""
+        port = self._port(key)
+        sl2vl = {}
+        for number in self._inputs(key):
+            table = self._program.lanes(port.slot, self._source(key, number))
+            if table is not None:
+                sl2vl[number] = table
+        scheduling = _scheduling(self.plan.ports[key].shares)
+        assert port.queues is not None
+        classes = qdiscs.htb_classes(self._socket(port.node), port.interface)
+        served = port.queues.served(classes, scheduling)
+        strict = {queue: level for queue, (level, _) in served.items() if level < SHARED}
+        if all(strict.get(queue) == scheduling.levels[queue] for queue in scheduling.strict):
+            order = self.plan.ports[key].shares.strict
+        else:
+            order = tuple(sorted(strict, key=lambda queue: strict[queue]))
+        planned = self.plan.ports[key].shares.weighted
+        quanta = {vl: quantum for vl, (level, quantum) in served.items() if level == SHARED and vl in planned}
+        weighted = {vl: Fraction(quantum, sum(quanta.values())) for vl, quantum in quanta.items()}
+        return PortSetup(sl2vl, Shares(order, weighted, ()))
+
+    def dropped(self) -> dict[str, tuple[int, ...]]:
+        """Frames that have no VL, by the output port that dropped them and by SL."""
+        counted = {name: self.fabric.sent(name).vl15_frames for name in self.fabric.names()}
+        return {name: drops for name, drops in counted.items() if any(drops)}
+
+    # At a port
+
+    def _set_up(self, key: PortKey, setup: PortSetup) -> None:
+        port = self._port(key)
+        assert port.queues is not None
+        arrangement = port.queues.arranged(_scheduling(setup.shares))
+        with kernel.urgently(_URGENCY):
+            self._socket(port.node).send(arrangement.requests)
+        self._program.set_queues(port.slot, arrangement.sockets)
+        tables = {self._source(key, number): table for number, table in setup.sl2vl.items()}
+        if OWN_FRAMES in tables and not self.subnet.nodes[key.node].is_switch:
+            # An adapter has no other input, but a router's ports are adapters that it forwards between.
+            tables |= {state.slot: tables[OWN_FRAMES] for state in self._neighbours(port)}
+        sources = [OWN_FRAMES, *(state.slot for state in self._neighbours(port))]
+        old = {source: table for source in sources if (table := self._program.lanes(port.slot, source)) is not None}
+        self._program.set_lanes(port.slot, old, tables)
+
+    def _neighbours(self, port: PortState) -> list[PortState]:
+        """The other ports of its node."""
+        return [other for other in self.fabric.ports.values() if other.node is port.node and other is not port]
+
+    def _inputs(self, key: PortKey) -> Iterable[int]:
+        return self.plan.ports[key].sl2vl
+
+    def _source(self, key: PortKey, number: int) -> int:
+        """An input port's number as the port program has it."""
+        return OWN_FRAMES if number == 0 else self._discovery.slots[PortKey(key.node, number)]
+
+    def _port(self, key: PortKey) -> PortState:
+        return self.fabric.ports[self._discovery.slots[key]]
+
+    def _socket(self, node: Any) -> Socket:
+        socket = self._sockets.get(node.name)
+        if socket is None:
+            with kernel.in_network_of(node.pid):
+                socket = self._sockets[node.name] = Socket()
+        return socket
+
+    # Forwarding tables
+
+    def _route(self) -> int:
+        """Write what the forwarding tables of switches have otherwise now; how many entries that are."""
+        changed = 0
+        for switch, table in self.subnet.forwarding.items():
+            for end in self.subnet.end_ports:
+                number = table.get(end.lid)
+                slot = self._discovery.slots.get(end.key)
+                if not number or slot is None or end.key.node == switch:
+                    continue
+                leaving = self._discovery.slots[PortKey(switch, number)]
+                if self._ways.get((switch, slot)) != leaving:
+                    mac = self.fabric.ports[slot].mac.octets
+                    self._program.set_station(self.fabric.nodes[switch], mac, leaving)
+                    self._ways[switch, slot] = leaving
+                    changed += 1
+        return changed
+
+
+def _scheduling(shares: Shares) -> Scheduling:
+    return Scheduling.of_lanes(shares.strict, shares.weighted)

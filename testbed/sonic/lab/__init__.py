@@ -1,0 +1,1 @@
+"""Networks whose switches are set up by SONiC's tables."""

@@ -1,0 +1,1 @@
+"""Routers of a lab: their addresses, SIDs and filters, and the controller beside them."""

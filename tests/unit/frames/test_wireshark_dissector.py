@@ -1,0 +1,171 @@
+"""What Wireshark shows of our private formats with our dissector is what our codecs have: `testbed/frames/xoff.lua`."""
+
+from __future__ import annotations
+
+import random
+from ipaddress import IPv6Address
+from pathlib import Path
+
+import pytest
+
+from testbed.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
+from testbed.dcbx.tlvs import encode as dcbx_tlvs
+from testbed.frames import Mac, headroom, ipv6_options, lldp, mac_control, srh
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
+from testbed.frames.ipv6 import ETHERNET, ROUTING, Packet
+from tests.unit.frames.tshark import TSHARK, decode
+
+pytestmark = [
+    pytest.mark.packages("tshark"),
+    pytest.mark.skipif(TSHARK is None, reason="tshark is not installed: nothing runs our dissector"),
+]
+
+A, B = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
+SCRIPT = Path(headroom.__file__).parent / "xoff.lua"
+OURS = ["-X", f"lua_script:{SCRIPT}"]
+
+
+def number(fields: dict[str, list[str]], name: str) -> int:
+    (text,) = fields[name]
+    return int(text, 0)
+
+
+def severities(fields: dict[str, list[str]]) -> list[str]:
+    return fields.get("_ws.expert.message", [])
+
+
+@pytest.mark.parametrize("key", [b"", b"k", bytes(range(32))])
+def test_every_field_of_a_measurement_frame_and_whether_its_tag_is_right(tmp_path: Path, key: bytes) -> None:
+    dice = random.Random(113)
+    sent: list[tuple[headroom.Request | headroom.Response, bytes, bool]] = []
+    for _ in range(60):
+        stamps = [dice.getrandbits(dice.choice([8, 40, 64])) for _ in range(3)]
+        message: headroom.Request | headroom.Response
+        message = headroom.Request(A, dice.getrandbits(32), dice.getrandbits(16), stamps[0])
+        if dice.random() < 0.5:
+            message = headroom.Response.to(message, B, stamps[1], stamps[2])
+        damaged, good = bytearray(message.encode(key)), dice.random() < 0.7
+        if not good:
+            damaged[dice.choice([*range(6, 12), 21, *range(22, 60)])] ^= 1 << dice.randrange(8)
+        sent.append((message, bytes(damaged), good))
+    keyed = ["-o", f"xoff.key:{key.hex()}"] if key else []
+    for (message, octets, good), fields in zip(
+        sent, decode(tmp_path, [octets for _, octets, _ in sent], [*OURS, *keyed]), strict=True
+    ):
+        try:
+            assert good == (headroom.parse(octets, key) == message)
+        except headroom.MeasurementFrameError as error:
+            assert not good and error.reason is headroom.MeasurementReason.WRONG_TAG
+        assert fields["xoff.tag.good"] == [str(int(good))] or fields["xoff.tag.good"] == [str(good)]
+        assert severities(fields) == ([] if good else ["The tag is wrong: another key, damaged or forged"])
+        shown = octets if not good else message.encode(key)
+        assert number(fields, "xoff.opcode") == headroom.EXTENSION_OPCODE
+        assert number(fields, "xoff.extension") == int.from_bytes(headroom.EXTENSION)
+        assert number(fields, "xoff.version") == headroom.VERSION
+        assert bytes.fromhex(fields["xoff.tag"][0].replace(":", "")) == shown[52:60]
+        if good:
+            assert number(fields, "xoff.kind") == (1 if isinstance(message, headroom.Request) else 2)
+            assert number(fields, "xoff.session") == message.session
+            assert number(fields, "xoff.sequence") == message.sequence
+            assert number(fields, "xoff.t1") == message.t1_ns
+            if isinstance(message, headroom.Response):
+                assert (number(fields, "xoff.t2"), number(fields, "xoff.t3")) == (message.t2_ns, message.t3_ns)
+                assert number(fields, "xoff.held") == _signed(message.t3_ns - message.t2_ns)
+
+
+def _signed(value: int) -> int:
+    """As 64 bits hold it."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def test_another_opcode_is_a_preference_and_pfc_stays_wiresharks(tmp_path: Path) -> None:
+    request = headroom.Request(A, 1, 2, 3)
+    frames = [request.encode(opcode=0xFFF0), mac_control.PfcFrame.xoff(A, [3], 7).encode(), request.encode()]
+    other, pfc, usual = decode(tmp_path, frames, [*OURS, "-o", f"xoff.opcode:{0xFFF0}"])
+    assert number(other, "xoff.sequence") == 2
+    assert "xoff.sequence" not in pfc and "xoff.sequence" not in usual
+    assert int(pfc["macc.cbfc.pause_time.c3"][0], 0) == 7
+
+
+def test_a_measurement_frame_in_a_tunnel_has_its_own_addresses_under_the_tag(tmp_path: Path) -> None:
+    one, two = IPv6Address("fd00::1"), IPv6Address("fd00::2")
+    inner = headroom.Request(B, 9, 8, 7).encode()
+    routed = srh.Srh.along([one, two], ETHERNET).encode() + inner
+    outer = B.octets + A.octets + b"\x86\xdd" + Packet(two, one, ROUTING, routed).encode()
+    (fields,) = decode(tmp_path, [outer], OURS)
+    assert number(fields, "xoff.session") == 9 and not severities(fields)
+
+
+@pytest.mark.parametrize("version", list(DcbxVersion))
+@pytest.mark.parametrize("headroom_too", [True, False])
+def test_the_capability_in_either_format_and_what_is_behind_it(
+    tmp_path: Path, version: DcbxVersion, headroom_too: bool
+) -> None:
+    is_draft = version is DcbxVersion.DRAFT
+    table = (0, 1, 2, 3, 4, 5, 6, 7)
+    shares = (30, 20, 10, 10, 10, 10, 5, 5)
+    algorithms = None if is_draft else (2,) * 8
+    entries = (AppEntry(3, Selector.UDP, 4791), AppEntry(5, Selector.ETHERTYPE, 0x8906))
+    tlvs = DcbxTlvs(
+        traffic_classes=6,
+        ets=EtsConfiguration(Ets(table, shares, algorithms), True),
+        recommendation=EtsRecommendation(shares, None if is_draft else table, algorithms),
+        pfc=Pfc(0b1010, True, 8, headroom=headroom_too, defended=0b1000 if is_draft else None),
+        applications=ApplicationPriority(entries),
+        cn=CongestionNotification(0b110, 0b10, is_draft),
+    )
+    pdu = lldp.Lldpdu(lldp.ChassisId.of_mac(A), lldp.PortId.interface("eth7"), 120, tuple(dcbx_tlvs(version, tlvs)))
+    (fields,) = decode(tmp_path, [lldp.LldpFrame(A, pdu).encode()], OURS)
+    assert not severities(fields) and "_ws.malformed" not in fields
+    assert fields["lldp.port.id"] == ["eth7"]
+    if headroom_too:
+        assert number(fields, "xoff.capability") == 0xA1
+        assert fields["xoff.capable"][0] in ("1", "True")
+    else:
+        assert "xoff.capability" not in fields
+    if not is_draft:
+        assert [int(one, 0) for one in fields["lldp.dcbx.ieee.app.prio"]] == [3, 5]
+        assert "xoff.draft.subtype" not in fields
+        return
+    numbers = {name: [int(one, 0) for one in shown] for name, shown in fields.items() if name.startswith("xoff.draft.")
+               and name not in ("xoff.draft.entry", "xoff.draft.willing", "xoff.draft.valid")}  # fmt: skip
+    assert numbers == {
+        "xoff.draft.subtype": [8, 9, 10, 11, 12, 13],
+        "xoff.draft.classes": [6],
+        "xoff.draft.assignment": list(table),
+        "xoff.draft.bandwidth": [*shares, *shares],
+        "xoff.draft.cap": [8],
+        "xoff.draft.enabled": [0b1010, 0b110],
+        "xoff.draft.defended": [0b1000, 0b10],
+        "xoff.draft.priority": [3, 5],
+        "xoff.draft.selector": [2, 0],
+        "xoff.draft.protocol": [4791, 0x8906],
+    }
+    flags = [shown in ("1", "True") for shown in fields["xoff.draft.willing"]]
+    assert flags == [True, True, False, True] and fields["xoff.draft.valid"][0] in ("1", "True")
+
+
+def test_a_slice_and_whether_it_is_strict(tmp_path: Path) -> None:
+    for strict in (False, True):
+        named = ipv6_options.SliceOption(0x01020304, strict).option()
+        packet = Packet(IPv6Address(1), IPv6Address(2), 0, ipv6_options.encode_header(59, [named])).encode()
+        (fields,) = decode(tmp_path, [B.octets + A.octets + b"\x86\xdd" + packet], OURS)
+        assert number(fields, "xoff.slice") == 0x01020304
+        assert (fields["xoff.slice.strict"][0] in ("1", "True")) is strict
+
+
+def test_octets_of_any_kind_give_no_error_of_the_script(tmp_path: Path) -> None:
+    dice = random.Random(7)
+    frames = []
+    good = headroom.Request(A, 1, 2, 3).encode()
+    tlvs = DcbxTlvs(traffic_classes=8, pfc=Pfc(8, True, 8, headroom=True, defended=0))
+    own = tuple(dcbx_tlvs(DcbxVersion.DRAFT, tlvs))
+    pdu = lldp.Lldpdu(lldp.ChassisId.of_mac(A), lldp.PortId.interface("eth7"), 120, own)
+    for start in (good, lldp.LldpFrame(A, pdu).encode()):
+        for _ in range(200):
+            octets = bytearray(start[: dice.randrange(15, len(start) + 1)])
+            for _ in range(dice.randrange(6)):
+                octets[dice.randrange(14, len(octets))] = dice.randrange(256)
+            frames.append(bytes(octets))
+    for fields in decode(tmp_path, frames, OURS):
+        assert not [message for message in severities(fields) if "Lua" in message]

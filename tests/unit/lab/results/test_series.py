@@ -1,0 +1,97 @@
+"""Time series: the rows of samples, and the reader of the files."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from testbed.errors import UsageError
+from testbed.lab.results import series as reading
+from testbed.linux.port_program import GroupCounters
+from testbed.net.watch import series
+
+
+class OneSecondAgo:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.now_ns = 10**9
+        self.series_ns = 0
+
+
+def test_samples_of_flows_are_rows_with_times_of_the_run(tmp_path: Path) -> None:
+    began = time.monotonic_ns() - 10**9
+    one = SimpleNamespace(begin_ns=0, samples=({"t_ns": began + 5, "rate_bps": 1e7, "alpha": 1.0},))
+    other = SimpleNamespace(begin_ns=0, samples=({"t_ns": began + 5, "rate_bps": 2e7},))
+    series.flows(OneSecondAgo(tmp_path), [one, other], ["h1"])
+    header, *rows = (tmp_path / "series-flows.csv").read_text().splitlines()
+    assert header == "t_ns,flow,alpha,rate_bps"
+    assert [row.split(",")[1:] for row in rows] == [["h1", "1.0", "10000000.0"], ["1", "", "20000000.0"]]
+
+
+@pytest.mark.parametrize("reader", ["pandas", "polars"])
+def test_a_series_is_read_with_what_is_installed(tmp_path: Path, monkeypatch: Any, reader: str) -> None:
+    (tmp_path / "series-buffer.csv").write_text("t_ns,port\n1,s1-eth1\n")
+
+    def pretended(name: str) -> Any:
+        if name != reader:
+            raise ModuleNotFoundError(name=name)
+        return SimpleNamespace(read_csv=lambda file: (reader, file.read().decode()))
+
+    monkeypatch.setattr(importlib, "import_module", pretended)
+    assert reading.read(tmp_path, "buffer") == (reader, "t_ns,port\n1,s1-eth1\n")
+
+
+def test_a_series_that_is_not_there_and_a_missing_reader_are_named(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "series-buffer.csv").write_text("t_ns\n")
+    with pytest.raises(UsageError, match=r"has no series 'flows'; it has buffer"):
+        reading.read(tmp_path, "flows")
+
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(UsageError, match="neither pandas nor polars is installed"):
+        reading.read(tmp_path, "buffer")
+
+
+def test_a_row_is_written_of_what_changed_alone() -> None:
+    idle = GroupCounters((0, 0, 0), (0, 0, 0), 0, False, 0, 0, 0, 0, 0, 0, (0,) * 4, (0,) * 4, 0)
+    holding = replace(idle, used=(1, 2, 3), xoff=True)
+    groups = {priority: idle for priority in range(8)}
+    before = series.Before(["s1-eth1"])
+    assert before.changed_groups("s1-eth1", b"idle", groups.__getitem__) == []
+    groups[3] = holding
+    assert before.changed_groups("s1-eth1", b"idle", groups.__getitem__) == [], "the memory is the same"
+    assert before.changed_groups("s1-eth1", b"holding", groups.__getitem__) == [(3, 1, 2, 3, 1)]
+    groups[3] = idle
+    assert before.changed_groups("s1-eth1", b"counted", groups.__getitem__) == [(3, 0, 0, 0, 0)]
+    queued = (0, 0, 0, 1514, 0, 0, 64, 0)
+    assert before.changed_queues("s1-eth1", queued) == [(3, 1514), (6, 64)]
+    assert before.changed_queues("s1-eth1", queued) == []
+    assert before.changed_queues("s1-eth1", (0,) * 8) == [(3, 0), (6, 0)]
+
+
+def test_a_series_is_parquet_too_where_pyarrow_is_installed(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "series-queue.csv").write_text("t_ns,port,priority,queued_bytes\n1000000,s1-eth1,3,1514\n")
+    assert reading.write_parquet(tmp_path) == [tmp_path / "series-queue.parquet"]
+    assert parquet.read_table(tmp_path / "series-queue.parquet").to_pylist() == [
+        {"t_ns": 1_000_000, "port": "s1-eth1", "priority": 3, "queued_bytes": 1514}
+    ]
+    (tmp_path / "series-torn.csv").write_text("t_ns,port\n1\n")
+    with pytest.raises(UsageError, match="is not a table, so there is no Parquet of it"):
+        reading.write_parquet(tmp_path)
+
+
+def test_a_series_comes_back_in_a_real_frame(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    (tmp_path / "series-queue.csv").write_text("t_ns,port,priority,queued_bytes\n1000000,s1-eth1,3,1514\n")
+    frame = reading.read(tmp_path, "queue")
+    assert list(frame.columns) == list(series.COLUMNS["queue"])
+    assert frame.queued_bytes.sum() == 1514

@@ -217,6 +217,15 @@ def test_a_measuring_phase_is_marked_at_both_ends(run: Run, clock: Clock, notes:
     assert notes.out[1:] == [{"note": "phase", "phase": "measuring", "begins": False, "t": 100}]
 
 
+def test_traffic_is_marked_unless_the_experiment_marks_what_counts(run: Run, notes: Notes) -> None:
+    with run.traffic_is_running():
+        pass
+    with run.measuring(), run.traffic_is_running():
+        pass
+    marks = [(note["phase"], note["begins"]) for note in notes.out]
+    assert marks == [("traffic", True), ("traffic", False), ("measuring", True), ("measuring", False)]
+
+
 def test_a_measuring_phase_ends_with_an_error_in_it(run: Run, notes: Notes) -> None:
     with pytest.raises(RuntimeError), run.measuring():
         raise RuntimeError

@@ -10,7 +10,10 @@ import pytest
 from testbed.errors import UsageError, nearest
 from testbed.net.build import options
 from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.port import Buffer
+from testbed.switch.buffer.settings import Dynamic, Static
 from testbed.units import Duration, Length, Rate
+from topologies.incast import Incast
 
 DEFAULT = Cable("10Gb/s", "500m", loss="1/1000")
 
@@ -91,3 +94,37 @@ def test_the_way_out_of_a_wrong_name_is_short() -> None:
     assert nearest("zebra", ["h1"]) == "there is h1"
     assert nearest("zebra", [f"h{n:02d}" for n in range(50)]).endswith("h19 and 30 more")
     assert nearest("zebra", []) == "there are none"
+
+
+@pytest.mark.parametrize(
+    ("given", "buffer"),
+    [
+        ({}, Buffer(total=3000)),
+        ({"xoff": 400}, Buffer(total=3000, xoff=Static(400))),
+        ({"xoff": 80}, Buffer(total=3000, xoff=Static(80), xon_offset=40)),
+        ({"xoff": 80, "xon_offset": 16}, Buffer(total=3000, xoff=Static(80), xon_offset=16)),
+        ({"xoff": "25%"}, Buffer(total=3000, xoff=Dynamic("1/4"))),
+        ({"xoff": Dynamic(2)}, Buffer(total=3000, xoff=Dynamic(2))),
+        ({"xoff": None}, Buffer(total=3000, xoff=None)),
+        ({"total": 9000, "headroom": 79, "guaranteed": 10}, Buffer(total=9000, headroom=79, guaranteed=10)),
+        ({"buffer": Buffer(total=1)}, Buffer(total=1)),
+    ],
+)
+def test_words_describe_a_buffer_and_leave_the_rest_as_it_is(given: dict[str, Any], buffer: Buffer) -> None:
+    assert options.buffer_of("Incast", given, Buffer(total=3000)) == buffer
+    assert Incast(2, **{"total": 3000} | given).buffer == buffer if "buffer" not in given else True
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"buffer": Buffer(), "xoff": 1}, "Incast: xoff and buffer are both given; put it into the buffer"),
+        ({"buffer": 4000}, "Incast: buffer is 4000; write buffer=Buffer(...)"),
+        ({"xoff": "400"}, "Incast: xoff is '400'; write a number of cells, a part of the free cells as in '50%'"),
+        ({"xoff": True}, "Incast: xoff is True; write a number of cells"),
+        ({"xoff": -1}, "Incast: static threshold is -1"),
+        ({"xof": 1}, "Incast: there is no option xof; did you mean xoff?"),
+    ],
+)
+def test_a_buffer_that_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
+    assert refusal(lambda: Incast(2, **given)).startswith(message)

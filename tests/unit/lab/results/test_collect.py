@@ -224,6 +224,22 @@ def test_without_a_measuring_phase_the_time_with_a_network_is_judged(collector: 
     assert (found.windows, found.verdict) == (1, Verdict.DEGRADED)
 
 
+@pytest.mark.parametrize(
+    ("marks", "windows"),
+    [
+        ([phase(True, 1, "traffic"), phase(False, 3, "traffic")], 2),
+        ([phase(True, 1, "traffic"), phase(False, 3, "traffic"), phase(True, 3), phase(False, 4)], 1),
+        ([phase(True, 1.1, "traffic"), phase(False, 1.9, "traffic")], 5),
+    ],
+    ids=["alone", "beside a mark of the experiment", "too short to be seen"],
+)
+def test_without_a_measuring_phase_the_time_with_traffic_is_judged(
+    marks: list[Record], windows: int, collector: Collector
+) -> None:
+    feed(collector, *looks(6), phase(True, 0, "network"), *marks, phase(False, 5, "network"))
+    assert collector.fidelity(Thresholds()).windows == windows
+
+
 def test_the_end_of_a_phase_that_has_not_begun_is_damage(collector: Collector) -> None:
     feed(collector, phase(True, 1, "network"))
     with pytest.raises(StreamError, match="is damaged"):

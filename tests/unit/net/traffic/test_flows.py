@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from testbed.frames import Mac
+from testbed.net.build.network import Network
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.cabling import _MIDDLES
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.port import Buffer, Port
 from testbed.net.fabric.switch_buffer import SwitchBuffer
-from testbed.net.traffic import WINDOW_NS, Report
+from testbed.net.traffic import WINDOW_NS, Flow, FlowOptionError, Report
+from testbed.net.traffic.flows import Count, Flows
 from testbed.units import Duration, Rate, Size
 
 FRAME = Size("1226B")  # 10 kbit on the wire
@@ -126,3 +129,31 @@ def test_the_far_end_of_a_port_that_is_down_has_no_carrier_whatever_its_cable(fa
     assert fabric.requests.ups == {_MIDDLES: False, _MIDDLES + 1: True}
     fabric.cabling.set_up(far.intf, True)
     assert fabric.requests.ups == {_MIDDLES: True, _MIDDLES + 1: True}
+
+
+class Ended(Flows):
+    """Flows that have ended with these reports."""
+
+    def __init__(self, *reports: Report) -> None:
+        self.reports = list(reports)
+
+
+def test_flows_sum_up_what_became_of_them() -> None:
+    reports = [replace(report(3), lost=2, sent=5, worst_delay_ns=400), replace(report(0, 4), worst_delay_ns=900)]
+    flows = Ended(*reports)
+    assert (flows.sent, flows.received, flows.lost) == (9, 7, 2)
+    assert flows.worst_delay == Duration.from_ns(900)
+    assert flows.completion == reports[1].completion > reports[0].completion
+
+
+def test_a_count_of_all_flows_is_called_as_a_count_of_one_was_and_warns() -> None:
+    count = Count.of("received", lambda index: (10, 20)[index], 30)
+    assert count == 30
+    with pytest.warns(FutureWarning, match=r"flows\.received\(1\) is flows\.received_by\(1\) now"):
+        assert count(1) == 20
+
+
+def test_flows_without_an_end_are_not_waited_for() -> None:
+    endless: Any = None
+    with pytest.raises(FlowOptionError, match="waits for its end, and it has none; give it a count, a size"):
+        Network.run(endless, Flow("h1", "r"))

@@ -192,7 +192,7 @@ _PLACES: dict[str, dict[str, str]] = {
     },
     "Networks": {
         "testbed.net.build.network": "network Network",
-        "testbed.net.fabric": "Fabric Mismatch",
+        "testbed.net.fabric.fabric": "Fabric Mismatch",
         "testbed.agent.event_log": "LoggedEvent",
         "testbed.net.build.topo": "LosslessTopo TopoError",
         "testbed.net.build.graph": "Topo",

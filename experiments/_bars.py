@@ -51,14 +51,15 @@ class Bar:
 
 
 def as_svg(title: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> str:
-    """A whole SVG file: bars side by side in groups, each with headroom below, bridge buffer on it, and on top what
-    headroom lacked.
+    """Return a whole SVG file with bars side by side in groups.
+
+    Each bar has headroom below, bridge buffer on it, and on top the octets that headroom lacked.
     """
     return "\n".join([*_drawn(title, groups), ""])
 
 
 def size(octets: int) -> str:
-    """For people: 16.4 kB."""
+    """Return a number of octets as people write it: 16.4 kB."""
     for unit, many in (("MB", 10**6), ("kB", 10**3)):
         if octets >= many:
             return f"{octets / many:.3g} {unit}"

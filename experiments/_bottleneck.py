@@ -21,7 +21,7 @@ NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """What is the same for all flows."""
+    """The bottleneck, and the settings that are the same for all flows."""
 
     line: Line
     curve: EcnCurve | None
@@ -29,7 +29,7 @@ class Bottleneck:
     wire_octets: int = 1106
     """A full packet of 1024 octets on the wire."""
     queue_octets: int = 1082
-    """The same as the queue counts it."""
+    """The same packet as the queue counts it."""
     cnp_ns: int = 50_000_000
     feedback_ns: int = 200_000
     seed: int = 0
@@ -37,7 +37,7 @@ class Bottleneck:
 
 @dataclass
 class FlowResult:
-    """What a flow has sent, by windows, and its notifications."""
+    """The packets and notifications of one flow."""
 
     windows: list[int] = field(default_factory=list)
     """Packets that left the queue in each window."""
@@ -48,10 +48,10 @@ class FlowResult:
 class Result:
     flows: list[FlowResult]
     longest_queue: int
-    """Octets."""
+    """The longest queue, in octets."""
 
     def rates_bps(self, wire_octets: int, window_ns: int) -> list[list[float]]:
-        """On the wire, of each flow in each window."""
+        """Return the rate of each flow on the wire in each window."""
         return [[n * wire_octets * 8e9 / window_ns for n in flow.windows] for flow in self.flows]
 
 
@@ -66,7 +66,7 @@ class _Source:
 def simulate(
     model: Bottleneck, starts_ns: Sequence[int], lasts_ns: int, window_ns: int, stops_ns: Sequence[int] = ()
 ) -> Result:
-    """Run it from 0 to `lasts_ns`."""
+    """Run the model from 0 to `lasts_ns`, and return what came of each flow."""
     stops = list(stops_ns) or [NEVER] * len(starts_ns)
     sources = [
         _Source(rates.control(model.rate_control, model.line), start, stop)

@@ -1,5 +1,6 @@
-"""How long and how many LLDPDUs it took until two ports agreed, by the log of DCBX. Not an experiment; only the lab can
-import it.
+"""The way of two ports to an agreement by DCBX, from its log: how long it took, and how many LLDPDUs.
+
+Not an experiment.
 """
 
 import time
@@ -12,21 +13,21 @@ from xoff import Duration, Fabric, XoffError
 
 
 class NotSettledError(XoffError):
-    """Ports that did not come to what they should in time."""
+    """Ports did not come to the expected state in time."""
 
 
 @dataclass(frozen=True)
 class Passing:
-    """What happened on one link until nothing changed any more."""
+    """The time and the LLDPDUs of one link until nothing changed any more."""
 
     lasted: Duration
-    """From the beginning to the last change at either end."""
+    """The time from the beginning to the last change at either end."""
     sent: dict[str, int]
     """LLDPDUs that arrived until then, by the port they are from."""
 
 
 def passing(story: Iterable[dict[str, Any]], ports: tuple[str, str], begin_ns: int) -> Passing:
-    """From the log: how two ports came to where they are, since `begin_ns`."""
+    """Return how two ports came to their state since `begin_ns`, from the log."""
     lines = [line for line in story if line["port"] in ports and line["t_ns"] >= begin_ns]
     changed_ns = max((line["t_ns"] for line in lines if line["what"] != "frame"), default=begin_ns)
     sent = dict.fromkeys(ports, 0)
@@ -37,7 +38,7 @@ def passing(story: Iterable[dict[str, Any]], ports: tuple[str, str], begin_ns: i
 
 
 def wait_for(what: str, is_true: Callable[[], bool], seconds: float = 5, step: float = 0.01) -> None:
-    """Look again and again until it is true."""
+    """Wait until `is_true` returns true; raise NotSettledError with the text `what` if it does not in time."""
     deadline = time.monotonic() + seconds
     while not is_true():
         if time.monotonic() > deadline:
@@ -46,18 +47,18 @@ def wait_for(what: str, is_true: Callable[[], bool], seconds: float = 5, step: f
 
 
 def feature(fabric: Fabric, port: str, name: str) -> dict[str, Any]:
-    """One feature of a port, as its speaker shows it."""
+    """Return one feature of a port, as its speaker shows it."""
     found: dict[str, Any] = fabric.dcbx(port)["features"][name]
     return found
 
 
 def oper(fabric: Fabric, port: str, name: str) -> Any:
-    """What a port operates with."""
+    """Return the operational value of a feature of a port."""
     return feature(fabric, port, name)["oper"]
 
 
 def on_the_port(fabric: Fabric, port: str) -> list[int]:
-    """The priorities on which the port's agent does PFC."""
+    """Return the priorities on which the port's agent does PFC."""
     states = fabric.snapshot(fabric.port(port).node.name)["ports"][port]["priorities"]
     return [state["priority"] for state in states if state["enabled"]]
 

@@ -4,7 +4,7 @@
     h2 ---s1--- r     The receiver stops the switch's queue; all send at line rate until PAUSE reaches them.
     hn ---+
 
-Not an experiment; only the lab can import it.
+Not an experiment.
 """
 
 import time
@@ -34,7 +34,7 @@ from xoff import (
 LINE = Rate("10Gb/s")
 FRAME = Size("1514B")
 FRAME_TIME = LINE.time_for(FRAME + Size("24B"))
-"""Of hardware; in the lab it is a thousand times as long."""
+"""The time of a frame on the hardware's line; in the lab it is a thousand times as long."""
 FRAME_CELLS = 8
 PRIORITY = 3
 _SAMPLES, _INTERVAL = 16, Duration("10ms")
@@ -48,13 +48,13 @@ class Sender:
     """A host on a cable of its own."""
 
     delay: Duration
-    """Of the cable, one way, in hardware's time."""
+    """The delay of the cable, one way, in hardware's time."""
     port: Port
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of a sender's bursts."""
+    """The losses of a sender's bursts, and the headroom that they needed."""
 
     lost: int
     """Frames that were sent and did not arrive."""
@@ -66,13 +66,13 @@ class Seen:
     headroom: int
     """The cells of headroom that the port had."""
     round_trip_ns: int | None
-    """As it was measured: the longest, of which headroom is computed."""
+    """The longest round trip that was measured, from which headroom is computed."""
     median_ns: int | None
     status: str
 
 
 def able(port: Port | None = None) -> Port:
-    """The port with the capability to measure headroom, for cables of any length."""
+    """Return the port with the capability to measure headroom, for cables of any length."""
     patient = Settings(
         samples=_SAMPLES,
         interval_ns=_INTERVAL.ns,
@@ -86,7 +86,10 @@ def able(port: Port | None = None) -> Port:
 def bursts(
     run: Run, senders: Sequence[Sender], port: Port, buffer: Buffer, below: int, *, times: int = 1
 ) -> list[Seen]:
-    """Have all senders send bursts at the switch, whose ports have these settings and fit `below` frames below XOFF."""
+    """Have all senders send bursts at a switch, and return what became of those of each.
+
+    The ports of the switch have these settings, and fit `below` frames below XOFF.
+    """
 
     class Links(LosslessTopo):
         def build(self) -> None:
@@ -153,7 +156,7 @@ def bursts(
 
 
 def _hold(wire: RawPort, mac: Mac, seconds: float) -> None:
-    """The receiver takes nothing for so long."""
+    """Keep the receiver from taking anything for so long."""
     until_s = time.monotonic() + seconds
     while (left := until_s - time.monotonic()) > 0:
         wire.send(PfcFrame.xoff(mac, [PRIORITY]).encode())
@@ -161,7 +164,7 @@ def _hold(wire: RawPort, mac: Mac, seconds: float) -> None:
 
 
 def wait_until_measured(fabric: Fabric, ports: Sequence[str], seconds: float = 60) -> None:
-    """Until all of these ports have measured their headroom."""
+    """Wait until all of these ports have measured their headroom."""
     deadline = time.monotonic() + seconds
     while waiting := [port for port in ports if fabric.dcbx(port)["measured"]["phase"] != "measured"]:
         if time.monotonic() > deadline:

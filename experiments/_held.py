@@ -1,4 +1,4 @@
-"""A queue that is held at known lengths, for experiments with ECN. Only the lab can import it.
+"""A queue that is held at known lengths, for experiments with ECN.
 
     h1 ---s1--- r     A frame from h1 and one from h2 in each frame time: the queue from s1 to r grows by one.
     h2 ---+           From h2 alone: it keeps its length, and each frame finds the same number waiting.
@@ -16,7 +16,7 @@ _PRIORITY = 3
 
 
 class Marking(LosslessTopo):
-    """Two senders, and a switch that marks what waits for the receiver. No PFC."""
+    """Two senders, and a switch without PFC that marks frames that wait for the receiver."""
 
     port = Port().with_pfc()
     buffer = Buffer(total=20_000)
@@ -46,7 +46,7 @@ class Held:
         self.rest(frames)
 
     def hold(self, name: str, frames: int, ecn: Ecn = Ecn.ECT_0, rate: Rate = LINE) -> None:
-        """Keep the length, with so many frames."""
+        """Keep the length of the queue while so many frames pass."""
         self._add(name, self._flow("h2", ecn, frames, self._now, rate))
         self._now += rate.time_for(FRAME + Size("24B")) * frames
 

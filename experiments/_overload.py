@@ -1,6 +1,6 @@
 """The overload of the WAN's experiments: a1 sends to b1 over the WAN as fast as it can, and so does b2, beside b1.
 
-Not an experiment; only the lab can import it.
+Not an experiment.
 """
 
 from xoff import Flow, Flows, Network, Size, ping
@@ -11,8 +11,8 @@ _FRAME = Size("1400B")
 
 
 def long(net: Network, edge: str, priority: int) -> float:
-    """Seconds until this overload has filled what an edge's port keeps for the priority, if nothing presses back, and
-    twice the way there and back on top.
+    """Return the seconds until this overload has filled the cells of an edge's port for the priority without
+    back-pressure, and twice the way there and back on top.
     """
     fabric = net.fabric
     port, limits = fabric.port(edge), fabric.limits(edge, priority)
@@ -23,7 +23,7 @@ def long(net: Network, edge: str, priority: int) -> float:
 
 
 def overload(net: Network, priority: int, frame: Size = _FRAME) -> Flows:
-    """Both flows, a1's first, to be started; neighbours are resolved then."""
+    """Resolve the neighbours, and return both flows, a1's first; entering them starts them."""
     sources, target = [net[name] for name in ("a1", "b2")], net["b1"]
     for source in sources:
         ping(source, target)

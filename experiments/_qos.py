@@ -7,13 +7,13 @@ from testbed.frames.service_level import SLS, dscp_of
 from xoff import Duration, Flow, Policy, Rate, load_policy
 
 LINE = Rate("10Mb/s")
-"""10 Gb/s on the lab's scale."""
+"""The line of 10 Gb/s on the lab's scale."""
 SETTLED, STEADY = Duration("200ms"), Duration("800ms")
-"""What counts of a flow: from so long after the first frame of all, for so long."""
+"""The part of a flow that counts: it begins so long after the first frame of all, and lasts so long."""
 
 
 def setup_of(sl2vl: Mapping[int, int], high: str = "", low: str = "", limit: int | None = None) -> str:
-    """The setup of all ports: the VL of each SL, 15 where none is given, and the arbitration tables."""
+    """Return the setup of all ports: the VL of each SL, 15 where none is given, and the arbitration tables."""
     table = ",".join(str(sl2vl.get(sl, 15)) for sl in SLS)
     tables = f"<vlarb-high>{high}</vlarb-high>" if high else ""
     tables += f"<vlarb-low>{low}</vlarb-low>" if low else ""
@@ -26,7 +26,7 @@ def setup_of(sl2vl: Mapping[int, int], high: str = "", low: str = "", limit: int
 
 
 def policy(setup: str, levels: str = "", rules: str = "", groups: str = "") -> Policy:
-    """A policy of these parts, in XML; the group `all` has every port."""
+    """Return a policy of these parts, in XML; the group `all` has every port."""
     text = (
         "<qos-policy><port-groups><port-group><name>all</name><node-type>ALL</node-type></port-group>"
         f"{groups}</port-groups>{setup}{levels}{rules}</qos-policy>"
@@ -35,11 +35,11 @@ def policy(setup: str, levels: str = "", rules: str = "", groups: str = "") -> P
 
 
 def flow(source: Any, target: Any, sl: int, **others: Any) -> Flow:
-    """Datagrams of a service level, as fast as the port lets them."""
+    """Return a flow of datagrams of a service level, as fast as the port lets them."""
     return Flow(source, target, 0, dscp=dscp_of(sl), **({"duration": SETTLED + STEADY} | others))
 
 
 def shares(rates: Sequence[Rate]) -> list[float]:
-    """The part that each rate is of all, in percent."""
+    """Return the part that each rate is of all, in percent."""
     total = sum(rate.bps for rate in rates)
     return [round(100 * rate.bps / total, 2) if total else 0.0 for rate in rates]

@@ -94,7 +94,7 @@ def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
 
 
 def _leaves(controller: Any) -> list[str]:
-    """The leaves that the controller has set up."""
+    """Return the leaves that the controller has set up."""
     return sorted(leaf["name"] for leaf in controller.ask("GET", "/topology")["leaves"])
 
 

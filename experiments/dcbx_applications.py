@@ -111,7 +111,7 @@ def _move(run: Run, version: DcbxVersion, trust: str, entries: dict[str, AppEntr
 
 
 def _send(net: Network, entry: AppEntry, taps: dict[str, "Tap"]) -> dict[str, tuple[dict[int, int], dict[int, int]]]:
-    """Both hosts send frames that the entry is about; by host, how many were of which queue and priority."""
+    """Have both hosts send frames that the entry is about; count them by host, queue and priority."""
     fabric = net.fabric
     ports = {name: f"h{number}-eth0" for number, name in enumerate(taps, 1)}
     before = {name: fabric.sent(port).sent_frames for name, port in ports.items()}
@@ -142,7 +142,7 @@ def _send(net: Network, entry: AppEntry, taps: dict[str, "Tap"]) -> dict[str, tu
 
 
 class Tap:
-    """What comes in by a port of the switch, as it was on the wire."""
+    """The frames that come in by a port of the switch, as they were on the wire."""
 
     def __init__(self, net: Network, port: str) -> None:
         self._source = net.fabric.far_end(net.fabric.port(port)).mac.octets
@@ -154,7 +154,7 @@ class Tap:
         self._socket.setblocking(False)
 
     def priorities(self) -> dict[int, int]:
-        """Data frames since the last call, by the priority that they carry: in a tag, else in the DSCP."""
+        """Count data frames since the last call, by the priority that they carry: in a tag, else in the DSCP."""
         return dict(sorted(Counter(self._each()).items()))
 
     def _each(self) -> Iterator[int]:

@@ -40,7 +40,7 @@ FRAME = Size("1514B")
 SETTLES, LASTS = 0.6, 0.8
 """Seconds from a new table until shares are measured, and how long they are measured."""
 WAITING = Size("64kB")
-"""What a sender may have in its queue; by the table before, so it has to go first."""
+"""The most that a sender has in its queue; it was queued by the table before, and has to go first."""
 
 _OWN_CLASSES = tuple(range(8))
 _EQUAL = (0, 20, 0, 20, 0, 20, 0, 40)
@@ -145,7 +145,7 @@ def _share(run: Run, case: str, own: Ets, steps: tuple[Step, ...], *, willing: b
 
 
 def _while_paused(fabric: Fabric, wire: "Wire", priority: int) -> dict[int, float]:
-    """Shares while the switch pauses a priority."""
+    """Return the shares while the switch pauses a priority."""
     port = fabric.port("s1-eth1")
     wire.send(PfcFrame.of(port.mac, {priority: LONGEST_PAUSE}).encode())
     time.sleep(0.05)
@@ -155,7 +155,7 @@ def _while_paused(fabric: Fabric, wire: "Wire", priority: int) -> dict[int, floa
 
 
 def _without(priority: int, percent: dict[int, float]) -> dict[int, float]:
-    """What the others have when one does not send."""
+    """Return the shares of the others when one priority does not send."""
     others = {other: part for other, part in percent.items() if other != priority}
     return {other: part * 100 / sum(others.values()) for other, part in others.items()}
 
@@ -163,7 +163,7 @@ def _without(priority: int, percent: dict[int, float]) -> dict[int, float]:
 def _claim(
     run: Run, case: str, found: dict[int, float], wanted: dict[int, float], together: tuple[int, ...] = ()
 ) -> None:
-    """Each class has its part, within a twentieth of it, and together they fill the line."""
+    """Claim that each class has its part, within a twentieth of it, and that together they fill the line."""
     run.figure(f"{case}: percent of the line", {priority: round(part, 1) for priority, part in found.items()})
     for priority, percent in wanted.items():
         members = together if priority in together else (priority,)
@@ -188,7 +188,7 @@ class Wire:
         self._raw.send(frame)
 
     def shares(self) -> dict[int, float]:
-        """What percent of the line frames of each priority take that come in, for a while from now on."""
+        """Return the percent of the line that incoming frames of each priority take, for a while from now on."""
         for _ in self._frames():
             pass
         begin_ns = time.monotonic_ns()

@@ -30,7 +30,7 @@ from xoff import (
 
 DISPUTED, OTHER = 3, 5
 LINE = Rate("10Mb/s")
-"""Of each sender's link; the receiver's has half of it, so that two senders are four times too fast."""
+"""The rate of each sender's link; the receiver's has half of it, so that two senders are four times too fast."""
 CELLS = 600
 FRAMES = 400
 SLOW = Rate("500kb/s")
@@ -136,7 +136,7 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
 
 
 def _special_frames(fabric: Fabric) -> list[bytes]:
-    """From h1: a frame of the bridge protocols, and one for the receiver; neither has a priority of its own."""
+    """Return two frames of h1, one of the bridge protocols and one for the receiver; neither has a priority."""
     own = fabric.port("h1-eth0").mac.octets
     bridge_pdu = bytes.fromhex("0180c2000000") + own + len(_BRIDGE_PDU).to_bytes(2, "big") + _BRIDGE_PDU
     experiment = fabric.port("r-eth0").mac.octets + own + b"\x88\xb5" + _EXPERIMENT
@@ -148,7 +148,7 @@ _EXPERIMENT = b"experiment"
 
 
 def _seen(node: Any, interface: str, send: Callable[[], Any]) -> list[bytes]:
-    """Which of the special frames come in by an interface when they are sent."""
+    """Return the special frames that come in by an interface when they are sent."""
     with kernel.in_network_of(node.pid):
         tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
     with tap:

@@ -29,7 +29,7 @@ LOSSLESS = [3, 4]
 ADOPTED = 4
 CELLS = 1500
 IN_TIME = Duration("3s")
-"""Settled after carrier, of the standard's time; the scale is 1."""
+"""The longest time from carrier to an agreement, in the standard's time; the scale is 1."""
 
 _DRAFT = DcbxVersion.DRAFT
 _ETS = (int(Tsa.ETS),) * 8
@@ -146,7 +146,7 @@ def _agree(run: Run) -> None:
 
 
 def _core(kind: str, value: Any) -> Any:
-    """What is compared: priorities, or the bandwidths of a table."""
+    """Return the part of a value that is compared: priorities, or the bandwidths of a table."""
     return value["bandwidth"] if kind == "ets" and value is not None else value
 
 
@@ -159,7 +159,7 @@ def _own(kind: str, settings: DcbxSettings) -> list[int]:
 
 
 def _links() -> LosslessTopo:
-    """A host for each link, on the switch s1."""
+    """Return a topology with a host for each link, on the switch s1."""
 
     class Links(LosslessTopo):
         def build(self) -> None:

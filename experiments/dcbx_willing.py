@@ -1,4 +1,4 @@
-"""Who takes over whose PFC: all combinations of willing ends, formats, tie-breaks and addresses, on real links."""
+"""Ends that take over each other's PFC: combinations of willing ends, formats, tie-breaks and addresses."""
 
 import itertools
 import time
@@ -50,13 +50,13 @@ class Case:
     version: DcbxVersion
     tie_break: TieBreak
     higher: str
-    """Whose port has the higher address."""
+    """The end whose port has the higher address."""
     has_pfc: str
-    """Whose own setting has PFC on."""
+    """The ends whose own setting has PFC on."""
 
     @property
     def operates(self) -> list[bool]:
-        """Does each end operate with PFC, by the tables?"""
+        """True for each end that operates with PFC, by the tables."""
         table = BOTH_ARE_WILLING[self.tie_break][self.higher] if all(self.willing) else None
         return [whose == self.has_pfc for whose in table or ONE_IS_WILLING_OR_NONE[self.willing]]
 
@@ -136,7 +136,7 @@ def _base(case: Case, end: str) -> int:
 
 
 def _held_back(net: Network, ports: dict[Case, tuple[str, str]]) -> dict[Case, list[bool]]:
-    """Whether each end holds a frame back when it receives XOFF; and whether the frame comes when it may."""
+    """Return for each end if it holds a frame back when it receives XOFF, and if the frame comes when it may."""
     fabric = net.fabric
     for ends in ports.values():
         for port in ends:
@@ -164,7 +164,7 @@ _PACKET = bytes([0x45, PRIORITY << 5, 0, 20, 0, 0, 0, 0, 64, 59, 0, 0, 10, 0, 0,
 
 
 def _received(net: Network) -> dict[str, int]:
-    """Frames that came in by each port, as the kernel counts them."""
+    """Return the frames that came in by each port, as the kernel counts them."""
     found = {}
     for node in net.hosts:
         for line in Path(f"/proc/{node.pid}/net/dev").read_text().splitlines():

@@ -25,9 +25,9 @@ LINE = Rate("10Mb/s")
 SECONDS = 10
 LASTS = Duration("1s") * SECONDS
 WIRE_BITS = 1106 * 8
-"""Of a full packet on the wire."""
+"""The bits of a full packet on the wire."""
 MESSAGE = Size.from_bytes(64 * 1024)
-"""Full packets alone, as in the model."""
+"""A message of full packets alone, as in the model."""
 MANY = 8
 WINDOWS = 100
 """Reports count packets in windows of 10 ms; so many are a second."""
@@ -82,7 +82,7 @@ def dcqcn_model(run: Run) -> None:
 
 
 def _in_order(rates: list[int]) -> list[int]:
-    """Flow by flow, or many flows by their rates."""
+    """Return rates flow by flow, or those of many flows in order."""
     return rates if len(rates) < MANY else sorted(rates)
 
 

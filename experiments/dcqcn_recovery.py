@@ -1,4 +1,4 @@
-"""What DCQCN does after one notification: the cut, and the way back by time or by octets."""
+"""DCQCN after one notification: the cut, and the way back by time or by octets."""
 
 import itertools
 from dataclasses import replace
@@ -67,7 +67,7 @@ def dcqcn_recovery(run: Run) -> None:
 
 
 def _halves(rate: int) -> list[int]:
-    """The line rate, the cut, and half of the way back at each event."""
+    """Return the line rate, the cut, and half of the way back at each event."""
     found, target = [rate, rate // 2], rate
     while len(found) <= STEPS:
         found.append((found[-1] + target) // 2)
@@ -75,7 +75,7 @@ def _halves(rate: int) -> list[int]:
 
 
 def _steps(report: RoceReport) -> list[tuple[int, int, int]]:
-    """Moment, octets sent and rate, where the rate is another than before."""
+    """Return moment, octets sent and rate, where the rate is another than before."""
     found: list[tuple[int, int, int]] = []
     for sample in report.samples:
         rate = int(sample["rate_bps"])

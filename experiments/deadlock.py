@@ -26,12 +26,12 @@ LOAD = Duration("2s")
 DETECTION, RESTORATION = Duration("200ms"), Duration("200ms")
 POLL = Duration("7ms")  # rarely at the same moment as the lab's own look at its CPU, every 100 ms
 DRAINED, FOR_EVER = Duration("4s"), Duration("15s")
-"""For ever is more than four of the longest pauses, 3.4 s each at this speed."""
+"""The time in which all drains, and one that stands for ever: more than four of the longest pauses of 3.4 s."""
 
 
 @dataclass(frozen=True)
 class Seen(Progress):
-    """What came of one run."""
+    """The flows and the buffers of one run."""
 
     waiting: int  # in the kernel's queues, at the end
     dropped: int  # by the buffers
@@ -71,7 +71,7 @@ def deadlock(run: Run) -> None:
 
 
 def _ring(clockwise: bool, port: Port, watchdog: WatchdogSettings | None = None, wait: Duration = DRAINED) -> Seen:
-    """All flows at once for a while; then a wait for what may still come."""
+    """Run all flows at once for a while, and wait for what may still come."""
 
     class Watched(Ring):
         """A ring in which only the first switch may have a watchdog."""

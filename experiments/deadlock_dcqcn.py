@@ -30,7 +30,7 @@ POLL = Duration("7ms")  # rarely at the same moment as the lab's own look at its
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of one run."""
+    """The flows, pauses and storms of one run."""
 
     reports: list[RoceReport]
     first_half: int  # packets received
@@ -82,7 +82,7 @@ def _ring(run: Run, case: str, rate_control: str, curve: EcnCurve | None, *, wat
     watchdog = WatchdogSettings(DETECTION, RESTORATION, POLL) if watched else None
 
     class Settings(Ring):
-        """Switches that mark; the first one may have a watchdog."""
+        """A ring of switches that mark; the first one may have a watchdog."""
 
         buffer = Buffer(total=6000, xoff=Static(XOFF), xon_offset=XON_OFFSET)
 

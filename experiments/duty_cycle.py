@@ -30,7 +30,7 @@ def duty_cycle(run: Run) -> None:
 
 
 def _through(run: Run, port: Port, beats: list[tuple[Fraction, bool]]) -> list[tuple[Rate, int]]:
-    """What a flow at line rate gets through in each beat, and what it loses."""
+    """Return the goodput and the losses of a flow at line rate in each beat."""
     found = []
     with (
         network(Incast(n=1, port=port), autoStaticArp=False) as net,

@@ -58,7 +58,7 @@ def ecn_ramp(run: Run) -> None:
 
 
 def _claim_marks(run: Run, curve: EcnCurve, waiting: int, report: Any) -> None:
-    """The queue was as long as planned, nothing was lost, and as many packets are marked as chance allows."""
+    """Claim that the queue was as long as planned, nothing was lost, and marks are as many as chance allows."""
     share = _share(curve, waiting)
     # Linux draws the distance between two marks evenly from 1 to `longest`.
     longest = 2 / share - 1
@@ -77,12 +77,12 @@ def _claim_marks(run: Run, curve: EcnCurve, waiting: int, report: Any) -> None:
 
 
 def _share(curve: EcnCurve, waiting: int) -> float:
-    """What Linux RED marks in the long run, with the parameters that follow the curve."""
+    """Return the share that Linux RED marks in the long run, with the parameters that follow the curve."""
     return float(red_parameters(curve, plug_below=True).expected_fraction(waiting * FRAME.bytes))
 
 
 def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
-    """What became of the packets at each length."""
+    """Return the report of the packets at each length."""
     with network(Marking(curve), autoStaticArp=False) as net:
         held = Held(net)
         held.grow(f"to {BELOW}", BELOW)

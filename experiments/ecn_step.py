@@ -41,7 +41,7 @@ def ecn_step(run: Run) -> None:
 
 
 def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
-    """What became of packets of each kind at each length."""
+    """Return the report of the packets of each kind at each length."""
     with network(Marking(curve), autoStaticArp=False) as net:
         held = Held(net)
         length = 0
@@ -61,6 +61,6 @@ def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
 
 
 def _claim(run: Run, name: str, report: Any, waiting: int, arrives_as: Ecn) -> None:
-    """All frames of a step arrived, with this field, and found the queue as long as planned."""
+    """Claim that all frames of a step arrived with this field, and found the queue as long as planned."""
     run.claim(f"{name}: found waiting", found(report), equals=waiting)
     run.claim(f"{name}: arrived, by ECN field", report.ecn, equals=tuple(HELD * (kind is arrives_as) for kind in KINDS))

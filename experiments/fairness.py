@@ -18,7 +18,7 @@ LINE = Rate("10Mb/s")
 HOSTS = 4
 SHORT = (Duration("5s"), Duration("2s"), Duration("2500ms"))
 LONG = (Duration("12s"), Duration("5s"), Duration("6500ms"))
-"""How long flows last, when they are steady, and for how long they are then looked at: DCQCN takes time."""
+"""The length of flows, the time until they are steady, and the time that is looked at: DCQCN takes longer."""
 
 
 @experiment(timeout="120s")

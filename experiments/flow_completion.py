@@ -61,7 +61,7 @@ def flow_completion(
 
 
 def _spread(chosen: Any) -> Any:
-    """The same transfers, each when the one before has long been complete."""
+    """Return the same transfers, each of which begins when the one before has long been complete."""
     begin_ns, found = 0, []
     for one in chosen:
         found.append(replace(one, start_ns=begin_ns))

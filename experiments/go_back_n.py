@@ -7,9 +7,9 @@ from xoff import Between, Cable, Duration, Flow, Flows, Incast, Roce, RoceReport
 
 SIZE = Size("2MB")
 TIMER = Duration("250us")
-"""Where a packet that was sent again is lost, or the NAK, the timer is what is left; the usual 1 ms takes long."""
+"""The retransmission timer, which helps where a packet that was sent again, or the NAK, is lost; 1 ms is usual."""
 PACKETS = 2000
-"""About as many as the flow has."""
+"""The packets of the flow, about."""
 
 
 @experiment(timeout="120s")
@@ -47,6 +47,6 @@ def _run(run: Run, case: str, operation: str, loss_percent: int) -> Any:
 
 
 def _packets() -> int:
-    """Full messages of 63 packets, and what is left."""
+    """Return the packets of a flow: full messages of 63, and the rest."""
     messages, rest = divmod(SIZE.bytes, 64_000)
     return messages * -(-64_000 // 1024) + -(-rest // 1024)

@@ -6,7 +6,7 @@ from experiments._headroom import FRAME, FRAME_CELLS, LINE, Sender, able, bursts
 from xoff import Buffer, Duration, Port, Run, Static, experiment
 
 DELAYS = ("10us", "100us", "1ms")
-"""Of the cables, one way: about 2, 20 and 200 km of fibre."""
+"""Delays of the cables, one way: about 2, 20 and 200 km of fibre."""
 BELOW = 10
 
 

@@ -4,9 +4,9 @@ from experiments._headroom import FRAME, FRAME_CELLS, Sender, able, bursts
 from xoff import Buffer, Duration, Port, Run, Static, experiment
 
 SHORT, LONG = Duration("1us"), Duration("100us")
-"""Cables, one way: 200 m and 20 km of fibre."""
+"""Delays of the cables, one way: 200 m and 20 km of fibre."""
 DEFAULT = 79
-"""Cells: what a switch comes with for 10 Gb/s and 5 m."""
+"""The cells of headroom that a switch comes with for 10 Gb/s and 5 m."""
 BELOW = 10
 
 

@@ -7,7 +7,7 @@ from experiments._headroom import FRAME, PRIORITY, able, wait_until_measured
 from xoff import Buffer, Cable, Duration, Flow, Flows, LosslessTopo, Port, Run, Static, experiment, network
 
 CABLES = ("10us", "40us", "20us")
-"""One way, in hardware's time: what was there, what takes its place, and what takes the place of that."""
+"""Delays of the cables one way, in hardware's time: the first one, the second, and the third."""
 UNPLUGGED = Duration("200ms")
 DEFAULT = 800
 """Cells of headroom until a cable is measured; enough for the longest."""
@@ -41,7 +41,7 @@ def headroom_recable(run: Run) -> None:
 
 
 def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
-    """What came of it, with this headroom until another one is measured."""
+    """Swap the cable twice and return what was found; the headroom is this one until another one is measured."""
 
     class Overload(LosslessTopo):
         def build(self) -> None:

@@ -6,7 +6,7 @@ from experiments._headroom import FRAME, FRAME_CELLS, FRAME_TIME, LINE, Sender, 
 from xoff import Buffer, Duration, Port, Run, Size, Static, experiment
 
 SLOWER = ("0s", "2ms", "5ms", "12ms")
-"""How much later each far end obeys PAUSE, in the lab's time: there a frame takes 1.23 ms."""
+"""The time by which each far end obeys PAUSE later, in the lab, where a frame takes 1.23 ms."""
 BELOW = 10
 BURSTS = 2
 

@@ -31,22 +31,22 @@ LINE = Rate("10Gb/s")
 FRAME = Size("1514B")
 FRAME_TIME = LINE.time_for(FRAME + Size("24B"))
 CABLE = FRAME_TIME * 15 // 4
-"""There and back seven and a half frame times: the agents' own time, a tenth of one, cannot make it eight."""
+"""The delay of the cable: 7.5 frame times there and back, which the agents' own tenth cannot make eight."""
 NEEDED = 1 + 7
-"""The frame that triggers PAUSE, and those that leave the other switch until PAUSE stops it there."""
+"""The frames in need of headroom: the one that triggers PAUSE, and those that leave until PAUSE stops the other end."""
 CELL, FRAME_CELLS = 208, 8
 BELOW = 10
 BURST = BELOW + NEEDED + 10
 BURSTS = 3
 PRIORITY = 3
 SHORT = (-FRAME_CELLS, 0, 1, FRAME_CELLS, FRAME_CELLS + 1, 2 * FRAME_CELLS, 5 * FRAME_CELLS, NEEDED * FRAME_CELLS)
-"""Cells that headroom is short of what is needed; -8 is a frame too much."""
+"""The cells that headroom lacks; -8 is a frame more than needed."""
 PLENTY = 800
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of the bursts of one direction."""
+    """The losses and pauses of the bursts in one direction."""
 
     lost: int
     dropped: int
@@ -86,7 +86,7 @@ def _name(short: int) -> str:
 
 
 def _bursts() -> list[tuple[Seen, Seen]]:
-    """Both directions of each pair."""
+    """Return what became of the bursts in both directions of each pair."""
     pairs: list[int | None] = [PLENTY, None, *(NEEDED * FRAME_CELLS - short for short in SHORT)]
     numbers = range(1, len(pairs) + 1)
 
@@ -133,7 +133,10 @@ def _bursts() -> list[tuple[Seen, Seen]]:
 
 
 def _buffer(headroom: int | None) -> Buffer:
-    """None: as measured. What the host sends waits before the cable, and never pauses it."""
+    """Return the buffer of a switch with this headroom, or with what is measured if it is None.
+
+    Frames of the host wait before the cable, and never pause it.
+    """
     from_host = GroupSettings(lossless=True, threshold=Static(BURST * FRAME_CELLS), headroom=PLENTY)
     groups = {(1, PRIORITY): from_host}
     if headroom is not None:

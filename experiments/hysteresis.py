@@ -41,7 +41,7 @@ def hysteresis(run: Run, frames: Annotated[int, Between(200, 1000)] = 400) -> No
 
 
 def _exactly(run: Run) -> None:
-    """The frame that triggers PAUSE is in headroom, which empties first; then as many leave as the offset asks for."""
+    """Claim that XON comes when the frame in headroom has left, and then as many as the offset asks for."""
     for offset in OFFSETS:
         with (
             network(Incast(n=1, buffer=_buffer(offset, ports=2))) as net,
@@ -79,7 +79,7 @@ def _in_traffic(run: Run, frames: int) -> None:
 
 
 def _levels(events: list[LoggedEvent]) -> list[int]:
-    """The different numbers of shared cells that groups had when they were relieved."""
+    """Return the different numbers of shared cells that groups had when they were relieved."""
     relieved = {(event.t_ns, event.port) for event in events if event.kind == "relieved"}
     crossings = [event for event in events if event.kind == "threshold" and (event.t_ns, event.port) in relieved]
     return sorted({event.detail["shared_cells"] for event in crossings})

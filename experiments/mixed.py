@@ -27,7 +27,7 @@ def mixed(run: Run) -> None:
 
 
 def _overload(run: Run, case: str, port: Port) -> dict[int, dict[str, int]]:
-    """Frames sent, received and lost, by priority."""
+    """Return the frames that were sent, received and lost, by priority."""
     priorities = [LOSSLESS, LOSSY, LOSSLESS, LOSSY]
     with network(Incast(n=4, port=port, total=1500)) as net:
         *hosts, target = net.hosts

@@ -46,7 +46,7 @@ def parking_lot(run: Run) -> None:
 
 
 def _run(run: Run, case: str, topology: Any, port: Port, lasts: Duration = LASTS) -> tuple[dict[str, Rate], int, float]:
-    """Goodput by host, frames lost, and Jain's index."""
+    """Return the goodput by host, the lost frames, and Jain's index."""
     topo = topology(n=HOSTS, port=port, total=1000, xon_offset=16)
     with network(topo) as net:
         *hosts, target = net.hosts

@@ -4,7 +4,7 @@ from experiments._qos import LINE, SETTLED, STEADY, flow, policy, setup_of, shar
 from xoff import Incast, Policy, Port, Rate, Run, SubnetManager, experiment, network, steady_rates
 
 WITHIN = 0.05
-"""Of its share that a VL may differ."""
+"""The part of its share by which a VL may differ."""
 
 
 @experiment(timeout="120s")
@@ -31,7 +31,7 @@ def qos_arbitration(run: Run) -> None:
 
 
 def _share(run: Run, case: str, policy: Policy | None, due: dict[int, float]) -> None:
-    """Four senders, one for each SL, to one receiver."""
+    """Return the shares of four senders, one for each SL, to one receiver."""
     with network(Incast(n=4, port=Port().with_vls(), total=20_000)) as net:
         *hosts, target = net.hosts
         manager = SubnetManager(net.fabric, policy) if policy else None

@@ -11,7 +11,7 @@ from xoff import Duration, Flows, Incast, LeafSpine, Network, Port, Run, SubnetM
 
 LASTS = Duration("4500ms")
 SETTLES, COUNTED = Duration("700ms"), Duration("500ms")
-"""What waits from before is gone after the one; shares are counted over the other."""
+"""The time until frames from before are gone, and the time over which shares are counted."""
 
 
 @experiment(timeout="120s")
@@ -64,7 +64,7 @@ def _changes(run: Run, case: str, port: Port) -> Any:
 
 
 class _Count:
-    """Frames of one size in place of a rate."""
+    """A number of frames of one size, in place of a rate."""
 
     def __init__(self, frames: int) -> None:
         self.bps = frames
@@ -114,7 +114,7 @@ def _cable(run: Run) -> None:
 
 
 def _is_used(net: Network, port: str, flow: Any) -> bool:
-    """Does a frame from h1 to h3 leave by this port, to a spine?"""
+    """Report whether frames from h1 to h3 leave by this port, to a spine."""
     if not net.fabric.far_end(net.fabric.port(port)).node.name.startswith("spine"):
         return False
     before = sum(net.fabric.sent(port).sent_frames)

@@ -97,7 +97,7 @@ def qos_clients(run: Run) -> None:
 
 
 def _meddle(run: Run, net: Network, controller: Any) -> None:
-    """A table that is changed past the subnet manager is repaired, and the controller has an event of it."""
+    """Change a table past the subnet manager; claim that it is repaired, and that the controller has an event of it."""
     program, slot = net.fabric.program, net.fabric.port("h1-eth0").slot
     assert program is not None
     table = program.lanes(slot, OWN_FRAMES)
@@ -110,7 +110,7 @@ def _meddle(run: Run, net: Network, controller: Any) -> None:
 
 
 def _vectors(sa: Any, source: Any, target: Any, mpi: int) -> dict[str, tuple[AddressVector, str]]:
-    """What each client's connection has, and the transport that stands for it."""
+    """Return the address vector of each client's connection, and the transport that stands for it."""
     own, other = (LINK_LOCAL | eui64(Mac.parse(host.MAC())) for host in (source, target))
     cma = Cma(own, sa.ask)
     srp = SrpInitiator(own, sa.ask, sa.class_port_info())
@@ -125,7 +125,7 @@ def _vectors(sa: Any, source: Any, target: Any, mpi: int) -> dict[str, tuple[Add
 
 
 def _measure(run: Run, net: Network, what: tuple[str, str], vector: AddressVector, transport: str) -> None:
-    """One client's traffic, as it passes the switch's port."""
+    """Return the SL, MTU and rate of one client's traffic as it passes the switch's port."""
     case, name = what
     source, target = net.hosts
     time.sleep(0.3)  # the flow before has ended, but for its last segments

@@ -49,7 +49,7 @@ def qos_lanes(run: Run) -> None:
 
 
 def _rates(run: Run, case: str, sl2vl: dict[int, int]) -> list[float]:
-    """Goodput of both flows in Mb/s."""
+    """Return the goodput of both flows."""
 
     class Trunk(LosslessTopo):
         """h1 - s1 - s2, at which are the slow receiver and the fast one."""
@@ -79,7 +79,7 @@ def _rates(run: Run, case: str, sl2vl: dict[int, int]) -> list[float]:
 
 
 def _drop(run: Run, case: str, policy: Policy, vl: int, dropped: int) -> None:
-    """SL 0 and SL 1 from h1 to h2."""
+    """Send SL 0 and SL 1 from h1 to h2, with SL 1 mapped to a lane that drops."""
     with network(Incast(n=1, port=Port().with_vls())) as net:
         sender, target = net.hosts
         with SubnetManager(net.fabric, policy) as manager:
@@ -99,7 +99,7 @@ def _drop(run: Run, case: str, policy: Policy, vl: int, dropped: int) -> None:
 
 
 def _ask(manager: Any, source: Any, target: Any, level: Any) -> str:
-    """What a request gets if the policy gives it this level."""
+    """Return the answer to a request if the policy gives it this level."""
     policy = Policy(levels=(level,), default_level=level.name)
     records = PathRecords(policy, manager.subnet, manager.plan.tables)
     gids = {port.key.node: port.gid for port in manager.subnet.end_ports}

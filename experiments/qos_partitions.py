@@ -91,7 +91,7 @@ def _tenants(run: Run, case: str, red: Any, blue: Any, *, apart: bool) -> None:
 
 
 def _send(run: Run, net: Network, name: str, vector: Any, ends: tuple[Any, Any]) -> None:
-    """Datagrams in a partition, and what they look like on the wire."""
+    """Send datagrams in a partition, and return what they look like on the wire."""
     one, other = ends
     frame = Size.from_bytes(vector.mtu + 14)
     rate = Rate.from_bps(vector.rate // 1000) if vector.rate < 10 * GBIT else None
@@ -109,7 +109,7 @@ def _send(run: Run, net: Network, name: str, vector: Any, ends: tuple[Any, Any])
 
 
 def _intrude(net: Network, red: Any) -> int:
-    """Frames in red's VLAN to h3, made by hand; how many reach a socket there."""
+    """Send frames in red's VLAN to h3, made by hand, and return how many reach a socket there."""
     target = net["h3"]
     with kernel.in_network_of(target.pid):
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -136,7 +136,7 @@ def _intrude(net: Network, red: Any) -> int:
 
 
 def _ipv4(source: str, target: str, length: int) -> bytes:
-    """A header for UDP with the DSCP of SL 3, and its checksum."""
+    """Return a header for UDP with the DSCP of SL 3, and its checksum."""
     ends = socket.inet_aton(source) + socket.inet_aton(target)
     header = struct.pack("!BBHHHBBH", 0x45, 24 << 2, length, 0, 0, 64, 17, 0) + ends
     total = sum(struct.unpack("!10H", header))

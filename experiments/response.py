@@ -1,4 +1,4 @@
-"""How late a far end may obey XOFF: as long as headroom holds what it goes on to send."""
+"""The time within which a far end has to obey XOFF: headroom has to hold what it goes on to send."""
 
 import time
 
@@ -26,10 +26,10 @@ LINE = Rate("10Gb/s")
 FRAME = Size("1514B")
 FRAME_TIME = LINE.time_for(FRAME + Size("24B"))
 CELLS = 8
-"""Of 208 octets, for each such frame."""
+"""The cells of 208 octets for each such frame."""
 SHARED, HEADROOM = 10, 8
 SLACK = HEADROOM - 1
-"""In frames: the one that triggers XOFF is in headroom, too."""
+"""The slack of headroom in frames; the one that triggers XOFF is in headroom, too."""
 BURST = SHARED + HEADROOM + 7
 BURSTS = 3
 RECEIVER = Mac.parse("02:00:00:00:00:01")
@@ -69,7 +69,7 @@ def response(run: Run) -> None:
 
 
 def _lost_and_pauses(buffer: Buffer, port: Port) -> list[tuple[int, int]]:
-    """Of each sender: the frames that it lost, and how many XOFF frames it received."""
+    """Return for each sender the frames that it lost, and the XOFF frames that it received."""
 
     class Responses(LosslessTopo):
         def build(self) -> None:

@@ -23,11 +23,11 @@ RATE = Rate("3Mb/s")
 STORM = Duration("2s")
 REPEAT = Duration("5ms")
 SPREAD = Duration("500ms")
-"""By then the switch's buffer is full and the sender is stopped, too."""
+"""The time in which the switch's buffer is full and the sender is stopped, too."""
 OVER = Duration("50ms")
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 QUANTA = 400
-"""20.5 ms at 10 Mb/s: four of the repetitions may be lost before a pause ends."""
+"""The pause of one XOFF, 20.5 ms at 10 Mb/s: four of the repetitions may be lost before a pause ends."""
 
 
 @experiment(timeout="60s")
@@ -53,7 +53,7 @@ def storm(run: Run) -> None:
 
 
 def _storm_of(run: Run, priorities: Iterable[int], port: Port) -> tuple[dict[str, Rate], dict[str, Rate], int]:
-    """Goodput of the flows during the storm and after it, and what was lost."""
+    """Return the goodput of the flows during the storm and after it, and the losses."""
     topo = Incast(n=3, port=port, xoff=400)
     with network(topo, autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
         flows = {

@@ -1,4 +1,4 @@
-"""A receiver that pauses too much, and one that never stops: what end-to-end control can do about it, and what not."""
+"""A receiver that pauses too much, and one that never stops: end-to-end control helps with one of them."""
 
 import time
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ TO_RECEIVER, INNOCENT = Rate("6Mb/s"), Rate("3Mb/s")
 LASTS, SETTLED, STEADY = Duration("5s"), Duration("2s"), Duration("2s")
 PERIOD = Duration("20ms")
 SLOW, ALWAYS = Duration("16ms"), Duration("25ms")
-"""How long each XOFF pauses, one in each period: four fifths of the time, and always."""
+"""The pause of each XOFF, one in each period: four fifths of the time, and always."""
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 
 
@@ -64,7 +64,7 @@ def storm_dcqcn(run: Run) -> None:
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of one run."""
+    """The flows and pauses of one run."""
 
     to_receiver: Rate
     innocent: Rate

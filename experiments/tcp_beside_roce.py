@@ -28,7 +28,7 @@ STEP = Rate("200Mb/s")
 """DCQCN's additive increase, in place of 40 Mb/s: a few seconds are enough for the shares to show."""
 LOSSY = 0
 BUFFER = Size("16kB")
-"""Of TCP's sockets: what is in them when the time is up takes time to drain, while iperf3 looks at the clock."""
+"""The buffers of TCP's sockets; small, because what is in them when the time is up has to drain first."""
 
 
 @experiment(timeout="120s")

@@ -36,9 +36,9 @@ WIRE = Size("24B")
 CELL, FRAME_CELLS = 208, 8
 PRIORITY = 3
 CLOSED = Duration("3s")
-"""How long the receiver takes nothing, in the lab, where throughput is measured."""
+"""The time in the lab for which the receiver takes nothing where throughput is measured."""
 LAST = Duration("6s")
-"""How long each sender then needs, if it is never paused."""
+"""The time that each sender then needs, if it is never paused."""
 SMALL, LARGE, ADAPTIVE = "small default", "large default", "adaptive"
 PICTURE = "three-links.svg"
 
@@ -91,7 +91,7 @@ def three_links(run: Run) -> None:
 
 
 def _case(run: Run, way: str) -> dict[str, Seen]:
-    """The three ports with headroom that was come to in this way."""
+    """Return the three ports with headroom that was found in this way."""
 
     class WithReceiver(ThreeLinks):
         def build(self) -> None:
@@ -116,7 +116,7 @@ def _case(run: Run, way: str) -> dict[str, Seen]:
             print(headroom(fabric, "s1"))
 
         def close(seconds: float) -> None:
-            """The receiver takes nothing for so long."""
+            """Keep the receiver from taking anything for so long."""
             until = time.monotonic() + seconds
             while (left := until - time.monotonic()) > 0:
                 wire.send(PfcFrame.xoff(mac, [PRIORITY]).encode())
@@ -160,7 +160,7 @@ def _case(run: Run, way: str) -> dict[str, Seen]:
 
 
 def _settings(way: str) -> tuple[Port, Buffer]:
-    """Ports and buffer: one pool, of which bridge buffer is what headroom leaves, in even parts."""
+    """Return ports and buffer: one pool, of which bridge buffer is what headroom leaves, in even parts."""
     fits_the_short = vendor.SHIPPED.headroom(calculation.HeadroomPort(Rate("10Gb/s")), Length("5m")).cells
     buffer = replace(ThreeLinks.buffer, xoff=None, shortest=FRAME.bytes + 4, headroom=fits_the_short)
     if way == SMALL:
@@ -173,7 +173,7 @@ def _settings(way: str) -> tuple[Port, Buffer]:
 
 
 def _show(run: Run, found: dict[str, dict[str, Seen]]) -> None:
-    """The figures, the table and the picture."""
+    """Report the figures, the table and the picture."""
     rows = []
     for way, ports in found.items():
         for link, seen in ports.items():

@@ -146,7 +146,7 @@ def _control(run: Run) -> None:
 def _hold(
     buffer: Buffer, fills: Iterable[list[tuple[str, int]]], deaf: bool = False
 ) -> list[tuple[dict[str, int], int]]:
-    """For each filling: the frame that PAUSE came with, by sender, and how many frames arrived in the end."""
+    """Return for each filling the number of the frame that PAUSE came with, by sender, and the frames that arrived."""
 
     class Deaf(Incast):
         """Hosts without PFC on a switch that has it."""
@@ -166,7 +166,7 @@ def _hold(
 
 
 def _buffer(threshold: Any, reserve: int = 0, pool: int = POOL, **options: Any) -> Buffer:
-    """`pool` is what is left to share after `reserve` cells of each priority, and headroom."""
+    """Return a buffer whose shared pool has `pool` cells beside `reserve` cells of each priority, and headroom."""
     groups = PORTS * len(PRIORITIES)
     guaranteed = split_evenly(reserve, tuple(range(PORTS)))
     total = pool + len(PRIORITIES) * reserve + options.setdefault("headroom_pool", groups * HEADROOM)
@@ -175,6 +175,6 @@ def _buffer(threshold: Any, reserve: int = 0, pool: int = POOL, **options: Any) 
 
 
 def _first_above(cells: int, frames: list[int]) -> int:
-    """The number of the first frame with which the frames so far need more cells."""
+    """Return the number of the first frame with which the frames so far need more cells."""
     used = accumulate(-(-octets // CELL) for octets in frames)
     return next(number for number, so_far in enumerate(used, 1) if so_far > cells)

@@ -13,11 +13,11 @@ CONGESTED, APART = 3, 4
 
 class Outcome(NamedTuple):
     goodput: Rate
-    """Of the victim."""
+    """The goodput of the victim."""
     lost: int
-    """By all flows together."""
+    """Datagrams that all flows lost together."""
     pauses: int
-    """Of the shared cable, of the victim's priority."""
+    """Pauses of the shared cable, of the victim's priority."""
 
 
 @experiment(timeout="60s")

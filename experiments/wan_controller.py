@@ -85,20 +85,20 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
 
 
 def _leaves(run: Run, controller: SrController, net: Network, received: int) -> None:
-    """The switches of the data centres are Open vSwitch's, and the controller's rules say which frames are lossless."""
+    """Claim that the data centres' switches are Open vSwitch's, and have the controller's rules for lossless frames."""
     run.claim("leaves that the controller has, and ports that are up", _ports_up(controller), equals=LEAVES)
     steered = net.fabric.sent(net.port("s2", "b1")).steered_frames[LOSSLESS]
     run.claim("frames to b1 with the priority that its rules give", steered, equals=received)
 
 
 def _ports_up(controller: SrController) -> dict[str, int]:
-    """Of each leaf that the controller has, how many ports are up."""
+    """Return the number of ports that are up of each leaf that the controller has."""
     leaves = controller.ask("GET", "/topology")["leaves"]
     return {leaf["name"]: sum(port["up"] for port in leaf["ports"]) for leaf in leaves}
 
 
 def _path(controller: SrController) -> list[str]:
-    """The routers that the policy goes by; none while it has no path."""
+    """Return the routers that the policy goes by; none while it has no path."""
     policy = controller.ask("GET", "/policies/r1:100:r5")
     found: list[str] = policy["active"]["routers"] if policy["active"] else []
     return found
@@ -118,7 +118,7 @@ def _dropped(fabric: Fabric, *routers: str) -> int:
 
 
 def _wait_for_pause(fabric: Fabric, *ports: str) -> None:
-    """Until the far edge's buffer is over its threshold for what comes in by one of these ports."""
+    """Wait until the far edge's buffer is over its threshold for what comes in by one of these ports."""
     assert fabric.program is not None
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:

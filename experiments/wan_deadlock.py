@@ -32,18 +32,18 @@ FRAME = Size("1300B")
 """The headers of the longest tunnel, 128 octets, have to fit into the WAN's frames as well."""
 FLOWS = (("a1", "c1"), ("b1", "a1"), ("c1", "b1"))
 OWN = (3, 4, 5)
-"""A priority for what each data centre sends."""
+"""The priority of each data centre's frames."""
 EDGES = ("r1", "r3", "r5")
 CLOCKWISE = ("r1-eth1", "r3-eth2", "r5-eth2")
 """The edges' ports to the next one."""
 LOAD, DRAINED, FOR_EVER = Duration("5s"), Duration("5s"), Duration("28s")
-"""For ever is more than four of the longest pauses, 6.7 s each at this speed."""
+"""The time of the load, the time in which all drains, and one that stands for ever: more than four pauses of 6.7 s."""
 DETECTION, RESTORATION, POLL = Duration("1500ms"), Duration("500ms"), Duration("70ms")
 
 
 @dataclass(frozen=True)
 class Seen(Progress):
-    """What came of one case."""
+    """The flows, pauses and losses of one case."""
 
     dropped: int  # by the buffers
     cells: int  # in the edges' buffers, at the end
@@ -107,7 +107,7 @@ def _case(
     wait: Duration = DRAINED,
     **options: object,
 ) -> Seen:
-    """All flows at once for a while; then a wait for what may still come."""
+    """Run all flows at once for a while, and wait for what may still come."""
     with network(Srv6Ring(n=1, wan=wan, rate=rate, **options), autoStaticArp=False) as net:
         for source, target in FLOWS:
             ping(net[source], net[target])

@@ -11,9 +11,9 @@ from itertools import pairwise
 from xoff import Buffer, Duration, Flow, Flows, PfcFrame, RawPort, Run, Size, Srv6Wan, Static, experiment, network, ping
 
 DISTANCES = ("10km", "100km", "1000km")
-"""Of fibre, between the edges."""
+"""Lengths of the fibre between the edges."""
 CABLES = ("5km", "50km", "500km")
-"""Two of these are between the edges."""
+"""Lengths of one cable; two of them are between the edges."""
 RATE = "4Gb/s"
 """A round trip of 1000 km is 40 Mbit at this rate: some 3300 frames."""
 LOSSLESS = 3
@@ -24,7 +24,7 @@ CELL = 208
 BELOW = 80
 """The threshold of the far data centre's switch, in cells: some ten frames wait there."""
 AGAIN = Duration("2s")
-"""How often b1 repeats XOFF; one holds for 8.4 s."""
+"""The interval at which b1 repeats XOFF; one holds for 8.4 s."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Seen:
     dropped: int
     headroom: int
     used: int
-    """Of the headroom, in cells, at most."""
+    """The most cells of headroom that were used."""
     xoffs: int
     carried: int
     """Bits that the line between the edges carries in a round trip."""

@@ -9,7 +9,7 @@ from xoff import Between, Duration, Length, Run, Srv6Wan, experiment, network
 
 LOSSLESS = 3
 PORT = "r3-eth1"
-"""Where what r1 sends comes in."""
+"""The port by which frames of r1 come in."""
 TOO_FEW = 400
 """Cells that the far edge is configured with: enough for its own cable, not for the way to r1 and back."""
 FACTOR = "3/2"

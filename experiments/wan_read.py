@@ -84,7 +84,7 @@ def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
 
 
 def _filled(reports: list[Report], stop_ns: int, line: Rate) -> float:
-    """The part of the line to b1 that arrived, from the first frame of all to when both senders were stopped."""
+    """Return the part of the line to b1 that was used from the first frame of all until both senders were stopped."""
     begin_ns = min(report.first_ns for report in reports)
     span = Duration.from_ns(stop_ns - begin_ns)
     return round(sum(float(report.goodput_over(begin_ns, span) / line) for report in reports), 4)

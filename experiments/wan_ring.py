@@ -35,7 +35,7 @@ FRAME = Size("1400B")
 """The headers of the tunnel, 96 octets, have to fit into the WAN's frames as well."""
 ROUND = (("a1", "b1"), ("b1", "c1"), ("c1", "a1"))
 OVERLOAD = (("b2", "b1"), ("c2", "c1"), ("a2", "a1"))
-"""From inside each data centre to the host that the ring's traffic is for."""
+"""The rate of the flow from inside each data centre to the host that the ring's traffic is for."""
 SETTLED = Duration("500ms")
 WINDOW = Duration("500ms")
 EDGES = ["r1", "r3", "r5"]
@@ -43,11 +43,11 @@ EDGES = ["r1", "r3", "r5"]
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of some flows that began and ended together."""
+    """The goodput and the pauses of some flows that began and ended together."""
 
     lost: int
     goodput: list[Rate]
-    """Of each, in the time in which all goes as it will go on."""
+    """The goodput of each flow in the time in which the rates are steady."""
     least: list[int]
     """Frames of each that arrived in the worst window."""
     pressing: list[str]
@@ -104,7 +104,7 @@ def _name(pair: tuple[str, str]) -> str:
 
 
 def _case(run: Run, net: Network, name: str, pairs: Sequence[tuple[str, str]], seconds: int) -> Seen:
-    """All of these as fast as they can."""
+    """Run all of these flows as fast as they can."""
     for source, target in pairs:
         ping(net[source], net[target])  # finds the neighbours' addresses
     wanted = [Flow(source, target, LOSSLESS, FRAME) for source, target in pairs]
@@ -135,14 +135,14 @@ def _nodes(events: Sequence[Any], kind: str) -> list[str]:
 
 
 def _least(report: Report, end_ns: int, window: Duration) -> int:
-    """Frames in the window that had the fewest, from the first frame to the end of sending."""
+    """Return the frames in the window that had the fewest, from the first frame to the end of sending."""
     each = window.ns // WINDOW_NS
     whole = (end_ns - report.first_ns) // (each * WINDOW_NS)
     return min(sum(report.windows[number * each : (number + 1) * each]) for number in range(whole))
 
 
 def _left(fabric: Fabric) -> tuple[int, list[str]]:
-    """What the buffers hold, and which ports and tunnels are stopped, when the last XON had the time to come."""
+    """Return what buffers hold, and which ports and tunnels are stopped, when the last XON had the time to come."""
     time.sleep(1)
     cells = fabric.held(LOSSLESS)
     ports = [name for name in fabric.names() if fabric.pfc(name, LOSSLESS)["paused_until_ns"] is not None]

@@ -29,13 +29,13 @@ from xoff import (
 )
 
 LOSSLESS = 3
-"""To both tenants; in the WAN the queue of red's slice is 3 and that of blue's is 4."""
+"""The priority of both tenants; in the WAN the queue of red's slice is 3 and that of blue's is 4."""
 FRAME = Size("1400B")
 """The headers of the tunnel, 96 octets, have to fit into the WAN's frames as well."""
 BLUE_RATE = Rate("4Mb/s")
 """Less than blue's share of the WAN's 10 Mb/s."""
 SHARES = (20, 60)
-"""Of red's and blue's slice: a quarter and three quarters, if both want more."""
+"""Shares of red's and blue's slice: a quarter and three quarters, if both want more."""
 CROWD = ("b2", "b3")
 RED = (("a1", "b1"), *((host, "b1") for host in CROWD))
 SETTLED = Duration("500ms")
@@ -45,11 +45,11 @@ J = "r1-eth2"
 
 @dataclass(frozen=True)
 class Seen:
-    """Blue sends at its rate, and red as much as it can."""
+    """The flows of a case in which blue sends at its rate, and red as much as it can."""
 
     lost: dict[str, int]
     blue: Rate
-    """What arrived at d1."""
+    """The goodput of blue at d1."""
 
 
 @experiment(timeout="240s")
@@ -96,7 +96,7 @@ def wan_tenants(
 
 @contextmanager
 def _under(controller: SrController, run: Run, n: int, wan: Length) -> Iterator[Any]:
-    """The network with a slice each; its switches, VPNs, policies and tunnels are the controller's."""
+    """Start the network with a slice each; its switches, VPNs, policies and tunnels are the controller's."""
     topo = Srv6Wan(n=n, tenants=2, wan=wan, shares=SHARES, back="controlled", control=controller.session)
     with network(topo, autoStaticArp=False) as net:
         controller.request(*topo.intents())
@@ -113,7 +113,7 @@ def _queues(events: list[Any]) -> list[int]:
 
 
 def _blue_and(run: Run, net: Network, name: str, others: Sequence[tuple[str, str]], seconds: int) -> Seen:
-    """Blue at its rate, and these as fast as they can."""
+    """Run blue at its rate, and these flows as fast as they can."""
     flows = [Flow("c1", "d1", LOSSLESS, FRAME, BLUE_RATE)]
     flows += [Flow(source, target, LOSSLESS, FRAME) for source, target in others]
     reports, begin_ns = _sent(net, flows, seconds)
@@ -128,7 +128,7 @@ def _blue_and(run: Run, net: Network, name: str, others: Sequence[tuple[str, str
 
 
 def _division(run: Run, net: Network, name: str) -> float:
-    """Red's part of what crosses the WAN if both tenants send there as fast as they can."""
+    """Return red's part of what crosses the WAN if both tenants send there as fast as they can."""
     flows = [Flow(source, target, LOSSLESS, FRAME) for source, target in (("a1", "b1"), ("c1", "d1"))]
     reports, begin_ns = _sent(net, flows, 1)
     red, blue = (report.goodput_over(begin_ns, Duration("1s")) for report in reports)
@@ -138,8 +138,9 @@ def _division(run: Run, net: Network, name: str) -> float:
 
 
 def _sent(net: Network, wanted: Sequence[Flow], seconds: int) -> tuple[list[Report], int]:
-    """What became of flows, and when they had settled; from then on they lasted so many seconds, and as long again as
-    they had before.
+    """Run flows, and return their reports and the moment at which they had settled.
+
+    From then on they last for so many seconds.
     """
     for flow in wanted:
         ping(flow.source, flow.target)

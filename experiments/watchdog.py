@@ -29,7 +29,7 @@ DETECTION, RESTORATION = Duration("400ms"), Duration("300ms")
 POLL = Duration("7ms")  # rarely at the same moment as the lab's own look at its CPU, every 100 ms
 LATE = Duration("1ms")
 SPREAD = Duration("300ms")
-"""By then a storm has filled the switch's buffer, or its end has emptied it."""
+"""The time in which a storm has filled the switch's buffer, or its end has emptied it."""
 STORM = Duration("1500ms")
 REPEAT = Duration("50ms")
 RECEIVER = Mac.parse("02:00:00:00:00:01")
@@ -39,7 +39,7 @@ MS = 1_000_000
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of one run."""
+    """The storms and the goodput of one run."""
 
     before: int  # storms found before there was one
     times: int  # storms found in the storm
@@ -93,10 +93,10 @@ def watchdog(run: Run) -> None:
 
 
 def _storm(action: WatchdogAction | None) -> Seen:
-    """A short pause, one with breaks, and a storm, with a watchdog at the switch's port to the receiver."""
+    """Send a short pause, one with breaks, and a storm to a switch with a watchdog at its port to the receiver."""
 
     class Watched(LosslessTopo):
-        """h1 has frames for r, whose switch port is watched, and for h2."""
+        """A switch whose port to r is watched; h1 has frames for r and for h2."""
 
         buffer = Buffer(xoff=Static(400))
 

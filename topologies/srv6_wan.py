@@ -110,7 +110,7 @@ class Srv6Wan(LosslessTopo):
             self.addLink(one, other, cable=long, settings1=ends[0], settings2=ends[1])
 
     def intents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """What to request from the controller: a VPN of each tenant, and policies there and back."""
+        """Return the requests to the controller: a VPN of each tenant, and policies there and back."""
         vpns, policies = [], []
         for place in range(self.tenants):
             colour = 100 * (place + 1)

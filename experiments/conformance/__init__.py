@@ -24,5 +24,5 @@ A file `l01_storm.py` (or `watchdog_timer.py`, where a plan has no numbers) hold
 - `watchdog_scale=1` makes the watchdog's times in the lab those of the file, in place of a thousand times as long.
 - The first claim is the one that the matrix shows. Measured times and rates are those of the hardware: `bench.real`.
 
-What a case gets is `Bench` (`_case.py`). Mininet, and what imports it, is imported inside of functions.
+The argument of a case is a `Bench` (`_case.py`).
 """

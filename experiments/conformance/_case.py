@@ -1,4 +1,4 @@
-"""What a conformance case is, and what its function gets. How to write one is in the package's docstring.
+"""A conformance case, and the bench that its function gets. The package's docstring says how to write one.
 
 Not an experiment. A case is an experiment whose parameters are speed and buffer model; its body makes the switch, runs
 the case on it, and again on the same switch with a mechanism off.
@@ -88,9 +88,9 @@ class Bench:
         self._judged: dict[str, bool] = {}
         self._options = options
         self.switch = self.switch_of(tables)
-        """As the case has it; in the control with the mechanism off."""
+        """The switch of the case; in the control with the mechanism off."""
         self.given = self.switch_of(given)
-        """With all mechanisms."""
+        """The switch with all mechanisms."""
         self.ports = list(ports_under_test(given))
         """The ports under test, by their SONiC names; host h1 is at the first, and so on."""
         self.line = self.given.ports[self.ports[0]].rate // self.switch.scale.k
@@ -104,14 +104,14 @@ class Bench:
             )
 
     def switch_of(self, tables: Tables) -> Switch:
-        """A switch of other tables, on the same scale."""
+        """Return a switch of other tables, on the same scale."""
         return Switch.of(tables, **self._options)
 
     # Network and traffic
 
     @contextmanager
     def network(self, hosts: int = 2, topo: Any = None, mtu: int = 1500, **options: Any) -> Iterator[Any]:
-        """The switch with a host at each of its first ports, and links with an MTU; or any other topology."""
+        """Start the switch with a host at each of its first ports, and links with an MTU; or any other topology."""
         if topo is None:
             topo = SonicTopo(self.switch, hosts=hosts, mtu=mtu)
         case = f"control: {self._control.name}" if self._control else "the switch as it is"
@@ -119,44 +119,44 @@ class Bench:
             yield net
 
     def port_of(self, host: str) -> str:
-        """The port at which a host is, by its SONiC name."""
+        """Return the SONiC name of the port at which a host is."""
         return self.ports[int(host.removeprefix("h")) - 1]
 
     def port(self, net: Network, host: str) -> str:
-        """The switch's port at which a host is, by its name in the lab: s1-eth2."""
+        """Return the name in the lab of the switch's port at which a host is, as in s1-eth2."""
         name: str = net.fabric.far_end(net.fabric.port(f"{host}-eth0")).name
         return name
 
     @staticmethod
     def round_trip(net: Network) -> Duration:
-        """Of the longest cable, in the lab: 200 m at 800G, with its scale of 8000, are 16 ms."""
+        """Return the round trip of the longest cable, in the lab: 200 m at 800G, with its scale of 8000, are 16 ms."""
         longest: Duration = max(port.cable.delay for port in net.fabric.ports.values())
         return longest * 2
 
     def fill_time(self, net: Network, *frames: Size) -> Duration:
-        """The longest that more than a line's rate can come for one port until the switch is full, in the lab."""
+        """Return the longest time in the lab until frames for one port, beyond its line, have filled the switch."""
         node = net.fabric.port(self.port(net, "h1")).node.name
         return fill_time(net.fabric.buffers[node], self.line, frames or (FRAME,)) + self.round_trip(net)
 
     def flow(
         self, source: str, target: str, priority: int, frame: Size | str = FRAME, rate: Rate | None = None, **more: Any
     ) -> Flow:
-        """A flow of ECN-capable frames of a priority, with a DSCP that the switch takes for it."""
+        """Return a flow of ECN-capable frames of a priority, with a DSCP that the switch takes for it."""
         given = {"dscp": self.given.dscp(priority), "ecn": Ecn.ECT_0} | more
         return Flow(source, target, priority, frame, rate, **given)
 
     def frame_time(self, frame: Size | str = FRAME) -> Duration:
-        """Of a frame on the line, in the lab."""
+        """Return the time of a frame on the line, in the lab."""
         return _frame_time(self.line, Size(frame))
 
     # Times and rates
 
     def lab(self, real: Duration | str) -> Duration:
-        """How long a time of the hardware is in the lab."""
+        """Return the lab's time for a time of the hardware."""
         return self.switch.scale.lab(Duration(real))
 
     def real(self, lab: Duration | Rate | int) -> Any:
-        """What a time or a rate of the lab is of the hardware, rounded down; a whole number is of nanoseconds."""
+        """Return the hardware's value of a time or rate of the lab, rounded down; a whole number is in nanoseconds."""
         k = self.switch.scale.k
         if isinstance(lab, Rate):
             return Rate.from_bps(lab.bps * k)
@@ -165,7 +165,7 @@ class Bench:
     # Results
 
     def claim(self, name: str, measured: Any, **bounds: Any) -> None:
-        """What was measured beside what the plan expects: `equals`, or `at_least` and `at_most`."""
+        """Report a measured value beside the one that the plan expects: `equals`, or `at_least` and `at_most`."""
         if self._control is None:
             self.run.claim(name, measured, **bounds)
         elif name in self._control.fails:
@@ -173,11 +173,11 @@ class Bench:
             self.figure(name, measured)
 
     def figure(self, name: str, value: Any) -> None:
-        """A number that no claim has."""
+        """Report a number that no claim has."""
         self.run.figure(f"{self._control.name}: {name}" if self._control else name, value)
 
     def judge(self) -> None:
-        """The claims about the control, at its end."""
+        """Report the claims about the control, at its end."""
         assert self._control is not None
         for name in self._control.fails:
             if name not in self._judged:
@@ -239,7 +239,7 @@ def _frame_time(line: Rate, frame: Size) -> Duration:
 
 
 def frames_to_fill(buffer: BufferSettings, frame: Size = FRAME) -> int:
-    """The most frames that a switch can hold, in all its ingress pools."""
+    """Return the most frames that a switch can hold, in all its ingress pools."""
     return sum(pool.total for pool in buffer.pools) // buffer.cells(frame.bytes) + 1
 
 

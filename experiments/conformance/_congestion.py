@@ -12,28 +12,28 @@ from experiments.conformance._case import Bench, CaseError, settle_time
 from xoff import Duration, Fabric, Flows, Network
 
 _AFTER = Duration("100ms")
-"""How long the flows go on in the lab once there was a first pause or drop."""
+"""The time in the lab for which flows go on after the first pause or drop."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of the flows."""
+    """The losses, pauses and headroom of the flows."""
 
     sent: int
     lost: int
     dropped: int
-    """By the switch's counters."""
+    """Frames that were dropped, by the switch's counters."""
     xoffs: int
     """PFC frames with XOFF that the switch sent, of any priority."""
     dropped_before_xoff: int
     most_headroom: int
-    """Bytes, of the group that used most."""
+    """The most headroom that a group used, in bytes."""
 
 
 def congest(bench: Bench, net: Network, flows: Sequence[Any]) -> Seen:
     """Run flows, twice the line's rate in all, until the switch sends XOFF or drops, and a little longer.
 
-    CaseError if it does neither although it has no cell left by then.
+    Raise CaseError if the switch does neither although it has no cell left by then.
     """
     fabric = net.fabric
     ports = [bench.port(net, host.name) for host in net.hosts]

@@ -34,28 +34,28 @@ class Filled:
     priority: int
     port: str
     number: int
-    """Of the port, at the switch."""
+    """The number of the port, at the switch."""
     group: int
     sent: int = 0
     xoff_frame: int | None = None
-    """The frame with which the group became congested, the first being 1; None: it did not."""
+    """The number of the frame with which the group became congested, from 1 on, or None if it did not."""
     dropped_frame: int | None = None
-    """The first frame that found no room."""
+    """The number of the first frame that found no room, or None."""
 
 
 @dataclass
 class Reference:
-    """The same of the model."""
+    """The model's buffer, which counts the same frames."""
 
     xoff_frame: int | None = None
     dropped_frame: int | None = None
     headroom_cells: int = 0
     inside: int = field(default=0)
-    """Frames that it holds."""
+    """The frames that the model holds."""
 
 
 class Fill:
-    """`with fill(bench, ["h1"]) as held`: senders, priorities of each, and a receiver that holds."""
+    """Senders that fill a buffer frame by frame, and a receiver that holds the way out: `with fill(bench, ["h1"])`."""
 
     def __init__(self, bench: Bench, net: Network, senders: list[str], holds: bool, stack: ExitStack) -> None:
         self._bench, self._net = bench, net
@@ -91,7 +91,7 @@ class Fill:
                 self.references.append(Reference())
 
     def _wait(self, port: str) -> None:
-        """As long as a frame takes from the host at a port to the switch; what is held stays so."""
+        """Wait for as long as a frame takes from the host at a port to the switch, and go on holding."""
         path_ns = self._bench.frame_time().ns + self.fabric.port(port).cable.delay.ns + _SPARE_NS
         for _ in range(path_ns // _HOLD_NS):
             time.sleep(_HOLD_NS / 1e9)
@@ -102,13 +102,13 @@ class Fill:
         return self._queues[priority]
 
     def counters(self, place: int) -> GroupCounters:
-        """Of a group, as they are now."""
+        """Return the counters of a group, as they are now."""
         one = self.groups[place]
         found: GroupCounters = self.fabric.group(one.port, one.group)
         return found
 
     def send(self, place: int = 0) -> None:
-        """One frame of a group, and wait until the switch has it."""
+        """Send one frame of a group, and wait until the switch has it."""
         self.hold()
         one, reference = self.groups[place], self.references[place]
         self._sockets[place].send(bytes(FRAME.bytes - _HEADERS))
@@ -144,14 +144,14 @@ class Fill:
         return due
 
     def drain(self) -> None:
-        """Let the queues go, and wait until they are empty."""
+        """Resume the queues, and wait until they are empty."""
         self._held_ns = 0
         self._wire.send(PfcFrame.xon(self._mac, self._bench.lossless).encode())
         while any(self.counters(place).used != (0, 0, 0) for place in range(len(self.groups))):
             time.sleep(0.01)
 
     def model_drains_to_xon(self, place: int = 0) -> int | None:
-        """Release the model's frames of a group, first in, first out; the shared cells in use when it sends XON."""
+        """Release the model's frames of a group, first in, first out; return its shared cells when it sends XON."""
         one, reference = self.groups[place], self.references[place]
         queue = self.fabric.port(self.out).number, self._queues[one.priority]
         level = None
@@ -165,7 +165,7 @@ class Fill:
 
 @contextmanager
 def fill(bench: Bench, senders: list[str], hosts: int = 2, holds: bool = True) -> Iterator[Fill]:
-    """A network of the switch whose `senders` have no PFC; without `holds` frames go through."""
+    """Start a network of the switch whose `senders` have no PFC; without `holds` frames go through."""
 
     class Deaf(SonicTopo):
         """Senders that ignore PAUSE."""

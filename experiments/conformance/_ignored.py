@@ -10,13 +10,13 @@ from experiments.conformance._case import Bench
 from xoff import Duration, Flows, Mac, PfcFrame, RawPort, Tap
 
 _REPEAT, _TIMES = Duration("10ms"), 40
-"""In the lab; more often where cables are long."""
+"""The interval of the frames in the lab, and how many there are; more where cables are long."""
 _EDGE = Duration("50ms")
 SLOWEST = "goodput of the slowest flow"
 
 
 def ignores(bench: Bench, make: Callable[[Mac], Mapping[str, bytes]]) -> None:
-    """A receiver sends all of these frames again and again, and flows of all priorities to it go on.
+    """Claim that flows of all priorities go on to a receiver that sends all of these frames again and again.
 
     `make` gets the address of the receiver, and gives frames by the counter of ignored frames that has them; "" where a
     frame has none. In the control the frames are valid PFC frames for the lossless priorities.

@@ -28,17 +28,17 @@ class PausedFlow:
     _priority: int
 
     def xoff(self, quanta: int = LONGEST_PAUSE) -> bytes:
-        """A frame that pauses the flow."""
+        """Return a frame that pauses the flow."""
         return PfcFrame.xoff(self._mac, [self._priority], quanta).encode()
 
     def xon(self) -> bytes:
-        """A frame that ends its pause."""
+        """Return a frame that ends its pause."""
         return PfcFrame.xon(self._mac, [self._priority]).encode()
 
 
 @contextmanager
 def paused_flow(bench: Bench) -> Iterator[PausedFlow]:
-    """Two hosts at a switch, and the flow, which runs; the receiver is at the longer cable if they differ.
+    """Start two hosts at a switch and a flow between them; the receiver is at the longer cable if they differ.
 
     The sender is paused too, if the switch holds less than comes in a pause, and far away it would resume too late.
     """

@@ -11,17 +11,17 @@ from experiments.conformance._case import Bench
 from xoff import Duration, Flows, PfcFrame, RawPort
 
 STORM = Duration("200ms")
-"""In the lab, as all times here; without the time to spread at both ends."""
+"""The length of a storm, without the time to spread at both ends; all times here are the lab's."""
 SPREAD = Duration("100ms")
-"""For the buffers to fill, and at the end for what is on its way."""
+"""The time for the buffers to fill, and at the end for frames that are on their way."""
 REPEAT = Duration("100ms")
 """A pause of 65535 quanta lasts 335 ms at 100 Mb/s."""
 GOODPUT = "goodput of the fastest stormed flow"
 
 
 def storm_of(bench: Bench, priorities: int, pairs: Sequence[tuple[str, str]] = (("h1", "h2"),), lossy: int = 8) -> None:
-    """The first `priorities` of the lossless ones are stormed at each receiver of these pairs; so many of the lossy
-    ones have a flow.
+    """Storm the first `priorities` of the lossless ones at each receiver of these pairs; as many of the lossy ones
+    have a flow.
     """
     stormed, all_of = bench.lossless[:priorities], sorted(bench.lossless + bench.lossy[:lossy])
     share = bench.line // 8

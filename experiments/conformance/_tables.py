@@ -1,4 +1,4 @@
-"""The switch that conformance cases run on where the user gives none, and what controls turn off in any switch.
+"""The switch of conformance cases where the user gives none, and changes of tables for controls.
 
 Not an experiment. Four ports with cables of 40 m; priorities 3 and 4 are lossless; DSCP 0 to 7 are traffic classes 0
 to 7; each class has a queue, DWRR with nearly equal weights; ECN between 500 kB and 2 MB on the lossless queues.
@@ -32,7 +32,7 @@ def rate(speed: str) -> Rate:
 
 
 def default_json(speed: str, model: str) -> dict[str, Any]:
-    """The default switch as a config_db.json."""
+    """Return the default switch as a config_db.json."""
     all_ports = ",".join(PORTS)
     headroom = needed(rate(speed), Length(_LENGTH), MTU, CELL).most
     groups = len(PORTS) * len(LOSSLESS)
@@ -98,7 +98,7 @@ def default_json(speed: str, model: str) -> dict[str, Any]:
 
 
 def default_tables(speed: str, model: str) -> Tables:
-    """The same, read as any file is."""
+    """Return the default switch, read as any file is."""
     return read(json.dumps(default_json(speed, model)).encode()).require("the default switch")
 
 
@@ -106,13 +106,13 @@ def default_tables(speed: str, model: str) -> Tables:
 
 
 def without_pfc(tables: Tables) -> Tables:
-    """No port has PFC; groups keep their buffers, which are then those of lossy traffic."""
+    """Return the tables without PFC at any port; groups keep their buffers, which are then those of lossy traffic."""
     qos = {port: replace(row, pfc_enable=frozenset(), pfcwd_sw_enable=frozenset()) for port, row in tables.qos.items()}
     return without_watchdog(replace(tables, qos=qos))
 
 
 def without_headroom(tables: Tables) -> Tables:
-    """Lossless groups have no headroom: what arrives after XOFF finds no room."""
+    """Return the tables without headroom: frames that arrive after XOFF find no room."""
     profiles = {
         name: replace(profile, xoff=0) if profile.lossless else profile for name, profile in tables.profiles.items()
     }
@@ -123,10 +123,10 @@ def without_headroom(tables: Tables) -> Tables:
 
 
 def without_watchdog(tables: Tables) -> Tables:
-    """No port has a watchdog, which in cases that hold a queue for as long as a buffer takes to fill would end that."""
+    """Return the tables without watchdogs, which would end a case that holds a queue until a buffer is full."""
     return replace(tables, watchdogs={})
 
 
 def without_ecn(tables: Tables) -> Tables:
-    """No queue marks."""
+    """Return the tables without marks by any queue."""
     return replace(tables, wred={name: replace(row, ecn=Ecn.NONE) for name, row in tables.wred.items()})

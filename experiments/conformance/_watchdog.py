@@ -15,14 +15,14 @@ from testbed.sonic.tables import Tables, WatchdogAction, WatchdogRow
 from xoff import LONGEST_PAUSE, Duration, Network, PfcFrame, Rate, RawPort, WatchdogSettings
 
 LATE = Duration("1ms")
-"""For the agent's own work, in the lab."""
+"""The time for the agent's own work, in the lab."""
 SETTLED = Duration("50ms")
-"""For what is on its way, and for the windows in which goodput is counted."""
+"""The time for frames on their way, and for the windows in which goodput is counted."""
 _DEFAULT = WatchdogRow(WatchdogAction.DROP, 200, 200)
 
 
 def watched(tables: Tables) -> Tables:
-    """The switch with a watchdog: its own, and 200 ms for both times where it has none."""
+    """Return the tables with a watchdog: the switch's own, and 200 ms for both times where it has none."""
     rows = {port: tables.watchdogs.get(port, _DEFAULT) for port in tables.ports}
     rows = {
         port: replace(row, restoration_time=row.restoration_time or row.detection_time) for port, row in rows.items()
@@ -32,7 +32,7 @@ def watched(tables: Tables) -> Tables:
 
 
 def with_action(tables: Tables, action: WatchdogAction) -> Tables:
-    """The same watchdogs, which do this."""
+    """Return a change of tables that gives all watchdogs this action."""
     return replace(tables, watchdogs={port: replace(row, action=action) for port, row in tables.watchdogs.items()})
 
 
@@ -41,8 +41,8 @@ def dropping(tables: Tables) -> Tables:
 
 
 def soon_over(tables: Tables) -> Tables:
-    """The same as `dropping`, and a storm is over after its detection time at the latest: for cases that are not about
-    the restoration time, which may be a minute.
+    """Return the tables as `dropping` makes them, where a storm is over after its detection time at the
+    latest: for cases that are not about the restoration time, which may be a minute.
     """
     tables = dropping(tables)
     rows = {
@@ -69,13 +69,13 @@ def repeats_after(line: Rate, watchdog: WatchdogSettings) -> Duration:
 
 
 def outlasting(line: Rate, watchdog: WatchdogSettings, poll: Duration) -> Duration:
-    """The length of a storm that goes on after it was found: XOFF comes once more, however late the poll is."""
+    """Return the length of a storm that goes on after it was found: XOFF comes once more, however late the poll is."""
     return watchdog.detection + poll + repeats_after(line, watchdog) + SETTLED
 
 
 @dataclass(frozen=True)
 class Pause:
-    """One pause, as the port that is paused had it: the cable's delay after its frames were sent."""
+    """One pause by the time of the paused port: the cable's delay after its frames were sent."""
 
     begin_ns: int
     last_xoff_ns: int
@@ -83,7 +83,7 @@ class Pause:
 
 
 class Stormer:
-    """Pauses the switch's port to h2, for one priority."""
+    """A sender of pauses to the switch's port to h2, for one priority."""
 
     def __init__(self, wire: Any, net: Network, bench: Bench, priority: int) -> None:
         port = net.fabric.port("h2-eth0")
@@ -91,10 +91,10 @@ class Stormer:
         self._delay_ns = port.cable.delay.ns
         self._period_ns = repeats_after(bench.line, settings(bench)).ns
         self.settled = SETTLED + bench.round_trip(net)
-        """For what is on its way, in the cables too."""
+        """The time for frames on their way, in the cables too."""
 
     def pause(self, length: Duration) -> Pause:
-        """XOFF again and again, before the last one's time is over; XON at the end."""
+        """Send XOFF again and again, before the last one's time is over, and XON at the end."""
         xoff = PfcFrame.xoff(self._mac, [self._priority]).encode()
         begin_ns = time.monotonic_ns()
         last_ns = begin_ns
@@ -113,10 +113,10 @@ def stormer(bench: Bench, net: Network, priority: int) -> Iterator[Stormer]:
 
 
 def events(net: Network, port: str, kind: str) -> list[Any]:
-    """The events of a kind at a port."""
+    """Return the events of a kind at a port."""
     return [event for event in net.fabric.events() if event.port == port and event.kind == kind]
 
 
 def in_us(measured_ns: int) -> Duration:
-    """A time that was measured, in whole microseconds, rounded down."""
+    """Return a time that was measured, in whole microseconds, rounded down."""
     return Duration.from_ns(measured_ns // 1000 * 1000)

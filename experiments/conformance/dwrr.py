@@ -9,12 +9,12 @@ from xoff import Duration, Flows
 
 LARGEST = "largest difference of a queue's share from its weight's, in percent"
 _SETTLED, _WINDOW = Duration("500ms"), Duration("1500ms")
-"""In the lab: until queues are full, beside a round trip, and then the time in which goodput is counted."""
+"""The time in the lab until queues are full, beside a round trip, and the time in which goodput is counted."""
 _WEIGHTS = (20, 30, 50)
 
 
 def _weighed(tables: Tables, weights: tuple[int, ...]) -> Tables:
-    """The same with these weights for queues of two lossless priorities and a lossy one; other queues are idle."""
+    """Return the tables with these weights for queues of two lossless priorities and a lossy one."""
     names = {f"conformance_{weight}": SchedulerRow(SchedulerType.DWRR, weight) for weight in weights}
     rows = dict(tables.queues)
     for port in tables.ports:
@@ -24,7 +24,7 @@ def _weighed(tables: Tables, weights: tuple[int, ...]) -> Tables:
 
 
 def _queues(tables: Tables, port: str) -> list[int]:
-    """The queues of the test, by the port's own map."""
+    """Return the queues of the test, by the port's own map."""
     lossless = sorted(tables.pfc_of(port))
     chosen = [*lossless[:2], *[number for number in range(8) if number not in lossless][:1]]
     queues = tables.map_of(port, MapKind.TC_TO_QUEUE)

@@ -7,7 +7,7 @@ from experiments.conformance._paused_flow import paused_flow
 from xoff import LONGEST_PAUSE, Duration
 
 _PAUSED = Duration("20ms")
-"""In the lab, beside two round trips, of the 335 ms that 65535 quanta are at 100 Mb/s."""
+"""The time until XON in the lab, beside two round trips; 65535 quanta are 335 ms at 100 Mb/s."""
 _PART = "resume latency, % of what was left of the pause"
 
 

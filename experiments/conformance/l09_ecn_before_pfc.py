@@ -6,7 +6,7 @@ from experiments.conformance._case import Bench, Control, case, settle_time, wit
 from xoff import Duration, Flow, Flows
 
 _MOST, *_LESS = 200, 140, 110, 80
-"""Percent of the line that two senders share."""
+"""Loads, in percent of the line that two senders share."""
 _MARKED, _PAUSED = "lowest load with ECN marks, %", "lowest load with PFC frames, %"
 
 

@@ -12,9 +12,9 @@ from xoff import Duration, Flows, Size, SonicTopo
 
 SWITCHES = 3
 _LOOK, _LOAD = Duration("100ms"), Duration("1500ms")
-"""In the lab; the load goes on for longer where a deadlock may last so long that it is broken."""
+"""The interval of looks, and the load's length in the lab; it is longer where a deadlock is broken late."""
 POLL = Duration("5ms")
-"""Of the look for deadlocks, in the lab."""
+"""The interval at which the lab looks for deadlocks."""
 BROKEN = "deadlock until it was broken, longest"
 
 
@@ -58,13 +58,13 @@ def l10_deadlock(bench: Bench) -> None:
 
 
 def _circle(bench: Bench) -> Any:
-    """The switch three times, each with a host and cables to the next one and the one before."""
+    """Return the topology of the switch three times, each with a host and cables to the next one and the one before."""
     names = [f"dut{number}" for number in range(1, SWITCHES + 1)]
     tables = [_cabled(bench.tables, names, place, bench.ports) for place in range(SWITCHES)]
     switches = [bench.switch_of(one) for one in tables]
 
     class Circle(SonicTopo):
-        """Everything goes one way round."""
+        """A circle in which all frames go the same way round."""
 
         deadlock_poll = POLL
 
@@ -78,7 +78,7 @@ def _circle(bench: Bench) -> Any:
 
 
 def _cabled(tables: Tables, names: Sequence[str], place: int, ports: Sequence[str]) -> Tables:
-    """The second port leads to the next switch's third port."""
+    """Return the switch with its second port on a cable to the next one's third port."""
     following, before = names[(place + 1) % SWITCHES], names[place - 1]
     near = {ports[1]: NeighbourRow(following, ports[2]), ports[2]: NeighbourRow(before, ports[1])}
     return replace(tables, hostname=names[place], neighbours=near)

@@ -7,7 +7,7 @@ from experiments.conformance._case import Bench, Control, case
 from xoff import LONGEST_PAUSE, Duration, Flows, PfcFrame, RawPort, Tap
 
 _STEP, _EDGE, _MARGIN = Duration("50ms"), Duration("30ms"), Duration("10ms")
-"""In the lab, beside a round trip."""
+"""Times in the lab, beside a round trip."""
 _REPEAT = Duration("100ms")
 """A pause of 65535 quanta lasts 335 ms at 100 Mb/s, less than a round trip in the longest cables."""
 _RESUMED = "first frame after the link came up"

@@ -12,7 +12,7 @@ PAUSES = 3
 
 
 def twice_as_eager(tables: Tables) -> Tables:
-    """Half the detection time, and polls so often that a pause of nine tenths of it meets one."""
+    """Return the tables with half the detection time, and polls that meet each pause of nine tenths of it."""
     rows = {
         port: replace(row, detection_time=max(1, row.detection_time // 2)) for port, row in tables.watchdogs.items()
     }

@@ -46,5 +46,5 @@ def l13_storm_beyond_detection(bench: Bench) -> None:
 
 
 def _waiting(bench: Bench, paused: Duration) -> int:
-    """The most frames of an eighth of the line that have come in this time."""
+    """Return the most frames of an eighth of the line that have come in this time."""
     return paused // (bench.frame_time() * 8) + 2

@@ -9,7 +9,7 @@ from testbed.frames.mac_control import ETHERTYPE, parse
 from xoff import Flows, PfcFrame, RawPort, Tap
 
 Counts = Mapping[tuple[str, int], int]
-"""By host and priority."""
+"""Counts by host and priority."""
 _OBEYED = "PFC frames received, by port and lossless priority"
 _SENT = "PFC frames sent, by port and lossless priority"
 
@@ -79,7 +79,7 @@ def l15_counters(bench: Bench) -> None:
 
 
 def _equal(bench: Bench, name: str, measured: Counts, expected: Counts, priorities: Iterable[int]) -> None:
-    """A claim about the counts of some priorities of all ports."""
+    """Claim that the counts of some priorities are equal at all ports."""
     wanted = list(priorities)
     lists = [
         [one[host, p] for host in dict.fromkeys(host for host, _ in one) for p in wanted]

@@ -33,7 +33,7 @@ def pause_response(bench: Bench) -> None:
 
 
 def _limit(bench: Bench) -> Duration:
-    """The response for which headroom is just enough, in the lab: what it holds, less what comes at least after XOFF.
+    """Return the response for which headroom is just enough, in the lab.
 
     That is the round trip in the cable, the agents' own time, the frame that triggers XOFF and those that have begun.
     """
@@ -50,7 +50,7 @@ def _limit(bench: Bench) -> Duration:
 
 
 def _lost(bench: Bench, response: Duration) -> int:
-    """Frames of a sender with this response that were lost; the way out is held, so that all of them have to wait."""
+    """Return the lost frames of a sender with this response; the way out is held, so that all of them have to wait."""
 
     class Late(SonicTopo):
         def addHost(self, name: str, **options: Any) -> str:

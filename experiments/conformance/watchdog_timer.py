@@ -8,8 +8,8 @@ from experiments.conformance._watchdog import LATE, dropping, events, in_us, out
 from testbed.sonic.tables import Tables
 
 STORMS = 6
-"""Each begins a sixth of the polling interval that is in use later than the one before, as the watchdog's clock has it:
-so at least one is found five sixths of it too late, with any times.
+"""The number of storms. Each begins a sixth of the polling interval in use later than the one before, by the watchdog's
+clock: so at least one is found five sixths of it too late, with any times.
 """
 
 

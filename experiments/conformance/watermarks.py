@@ -6,7 +6,7 @@ from testbed.sonic.lab.commands import clear, show
 
 SHARED, HEADROOM = "bytes: group, shared", "bytes: group, headroom"
 _IN_HEADROOM, _AGAIN = 20, 30
-"""Frames: those after XOFF, and those after watermarks were cleared."""
+"""The frames after XOFF, and those after watermarks were cleared."""
 
 
 @case(
@@ -40,7 +40,7 @@ def watermarks(bench: Bench) -> None:
 
 
 def _shown(bench: Bench, held: Fill) -> list[int | None]:
-    """What the commands show, in bytes: group (shared, headroom), queue, first ingress pool; None: N/A."""
+    """Return the bytes that the commands show: group (shared, headroom), queue, first ingress pool; None for N/A."""
     group = held.groups[0]
     ingress, out = (held.fabric.labels.get(port, port) for port in (group.port, held.out))
     return [
@@ -52,14 +52,14 @@ def _shown(bench: Bench, held: Fill) -> list[int | None]:
 
 
 def _cell(text: str, row: str, column: int) -> int | None:
-    """The number in a table, behind the row's name."""
+    """Return the number in a table behind the row's name."""
     line = next(words for words in map(str.split, text.splitlines()) if words[:1] == [row])
     value = line[column + 1]
     return None if value == "N/A" else int(value)
 
 
 def _expected(held: Fill) -> list[int | None]:
-    """The same by the reference; what it held since the last time."""
+    """Return the same bytes by the reference: the most that it held since the last time."""
     group, cell = held.groups[0], held.settings.cell_bytes
     of_group = held.model.group_watermark(group.number, group.group, clear=True).cells
     of_pool = held.model.pool_watermark(0, clear=True).cells

@@ -9,7 +9,7 @@ from testbed.switch.ecn.red import red_parameters
 from xoff import Duration, EcnCurve, Flows
 
 PARTS = (Fraction(1, 2), Fraction(1, 4), Fraction(4, 5))
-"""Of the way from Kmin to Kmax; the first is the one that the matrix shows."""
+"""Lengths, as parts of the way from Kmin to Kmax; the matrix shows the first."""
 MARKED = "marked half way from Kmin to Kmax, in percent"
 _FRAMES, _BELOW = 4000, 500
 
@@ -36,7 +36,7 @@ def wred_probability(bench: Bench) -> None:
 
 
 def _claim(bench: Bench, name: str, curve: EcnCurve, report: Any) -> None:
-    """At the length that these frames found, chance marks within four standard deviations of the curve."""
+    """Claim that marks at the length that these frames found are within four standard deviations of the curve."""
     waiting = Duration.from_ns(report.worst_delay_ns) // bench.frame_time()
     bench.figure(f"{name}: octets waiting", waiting * FRAME.bytes)
     bench.figure(f"{name}: the curve's", round(float(curve.fraction(waiting * FRAME.bytes)) * 100, 3))
@@ -51,7 +51,7 @@ def _claim(bench: Bench, name: str, curve: EcnCurve, report: Any) -> None:
 
 
 def _held(bench: Bench, priority: int, lengths: list[int]) -> tuple[dict[int, Any], int]:
-    """What became of the frames that found the queue at each length, shortest first; and the longest queue.
+    """Return the reports of the frames that found the queue at each length, shortest first, and the longest queue.
 
     Frames of the host with the shorter cable start so much later that they arrive as planned.
     Two hosts at line rate lengthen the queue to a third by a frame in each frame time; one alone keeps its length.

@@ -6,7 +6,7 @@ from xoff import Size
 
 XOFF, XON = "bytes held when XOFF was sent", "bytes of the shared pool held when XON was sent"
 _MOST_IN_CONTROL = 3_000
-"""Frames. In the control none of them stays, however many come."""
+"""The most frames in the control, where none of them stays, however many come."""
 
 
 @case(control=Control("no PFC", without_pfc, fails=[XOFF, XON]), tables=without_watchdog, timeout="240s")
@@ -43,5 +43,5 @@ def xoff_xon_limits(bench: Bench) -> None:
 
 
 def _by_profile(bench: Bench, frame: int) -> Size:
-    """For the control, whose model sends no XOFF either: any size will do that is none."""
+    """Return a number of frames for the control, whose model sends no XOFF either."""
     return Size.from_bytes(frame)

@@ -23,6 +23,6 @@ def y02_malformed_pfc(bench: Bench) -> None:
 
 
 def _with_reserved_bits(source: Mac) -> bytes:
-    """Times for all priorities, but the only enable bits are those of the upper octet, which no priority has."""
+    """Return a frame with times for all priorities, and enable bits in the upper octet alone, which no priority has."""
     plain = PfcFrame(source, 0, (LONGEST_PAUSE,) * 8).encode()
     return plain[: _RESERVED.start] + b"\xff" + plain[_RESERVED.stop :]

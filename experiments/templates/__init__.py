@@ -1,1 +1,1 @@
-"""What `xoff new` copies: `new_thing`, `NewThing` and `new-thing` become the name that the user gives."""
+"""The files that `xoff new` copies: `new_thing`, `NewThing` and `new-thing` become the name that the user gives."""

@@ -12,7 +12,7 @@ QUANTA = 65535
 
 
 def traffic() -> list[dict[str, object]]:
-    """Who sends what to r. Step 3 adds a flow."""
+    """Return the flows to r. Step 3 adds one."""
     return [
         {"source": "h1", "priority": 3, "count": 600},
         {"source": "h2", "priority": 3, "count": 600},

@@ -1,5 +1,5 @@
 """Runs flows: starts the endpoints of their transports in the hosts' namespaces, all at one moment, and collects what
-they counted. Only the lab can import this.
+they counted.
 """
 
 from __future__ import annotations

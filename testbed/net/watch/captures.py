@@ -3,7 +3,7 @@
 The kernel keeps the frames (`linux/sockets/packet_tap.py`) until the network ends; then a helper process writes them.
 If the cables can carry more than the kernel has memory for, it writes in between, too, the more often the more they
 carry. Times are those of the lab since the run began, as in the event log. A comment on a PFC frame gives its effect at
-the port that obeys it. Only the lab can use this.
+the port that obeys it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@
 | `t` | nanoseconds since the run began, with `used` (cells by node) and `events` (time, name, port, priorities) |
 | `end` | the time of the network's end; it is the last line of the network |
 
-Only the lab can use this.
 """
 
 from __future__ import annotations

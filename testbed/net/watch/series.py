@@ -3,7 +3,7 @@ the lab's time.
 
 A process of its own reads the port program's memory, which is mapped, so a sample makes no system call but the one that
 waits for its time. A row is written where something differs from the sample before. The files are of the run, so they
-are part of the digest; `Result.series` reads them back. Only the lab can import this.
+are part of the digest; `Result.series` reads them back.
 
 `buffer`: the groups, that is the priorities of a port of a switch or router by which frames come in
 

@@ -1,5 +1,5 @@
 """Time series of a whole network, for a run with `--series`: buffers and queues, load of links, ECN marks and rates of
-flows. Only the lab can import this.
+flows.
 
 Buffers and queues are those of `series.recording`. The rest is taken by a thread of the experiment's own process, where
 running flows are known; it lists interfaces and queueing disciplines, so each sample makes some system calls.

@@ -1,2 +1,2 @@
 """Hosts' ports as ports of a traffic generator: they send and receive frames as they are configured, and the host's own
-network stack is silent. Only the lab can import this."""
+network stack is silent."""

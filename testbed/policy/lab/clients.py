@@ -1,7 +1,5 @@
 """Traffic of the clients of a QoS policy: flows that have SL, MTU and rate of their path records.
 
-Only the lab can import this.
-
 The SL is the DSCP of a flow's packets, and of a TCP connection's ACKs. The route to the target has the path's MTU,
 which a TCP connection uses. A UDP flow has datagrams of it, a RoCE connection the largest MTU of InfiniBand below it,
 which counts payload. The rate is the path's on the lab's scale. Flows between the same hosts, one after the other,

@@ -1,4 +1,4 @@
-"""A network's subnet manager that has its policy from a controller, and reports to it. Only the lab can import this.
+"""A network's subnet manager that has its policy from a controller, and reports to it.
 
 with SrController() as controller, network(...) as net, FollowingManager(net.fabric, controller.client) as manager:
     manager.sa.put_policy(policy)

@@ -1,4 +1,4 @@
-"""Partitions of a QoS policy as VLANs, each with an IPoIB interface at every member. Only the lab can import this.
+"""Partitions of a QoS policy as VLANs, each with an IPoIB interface at every member.
 
 A partition's VLAN ID is the lower twelve bits of its P_Key (decision 0183). A member host has an interface on that
 VLAN, h1-eth0.N, with an address in the partition's subnet and the MTU of its broadcast group. A host that is no member

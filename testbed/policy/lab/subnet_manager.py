@@ -1,5 +1,5 @@
 """The subnet manager of a lossless network: it sets every port up by a QoS policy, and keeps it so (QoS RFC section 9,
-3.1). Only the lab can import this.
+3.1).
 
 with network(Star(port=Port().with_vls())) as net, SubnetManager(net.fabric, policy) as manager:
     records = PathRecords(policy, manager.subnet, manager.plan.tables)

@@ -1,4 +1,4 @@
-"""Networks of switches that were read from config_db.json files. Only the lab can import this."""
+"""Networks of switches that were read from config_db.json files."""
 
 from __future__ import annotations
 

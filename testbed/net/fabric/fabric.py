@@ -7,7 +7,7 @@ one network.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.agent.agents import Agents
 from testbed.dcbx.settings import DcbxSettings
@@ -18,13 +18,11 @@ from testbed.net.fabric import bring_up, deadlocks
 from testbed.net.fabric.agent_plans import agent_plan
 from testbed.net.fabric.bring_up import Mismatch, NodeSetup
 from testbed.net.fabric.inspection import Inspection
+from testbed.net.fabric.marks import Unmarked, unmarked
 from testbed.net.fabric.ports import FabricError, PortState, is_leaf
 from testbed.net.fabric.routes import Graph
 from testbed.switch.priority.path import Disagreement
 from testbed.units import Duration
-
-if TYPE_CHECKING:
-    from testbed.net.fabric.marks import Unmarked
 
 __all__ = ["Fabric", "FabricError", "Mismatch", "PortState"]
 
@@ -117,10 +115,6 @@ class Fabric(Inspection):
 
     def unmarked(self, source: str, target: str, priority: int, ds_field: int) -> Unmarked | None:
         """Return the ports on the way from a host to another if none of them marks such packets; None if one does."""
-        from testbed.net.fabric.marks import (
-            unmarked,  # to import it takes lab time, which runs without marks need not have
-        )
-
         return unmarked(self, self._graph.way(source, target), priority, ds_field)
 
     def configure_dcbx(self, port: str, settings: DcbxSettings | None) -> None:

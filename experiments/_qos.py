@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.frames.service_level import SLS, dscp_of
+from testbed.frames.path_record import SLS, dscp_of
 from xoff import Duration, Flow, Policy, Rate, load_policy
 
 LINE = Rate("10Mb/s")

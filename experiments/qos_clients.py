@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from testbed.frames.service_level import dscp_of
+from testbed.frames.path_record import dscp_of
 from testbed.linux.port_program import OWN_FRAMES
 from testbed.policy.fabric import LINK_LOCAL, Partition, PortKey
 from testbed.policy.lab.clients import flow

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from experiments._qos import setup_of
-from testbed.frames.service_level import dscp_of
+from testbed.frames.path_record import dscp_of
 from testbed.linux.process import kernel
 from testbed.policy.fabric import Partition, PortKey
 from testbed.policy.lab.partitions import Partitions

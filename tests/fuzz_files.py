@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.dcbx import ladder, show
-from testbed.dcbx.ladder_svg import as_svg
-from testbed.dcbx.ladder_text import as_text
+from testbed.dcbx.ladder.svg import as_svg
+from testbed.dcbx.ladder.text import as_text
 from testbed.dcbx.show import Direction
 from testbed.errors import XoffError
 from testbed.experiment.output import Record, RecordKind, Sample

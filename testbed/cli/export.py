@@ -11,8 +11,8 @@ from typing import BinaryIO
 from testbed.cli.console import say
 from testbed.cli.output_file import whole
 from testbed.dcbx.ladder import LadderError, ladder, read
-from testbed.dcbx.ladder_svg import as_svg
-from testbed.dcbx.ladder_text import as_text
+from testbed.dcbx.ladder.svg import as_svg
+from testbed.dcbx.ladder.text import as_text
 from testbed.errors import UsageError
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Exit

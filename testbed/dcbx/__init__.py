@@ -13,7 +13,7 @@
     port             `DcbxPort`, which puts them together
     config           the configuration file; `config_values` has what several features write in it
     show             the state as plain data, as a table, and as the lines of a log; `log_text` has a log in words
-    ladder           a log of two ports as a ladder diagram: `ladder_text` and `ladder_svg` draw it
+    ladder           a log of two ports as a ladder diagram, as text and as SVG
 
 Nothing here opens a socket, reads a clock or depends on a kind of switch. Times are the lab's: every timer of the
 standard is multiplied by the scale, and the TTL in a frame is in the standard's seconds.

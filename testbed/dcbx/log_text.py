@@ -55,6 +55,25 @@ def pending(lines: list[Record]) -> list[str]:
     return said
 
 
+def sentence(line: Record) -> str | None:
+    """Return an event of `show.line` as a line, or None if it is not worth one."""
+    if feature := features.of_event(line["what"]):
+        return feature.sentence(line)
+    match line["what"]:
+        case "neighbour_found":
+            return f"neighbour {line['chassis_id']} port {line['port_id']} appeared"
+        case "neighbour_lost":
+            return f"neighbour {line['chassis_id']} port {line['port_id']} lost: {line['why']}"
+        case "crowd_changed":
+            if line["crowded"]:
+                return f"DCBX is off: {line['neighbours']} neighbours are on the link"
+            return "DCBX is on again: one neighbour is left on the link"
+        case "version_mismatch":
+            speaks = line["peer_speaks"]
+            return f"the peer speaks the {speaks} format; its DCBX TLVs are ignored" if speaks else None
+    return None
+
+
 def _tlvs(line: Record | None) -> Record:
     return {} if line is None else line.get("tlvs", {})
 

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from testbed.dcbx import features, value_text
+from testbed.dcbx import features
 from testbed.dcbx.events import (
     CrowdChanged,
     Event,
@@ -25,7 +25,7 @@ from testbed.dcbx.events import (
     PendingChanged,
     VersionMismatch,
 )
-from testbed.dcbx.features.feature import FeatureState, elected, priority_list
+from testbed.dcbx.features.feature import FeatureState, elected, priorities_text, priority_list
 from testbed.dcbx.neighbours import Neighbour
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.tlvs import DcbxTlvs, read
@@ -167,11 +167,15 @@ def _row(port: str, name: str, feature: Mapping[str, Any]) -> Sequence[str] | No
         port,
         kind.head,
         *("-" if value is None else kind.value_text(value) for value in told),
-        _both(value_text.yes_no(feature["willing"]), value_text.yes_no(feature["remote_willing"])),
-        value_text.yes_no(feature["pending"] if is_run else None),
-        _both(value_text.priorities(feature["defended"]), value_text.priorities(feature["remote_defended"])),
+        _both(_yes_no(feature["willing"]), _yes_no(feature["remote_willing"])),
+        _yes_no(feature["pending"] if is_run else None),
+        _both(priorities_text(feature["defended"]), priorities_text(feature["remote_defended"])),
         feature["why"],
     )
+
+
+def _yes_no(truth: bool | None) -> str:
+    return "-" if truth is None else "yes" if truth else "no"
 
 
 def _both(local: str, remote: str) -> str:
@@ -193,7 +197,7 @@ def _notes(port: Mapping[str, Any]) -> list[str]:
         )
     for name, feature in port["features"].items():
         if feature.get("held"):
-            held = f"{features.named(name).head} {value_text.priorities(feature['held'])}"
+            held = f"{features.named(name).head} {priorities_text(feature['held'])}"
             notes.append(f"{held}: nothing is sent until the peer shows that its defenses are off")
     for name, feature in port["features"].items():
         notes += features.named(name).notes(feature)

@@ -18,6 +18,9 @@ from typing import Any
 
 from testbed.errors import XoffError
 
+SLS = range(16)
+"""The service levels (SL) of InfiniBand."""
+
 
 class RecordError(XoffError):
     """Octets that are not a record, or values that do not fit into one."""
@@ -340,3 +343,13 @@ class ClassPortInfo:
             raise RecordError(f"a ClassPortInfo has {_CLASS_PORT_INFO.size} octets, not {len(octets)}")
         _, _, capabilities, second = _CLASS_PORT_INFO.unpack_from(octets)
         return cls(capabilities, second >> _RESPONSE_TIME_BITS, second & (1 << _RESPONSE_TIME_BITS) - 1)
+
+
+def dscp_of(sl: int) -> int:
+    """Return the DSCP that carries an SL on Ethernet (decision 0181): its class selector, and 4 more from SL 8 on."""
+    return (sl & 7) << 3 | (sl >> 3) << 2
+
+
+def sl_of(dscp: int) -> int:
+    """Return the SL that a DSCP carries; its lower two bits mean nothing."""
+    return dscp >> 3 | (dscp >> 2 & 1) << 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from testbed.dcbx.ladder import LadderError, ladder
-from testbed.dcbx.ladder_svg import as_svg
+from testbed.dcbx.ladder.svg import as_svg
 from testbed.report.folder import Folder, Network
 from testbed.report.markup import folded, heading, text
 

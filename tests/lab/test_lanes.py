@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from testbed.frames.service_level import SLS, dscp_of
+from testbed.frames.path_record import SLS, dscp_of
 from testbed.lab import Run, experiment
 from testbed.policy.model import DROP_VL, NodeType, Policy, PortGroup, QosLevel, Sl2VlScope, VlArbScope, VlWeight
 from testbed.policy.numbers import Ranges

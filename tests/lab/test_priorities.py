@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from testbed.frames.service_level import SLS, sl_of
+from testbed.frames.path_record import SLS, sl_of
 from testbed.lab import Run, experiment
 from testbed.linux.port_program import OWN_FRAMES, PortTables
 from testbed.switch.priority.applications import About

@@ -1,22 +1,31 @@
-"""Headroom measurement at a node's ports: frames in and out, and the measured headroom reserved in the buffer."""
+"""Headroom measurement at a node's ports: frames in and out, and the measured headroom reserved in the buffer.
+
+A frame is sent at the time that is stamped in it, so that the time to encode it is not part of a measurement.
+"""
 
 from __future__ import annotations
 
 import errno
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import Order, OrderType
 from testbed.agent.plan import PortPlan
 from testbed.agent.speaker.node_buffer import NodeBuffer
-from testbed.agent.speaker.order_socket import OrderSocket
-from testbed.agent.speaker.speaker_log import SpeakerLog
-from testbed.agent.timed_send import timed_write
+from testbed.agent.speaker.outputs import OrderSocket, SpeakerLog
 from testbed.linux.sockets.lldp_socket import LldpSocket
 from testbed.switch.headroom.measurement import Measurer, Output, Phase, Status
 from testbed.units import NEVER, Duration
+
+_AHEAD_NS = (300_000, 600_000, 1_200_000, 2_400_000)
+"""The time by which a measurement frame is stamped ahead: what it takes to write it, and more each time that was not
+enough."""
+_LATE_NS = 10_000
+"""The most by which a frame may be sent after the moment that is in it."""
+
+Written = TypeVar("Written")
 
 
 class HeadroomMeasurements:
@@ -129,3 +138,20 @@ class HeadroomMeasurements:
         plan, found = self._ports[slot].headroom, status.measurement
         cells = None if found is None or plan is None else plan.cells(found.needed)
         self._buffer.reserve(slot, cells, found.needed.ns if found else 0, now_ns)
+
+
+def timed_write(write: Callable[[int], Written], take_back: Callable[[Written], None]) -> Written:
+    """Return what `write` gives for a moment that is yet to come, at that moment.
+
+    If the moment has passed by then, because something more urgent ran, it is taken back and written anew. The
+    process spins meanwhile: after a sleep it might have to wait for the CPU.
+    """
+    for ahead_ns in _AHEAD_NS:
+        moment_ns = time.monotonic_ns() + ahead_ns
+        written = write(moment_ns)
+        while (now_ns := time.monotonic_ns()) < moment_ns:
+            pass
+        if now_ns <= moment_ns + _LATE_NS or ahead_ns == _AHEAD_NS[-1]:
+            break
+        take_back(written)
+    return written

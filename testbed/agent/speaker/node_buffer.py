@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import Order, OrderType
 from testbed.agent.plan import AgentPlan, BufferLayout
-from testbed.agent.speaker.order_socket import OrderSocket
-from testbed.agent.speaker.speaker_log import SpeakerLog
+from testbed.agent.speaker.outputs import OrderSocket, SpeakerLog
 from testbed.errors import UsageError
 from testbed.linux.port_program import PortProgram
 from testbed.units import NEVER

@@ -12,8 +12,7 @@ from testbed.agent.events import AgentEvent
 from testbed.agent.orders import Order, OrderType
 from testbed.agent.plan import PortPlan
 from testbed.agent.speaker.node_buffer import NodeBuffer
-from testbed.agent.speaker.order_socket import OrderSocket
-from testbed.agent.speaker.speaker_log import SpeakerLog
+from testbed.agent.speaker.outputs import OrderSocket, SpeakerLog
 from testbed.dcbx.events import (
     ApplicationsChanged,
     CnChanged,

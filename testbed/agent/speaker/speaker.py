@@ -23,9 +23,8 @@ from testbed.agent.orders import LARGEST_NOTICE, NOTICE, NoticeType
 from testbed.agent.plan import AgentPlan
 from testbed.agent.speaker.headroom import HeadroomMeasurements
 from testbed.agent.speaker.node_buffer import NodeBuffer
-from testbed.agent.speaker.order_socket import OrderSocket
+from testbed.agent.speaker.outputs import OrderSocket, SpeakerLog
 from testbed.agent.speaker.port_settings import Applied, PortSettings
-from testbed.agent.speaker.speaker_log import SpeakerLog
 from testbed.agent.wan.sr_notes import SrNotes
 from testbed.agent.wan.wan_agent import Services, WanAgent
 from testbed.dcbx import show

@@ -13,8 +13,7 @@ from ipaddress import IPv6Address
 from typing import Any
 
 from testbed.agent.events import AgentEvent
-from testbed.agent.plan import PortPlan
-from testbed.agent.wan.slice_priorities import SlicePriorities
+from testbed.agent.plan import PortPlan, SlicePriorities
 from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.frames import Mac
 from testbed.frames.mac_control import PfcFrame

@@ -14,7 +14,7 @@ from dataclasses import replace
 from ipaddress import IPv6Address
 from typing import Any
 
-from testbed.agent.timed_send import timed_write
+from testbed.agent.speaker.headroom import timed_write
 from testbed.frames import Mac, ipv6
 from testbed.frames.headroom import MeasurementFrameError, Request, parse
 from testbed.frames.ipv6 import Packet

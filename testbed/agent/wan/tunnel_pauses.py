@@ -12,9 +12,8 @@ from ipaddress import IPv6Address
 
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import Order, OrderType
-from testbed.agent.plan import PortPlan
+from testbed.agent.plan import PortPlan, SlicePriorities
 from testbed.agent.wan.pause_tunnels import Record
-from testbed.agent.wan.slice_priorities import SlicePriorities
 from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.frames import Mac
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame

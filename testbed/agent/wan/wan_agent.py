@@ -10,17 +10,15 @@ with the controller.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
 
 from testbed.agent.events import AgentEvent
-from testbed.agent.plan import AgentPlan
-from testbed.agent.wan.ipv6_tap import IPV6, received, tap
+from testbed.agent.plan import AgentPlan, SlicePriorities
 from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.agent.wan.pause_tunnels import PauseTunnels
-from testbed.agent.wan.slice_priorities import SlicePriorities
 from testbed.agent.wan.sr_agent import SrAgent, SrServices
 from testbed.agent.wan.sr_notes import SrNotes
 from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
@@ -28,6 +26,7 @@ from testbed.agent.wan.tunnel_pauses import TunnelPauses
 from testbed.errors import UsageError
 from testbed.linux.netlink import seg6
 from testbed.linux.netlink.netlink import Message
+from testbed.linux.sockets import packet_filter, stamped
 from testbed.linux.port_program import PortProgram
 from testbed.linux.sockets import packet_filter
 from testbed.srv6.protocol import kernel_endx
@@ -45,6 +44,9 @@ _LISTEN_AGAIN_NS = 50_000_000
 _VARIATION = Duration("5ms")
 """The time that a PFC frame in a tunnel may take beyond the links' delays: it waits for frames that are being sent."""
 _SO_MARK = 36
+_IPV6 = 0x86DD
+_LONGEST = 2048
+_SOL_PACKET, _IGNORE_OUTGOING = 263, 23
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,7 @@ class WanAgent:
     def _deliver(self, packet: bytes) -> None:
         """Deliver a packet to the router's own protocols."""
         try:
-            self._own.sendto(packet, ("lo", IPV6))
+            self._own.sendto(packet, ("lo", _IPV6))
         except OSError:  # no room, or longer than the interface takes
             self.send_errors += 1
 
@@ -313,3 +315,26 @@ class WanAgent:
 
     def _record_sr(self, now_ns: int, kind: AgentEvent, value: int) -> None:
         self._services.record(now_ns, kind, next(iter(self._ports.values())).slot, 0, value)
+
+
+def tap(code: bytes) -> socket.socket:
+    """Return a socket for IPv6 packets received by any interface that the filter `code` accepts."""
+    packets = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_IPV6))
+    packets.setblocking(False)
+    packet_filter.attach(packets, packet_filter.nothing())
+    packets.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
+    stamped.enable(packets)
+    for _ in received(packets):
+        pass  # received before the filter was attached
+    packet_filter.attach(packets, code)
+    return packets
+
+
+def received(packets: socket.socket) -> Iterator[tuple[bytes, int, str | None]]:
+    """Yield all packets that wait, with receive time and interface; None for what is not known."""
+    while True:
+        try:
+            data, came_ns, address = stamped.receive_from(packets, _LONGEST)
+        except BlockingIOError:
+            return
+        yield data, came_ns, address[0] if address else None

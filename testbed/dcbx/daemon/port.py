@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import testbed
-from testbed.dcbx import features, show
+from testbed.dcbx import features, log_text, show
 from testbed.dcbx.config import Config
 from testbed.dcbx.daemon.event_text import sentence
 from testbed.dcbx.daemon.log_file import LogFile
@@ -225,7 +225,7 @@ class StandalonePort:
         for event in events:
             record = show.record(event)
             self._write(record)
-            if tell and (text := sentence(record)):
+            if tell and (text := log_text.sentence(record)):
                 self._say_once(record["what"], text)
         if events:
             self._look_for_oddities(tell)

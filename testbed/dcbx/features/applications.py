@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.dcbx import value_text
 from testbed.dcbx.config_values import ConfigError, section
 from testbed.dcbx.features.codec import Codec, Contents, DcbxReason, bad_length, flaw, layouts, organisational
 from testbed.dcbx.features.feature import (
@@ -24,6 +23,7 @@ from testbed.dcbx.features.feature import (
     Feature,
     FeatureState,
     View,
+    willing_text,
 )
 from testbed.errors import XoffError
 from testbed.frames import FieldError
@@ -232,7 +232,7 @@ class ApplicationFeature(Feature[ApplicationAdmin, Applications, ApplicationPrio
         return " ".join(shown) or "none"
 
     def tlv_text(self, data: Any, version: str) -> str:
-        willing = value_text.willing(data) if version == DcbxVersion.DRAFT else ""  # the published format has no W
+        willing = willing_text(data) if version == DcbxVersion.DRAFT else ""  # the published format has no W
         return f"APP {self.value_text(data['entries'])}{willing}"
 
     def event_text(self, line: Data, before: Data) -> list[str]:

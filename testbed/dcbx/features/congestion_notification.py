@@ -13,10 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.dcbx import value_text
 from testbed.dcbx.config_values import priority_set, section
 from testbed.dcbx.features.codec import Codec, Contents, bad_length, layouts, organisational
-from testbed.dcbx.features.feature import CommonSettings, DcbxSettingsError, FeatureState, View, priority_list
+from testbed.dcbx.features.feature import (
+    CommonSettings,
+    DcbxSettingsError,
+    FeatureState,
+    View,
+    priorities_text,
+    priority_list,
+    willing_text,
+)
 from testbed.dcbx.features.priority_sets import PrioritiesChanged, PrioritySetFeature, defends
 from testbed.dcbx.machines import Outcome, defense, hold
 from testbed.frames import FieldError
@@ -154,5 +161,5 @@ class CnFeature(PrioritySetFeature[CnAdmin, CongestionNotification]):
         return {"willing": content.willing, **masks}
 
     def tlv_text(self, data: Any, version: str) -> str:
-        willing = value_text.willing(data) if version == DcbxVersion.DRAFT else ""  # the published format has no W
-        return f"CN {value_text.priorities(data['enabled'])}{willing}{defends(data)}"
+        willing = willing_text(data) if version == DcbxVersion.DRAFT else ""  # the published format has no W
+        return f"CN {priorities_text(data['enabled'])}{willing}{defends(data)}"

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.dcbx import value_text
 from testbed.dcbx.config_values import section
 from testbed.dcbx.features.codec import Codec, Contents, bad_length, layouts, organisational
 from testbed.dcbx.features.ets_tables import (
@@ -42,6 +41,7 @@ from testbed.dcbx.features.feature import (
     Feature,
     FeatureState,
     View,
+    willing_text,
 )
 from testbed.dcbx.features.recommendation import Recommend, Shares, read_recommend, recommend_lines
 from testbed.dcbx.machines import asymmetric
@@ -210,7 +210,7 @@ class EtsFeature(Feature[EtsAdmin, Ets, EtsConfiguration]):
         return table_text(data)
 
     def tlv_text(self, data: Any, version: str) -> str:
-        return f"ETS {table_text(data)}{value_text.willing(data)}{', CBS' if data['cbs'] else ''}"
+        return f"ETS {table_text(data)}{willing_text(data)}{', CBS' if data['cbs'] else ''}"
 
     def event_text(self, line: Data, before: Data) -> list[str]:
         if before and before["ets"] == line["ets"]:

@@ -11,7 +11,7 @@ TLV is a new file here, and its line in the registry.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -250,3 +250,13 @@ def priority_list(mask: int | None) -> list[int] | None:
 def elected(**chosen: Any) -> dict[str, Any]:
     """Return the values that are not None: a port has them only for behaviour that it is set to."""
     return {name: value for name, value in chosen.items() if value is not None}
+
+
+def priorities_text(numbers: Sequence[int] | None) -> str:
+    """Return a set of priorities as text: "-" if it is not known or not announced, "none" if it is empty."""
+    return "-" if numbers is None else ",".join(map(str, numbers)) or "none"
+
+
+def willing_text(tlv: Data) -> str:
+    """Return the W bit of a TLV, to be appended to its value."""
+    return ", willing" if tlv["willing"] else ", not willing"

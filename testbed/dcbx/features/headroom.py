@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.dcbx import value_text
 from testbed.dcbx.features.feature import CommonSettings, Data, Event, Feature, FeatureState, View
 
 
@@ -52,7 +51,7 @@ class HeadroomFeature(Feature[bool, bool, bool]):
         return value
 
     def value_text(self, data: Any) -> str:
-        return value_text.yes_no(data)
+        return "yes" if data else "no"
 
     def event_text(self, line: Data, before: Data) -> list[str]:
         if line["both"] is before.get("both", False):

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.dcbx import value_text
 from testbed.dcbx.config_values import priority_set, section
 from testbed.dcbx.features.codec import Codec, Contents, DcbxReason, bad_length, flaw, layouts, organisational
 from testbed.dcbx.features.feature import (
@@ -24,7 +23,9 @@ from testbed.dcbx.features.feature import (
     DcbxSettingsError,
     FeatureState,
     View,
+    priorities_text,
     priority_list,
+    willing_text,
 )
 from testbed.dcbx.features.priority_sets import PrioritiesChanged, PrioritySetFeature, defends
 from testbed.dcbx.machines import defense, hold
@@ -231,9 +232,9 @@ class PfcFeature(PrioritySetFeature[PfcAdmin, Pfc]):
 
     def tlv_text(self, data: Any, version: str) -> str:
         most = "" if data["cap"] == 8 else f", on {data['cap']} at most"
-        enabled = value_text.priorities(data["enabled"])
+        enabled = priorities_text(data["enabled"])
         headroom = ", headroom" if data["headroom"] else ""
-        return f"PFC {enabled}{most}{value_text.willing(data)}{defends(data)}{headroom}"
+        return f"PFC {enabled}{most}{willing_text(data)}{defends(data)}{headroom}"
 
     def details(self, port: Data) -> list[str]:
         capability = port["pfc_capability"]

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from testbed.dcbx import value_text
-from testbed.dcbx.features.feature import Data, Event, Feature, FeatureState, elected, priority_list
+from testbed.dcbx.features.feature import Data, Event, Feature, FeatureState, elected, priorities_text, priority_list
 
 A = TypeVar("A")
 C = TypeVar("C")
@@ -54,23 +53,23 @@ class PrioritySetFeature(Feature[A, int, C]):
         return priority_list(value)
 
     def value_text(self, data: Any) -> str:
-        return value_text.priorities(data)
+        return priorities_text(data)
 
     def event_text(self, line: Data, before: Data) -> list[str]:
         said = []
         if line["enabled"] != before.get("enabled"):
-            said.append(f"{self.head} {value_text.priorities(line['enabled'])}, {line['why']}")
+            said.append(f"{self.head} {priorities_text(line['enabled'])}, {line['why']}")
         if line["defended"] != before.get("defended", []):
-            said.append(f"{self.head} defends {value_text.priorities(line['defended'])}")
+            said.append(f"{self.head} defends {priorities_text(line['defended'])}")
         if line.get("held", []) != before.get("held", []):
-            said.append(f"{self.head} holds {value_text.priorities(line['held'])}")
+            said.append(f"{self.head} holds {priorities_text(line['held'])}")
         return said
 
     def sentence(self, line: Data) -> str:
-        defended = f", defended {value_text.priorities(line['defended'])}" if line["defended"] else ""
-        return f"{self.head} {value_text.priorities(line['enabled'])}{defended}: {line['why']}"
+        defended = f", defended {priorities_text(line['defended'])}" if line["defended"] else ""
+        return f"{self.head} {priorities_text(line['enabled'])}{defended}: {line['why']}"
 
 
 def defends(tlv: Data) -> str:
     """Return the DefOn bits of a TLV, to be appended to its value."""
-    return "" if tlv["defended"] is None else f", defends {value_text.priorities(tlv['defended'])}"
+    return "" if tlv["defended"] is None else f", defends {priorities_text(tlv['defended'])}"

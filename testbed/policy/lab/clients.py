@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from testbed.frames.service_level import dscp_of
+from testbed.frames.path_record import dscp_of
 from testbed.net.fabric.fabric import Fabric, FabricError
 from testbed.net.traffic import Flow, Transport
 from testbed.net.traffic.roce import Roce

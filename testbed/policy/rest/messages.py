@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from testbed.frames.service_level import dscp_of
+from testbed.frames.path_record import dscp_of
 from testbed.policy.fabric import GBIT, Fabric, FabricError, Partition, PortCapabilities, PortKey
 from testbed.policy.model import NodeType
 from testbed.policy.records import Found, PathRecords, Request, Selector, Wanted

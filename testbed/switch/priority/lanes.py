@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.frames.service_level import sl_of
+from testbed.frames.path_record import sl_of
 from testbed.switch.priority.classify import read, with_pcp
 from testbed.switch.priority.marking import tagged
 

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.cli import main
-from testbed.dcbx.ladder import Arrow, Folded, Ladder, LadderError, Note, Side, ladder, read
-from testbed.dcbx.ladder_svg import COLUMN, ROW, as_svg
-from testbed.dcbx.ladder_text import WIDTH, as_text
+from testbed.dcbx.ladder.diagram import Arrow, Folded, Ladder, LadderError, Note, Side, ladder, read
+from testbed.dcbx.ladder.svg import COLUMN, ROW, as_svg
+from testbed.dcbx.ladder.text import WIDTH, as_text
 from testbed.dcbx.settings import DcbxSettings, PfcAdmin
 from testbed.dcbx.show import Direction, frame_record, record
 from testbed.dcbx.tlvs import ApplicationPriority, DcbxTlvs, Pfc, encode

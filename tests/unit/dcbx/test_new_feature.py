@@ -20,13 +20,13 @@ from testbed.dcbx.features.feature import (
     Feature,
     FeatureState,
     View,
+    willing_text,
 )
 from testbed.dcbx.ladder import ladder
-from testbed.dcbx.ladder_text import as_text
+from testbed.dcbx.ladder.text import as_text
 from testbed.dcbx.settings import DcbxSettings, PfcAdmin
 from testbed.dcbx.show import frame_record, record, snapshot, table
 from testbed.dcbx.tlvs import DcbxTlvs, Pfc, Reading, encode, read
-from testbed.dcbx.value_text import willing
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp_tlvs import Flaw, Organisational
 from testbed.strict.tables import TomlTable, flag, whole
@@ -112,7 +112,7 @@ class MtuFeature(Feature[Mtu, int, Mtu]):
         return str(data)
 
     def tlv_text(self, data: Any, version: str) -> str:
-        return f"MTU {data['octets']}{willing(data)}"
+        return f"MTU {data['octets']}{willing_text(data)}"
 
     def event_text(self, line: Data, before: Data) -> list[str]:
         return [] if before.get("octets") == line["octets"] else [f"MTU {line['octets']}, {line['why']}"]

@@ -23,6 +23,7 @@ from testbed.dcbx.events import (
     PfcChanged,
     VersionMismatch,
 )
+from testbed.dcbx.log_text import sentence
 from testbed.dcbx.show import record
 from testbed.errors import UsageError
 from testbed.frames import Mac

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.frames.service_level import SLS, dscp_of, sl_of
+from testbed.frames.path_record import SLS, dscp_of, sl_of
 from testbed.switch.priority.classify import read
 from testbed.switch.priority.lanes import LANES, Lane, lane
 

@@ -1,17 +1,37 @@
-"""The speaker's end of the socket through which it gives orders to the node's PFC agent (`testbed.agent.orders`)."""
+"""The outputs of a speaker: its logs, and the socket through which it gives orders to the node's PFC agent."""
 
 from __future__ import annotations
 
 import errno
+import json
+import os
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
+from testbed.agent.event_log import RECORD
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import DONE, Order
-from testbed.agent.speaker.speaker_log import SpeakerLog
 
 _TIMEOUT_S = 2.0
+
+
+class SpeakerLog:
+    """The two logs, as file descriptors; `ports` are the names of the node's ports by slot."""
+
+    def __init__(self, events: int, dcbx: int, ports: Mapping[int, str]) -> None:
+        self._events, self._dcbx, self._ports = events, dcbx, ports
+
+    def record(self, now_ns: int, event: AgentEvent, slot: int, mask: int, value: int) -> None:
+        """Write an event for priorities `mask` of a port."""
+        os.write(self._events, RECORD.pack(now_ns, event, slot, mask, value))
+
+    def dcbx(self, slot: int, line: dict[str, Any]) -> None:
+        """Write a line into the log of DCBX."""
+        text = json.dumps({"port": self._ports[slot]} | line, separators=(",", ":"))
+        os.write(self._dcbx, (text + "\n").encode())
 
 
 class OrderSocket:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from testbed.dcbx.ladder import Arrow, Folded, Ladder, Note, Side, Step
+from testbed.dcbx.ladder.diagram import Arrow, Folded, Ladder, Note, Side, Step
 
 WIDTH = 100
 _TIME = 10

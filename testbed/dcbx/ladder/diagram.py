@@ -5,7 +5,7 @@ one that was sent only is an arrow that ends on the way, and one that was receiv
 is labelled with what is new since the last frame of the same sender that arrived. A frame that repeats the one before
 it, came through or was lost as that one, and had no effect, is folded away and counted.
 
-`ladder_text` and `ladder_svg` draw it.
+`text` and `svg` draw it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A ladder diagram as SVG: the rows of `ladder_text`, drawn. Light or dark as the viewer is, and no font is needed.
+"""A ladder diagram as SVG: the rows of `text`, drawn. Light or dark as the viewer is, and no font is needed.
 
 Text is set in whatever monospaced font there is. A column is a little wider than a character of the widest of them, so
 that texts keep apart as they do in the text.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from testbed.dcbx.ladder import Arrow, Folded, Ladder, Note, Side, Step
-from testbed.dcbx.ladder_text import clipped, joined, wrapped
+from testbed.dcbx.ladder.diagram import Arrow, Folded, Ladder, Note, Side, Step
+from testbed.dcbx.ladder.text import clipped, joined, wrapped
 
 COLUMN = 7.5
 """The width of a character, in pixels, at a font size of 12."""

@@ -19,7 +19,14 @@ from typing import Any
 MODULES = {
     "agent.standalone": "dcbx.daemon",
     "buffer": "switch.buffer",
+    "dcbx.changes": "dcbx.events",
+    "dcbx.config_dump": "dcbx.config",
+    "dcbx.config_warnings": "dcbx.negotiation",
+    "dcbx.ladder_svg": "dcbx.ladder.svg",
+    "dcbx.ladder_text": "dcbx.ladder.text",
+    "dcbx.recommendation": "dcbx.features.recommendation",
     "ecn": "switch.ecn",
+    "frames.service_level": "frames.path_record",
     "headroom": "switch.headroom",
     "lab.again": "lab.job.again",
     "lab.api": "lab.job.api",
@@ -215,11 +222,11 @@ def new_name(name: str) -> str | None:
 
 
 def attributes(package: str, module: str) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package that has the name of a module that moved into it."""
+    """Return a `__getattr__` for a module whose names have moved: into a module of this package, or to `testbed....`"""
 
     def attribute(name: str) -> Any:
         if not name.startswith("__") and not _is_submodule(package, name):
-            new = f"{package}.{module}"
+            new = module if module.startswith("testbed.") else f"{package}.{module}"
             found = vars(importlib.import_module(new))
             if name in found:
                 _warn(package, new)
@@ -231,7 +238,7 @@ def attributes(package: str, module: str) -> Callable[[str], Any]:
 
 def _is_submodule(package: str, name: str) -> bool:
     """Return whether a package has this module: Python asks for an attribute before it imports a module."""
-    return any(os.path.exists(f"{place}/{name}.py") for place in sys.modules[package].__path__)  # noqa: PTH110
+    return any(os.path.exists(f"{place}/{name}.py") for place in getattr(sys.modules[package], "__path__", ()))  # noqa: PTH110
 
 
 def _warn(old: str, new: str) -> None:

@@ -35,7 +35,7 @@ MOST_MEMORY = 1_000_000
 MOST_GROWTH_KIB = 20_000
 """What a run may add to the memory of the process, however long it is."""
 
-_PARSER = str(Path(lldp.__file__).parent)
+_PARSER = tuple(str(Path(module.__file__).parent) for module in (lldp, dcbx))
 Arc = tuple[str, int, int]
 
 

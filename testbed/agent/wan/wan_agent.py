@@ -26,9 +26,8 @@ from testbed.agent.wan.tunnel_pauses import TunnelPauses
 from testbed.errors import UsageError
 from testbed.linux.netlink import seg6
 from testbed.linux.netlink.netlink import Message
-from testbed.linux.sockets import packet_filter, stamped
 from testbed.linux.port_program import PortProgram
-from testbed.linux.sockets import packet_filter
+from testbed.linux.sockets import packet_filter, stamped
 from testbed.srv6.protocol import kernel_endx
 from testbed.srv6.protocol.endx_pfc import Deliver, Measure, PauseJ, SendIcmp
 from testbed.srv6.protocol.local_sids import EndXPfc, ErrorLimit

@@ -14,7 +14,6 @@ from typing import Any
 import testbed
 from testbed.dcbx import features, log_text, show
 from testbed.dcbx.config import Config
-from testbed.dcbx.daemon.event_text import sentence
 from testbed.dcbx.daemon.log_file import LogFile
 from testbed.dcbx.daemon.nic import Nic, SettingsStore
 from testbed.dcbx.damping import TokenBucket

@@ -12,7 +12,6 @@ import pytest
 
 from testbed.dcbx.config import WILLING, ConfigError
 from testbed.dcbx.daemon import agent, config_sources
-from testbed.dcbx.daemon.event_text import sentence
 from testbed.dcbx.daemon.log_file import LogFile
 from testbed.dcbx.events import (
     CnChanged,

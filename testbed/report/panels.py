@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,8 +72,8 @@ class Panel:
 
 
 def panels(number: int, folder: Folder, found: Tracks) -> list[Panel]:
-    """All panels of a result, the ones that matter most first."""
-    made = [*_pauses(found), *_occupancy(folder, found), *_drops(found), *_series(found), *_marks(found)]
+    """Return all panels of a result, with the ones that matter most first."""
+    made = [panel for makes in MAKERS for panel in makes(folder, found)]
     for at, panel in enumerate(made):
         panel.identity = f"panel-{number}-{at}"
     return made
@@ -95,7 +96,7 @@ def _end(track: Track) -> int:
     return track.t_ns[-2] if is_reset and len(track.t_ns) > 1 else track.t_ns[-1]
 
 
-def _pauses(found: Tracks) -> list[Panel]:
+def _pauses(folder: Folder, found: Tracks) -> list[Panel]:
     """One lane for each port and priority; several kinds of intervals share it."""
     lanes: dict[tuple[str, str], list[int]] = {}
     kinds: dict[str, None] = {}
@@ -111,7 +112,7 @@ def _pauses(found: Tracks) -> list[Panel]:
     return _in_parts("Pauses", "by port and priority", rows, keys)
 
 
-def _marks(found: Tracks) -> list[Panel]:
+def _marks(folder: Folder, found: Tracks) -> list[Panel]:
     rows = [(track.port or "run", [at]) for at, track in enumerate(found.tracks) if track.panel == MARKS]
     return _in_parts("Events", "of agents, DCBX, headroom and tunnels", rows, [])
 
@@ -168,12 +169,12 @@ def _thresholds(folder: Folder, found: Tracks, tracks: list[int]) -> tuple[list[
     return list(lines)[:8], "".join(f"; {words}" for words in list(alphas)[:2])
 
 
-def _drops(found: Tracks) -> list[Panel]:
+def _drops(folder: Folder, found: Tracks) -> list[Panel]:
     tracks = [at for at, track in enumerate(found.tracks) if track.panel == DROPS]
     return [_chart("Drops", "frames dropped so far, by ingress port and reason", found, tracks)] if tracks else []
 
 
-def _series(found: Tracks) -> list[Panel]:
+def _series(folder: Folder, found: Tracks) -> list[Panel]:
     """Charts of time series: one for each name of a series and unit."""
     charts: dict[str, list[int]] = {}
     for at, track in enumerate(found.tracks):
@@ -204,3 +205,7 @@ def _node_of(folder: Folder, port: str) -> str:
         if port in network.ports:
             return network.node_of(port)
     return port.rpartition("-")[0] or port
+
+
+MAKERS: list[Callable[[Folder, Tracks], list[Panel]]] = [_pauses, _occupancy, _drops, _series, _marks]
+"""The functions that make panels, in the order of a report. A new kind of panel is a function and an entry here."""

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 NAMED = re.compile(r"`((?:[a-z0-9_]+/)+[a-z0-9_.]*)(?::([A-Za-z_.]+))?`")
 
 
-@pytest.mark.parametrize("page", ["architecture.md", "pfc.md", "events.md"])
+@pytest.mark.parametrize("page", ["architecture.md", "extending.md", "pfc.md", "events.md"])
 def test_files_and_names_that_a_page_gives_are_in_the_code(page: str) -> None:
     found = list(NAMED.finditer((ROOT / "docs" / page).read_text()))
     assert found

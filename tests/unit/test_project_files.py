@@ -62,3 +62,11 @@ def test_ruff_before_a_commit_is_the_locked_one() -> None:
     hooks = load(ROOT / ".pre-commit-config.yaml")["repos"][0]["hooks"]
     versions = [hook["additional_dependencies"] for hook in hooks if hook["id"].startswith("ruff")]
     assert versions == [[locked[0]]] * 2
+
+
+@pytest.mark.parametrize("folder", ["testbed", "tests"])
+def test_each_folder_of_modules_is_a_package(folder: str) -> None:
+    """A folder without `__init__.py` is left out of what pip installs."""
+    folders = {path.parent for path in (ROOT / folder).rglob("*.py")}
+    no_packages = {"guest", "jobs", "data"}  # programs, and files that tests read
+    assert [str(path) for path in folders if not (path / "__init__.py").exists() and path.name not in no_packages] == []

@@ -1,0 +1,1 @@
+"""Results: what a run brought, and the folder that holds it."""

@@ -1,0 +1,1 @@
+"""Topologies, links and nodes, and the network that Mininet builds of them."""

@@ -42,6 +42,24 @@ def test_there_is_no_block_without_a_language() -> None:
         assert all(fences[::2]) and not any(fences[1::2]), page
 
 
+_PATH = re.compile(
+    r"`((?:testbed|tests|docs|experiments|topologies|controllers|bench|tools|stubs|lessons|snappi_xoff|requirements)"
+    r"(?:/[\w.-]+)+/?)(?::[\w.:\[\]]+)?`"
+)
+
+
+def test_each_path_that_a_page_names_exists() -> None:
+    """But for names that a reader chooses, which are in capitals."""
+    records = [str(path.relative_to(ROOT)) for path in (ROOT / "docs/decisions").rglob("*.md")]
+    missing = [
+        f"{page}: {path}"
+        for page in (*pages.PAGES, *records)
+        for path in _PATH.findall((ROOT / page).read_text())
+        if "NAME" not in path and not (ROOT / path).exists()
+    ]
+    assert missing == []
+
+
 @pytest.mark.parametrize("block", EXPERIMENTS, ids=str)
 def test_an_experiment_of_a_page_is_one_with_a_docstring(block: Block, tmp_path: Path) -> None:
     file = tmp_path / f"{re.sub(r'[^a-z0-9]', '_', str(block).lower())}.py"

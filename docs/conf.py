@@ -33,7 +33,7 @@ autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_mock_imports = ["mininet"]
-"""Only the lab has it."""
+"""Mininet is only in the lab."""
 
 html_theme = "furo"
 html_title = f"Xoff {release}"

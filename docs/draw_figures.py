@@ -1,4 +1,4 @@
-"""Draws the figures of docs/concepts: `python docs/draw_figures.py` writes docs/figures/*.svg.
+"""Draw the figures of docs/concepts: `python docs/draw_figures.py` writes docs/figures/*.svg.
 
 Figures with numbers compute them with Xoff's own models. A figure has its own background and follows the colour scheme
 of the system, so it can be read on a light and on a dark page. Standard library and testbed only.
@@ -41,7 +41,7 @@ text { font: 13px system-ui, sans-serif; fill: var(--ink) }
 
 
 class Drawing:
-    """Shapes and words on a sheet; y grows downwards."""
+    """A sheet with shapes and words; y grows downwards."""
 
     def __init__(self, width: int, height: int, title: str, description: str) -> None:
         self._size = width, height
@@ -49,7 +49,7 @@ class Drawing:
         self._parts: list[str] = []
 
     def box(self, x: float, y: float, width: float, height: float, *look: str) -> None:
-        """A rectangle; `look` is its class, and a word in it."""
+        """Add a rectangle; `look` is its class, and a word in it."""
         kind, word = (*look, *("box", "")[len(look) :])
         self._parts.append(f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="4"/>')
         if word:
@@ -115,7 +115,7 @@ def pause() -> Drawing:
 
 
 def buffer() -> Drawing:
-    """How a switch's buffer is divided."""
+    """The division of a switch's buffer."""
     one = Drawing(760, 300, "A switch's buffer", "Guaranteed cells, the shared pool with thresholds, and headroom")
     one.text(30, 28, "One buffer over all ports, in cells; a frame is charged to its ingress port and priority", "bold")
     one.box(30, 45, 150, 60, "greenbox", "guaranteed")

@@ -1,5 +1,8 @@
-"""What the site has beside the pages as they are: the reference of the command line and of the REST services, made from
-the argument parsers and from the OpenAPI document, and a place in a table of contents for each page."""
+"""Sphinx's extension for this site: what it has beside the pages as they are.
+
+It makes the reference of the command line from the argument parsers and that of the REST services from the OpenAPI
+document, and gives each page a place in a table of contents.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def complete(app: Any, name: str, source: list[str]) -> None:
-    """Replace the marks of a page by what is generated there."""
+    """Replace the marks of a page by the text that is generated for them."""
     text = source[0]
     if name == INDEX:
         text = text.replace(f"{_GUIDES}\n", "".join(f"{page}\n" for page in further_guides(text)))
@@ -39,7 +42,7 @@ def complete(app: Any, name: str, source: list[str]) -> None:
 
 
 def below(name: str) -> list[str]:
-    """The pages that belong to one, which links to them in its text."""
+    """Return the pages below one, which links to them in its text."""
     if name == DECISIONS:
         records = (ROOT / "docs/decisions").glob("*/[0-9]*.md")
         return sorted(f"{path.parent.name}/{path.stem}" for path in records)
@@ -49,7 +52,7 @@ def below(name: str) -> list[str]:
 
 
 def finish(app: Any, error: Exception | None) -> None:
-    """A first page where a browser looks for it, and what the pages lack for keyboards and screen readers."""
+    """Write a first page where a browser looks for it, and make all pages usable with keyboards and screen readers."""
     if error is not None or app.builder.format != "html":
         return
     page = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Xoff</title>'
@@ -61,20 +64,20 @@ def finish(app: Any, error: Exception | None) -> None:
 
 
 def accessible(page: str) -> str:
-    """A caption is a heading of some level, and a block that scrolls can be reached by the keyboard."""
+    """Return the page with a level for each caption, and with blocks that scroll within reach of the keyboard."""
     page = page.replace('role="heading">', 'role="heading" aria-level="2">')
     page = _FIGURE.sub(r'<p class="figure" tabindex="0">\1', page)
     return page.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
 
 
 def further_guides(index: str) -> list[str]:
-    """Pages of `docs/` that no line of the index names."""
+    """Return the pages of `docs/` that no line of the index names."""
     named = set(index.split())
     return [path.stem for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in {*named, "index"}]
 
 
 def command_line() -> str:
-    """Every command with its options, in Markdown."""
+    """Return the reference of all commands with their options, in Markdown."""
     os.environ["COLUMNS"] = "100"  # how wide argparse makes its usage
     from testbed.cli import build_parser, commands, help
 
@@ -126,7 +129,7 @@ def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 
 def rest() -> str:
-    """The operations and the bodies of `controllers/openapi.json`, in Markdown."""
+    """Return the reference of the operations and bodies of `controllers/openapi.json`, in Markdown."""
     document = json.loads((ROOT / "controllers/openapi.json").read_text())
     parts: list[str] = []
     for tag in document["tags"]:
@@ -176,7 +179,7 @@ def _member(name: str, schema: dict[str, Any], of: dict[str, Any]) -> str:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """A schema in a word or a few."""
+    """Return a schema in a few words."""
     if reference := schema.get("$ref"):
         name = str(reference).rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
@@ -196,5 +199,5 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """Return the text so that Markdown shows it as it is."""
     return _SPECIAL.sub(r"\\\1", text)

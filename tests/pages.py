@@ -39,7 +39,7 @@ class Block:
 
     @property
     def is_experiment(self) -> bool:
-        """Is it a file for `xoff run`?"""
+        """True if it is a file for `xoff run`."""
         return self.language == "python" and "@experiment" in self.text
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ def blocks() -> list[Block]:
 
 
 def commands() -> list[tuple[str, str]]:
-    """Every `xoff ...` line of a page, without what stands behind it in a column of its own."""
+    """Return the `xoff ...` lines of all pages, each without the remark in a column behind it."""
     return [
         (page, re.split(r"\s{2,}|\s+#|\s+>\s", line)[0].strip())
         for page in PAGES
@@ -64,7 +64,7 @@ def commands() -> list[tuple[str, str]]:
 
 
 IN_LAB = {"docs/network.md:0", "docs/network.md:1", "docs/headroom.md:0"}
-"""Parts of experiments: run in one that is made around them."""
+"""Parts of experiments; the test makes an experiment around each of them."""
 ON_THIS_MACHINE = {
     "docs/controller.md:2",
     "docs/howto/notebooks.md:0",

@@ -2,7 +2,7 @@
 
     ./xoff run docs/examples/snappi_pfc.py
 
-Nothing in it is Xoff's: with other locations it runs against a hardware tester.
+Nothing in the script is Xoff's own: with other locations it runs against a hardware tester.
 """
 
 import time

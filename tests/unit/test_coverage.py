@@ -47,7 +47,7 @@ class Row:
 
 @dataclass
 class Coverage:
-    """The parsed file; `errors` holds what kept it from being parsed."""
+    """The parsed file; `errors` has what is wrong with its form."""
 
     sections: dict[str, list[Row]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Coverage:
 
 
 def split_cells(line: str) -> list[str]:
-    """The cells of a table line; a pipe inside a cell is written `\\|`."""
+    """Return the cells of a table line; a pipe inside a cell is written `\\|`."""
     inner = re.sub(r"(?<!\\)\|$", "", line.strip().removeprefix("|"))
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", inner)]
 
@@ -96,7 +96,7 @@ def parse(text: str) -> Coverage:
 
 
 def check_ids(coverage: Coverage) -> list[str]:
-    """IDs are PREFIX-NNN, from 001 on without gaps in each section, hence unique."""
+    """Check that IDs are PREFIX-NNN, from 001 on without gaps in each section, hence unique."""
     messages = []
     for title, rows in coverage.sections.items():
         prefix = SECTIONS.get(title, "?")
@@ -108,7 +108,7 @@ def check_ids(coverage: Coverage) -> list[str]:
 
 
 def check_cells(coverage: Coverage) -> list[str]:
-    """No cell is empty, and no two rows of a section make the same statement."""
+    """Check that no cell is empty, and that no two rows of a section make the same statement."""
     messages = []
     for rows in coverage.sections.values():
         seen: dict[str, str] = {}
@@ -124,7 +124,7 @@ def check_cells(coverage: Coverage) -> list[str]:
 
 
 def split_references(cell: str) -> list[tuple[str, str]] | None:
-    """(path, name) for each reference of a cell, name "" if none; None if it is not a list of them.
+    """Return (path, name) for each reference of a cell, or None if the cell is no list of references. A name may be "".
 
     `path`, `path:symbol`, `path::name`, `path::Class::method`; parameters in brackets are cut off.
     """
@@ -138,7 +138,7 @@ def split_references(cell: str) -> list[tuple[str, str]] | None:
 
 
 def check_reference(path: str, name: str, root: Path, *, is_test: bool) -> str | None:
-    """What is wrong with one reference, or None."""
+    """Return the message about what is wrong with one reference, or None if nothing is."""
     parts = Path(path).parts
     if Path(path).is_absolute() or ".." in parts:
         return f"{path!r} is not a path from the root of the repository"
@@ -162,7 +162,7 @@ def check_reference(path: str, name: str, root: Path, *, is_test: bool) -> str |
 
 
 def check_references(coverage: Coverage, root: Path) -> list[str]:
-    """Both columns are `not yet` or name what exists, and are filled together."""
+    """Check that both columns are `not yet` or name what exists, and are filled together."""
     messages = []
     for row in coverage.rows():
         for cell, is_test in ((row.implemented, False), (row.shown, True)):
@@ -182,7 +182,7 @@ def check_references(coverage: Coverage, root: Path) -> list[str]:
 
 
 def counts_line(coverage: Coverage) -> str:
-    """The line that the file must contain."""
+    """Return the line with the counts that the file must contain."""
 
     def done(rows: list[Row]) -> str:
         return f"{sum(row.implemented != NOT_YET for row in rows)} of {len(rows)}"
@@ -198,12 +198,12 @@ def check_counts(text: str, coverage: Coverage) -> list[str]:
 
 
 def records(root: Path) -> list[Path]:
-    """All decision records, in the order of folders and numbers."""
+    """Return all decision records, in the order of folders and numbers."""
     return [path for folder in FOLDERS for path in sorted((root / DECISIONS / folder).glob("*.md"))]
 
 
 def check_decision_links(text: str, root: Path) -> list[str]:
-    """[NNNN] is defined and leads to its record; each reading of a source document is named by a row."""
+    """Check that [NNNN] is defined and leads to its record, and that a row names each reading of a source document."""
     definitions = dict(re.findall(r"^\[(\d{4})\]:\s*(\S+)\s*$", text, re.MULTILINE))
     used = set(re.findall(r"\[(\d{4})\](?!:)", text))
     in_rows = {number for row in parse(text).rows() for number in re.findall(r"\[(\d{4})\]", row.statement)}
@@ -223,7 +223,7 @@ def check_decision_links(text: str, root: Path) -> list[str]:
 
 
 def check_decision_index(index: str, root: Path) -> list[str]:
-    """Every record is in the index once, in the order of numbers of its group, and the other way round."""
+    """Check that the index has every record once, in the order of numbers of its group, and nothing else."""
     messages = []
     entries = re.findall(r"^- \[(\d{4})\]\(([^)]+)\): \S", index, re.MULTILINE)
     malformed = [
@@ -246,7 +246,7 @@ def check_decision_index(index: str, root: Path) -> list[str]:
 
 
 def check_records(root: Path) -> list[str]:
-    """A record is called NNNN-short-name.md and has a title, a date, a status and the three sections."""
+    """Check that records are called NNNN-short-name.md and have a title, a date, a status and the three sections."""
     messages = [
         f"{path.name} belongs into {' or '.join(f'{DECISIONS}/{folder}' for folder in FOLDERS)}"
         for path in sorted((root / DECISIONS).glob("*.md"))
@@ -324,12 +324,12 @@ def test_records_have_their_form() -> None:
 
 
 def make_row(prefix: str, *, row_id: str = "", statement: str = "One thing", rest: str = "") -> str:
-    """A table line; `rest` is the last two cells."""
+    """Return a table line; `rest` is the last two cells."""
     return f"| {row_id or prefix + '-001'} | {statement} | 1 | {rest or 'not yet | not yet'} |"
 
 
 def make_text(first_section: str = "", *, extra: str = "") -> str:
-    """A well-formed file with one row for each document, but for the rows given for the first."""
+    """Return a well-formed file with one row for each document, but for the rows given for the first."""
     table = "| " + " | ".join(HEADER) + " |\n|---|---|---|---|---|\n"
     body = ""
     for title, prefix in SECTIONS.items():
@@ -343,7 +343,7 @@ DATED = "Date: 2026-11-21. Status: accepted."
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
-    """A repository with one source file, one test file and one decision record."""
+    """Make a repository with one source file, one test file and one decision record."""
     files = {
         "testbed/codec.py": "class Tlv:\n    def pack(self): ...\n",
         "tests/test_codec.py": "class TestTlv:\n    def test_pack(self): ...\n# test_named_only\n",

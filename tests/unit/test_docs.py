@@ -1,4 +1,4 @@
-"""README and docs: each code block is tried out somewhere, and each command line is one that Xoff takes.
+"""Tests of README and docs: each code block is tried out somewhere, and each command line is one that Xoff takes.
 
 Blocks that need the lab are run by tests/lab/test_readme.py.
 """
@@ -49,7 +49,7 @@ _PATH = re.compile(
 
 
 def test_each_path_that_a_page_names_exists() -> None:
-    """But for names that a reader chooses, which are in capitals."""
+    """Names in capitals are chosen by the reader."""
     records = [str(path.relative_to(ROOT)) for path in (ROOT / "docs/decisions").rglob("*.md")]
     missing = [
         f"{page}: {path}"

@@ -35,7 +35,7 @@ MOST_MEMORY = 1_000_000
 MOST_GROWTH_KIB = 20_000
 """What a run may add to the memory of the process, however long it is."""
 
-_PARSER = tuple(str(Path(module.__file__).parent) for module in (lldp, dcbx))
+_PARSER = tuple(str(Path(str(module.__file__)).parent) for module in (lldp, dcbx))
 Arc = tuple[str, int, int]
 
 

@@ -72,4 +72,4 @@ class Held:
 
 def found(report: Report) -> int:
     """Return how many frames those of a step found waiting, by how long they waited themselves."""
-    return Duration.from_ns(report.worst_delay_ns) // FRAME_TIME
+    return Duration.from_ns(report.worst_delay_lab_ns) // FRAME_TIME

@@ -23,7 +23,7 @@ LINE = Rate("10Mb/s")
 HOSTS = 8
 
 
-@experiment(timeout="180s")
+@experiment(in_lab_time=True, timeout="180s")
 def ai_training_step(run: Run, kilobytes: Annotated[int, Between(150, 1000)] = 200) -> None:
     """Eight hosts under two leaves reduce their gradients in a ring whose every hop crosses the two spines.
 

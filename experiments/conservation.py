@@ -27,7 +27,7 @@ SWITCHES = 4
 PAUSE = Duration("60ms")
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def conservation(
     run: Run, frames: Annotated[int, Between(200, 1000)] = 300, pauses: Annotated[int, Between(1, 12)] = 12
 ) -> None:

@@ -9,7 +9,7 @@ HIGH, LOW = 800, 48
 """XOFF thresholds in cells: above what ECN lets a port hold, and below."""
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def dcqcn(run: Run) -> None:
     """Four RoCE flows into one port: PFC alone, ECN below PFC, and the thresholds swapped.
 

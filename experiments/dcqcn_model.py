@@ -33,7 +33,7 @@ WINDOWS = 100
 """Reports count packets in windows of 10 ms; so many are a second."""
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def dcqcn_model(run: Run) -> None:
     """1, 2 and 8 flows start together and share a port that marks from 40 kB of queue on.
 
@@ -47,8 +47,8 @@ def dcqcn_model(run: Run) -> None:
     curve = EcnCurve.step("40kB")
     for number in (1, 2, 8):
         reports = _run(run, curve, number)
-        first_ns = min(report.first_ns for report in reports)
-        starts_ns = [report.first_ns - first_ns for report in reports]
+        first_ns = min(report.first_lab_ns for report in reports)
+        starts_ns = [report.first_lab_ns - first_ns for report in reports]
         model = simulate(Bottleneck(Line(LINE, Scale(1000)), curve), starts_ns, LASTS.ns, 10**9)
         lab = [
             [sum(report.windows[second * WINDOWS : (second + 1) * WINDOWS]) for second in range(SECONDS)]

@@ -28,7 +28,7 @@ SAMPLE = Duration("1ms")
 COUNTED = Size("100kB")
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def dcqcn_recovery(run: Run) -> None:
     """A short burst beside a RoCE flow has one of its packets marked: the receiver's CNP halves the flow's rate.
 

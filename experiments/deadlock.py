@@ -38,7 +38,7 @@ class Seen(Progress):
     paused: int  # ports between switches, at the end
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def deadlock(run: Run) -> None:
     """Four hosts at a ring of switches each send to the one across, at line rate.
 

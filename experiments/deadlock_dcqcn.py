@@ -47,7 +47,7 @@ class Seen:
         return sum(report.cnps_received for report in self.reports)
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def deadlock_dcqcn(run: Run) -> None:
     """Four hosts at a ring of switches write clockwise to the one across: a deadlock of PFC, with and without DCQCN.
 

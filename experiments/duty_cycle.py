@@ -12,7 +12,7 @@ PARTS = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def duty_cycle(run: Run) -> None:
     """A receiver pauses its switch for 1/4, 1/2 and 3/4 of the time: the rest of the line rate gets through.
 

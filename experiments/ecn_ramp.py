@@ -17,7 +17,7 @@ MIXED = 70
 MANY, MORE, SOME, FEW = 2000, 1000, 500, 50
 
 
-@experiment(timeout="90s")
+@experiment(in_lab_time=True, timeout="90s")
 def ecn_ramp(run: Run) -> None:
     """A queue is held at known lengths between 20 and 120 frames: the share of marked packets is the curve's there.
 

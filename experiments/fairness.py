@@ -21,7 +21,7 @@ LONG = (Duration("12s"), Duration("5s"), Duration("6500ms"))
 """The length of flows, the time until they are steady, and the time that is looked at: DCQCN takes longer."""
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def fairness(run: Run) -> None:
     """Senders join a row of switches one after the other, as in parking_lot, but with RoCE.
 

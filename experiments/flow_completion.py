@@ -21,10 +21,9 @@ from xoff import (
     roce_outcome,
 )
 
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 HOSTS = 8
-LASTS = Duration("700ms")
-SCALE = 1000
+LASTS = Duration("700us")
 CABLE = Duration("1us")
 BOUNDS = (Size("8kB"), Size("32kB"))
 
@@ -62,10 +61,10 @@ def flow_completion(
 
 def _spread(chosen: Any) -> Any:
     """Return the same transfers, each of which begins when the one before has long been complete."""
-    begin_ns, found = 0, []
+    begin, found = Duration("0s"), []
     for one in chosen:
-        found.append(replace(one, start_ns=begin_ns))
-        begin_ns += (LINE.time_for(one.size) * 2 + Duration("50ms")).ns
+        found.append(replace(one, start=begin))
+        begin += LINE.time_for(one.size) * 2 + Duration("50us")
     return found
 
 
@@ -76,12 +75,12 @@ def _run(run: Run, case: str, pattern: Any, rate_control: str, *, marks: bool) -
     )  # fmt: skip
     found = roce_outcome(topology, workload.flows(pattern, rate_control=rate_control), case)
     completions = workload.completions(pattern, found.reports)
-    near, far = (statistics.Unloaded(LINE, CABLE * SCALE * cables, sends_at_once=True) for cables in (2, 4))
+    near, far = (statistics.Unloaded(LINE, CABLE * cables, sends_at_once=True) for cables in (2, 4))
     networks = [near if _leaf(one.source) == _leaf(one.target) else far for one in pattern]
     for name, row in statistics.by_size(completions, near, BOUNDS).items():
         run.figure(f"{case}: slowdown of flows of {name}", row)
     run.figure(f"{case}: completion of all", workload.completion(found.reports))
-    run.figure(f"{case}: goodput of all in each 10 ms", workload.goodput(found.reports))
+    run.figure(f"{case}: goodput of all in each 10 us", workload.goodput(found.reports))
     run.figure(
         f"{case}: Jain's index of the hosts' sent data",
         statistics.jain([size.bytes for size in workload.by_source(pattern, found.reports).values()]),

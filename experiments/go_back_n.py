@@ -12,7 +12,7 @@ PACKETS = 2000
 """The packets of the flow, about."""
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def go_back_n(run: Run, loss_percent: Annotated[int, Between(1, 5)] = 1) -> None:
     """2 MB by writes, sends and reads over a cable that loses frames, and over one that does not.
 

@@ -10,7 +10,7 @@ DELAYS = ("10us", "100us", "1ms")
 BELOW = 10
 
 
-@experiment(timeout="240s")
+@experiment(in_lab_time=True, timeout="240s")
 def headroom_distance(run: Run) -> None:
     """Three cables, each ten times as long as the one before, with measured headroom and with a fixed one.
 

@@ -10,7 +10,7 @@ DEFAULT = 79
 BELOW = 10
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def headroom_one_sided(run: Run) -> None:
     """Headroom is measured where both ends can; elsewhere the default stays, and loses frames on a long cable.
 

@@ -13,7 +13,7 @@ DEFAULT = 800
 """Cells of headroom until a cable is measured; enough for the longest."""
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def headroom_recable(run: Run) -> None:
     """Two hosts overload a third, and the cable between two switches is pulled out and another one put in, twice.
 

@@ -11,7 +11,7 @@ BELOW = 10
 BURSTS = 2
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def headroom_response(run: Run) -> None:
     """Four hosts on equal cables obey PAUSE later and later; each port measures that, and keeps rate x delay more.
 

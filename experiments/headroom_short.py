@@ -55,7 +55,7 @@ class Seen:
     """The most frames that lay in headroom."""
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def headroom_short(run: Run) -> None:
     """Pairs of switches send each other bursts, and both ends have headroom that is short by the same.
 

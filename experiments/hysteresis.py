@@ -28,7 +28,7 @@ LIVE_OFFSETS = (0, 24, 56, 120)
 HEADROOM = 100
 
 
-@experiment(timeout="200s")
+@experiment(in_lab_time=True, timeout="200s")
 def hysteresis(run: Run, frames: Annotated[int, Between(200, 1000)] = 400) -> None:
     """XON comes exactly at its offset below the threshold, and a larger offset means fewer pauses.
 
@@ -80,8 +80,8 @@ def _in_traffic(run: Run, frames: int) -> None:
 
 def _levels(events: list[LoggedEvent]) -> list[int]:
     """Return the different numbers of shared cells that groups had when they were relieved."""
-    relieved = {(event.t_ns, event.port) for event in events if event.kind == "relieved"}
-    crossings = [event for event in events if event.kind == "threshold" and (event.t_ns, event.port) in relieved]
+    relieved = {(event.lab_ns, event.port) for event in events if event.kind == "relieved"}
+    crossings = [event for event in events if event.kind == "threshold" and (event.lab_ns, event.port) in relieved]
     return sorted({event.detail["shared_cells"] for event in crossings})
 
 

@@ -23,7 +23,7 @@ CELLS = 1500
 PRIORITY = 3
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def incast(
     run: Run, senders: Annotated[int, Between(2, 16)] = 2, frames: Annotated[int, Between(200, 2000)] = 600
 ) -> None:

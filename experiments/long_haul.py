@@ -24,7 +24,7 @@ SCALE = 1000
 LASTS, SETTLED, STEADY = Duration("8s"), Duration("5s"), Duration("2500ms")
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def long_haul(run: Run, length: Annotated[Length, Between("20km", "75km")] = Length("50km")) -> None:
     """A flow over a long cable and one from next door share a port that marks; PFC has the headroom for the cable.
 

@@ -8,7 +8,7 @@ LASTS = Duration("1500ms")
 SETTLED, STEADY = Duration("500ms"), Duration("900ms")
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def mixed(run: Run) -> None:
     """Lossless and lossy traffic overload one port together: only the lossy one loses.
 

@@ -33,7 +33,7 @@ HARMLESS: dict[str, PfcFrame | PauseFrame] = {
 }
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def not_enabled(run: Run) -> None:
     """Frames that do not concern a priority leave it alone, and the one that does stops it: nothing is lost.
 

@@ -21,7 +21,7 @@ LASTS, SETTLED, ENDS = Duration("3s"), Duration("500ms"), Duration("100ms")
 HOSTS = 4
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def parking_lot(run: Run) -> None:
     """Senders join a row of switches one after the other: with PFC alone the last one gets most.
 

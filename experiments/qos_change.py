@@ -14,7 +14,7 @@ SETTLES, COUNTED = Duration("700ms"), Duration("500ms")
 """The time until frames from before are gone, and the time over which shares are counted."""
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def qos_change(run: Run) -> None:
     """Three policies in turn while four senders overload a port; then tables and classes are changed by hand.
 

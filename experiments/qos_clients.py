@@ -64,7 +64,7 @@ def _policy() -> bytes:
     ).encode()
 
 
-@experiment(timeout="240s")
+@experiment(in_lab_time=True, timeout="240s")
 def qos_clients(run: Run) -> None:
     """CMA, SDP, iSER, SRP, MPI and IPoIB ask the controller for their paths; their frames are read off the wire.
 

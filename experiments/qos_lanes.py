@@ -27,7 +27,7 @@ FULL = Duration("1400ms")
 """After this time all buffers on the way to the slow receiver are full."""
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def qos_lanes(run: Run) -> None:
     """A slow receiver holds up its virtual lane and no other; an SL without a lane delivers nothing and has no path.
 

@@ -32,7 +32,7 @@ FRAMES = 150
 GBIT = 10**9
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def qos_partitions(run: Run) -> None:
     """Two partitions on one network have an SL, an MTU and a rate each, and do not reach each other.
 

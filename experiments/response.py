@@ -48,7 +48,7 @@ TOO_MANY = (0, 0, 0, 1, 2, 5)
 """Frames of each burst that find headroom full."""
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def response(run: Run) -> None:
     """Six senders obey XOFF later and later: once rate x delay reaches the slack of headroom, frames are lost.
 

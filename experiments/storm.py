@@ -30,7 +30,7 @@ QUANTA = 400
 """The pause of one XOFF, 20.5 ms at 10 Mb/s: four of the repetitions may be lost before a pause ends."""
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def storm(run: Run) -> None:
     """XOFF of one priority without end: that one stops, the others keep their rate; nothing is lost.
 

@@ -33,7 +33,7 @@ SLOW, ALWAYS = Duration("16ms"), Duration("25ms")
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def storm_dcqcn(run: Run) -> None:
     """h1 writes 6 Mb/s to a receiver that takes 2 Mb/s, because it pauses its port, and 3 Mb/s to another host.
 

@@ -31,7 +31,7 @@ BUFFER = Size("16kB")
 """The buffers of TCP's sockets; small, because what is in them when the time is up has to drain first."""
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def tcp_beside_roce(run: Run) -> None:
     """A TCP connection by iperf3 and a RoCE flow with DCQCN share a port that marks from 10 kB of queue on.
 
@@ -79,7 +79,7 @@ def _run(run: Run, case: str, control: str | None, priority: int) -> Any:
         losses = net.fabric.losses()
     roce, *tcp = running.reports
     assert isinstance(roce, RoceReport)
-    goodput = roce.goodput_over(roce.first_ns + SETTLED.ns, STEADY)
+    goodput = roce.goodput_over(roce.first_lab_ns + SETTLED.ns, STEADY)
     run.figure(f"{case}: goodput of RoCE", goodput)
     run.figure(
         f"{case}: longest queue of RoCE's priority, and of the lossy one", [queues[ROCE_PRIORITY], queues[LOSSY]]

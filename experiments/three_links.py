@@ -58,7 +58,7 @@ class Seen:
     """Part of the line that it got while the receiver took nothing for half of the time."""
 
 
-@experiment(timeout="900s")
+@experiment(in_lab_time=True, timeout="900s")
 def three_links(run: Run) -> None:
     """One small headroom for all ports loses frames on long links, one large headroom leaves no buffer for bursts.
 

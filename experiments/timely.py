@@ -12,7 +12,7 @@ HIGH = Duration("500ms")
 """TIMELY's T_high of 500 us, in the lab's time: above it a rate is cut whatever the gradient is."""
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def timely(run: Run) -> None:
     """Two RoCE flows into one port, with TIMELY and with none; nothing is marked, and the switch has PFC.
 

@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
     """Pauses of the shared cable, of the victim's priority."""
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def victim(run: Run) -> None:
     """A flow whose own path is free is slowed by PFC, because it shares a cable with one whose path is not.
 

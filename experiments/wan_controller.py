@@ -14,7 +14,7 @@ CUT = "r2-eth1"
 """r2's port to r5, on the way between the edges; the way round is by r3 and r4."""
 
 
-@experiment(timeout="300s")
+@experiment(in_lab_time=True, timeout="300s")
 def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "os-ken") -> None:
     """Under the SR policy controller a1 sends to b1 over r1, r2 and r5 of the draft's figure 2; b2 overloads b1.
 
@@ -27,10 +27,10 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
     with SrController(library) as controller:
         topo = Srv6Wan(figure=2, wan=CABLE, back="controlled", control=controller.session)
         with network(topo, autoStaticArp=False) as net:
-            begun_ns = run.now_ns
+            begun_ns = run.lab_ns
             controller.request(*topo.intents())
             controller.wait(controller.settled, "every policy and tunnel is installed")
-            run.claim("ns from the last router to the last tunnel", run.now_ns - begun_ns, at_most=2 * 10**9)
+            run.claim("ns from the last router to the last tunnel", run.lab_ns - begun_ns, at_most=2 * 10**9)
             fabric = net.fabric
             # The headers of five segments, 128 octets, have to fit into the WAN's frames as well.
             with overload(net, LOSSLESS, Size("1300B")) as flows:
@@ -52,11 +52,11 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
                 run.claim("a crash: path", _path(controller), equals=["r1", "r2", "r5"])
 
                 _wait_for_pause(fabric, "r5-eth1", "r5-eth2")
-                cut_ns = run.now_ns
+                cut_ns = run.lab_ns
                 fabric.cabling.pull(CUT)
                 controller.wait(lambda: _path(controller) == ["r1", "r2", "r3", "r4", "r5"], "the path is another one")
                 controller.wait(controller.settled, "it is installed")
-                run.claim("a cut: ns until the last new list", run.now_ns - cut_ns, at_most=500_000_000)
+                run.claim("a cut: ns until the last new list", run.lab_ns - cut_ns, at_most=500_000_000)
                 run.figure("a cut: segments", controller.ask("GET", "/policies/r1:100:r5")["active"]["segments"])
                 xoffs, sent = _count(fabric, "tunnel_xoff"), flows.sent_by()
                 with run.measuring():

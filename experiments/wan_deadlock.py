@@ -50,7 +50,7 @@ class Seen(Progress):
     stopped: list[str]  # edges' ports clockwise, at the end
 
 
-@experiment(timeout="400s")
+@experiment(in_lab_time=True, timeout="400s")
 def wan_deadlock(
     run: Run,
     wan: Annotated[Length, Between("5km", "20km")] = Length("10km"),

@@ -42,7 +42,7 @@ class Seen:
     """Queues that r2 has stopped."""
 
 
-@experiment(timeout="600s")
+@experiment(in_lab_time=True, timeout="600s")
 def wan_distance(run: Run) -> None:
     """b1 takes nothing for a while, so that r3 has to hold all that comes until a1's frames end.
 

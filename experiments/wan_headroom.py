@@ -15,7 +15,7 @@ TOO_FEW = 400
 FACTOR = "3/2"
 
 
-@experiment(timeout="240s")
+@experiment(in_lab_time=True, timeout="240s")
 def wan_headroom(run: Run, wan: Annotated[Length, Between("8km", "50km")] = Length("10km")) -> None:
     """r3 measures how long it takes to pause r1, two cables away, and its buffer is divided by what comes out.
 

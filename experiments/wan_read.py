@@ -13,7 +13,7 @@ from xoff import Between, Duration, Length, Rate, Report, Run, Srv6Wan, experime
 LOSSLESS = 3
 
 
-@experiment(timeout="240s")
+@experiment(in_lab_time=True, timeout="240s")
 def wan_read(
     run: Run,
     wan: Annotated[Length, Between("1km", "100km")] = Length("10km"),
@@ -85,6 +85,6 @@ def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
 
 def _filled(reports: list[Report], stop_ns: int, line: Rate) -> float:
     """Return the part of the line to b1 that was used from the first frame of all until both senders were stopped."""
-    begin_ns = min(report.first_ns for report in reports)
+    begin_ns = min(report.first_lab_ns for report in reports)
     span = Duration.from_ns(stop_ns - begin_ns)
     return round(sum(float(report.goodput_over(begin_ns, span) / line) for report in reports), 4)

@@ -56,7 +56,7 @@ class Seen:
     """Edges that obeyed what came out of one."""
 
 
-@experiment(timeout="240s")
+@experiment(in_lab_time=True, timeout="240s")
 def wan_ring(
     run: Run,
     wan: Annotated[Length, Between("1km", "100km")] = Length("10km"),
@@ -115,7 +115,7 @@ def _case(run: Run, net: Network, name: str, pairs: Sequence[tuple[str, str]], s
         time.sleep(seconds + 2 * settled.ns / 1e9)
         end_ns = time.monotonic_ns()
         flows.stop_sending()
-    events = [event for event in net.fabric.events() if event.t_ns >= begin_ns]
+    events = [event for event in net.fabric.events() if event.lab_ns >= begin_ns]
     found = Seen(
         lost=flows.lost,
         goodput=[report.goodput_over(begin_ns + settled.ns, Duration(f"{seconds}s")) for report in flows.reports],
@@ -137,7 +137,7 @@ def _nodes(events: Sequence[Any], kind: str) -> list[str]:
 def _least(report: Report, end_ns: int, window: Duration) -> int:
     """Return the frames in the window that had the fewest, from the first frame to the end of sending."""
     each = window.ns // WINDOW_NS
-    whole = (end_ns - report.first_ns) // (each * WINDOW_NS)
+    whole = (end_ns - report.first_lab_ns) // (each * WINDOW_NS)
     return min(sum(report.windows[number * each : (number + 1) * each]) for number in range(whole))
 
 

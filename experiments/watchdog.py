@@ -57,7 +57,7 @@ class Seen:
     kept_out: int  # by the watchdog
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def watchdog(run: Run) -> None:
     """A watchdog lets short pauses and broken ones be, and ends a storm by dropping or forwarding.
 
@@ -130,13 +130,13 @@ def _storm(action: WatchdogAction | None) -> Seen:
         report, other = flows.reports
         events = [event for event in net.fabric.events() if event.port == "s1-eth3"]
         found = [event for event in events if event.kind == "storm_detected"]
-        ends = [event.t_ns for event in events if event.kind == "storm_ended" and event.t_ns > last_ns]
-        paused = [event.detail["paused_ns"] for event in found if event.t_ns > storm_ns]
+        ends = [event.lab_ns for event in events if event.kind == "storm_ended" and event.lab_ns > last_ns]
+        paused = [event.detail["paused_ns"] for event in found if event.lab_ns > storm_ns]
         group = net.fabric.group("s1-eth1", PRIORITY)
         acting_ns = storm_ns + (DETECTION + POLL + SPREAD).ns
         rest = Duration.from_ns(last_ns - acting_ns)
         return Seen(
-            before=sum(event.t_ns < storm_ns for event in found),
+            before=sum(event.lab_ns < storm_ns for event in found),
             times=len(paused),
             found=Duration.from_ns(paused[0]) if paused else None,
             over=Duration.from_ns(ends[0] - last_ns) if ends else None,

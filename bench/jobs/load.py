@@ -5,7 +5,7 @@ from itertools import pairwise
 from testbed.lab import Run, experiment
 
 
-@experiment(timeout="300s")
+@experiment(in_lab_time=True, timeout="300s")
 def cost(run: Run, switches: int = 1, frames: int = 4000, runs: int = 5) -> None:
     """One flow through a row of switches whose lines are faster than the lab's CPU: what a frame takes of it."""
     from testbed.net.build.network import network
@@ -30,5 +30,5 @@ def cost(run: Run, switches: int = 1, frames: int = 4000, runs: int = 5) -> None
                 flows.wait()
             (report,) = flows.reports
             run.claim("lost", report.lost, equals=0)
-            spent += (report.last_ns - report.first_ns) / (report.received - 1)
+            spent += (report.last_lab_ns - report.first_lab_ns) / (report.received - 1)
     run.figure("us per frame", spent / runs / 1000)

@@ -8,7 +8,7 @@ from typing import Any
 from testbed.lab import Run, experiment
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def whole(run: Run, flows: int = 1, milliseconds: int = 500) -> None:
     """RoCE flows into one port of 100 Mb/s: how full it is, how busy the CPU, and what a packet takes at its ends."""
     import multiprocessing
@@ -35,8 +35,8 @@ def whole(run: Run, flows: int = 1, milliseconds: int = 500) -> None:
             running.wait()
             lasted_ns, idle = time.monotonic_ns() - began_ns, _idle_ns() - idle
     packets = sum(report.received for report in running.reports)
-    first_ns = min(report.first_ns for report in running.reports)
-    last_ns = max(report.last_ns for report in running.reports)
+    first_ns = min(report.first_lab_ns for report in running.reports)
+    last_ns = max(report.last_lab_ns for report in running.reports)
     run.figure("packets", packets)
     run.figure("lost", sum(report.lost for report in running.reports))
     run.figure("filled", packets * 1106 * 8e9 / (last_ns - first_ns) / 1e8)
@@ -75,7 +75,7 @@ class _Watched:
         self._spent[self._place] = time.process_time() - self._begin
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def calls(run: Run, packets: int = 640, batch: int = 32) -> None:
     """What a datagram of 1040 octets takes, over the loopback interface, by each way to send and to receive it."""
     import socket

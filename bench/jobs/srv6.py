@@ -5,7 +5,7 @@ import time
 from testbed.lab import Run, experiment
 
 
-@experiment(timeout="300s")
+@experiment(in_lab_time=True, timeout="300s")
 def tunnelled(run: Run, frames: int = 1000) -> None:
     """PFC frames out of a reverse tunnel, while data flow: from a frame's arrival until its queue has stopped."""
     import socket

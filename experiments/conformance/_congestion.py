@@ -49,8 +49,8 @@ def congest(bench: Bench, net: Network, flows: Sequence[Any]) -> Seen:
                 )
             time.sleep(0.005)
         time.sleep((_AFTER + bench.round_trip(net)).ns / 1e9)  # until XOFF has stopped the farthest sender
-    drops = [event.t_ns for event in fabric.events() if event.kind == "drop" and event.t_ns >= begin_ns]
-    pauses = [event.t_ns for event in fabric.events() if event.kind == "xoff_sent" and event.port in ports]
+    drops = [event.lab_ns for event in fabric.events() if event.kind == "drop" and event.lab_ns >= begin_ns]
+    pauses = [event.lab_ns for event in fabric.events() if event.kind == "xoff_sent" and event.port in ports]
     first_ns = min((t_ns for t_ns in pauses if t_ns >= begin_ns), default=2**62)
     groups = [fabric.group(port, p) for port in ports for p in range(8)]
     return Seen(

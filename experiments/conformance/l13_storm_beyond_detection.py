@@ -28,7 +28,7 @@ def l13_storm_beyond_detection(bench: Bench) -> None:
             time.sleep((watchdog.restoration + watchdog.poll + settled * 6).ns / 1e9)
         report = flows.reports[0]
         found = [event.detail["paused_ns"] for event in events(net, port, "storm_detected")]
-        over = [event.t_ns - pause.last_xoff_ns for event in events(net, port, "storm_ended")]
+        over = [event.lab_ns - pause.last_xoff_ns for event in events(net, port, "storm_ended")]
         kept_out = sum(net.fabric.sent(port).blocked_frames)
     found_after = in_us(found[0]) if found else None
     over_after = in_us(over[0]) if over else None

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.conformance._case import FRAME, Bench, Control, case, without_headroom, without_watchdog
-from testbed.net.fabric.port import AGENT_REACTION, PortNeeds
+from testbed.net.fabric.port import LAB_AGENT_REACTION, PortNeeds
 from xoff import Duration, Flows, PfcFrame, RawPort, SonicTopo
 
 LONGEST = "longest response without a loss"
@@ -43,7 +43,7 @@ def _limit(bench: Bench) -> Duration:
     buffer = bench.given.buffer_of(bench.ports).settings(needs)
     cells = buffer.group(port.number, port.settings.priorities.dot1p_to_group[priority]).headroom
     frames = cells // buffer.cells(FRAME.bytes)
-    reaction = AGENT_REACTION.sends + AGENT_REACTION.stops
+    reaction = LAB_AGENT_REACTION.sends + LAB_AGENT_REACTION.stops
     base = bench.lab(port.length.propagation()) * 2 + reaction + bench.frame_time() * 3
     whole = bench.frame_time() * frames
     return whole - base if whole > base + bench.frame_time() * 2 * _SHORT else bench.frame_time() * 2 * _SHORT

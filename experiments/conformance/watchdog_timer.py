@@ -42,7 +42,7 @@ def watchdog_timer(bench: Bench) -> None:
                 ("storm_detected", pause.begin_ns, found),
                 ("storm_ended", pause.last_xoff_ns, over),
             ):
-                moments = [event.t_ns for event in events(net, port, kind) if event.t_ns >= pause.begin_ns]
+                moments = [event.lab_ns for event in events(net, port, kind) if event.lab_ns >= pause.begin_ns]
                 times += [moment_ns - since_ns for moment_ns in moments]
     for name, wanted, measured in (
         ("detection", watchdog.detection, found),

@@ -37,7 +37,7 @@ def wred_probability(bench: Bench) -> None:
 
 def _claim(bench: Bench, name: str, curve: EcnCurve, report: Any) -> None:
     """Claim that marks at the length that these frames found are within four standard deviations of the curve."""
-    waiting = Duration.from_ns(report.worst_delay_ns) // bench.frame_time()
+    waiting = Duration.from_ns(report.worst_delay_lab_ns) // bench.frame_time()
     bench.figure(f"{name}: octets waiting", waiting * FRAME.bytes)
     bench.figure(f"{name}: the curve's", round(float(curve.fraction(waiting * FRAME.bytes)) * 100, 3))
     share = float(red_parameters(curve, plug_below=True).expected_fraction(waiting * FRAME.bytes))

@@ -30,7 +30,7 @@ XOFF = 100
 # ---- Keep this part --------------------------------------------------------------------------------------------------
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def congestion(run: Run) -> None:
     """Four RoCE flows into one port: with PFC alone, and as you set it."""
     _run(run, "PFC alone", None, "fixed", 800)
@@ -55,7 +55,7 @@ def _run(run: Run, case: str, curve: object, rate_control: str, xoff: int) -> No
         flows = net.run(*wanted)
         pauses = sum(net.fabric.group(f"s1-eth{number}", 3).xoffs for number in range(1, 5))
     reports = [report for report in flows.reports if isinstance(report, RoceReport)]
-    first = min(report.first_ns for report in reports)
+    first = min(report.first_lab_ns for report in reports)
     rates = [report.goodput_over(first + 3_000_000_000, Duration("2500ms")).bps for report in reports]
     run.figure(f"{case}: pauses", pauses)
     run.figure(f"{case}: packets received", sum(report.received for report in reports))

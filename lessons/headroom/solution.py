@@ -17,7 +17,7 @@ XON_OFFSET = 160
 # ---- Keep this part --------------------------------------------------------------------------------------------------
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def headroom(run: Run) -> None:
     """h1 is 10 km away and h2 is 5 m away; both overload the port to r."""
     _overload(run, "default", 79, "1/8", 8)
@@ -40,6 +40,6 @@ def _overload(run: Run, case: str, cells: int, alpha: str, xon_offset: int) -> N
     run.figure(f"{case}: lost", {name: report.lost for name, report in zip(senders, flows.reports, strict=True)})
     run.figure(f"{case}: most cells in headroom", {name: group.high_water[2] for name, group in ports.items()})
     run.figure(f"{case}: pauses", {name: group.xoffs for name, group in ports.items()})
-    first = min(report.first_ns for report in flows.reports)
+    first = min(report.first_lab_ns for report in flows.reports)
     middle = [report.goodput_over(first + 500_000_000, Duration("2s")) for report in flows.reports]
     run.figure(f"{case}: goodput of both", sum(rate.bps for rate in middle))

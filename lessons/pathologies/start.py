@@ -36,7 +36,7 @@ DETECTION: str | None = None
 # ---- Keep this part --------------------------------------------------------------------------------------------------
 
 
-@experiment(timeout="180s")
+@experiment(in_lab_time=True, timeout="180s")
 def pathologies(run: Run) -> None:
     """A victim, a deadlock, a storm and an unfair road: as you set them."""
     _victim(run)
@@ -57,7 +57,7 @@ def _victim(run: Run) -> None:
             ]
             with Flows(flows) as running:
                 running.wait()
-        first = min(report.first_ns for report in running.reports)
+        first = min(report.first_lab_ns for report in running.reports)
         goodput = running.reports[0].goodput_over(first + 400_000_000, Duration("1s"))
         run.figure(f"{case}: goodput", goodput)
         run.figure(f"{case}: priority", priority)
@@ -120,6 +120,6 @@ def _road(run: Run) -> None:
     wanted = [Flow(f"h{number}", "r", duration="2s") for number in range(1, 5)]
     with network(topology, case="a road"), Flows(wanted) as flows:
         flows.wait()
-    first = min(report.first_ns for report in flows.reports)
+    first = min(report.first_lab_ns for report in flows.reports)
     rates = [report.goodput_over(first + 500_000_000, Duration("1400ms")).bps for report in flows.reports]
     run.figure("a road: goodput of h1 to h4", rates)

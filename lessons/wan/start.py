@@ -19,7 +19,7 @@ HEADROOM = 1437
 # ---- Keep this part --------------------------------------------------------------------------------------------------
 
 
-@experiment(timeout="240s")
+@experiment(in_lab_time=True, timeout="240s")
 def wan(run: Run) -> None:
     """a1 sends to b1 over r1, r2 and r3; b2 overloads b1's port. Without back-pressure, and as you set it."""
     _read(run, "without", "none", "10km", 1437)

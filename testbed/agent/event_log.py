@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -26,18 +27,25 @@ Record = tuple[int, int, int, int, int]
 class LoggedEvent:
     """One event; `kind` is its name and `detail` its fields."""
 
-    t_ns: int
+    lab_ns: int
+    """The moment by the lab's clock."""
     kind: str
     port: str
     priorities: tuple[int, ...]
     detail: dict[str, Any]
+
+    @property
+    def t_ns(self) -> int:
+        """The old name of `lab_ns`."""
+        warnings.warn("event.t_ns is event.lab_ns since Xoff 0.1, for it is the lab's time", FutureWarning, 2)
+        return self.lab_ns
 
     def __str__(self) -> str:
         """Return a line of a text log."""
         where = [self.port] if self.port else []
         if self.priorities:
             where.append(f"priority {','.join(map(str, self.priorities))}")
-        return f"{self.t_ns / 1e9:.9f} {' '.join(where) or '-'}: {BY_NAME[self.kind].text.format(**self.detail)}"
+        return f"{self.lab_ns / 1e9:.9f} {' '.join(where) or '-'}: {BY_NAME[self.kind].text.format(**self.detail)}"
 
 
 def new() -> int:

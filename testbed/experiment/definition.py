@@ -68,6 +68,8 @@ class Experiment:
     """The kind of script, if it is a whole file that is run as a program; None for a function."""
     origin: Origin | None = None
     """The command that selected the experiment; None if it was selected by its name."""
+    in_lab_time: bool = False
+    """True if its rates and times are values of the lab."""
 
     @property
     def summary(self) -> str:
@@ -100,6 +102,8 @@ class Experiment:
     def perform(self, run: Run, parameters: Mapping[str, Any], body: Callable[..., None] | None = None) -> None:
         """Run the experiment's function here and now, or `body` in its place; the lab calls this."""
         values = self.read_parameters(parameters)
+        if self.in_lab_time:
+            run.is_in_lab_time = True
         with importing_from_folder_of(self.source), current.current_is(run):
             (body or self.body)(run, **values)
 
@@ -108,7 +112,11 @@ class Experiment:
 def experiment(body: Callable[..., None], /) -> Experiment: ...
 @overload
 def experiment(
-    *, timeout: Duration | str = "60s", files: Sequence[str] = (), packages: Sequence[str] = ()
+    *,
+    timeout: Duration | str = "60s",
+    files: Sequence[str] = (),
+    packages: Sequence[str] = (),
+    in_lab_time: bool = False,
 ) -> Callable[[Callable[..., None]], Experiment]: ...
 def experiment(
     body: Callable[..., None] | None = None,
@@ -117,12 +125,14 @@ def experiment(
     timeout: Duration | str = "60s",
     files: Sequence[str] = (),
     packages: Sequence[str] = (),
+    in_lab_time: bool = False,
 ) -> Experiment | Callable[[Callable[..., None]], Experiment]:
     """Make an experiment of a function: `@experiment`, or `@experiment(timeout="30s")`.
 
     `timeout` is in virtual time. `files` are further files that it needs in the lab, named relative
     to its own; they are beside it there too. `packages` are Python packages that the image lacks
-    (`testbed.lab.image.packages`), by name, or lock files, named as `files` are.
+    (`testbed.lab.image.packages`), by name, or lock files, named as `files` are. With `in_lab_time` its rates and times
+    are values of the lab in all its networks, not of the modelled hardware, as they were before Xoff 0.1.
     """
     for name, value in (("files", files), ("packages", packages)):
         if isinstance(value, str):
@@ -138,6 +148,7 @@ def experiment(
             files=tuple(files),
             packages=tuple(packages),
             source=source,
+            in_lab_time=in_lab_time,
         )
 
     if body is None:

@@ -51,15 +51,22 @@ class Run:
         """Where networks report what they do while they run (`net/watch/following.py`); -1: nowhere."""
         self._open_marks = 0
         """The marks of `measuring` that have begun and not ended."""
+        self.is_in_lab_time = False
+        """True if the rates and times of its networks are values of the lab."""
         self._start_ns = start_ns
         self._notes = notes
         # O_APPEND and one write a line: agents of the same run may write the same log.
         self._events = os.open(directory / EVENT_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     @property
-    def now_ns(self) -> int:
-        """Nanoseconds since the experiment started, in the lab's time."""
+    def lab_ns(self) -> int:
+        """The time since the experiment started, in ns of the lab."""
         return time.monotonic_ns() - self._start_ns
+
+    @property
+    def now_ns(self) -> int:
+        """The name that `lab_ns` had before Xoff 0.1."""
+        return self.lab_ns
 
     def figure(self, name: str, value: Any, unit: str = "") -> None:
         """Report a number that the run found. Rates, times, sizes and lengths bring their unit: b/s, ns, B, m."""

@@ -21,8 +21,8 @@ class RoceOutcome:
     """What came of RoCE flows over switches."""
 
     reports: tuple[RoceReport, ...]
-    first_ns: int
-    """The moment at which the first packet of all arrived."""
+    first_lab_ns: int
+    """The moment at which the first packet of all arrived, by the lab's clock."""
     pauses: int
     """The times that a buffer passed its XOFF threshold, over all ports of switches."""
     most_cells: int
@@ -61,7 +61,7 @@ class RoceOutcome:
 
     def rates(self, settled: Duration | str, lasts: Duration | str) -> list[Rate]:
         """Return the rate of each flow on the wire, in the same part of the time."""
-        begin_ns = self.first_ns + Duration(settled).ns
+        begin_ns = self.first_lab_ns + self.reports[0].scale.lab(Duration(settled)).ns
         return [report.goodput_over(begin_ns, Duration(lasts)) for report in self.reports]
 
     def utilisation(self, line: Rate | str, settled: Duration | str, lasts: Duration | str) -> float:
@@ -81,16 +81,16 @@ def roce_outcome(topology: Topo, flows: Sequence[Flow], case: str = "") -> RoceO
         begin_ns = time.monotonic_ns()
         with Flows(flows) as running:
             running.wait()
-        lasted = Duration.from_ns(time.monotonic_ns() - begin_ns)
+        lasted = net.fabric.units.nearest_real(Duration.from_ns(time.monotonic_ns() - begin_ns))
         names = [port.name for port in net.fabric.ports.values() if port.node in net.switches]
         groups = [net.fabric.group(name, ROCE) for name in names]
         paused = {name: net.fabric.pfc(name, ROCE)["paused_ns"] for name in net.fabric.names()}
         return RoceOutcome(
             tuple(running.reports),  # type: ignore[arg-type]
-            min(report.first_ns for report in running.reports),
+            min(report.first_lab_ns for report in running.reports),
             sum(group.xoffs for group in groups),
             max(group.most_cells for group in groups),
             Size.from_bytes(max(net.fabric.sent(name).most_queued_bytes[ROCE] for name in names)),
-            {name: Duration.from_ns(paused_ns) for name, paused_ns in paused.items() if paused_ns},
+            {name: Duration.nearest_ns(paused_ns) for name, paused_ns in paused.items() if paused_ns},
             lasted,
         )

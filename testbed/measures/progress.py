@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic import Flow, Flows
 from testbed.units import Duration
 
@@ -30,7 +31,8 @@ def progress(
     flows: Sequence[Flow], load: Duration | str, wait: Duration | str, settle: Duration | str | None = None
 ) -> Progress:
     """Run all flows at once for as long as `load`, wait for what may still come, and return their progress."""
-    half, rest = Duration(load).ns / 2e9, Duration(wait).ns / 1e9
+    units = Fabric.current().units
+    half, rest = units.lab(Duration(load)).ns / 2e9, units.lab(Duration(wait)).ns / 1e9
     with Flows(flows, settle=settle) as running:
         time.sleep(half)
         halfway = [running.received_by(index) for index in range(len(flows))]

@@ -13,16 +13,18 @@ def steady_rates(reports: Sequence[Report], settled: Duration | str, lasts: Dura
 
     The time begins `settled` after the first frame of all has arrived, and is `lasts` long.
     """
-    begin_ns = min(report.first_ns for report in reports if report.received) + Duration(settled).ns
+    first = min((report for report in reports if report.received), key=lambda report: report.first_lab_ns)
+    begin_ns = first.first_lab_ns + first.scale.lab(Duration(settled)).ns
     return [report.goodput_over(begin_ns, Duration(lasts)) for report in reports]
 
 
 def total_rate(reports: Sequence[Report]) -> Rate:
     """Return the rate of all flows together on the wire, from the first frame that arrived to the last."""
-    span_ns = max(report.last_ns for report in reports) - min(report.first_ns for report in reports)
+    span_ns = max(report.last_lab_ns for report in reports) - min(report.first_lab_ns for report in reports)
     octets = sum(report.octets + WIRE_OCTETS * report.received for report in reports)
     one = reports[0].octets // max(1, reports[0].received) + WIRE_OCTETS
-    return Rate.from_bps((octets - one) * 8 * 10**9 // span_ns)  # the time begins when the first has arrived
+    rate = Rate.from_bps((octets - one) * 8 * 10**9 // span_ns)  # the time begins when the first has arrived
+    return reports[0].scale.real(rate)
 
 
 def jain_index(rates: Sequence[Rate]) -> float:

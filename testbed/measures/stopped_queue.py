@@ -114,8 +114,8 @@ class StoppedQueue:
             self._fabric.snapshot(host)  # its agent has written all by then
             wanted = kind, f"{host}-eth0", (int(priority or PRIORITIES[0]),)
             for event in self._fabric.events():
-                if (event.kind, event.port, event.priorities) == wanted and event.t_ns >= begin_ns:
-                    found.setdefault(sender, event.t_ns)
+                if (event.kind, event.port, event.priorities) == wanted and event.lab_ns >= begin_ns:
+                    found.setdefault(sender, event.lab_ns)
         return found
 
     def _arrivals(self) -> list[int]:

@@ -25,6 +25,8 @@ _PANELS = {
     ("marks", "marked"): f"{PREFIX}ECN marks",
     ("rates", "rate_bps"): f"{PREFIX}rates of flows",
 }
+_LAB_TIME = "lab_ns"
+"""The column of moments in the lab, by which a report orders all that happened; older files have `t_ns` alone."""
 _KEYS = ("flow", "port", "priority")
 _UNITS = {"bps": "b/s", "bytes": "B", "ns": "ns", "cells": "cells", "sent": "B"}
 
@@ -90,7 +92,7 @@ def _rows(folder: Folder, file: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 def _add(name: str, row: dict[str, str], found: dict[tuple[str, ...], _Column]) -> str | None:
     """Add a row to the columns; if it is damaged, what is wrong with it."""
-    t_ns = _number(row.get("t_ns", ""))
+    t_ns = _number(row.get(_LAB_TIME) or row.get("t_ns", ""))
     if t_ns is None or abs(t_ns) > LATEST_NS:
         return "has no time"
     wrong: str | None = None
@@ -98,7 +100,12 @@ def _add(name: str, row: dict[str, str], found: dict[tuple[str, ...], _Column]) 
     label = f"priority {priority}" if priority else row.get("flow", "")
     for column, text in row.items():
         value = _number(text)
-        if column == "t_ns" or column in _KEYS or value is None or (name == "buffer" and column not in _POOLS):
+        if (
+            column in ("t_ns", _LAB_TIME)
+            or column in _KEYS
+            or value is None
+            or (name == "buffer" and column not in _POOLS)
+        ):
             continue
         panel = _POOLS[column] if name == "buffer" else _PANELS.get((name, column))
         panel = panel or f"{PREFIX}{name}: {_words(column)}"

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from testbed.units.quantity import Quantity, UnitError, shown
 
@@ -36,6 +37,8 @@ __all__ = [
     "Scale",
     "Size",
     "UnitError",
+    "hardware_times",
+    "real_ns",
     "written",
 ]
 
@@ -76,8 +79,13 @@ class Duration(Quantity):
 
     @classmethod
     def from_ns(cls, ns: int) -> Self:
-        """For time stamps and clocks of the kernel."""
+        """Return the duration of a time stamp or clock of the kernel."""
         return cls._exactly(ns * 1000)
+
+    @classmethod
+    def nearest_ns(cls, ns: float) -> Self:
+        """Return the duration nearest to a number of ns, as readings of networks have it."""
+        return cls._exactly(round(ns * 1000))
 
     @property
     def ps(self) -> int:
@@ -251,17 +259,24 @@ class Scale:
         """What a value seen in the lab stands for."""
         return self._times_k(lab, -lab.scaling)
 
+    def nearest_real(self, lab: Q) -> Q:
+        """What a measured value of the lab stands for, to the nearest step: it need not be a multiple of k."""
+        return lab._exactly(math.floor(self._real_steps(lab) + Fraction(1, 2)))
+
     def both(self, lab: Quantity) -> str:
         """A lab value for people, "25Mb/s (25Gb/s real)"; just the value where both are the same.
 
         A measured time need not be a multiple of k. A report must not fail on that, so the real
         side is then rounded to the nearest step and marked "about".
         """
-        real = lab._value * Fraction(self.k) ** -lab.scaling
+        real = self._real_steps(lab)
         if real == lab._value:
             return str(lab)
         about = "about " if real.denominator != 1 else ""
-        return f"{lab} ({about}{lab._exactly(math.floor(real + Fraction(1, 2)))} real)"
+        return f"{lab} ({about}{self.nearest_real(lab)} real)"
+
+    def _real_steps(self, lab: Quantity) -> Fraction:
+        return lab._value * Fraction(self.k) ** -lab.scaling
 
     def _times_k(self, x: Q, power: int) -> Q:
         value = x._value * Fraction(self.k) ** power
@@ -278,6 +293,34 @@ class Scale:
 
     def __repr__(self) -> str:
         return f"Scale({str(self)!r})"
+
+
+def hardware_times(reading: Any, scale: Scale) -> Any:
+    """Return plain data of the lab with the times of the hardware: each number with a name in `_ns` or `_us`.
+
+    A number stays an int where it is whole. Names in `lab_ns` are those of the lab's own times, and stay.
+    """
+    if scale.k == 1:
+        return reading
+    if isinstance(reading, Mapping):
+        return {
+            name: real_ns(value, scale) if _is_time(name, value) else hardware_times(value, scale)
+            for name, value in reading.items()
+        }
+    if isinstance(reading, (list, tuple)):
+        return type(reading)(hardware_times(one, scale) for one in reading)
+    return reading
+
+
+def _is_time(name: object, value: object) -> bool:
+    is_named = isinstance(name, str) and name.endswith(("_ns", "_us")) and not name.endswith("lab_ns")
+    return is_named and type(value) is int
+
+
+def real_ns(lab_ns: int, scale: Scale) -> int | float:
+    """Return a time of the hardware for one of the lab, in the same unit; an int if it is whole."""
+    whole, rest = divmod(lab_ns, scale.k)
+    return lab_ns / scale.k if rest else whole
 
 
 def written(value: object, unit: str) -> str:

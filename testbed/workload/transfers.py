@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from testbed.errors import UsageError
 from testbed.units import Duration, Rate, Size
 
+_AT_ONCE = Duration("0s")
+
 
 class WorkloadError(UsageError):
     """A workload that cannot be."""
@@ -28,11 +30,11 @@ class Transfer:
     source: str
     target: str
     size: Size
-    start_ns: int = 0
+    start: Duration = Duration("0s")
     block: Size | None = None
-    """Of the unit that goes at a time; None: as the transport chooses."""
+    """The size of the unit that goes at a time; None: as the transport chooses."""
     after: tuple[int, ...] = ()
-    """Places in the list of the transfers that this one waits for; their target is its source."""
+    """The places, in the list of transfers, of those that this one waits for; their target is its source."""
     lag: int = 0
 
 
@@ -75,7 +77,7 @@ def ring_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
     part = Size.from_bytes(-(-size.bytes // count))
     rounds = 2 * (count - 1)
     return [
-        Transfer(host, found[(place + 1) % count], part * rounds, 0, part, ((place - 1) % count,), 1)
+        Transfer(host, found[(place + 1) % count], part * rounds, _AT_ONCE, part, ((place - 1) % count,), 1)
         for place, host in enumerate(found)
     ]
 
@@ -93,11 +95,11 @@ def tree_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
     def children(host: int) -> tuple[int, ...]:
         return tuple(up[child] for child in (2 * host + 1, 2 * host + 2) if child < len(found))
 
-    transfers = [Transfer(found[child], found[(child - 1) // 2], size, 0, size, children(child)) for child in up]
+    transfers = [Transfer(found[child], found[(child - 1) // 2], size, _AT_ONCE, size, children(child)) for child in up]
     for child in down:
         parent = (child - 1) // 2
         after = (down[parent],) if parent else children(0)
-        transfers.append(Transfer(found[parent], found[child], size, 0, size, after))
+        transfers.append(Transfer(found[parent], found[child], size, _AT_ONCE, size, after))
     return transfers
 
 
@@ -106,8 +108,8 @@ def request_response(client: str, server: str, request: Size, response: Size, co
     if count < 1:
         raise WorkloadError(f"count is {count}; a client asks at least once")
     return [
-        Transfer(client, server, request * count, 0, request, (1,), 1),
-        Transfer(server, client, response * count, 0, response, (0,), 0),
+        Transfer(client, server, request * count, _AT_ONCE, request, (1,), 1),
+        Transfer(server, client, response * count, _AT_ONCE, response, (0,), 0),
     ]
 
 
@@ -115,17 +117,17 @@ def on_off(
     source: str, target: str, rate: Rate, *, on: Duration, off: Duration, lasts: Duration, dice: random.Random | None
 ) -> list[Transfer]:
     """Bursts at a rate with pauses between them; with `dice` both are exponential about their means."""
-    if not on.ns:
+    if not on.ps:
         raise WorkloadError("a burst of 0s sends nothing; give `on` above zero")
-    found, now_ns = [], 0
-    while now_ns < lasts.ns:
-        burst_ns, gap_ns = on.ns, off.ns
+    found, now_ps = [], 0
+    while now_ps < lasts.ps:
+        burst_ps, gap_ps = on.ps, off.ps
         if dice is not None:
-            burst_ns = max(1, round(dice.expovariate(1 / on.ns)))
-            gap_ns = round(dice.expovariate(1 / off.ns)) if off.ns else 0
-        octets = max(1, rate.bps * min(burst_ns, lasts.ns - now_ns) // (8 * 10**9))
-        found.append(Transfer(source, target, Size.from_bytes(octets), now_ns))
-        now_ns += burst_ns + gap_ns
+            burst_ps = max(1, round(dice.expovariate(1 / on.ps)))
+            gap_ps = round(dice.expovariate(1 / off.ps)) if off.ps else 0
+        octets = max(1, rate.bps * min(burst_ps, lasts.ps - now_ps) // (8 * 10**12))
+        found.append(Transfer(source, target, Size.from_bytes(octets), Duration.from_ps(now_ps)))
+        now_ps += burst_ps + gap_ps
     return found
 
 
@@ -146,11 +148,11 @@ def poisson(
     found = _hosts(hosts, 2)
     if not 0 < load <= 1:
         raise WorkloadError(f"load is {load}; it is a part of the line, above 0 and at most 1")
-    gap_ns = mean.bits * 10**9 / (line.bps * load * len(found))
+    gap_ps = mean.bits * 10**12 / (line.bps * load * len(found))
     transfers: list[Transfer] = []
-    now = dice.expovariate(1 / gap_ns)
-    while now < lasts.ns:
+    now_ps = dice.expovariate(1 / gap_ps)
+    while now_ps < lasts.ps:
         source, target = dice.sample(found, 2)
-        transfers.append(Transfer(source, target, draw(dice), int(now)))
-        now += dice.expovariate(1 / gap_ns)
+        transfers.append(Transfer(source, target, draw(dice), Duration.from_ps(int(now_ps))))
+        now_ps += dice.expovariate(1 / gap_ps)
     return transfers

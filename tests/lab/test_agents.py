@@ -52,10 +52,10 @@ def pause(fabric: Any, port: str, quanta: int) -> None:
 
 
 def events(fabric: Any, kind: str, port: str, since_ns: int = 0) -> list[Any]:
-    return [e for e in fabric.events() if e.kind == kind and e.port == port and e.t_ns >= since_ns]
+    return [e for e in fabric.events() if e.kind == kind and e.port == port and e.lab_ns >= since_ns]
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_pause_lasts_as_long_as_asked_although_the_agent_is_killed_in_it(run: Run) -> None:
     """A host's agent is killed at several moments of a pause, of the same length each time. Its successor keeps the
     pause, and ends it in time. A pause that would end while there is no agent lasts until there is one.
@@ -81,9 +81,9 @@ def test_a_pause_lasts_as_long_as_asked_although_the_agent_is_killed_in_it(run: 
                     kill(fabric, "h1")
                 time.sleep(0.4)
             flows.stop_sending()
-        begun = [event.t_ns for event in events(fabric, "xoff_received", "h1-eth0")]
-        died = [event.t_ns for event in events(fabric, "agent_died", "h1-eth0")]
-        started = [event.t_ns for event in events(fabric, "agent_started", "h1-eth0")][1:]
+        begun = [event.lab_ns for event in events(fabric, "xoff_received", "h1-eth0")]
+        died = [event.lab_ns for event in events(fabric, "agent_died", "h1-eth0")]
+        started = [event.lab_ns for event in events(fabric, "agent_started", "h1-eth0")][1:]
         run.claim("killed", len(died), equals=kills)
         run.claim("pauses", len(begun), equals=len(moments_us))
         absent = [b - a for a, b in zip(died, started, strict=True)]
@@ -98,12 +98,12 @@ def test_a_pause_lasts_as_long_as_asked_although_the_agent_is_killed_in_it(run: 
         within = [sum(begin + 200_000 < t < begin + pause_ns for t in frames) for begin in begun]
         run.claim("frames within the pauses", max(within), at_most=1)
         ended = events(fabric, "pause_expired", "h1-eth0")
-        due = {event.t_ns - event.detail["late_ns"] for event in ended}
+        due = {event.lab_ns - event.detail["late_ns"] for event in ended}
         run.claim("pauses whose end was known to the ns", len(due & {b + pause_ns for b in begun}), equals=6)
         run.claim("lost", flows.reports[0].lost, equals=0)
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_agents_killed_under_congestion_lose_no_frame(run: Run) -> None:
     """Two senders overload a port. The agents of switch and hosts are killed by turns, and nothing is lost."""
     from testbed.net.build.network import network
@@ -143,7 +143,7 @@ def test_agents_killed_under_congestion_lose_no_frame(run: Run) -> None:
         run.claim("congested in the end", [name for name in ports if state[name]["is_congested"]], equals=[])
 
 
-@experiment(timeout="300s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="300s", files=("jobs/looking.py",))
 def die_at_random(run: Run, kills: int = 24) -> None:
     """Two senders overload a port, and agents are killed at random moments. Frames can be
     lost until the supervisor notices a death: at once where work of the CPU takes no time, else within `NOTICED_NS`.
@@ -165,7 +165,7 @@ def die_at_random(run: Run, kills: int = 24) -> None:
                 killed = kill(fabric, victim)
                 wait_for(lambda: is_another(fabric, victim, killed))  # noqa: B023
             flows.stop_sending()
-        died = sorted(event.t_ns for event in fabric.events() if event.kind == "agent_died")
+        died = sorted(event.lab_ns for event in fabric.events() if event.kind == "agent_died")
         noticed = [there - here for here, there in zip(moments, died, strict=True)]
         lost = sum(report.lost for report in flows.reports)
         run.figure("lost", lost)
@@ -179,7 +179,7 @@ def die_at_random(run: Run, kills: int = 24) -> None:
         run.claim("cells in use", fabric.held(LOSSLESS), equals=0)
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_an_agent_killed_in_a_storm_leaves_no_queue_shut(run: Run) -> None:
     """The watchdog throws a queue's frames away when its agent is killed: the successor begins with an open queue, and
     its own watchdog works as the first one did.
@@ -225,7 +225,7 @@ def test_an_agent_killed_in_a_storm_leaves_no_queue_shut(run: Run) -> None:
         run.claim("impossible releases", group.impossible_releases, equals=0)
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def die_too_often(run: Run) -> None:
     """An agent that is killed again and again is given up: its queues are opened, and the network goes on."""
     from testbed.net.build.network import network
@@ -251,7 +251,7 @@ def die_too_often(run: Run) -> None:
         run.claim("received", flows.reports[0].received, equals=100)
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def dies_without_its_port(run: Run) -> None:
     """The agent of a switch dies after a port of it was removed: it has no successor, and its queues are open."""
     from testbed.net.build.network import network
@@ -271,7 +271,7 @@ def dies_without_its_port(run: Run) -> None:
         run.claim("received", flows.reports[0].received, equals=100)
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def eight_senders(run: Run) -> None:
     """Eight ports of a switch cross their threshold at nearly the same time, for the first time."""
     from testbed.net.build.network import network
@@ -287,7 +287,7 @@ def eight_senders(run: Run) -> None:
         run.claim("lost", sum(report.lost for report in flows.reports), equals=0)
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def parents_die(run: Run, deputy: bool = False) -> None:
     """Without the supervisor, and even without its deputy, the agents go on: a pause ends in time. At the end of the
     network all of them end.
@@ -376,7 +376,7 @@ def in_a_child(body: Callable[[Callable[[], None]], None]) -> int:
     return pid
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_killed_or_interrupted_network_leaves_nothing(run: Run) -> None:
     """The process that a network belongs to is killed, or interrupted, in the middle; nothing of it is left."""
     before = everything()
@@ -390,7 +390,7 @@ def test_a_killed_or_interrupted_network_leaves_nothing(run: Run) -> None:
         nothing_is_left(run, how.name, before)
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def networks_in_turn(run: Run) -> None:
     """In one process: a network, some that cannot be, one whose user fails, and a good one again."""
     from testbed.errors import XoffError

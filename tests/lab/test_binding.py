@@ -106,7 +106,7 @@ def _outer_and_inner(octets: bytes) -> tuple[Srh, Srh]:
     return outer, Srh.parse(octets, inside + _IPV6_HEADER)
 
 
-@experiment(timeout="240s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="240s", files=("jobs/looking.py",))
 def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whatever_dies(
     run: Run, library: str = "os-ken"
 ) -> None:
@@ -351,7 +351,7 @@ class Controller:
                     self._lines.pop(number).close()
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_500_policies_on_one_router_outlive_its_speaker(run: Run, count: int = 500) -> None:
     """r1 has 500 policies, each with a binding SID; its speaker is killed, and the successor has them all."""
     from testbed.net.build.network import network
@@ -370,7 +370,7 @@ def test_500_policies_on_one_router_outlive_its_speaker(run: Run, count: int = 5
         site = manager.vpns["red"].site("r3")
         assert site is not None and site.sid is not None
         site_sid = site.sid
-        speaker, begun_ns = agent_pid(fabric, "r1", True), run.now_ns
+        speaker, begun_ns = agent_pid(fabric, "r1", True), run.lab_ns
         bindings = [IPv6Address(f"fd00:5:1:{0x1000 + number:x}::") for number in range(count)]
         controller.request(
             *(
@@ -381,7 +381,7 @@ def test_500_policies_on_one_router_outlive_its_speaker(run: Run, count: int = 5
         # An agent that is asked all the time does nothing else.
         run.claim("all are installed", wait_for(lambda: controller.policies("r1") == count + 1, 30), equals=True)
         run.claim("by the agent as well", len(fabric.wan("r1")["controller"]["binding_sids"]), equals=count)
-        run.figure("ns until all were there", run.now_ns - begun_ns)
+        run.figure("ns until all were there", run.lab_ns - begun_ns)
         advertised = wait_for(lambda: len(manager.reports["r1"].sids) > count)
         run.claim("they are advertised", advertised, equals=True)
         run.claim("sessions", fabric.wan("r1")["controller"]["sessions"], equals=1)

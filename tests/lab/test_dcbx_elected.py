@@ -29,7 +29,7 @@ IN_CLASSES = Ets((0, 0, 0, 1, 1, 0, 0, 0), (50, 50, 0, 0, 0, 0, 0, 0), (int(Tsa.
 """Priorities 1 and 2 in one class, 3 and 4 in another."""
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def holds(run: Run) -> None:
     """A switch has its defenses on as long as it does not know its peer, and discards what a host sends.
 
@@ -98,7 +98,7 @@ def test_a_port_that_holds_sends_nothing_that_its_peers_defense_discards(run: Ru
     assert run(holds).check().passed
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def sizes(run: Run) -> None:
     """A router is an end station to its bridge, which has two traffic classes for four lossless priorities."""
     for by_classes in (False, True):

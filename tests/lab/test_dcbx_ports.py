@@ -42,7 +42,7 @@ def speaker_of(fabric: Any, node: str) -> int:
     return 0
 
 
-@experiment(timeout="60s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def ets_where_it_cannot_be(run: Run) -> None:
     """A host port without a scheduler is asked to run ETS while it runs."""
     from testbed.net.build.network import network
@@ -64,7 +64,7 @@ def ets_where_it_cannot_be(run: Run) -> None:
         )
 
 
-@experiment(timeout="60s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_speaker_killed_while_queues_drain_leaves_no_priority_in_a_class_that_it_left(run: Run) -> None:
     """Priority 3 leaves the class that it had with 1, and the speaker is killed before the old queue counts as empty:
     until then a pause of 3 stops that queue too, and later it does not.

@@ -59,42 +59,42 @@ def first_look_after(moment_ns: int) -> int:
 def last_stop(events: list[LoggedEvent], before_ns: int) -> int:
     """When the last queue of the circle was stopped, before a moment."""
     return max(
-        one.t_ns for one in events if one.kind == "queue_stopped" and one.port in CIRCLE and one.t_ns < before_ns
+        one.lab_ns for one in events if one.kind == "queue_stopped" and one.port in CIRCLE and one.lab_ns < before_ns
     )
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def test_a_deadlock_is_found_at_the_first_look_and_lasts_without_a_watchdog(run: Run) -> None:
     found, events, _, shown = ring_under_load(run, clockwise=True, watchdog=None, load_s=1)
     run.claim("deadlocks", len(found), equals=1)
     ports = [port for _, (port, _) in sorted(found[0].queues.items())]
     run.claim("queues that wait for each other, in order", ports, equals=CIRCLE)
     run.claim("priorities", [list(of) for _, of in found[0].queues.values()], equals=[[3]] * 4)
-    look = found[0].since_ns // POLL.ns * POLL.ns
-    run.claim("the look that found it", look, equals=first_look_after(last_stop(events, found[0].since_ns)))
-    run.claim("lateness of that look, in ns", found[0].since_ns - look, at_most=10_000)
+    look = found[0].since_lab_ns // POLL.ns * POLL.ns
+    run.claim("the look that found it", look, equals=first_look_after(last_stop(events, found[0].since_lab_ns)))
+    run.claim("lateness of that look, in ns", found[0].since_lab_ns - look, at_most=10_000)
     head, _, row = shown.splitlines()
     run.claim("the command's first line", head, equals="deadlocks: 1 detected, 0 broken")
     run.claim("the command's circle", row.endswith("s1-eth2 3 -> s2-eth3 3 -> s3-eth3 3 -> s4-eth3 3"), equals=True)
     run.claim("not broken", found[0].lasted_ns is None, equals=True)
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def test_the_watchdog_breaks_a_deadlock_after_its_detection_time(run: Run) -> None:
     found, events, *_ = ring_under_load(run, clockwise=True, watchdog=WATCHDOG, load_s=1)
-    storms = [one.t_ns for one in events if one.kind == "storm_detected"]
+    storms = [one.lab_ns for one in events if one.kind == "storm_detected"]
     run.claim("deadlocks", len(found), equals=len(storms))
     run.claim("deadlocks, at least", len(found), at_least=2)
     for one, storm_ns in zip(found, storms, strict=True):
-        run.claim(f"deadlock {one.number}: storm found after the deadlock", storm_ns - one.since_ns, at_least=0)
-        look = (one.since_ns + one.lasted_ns) // POLL.ns * POLL.ns
+        run.claim(f"deadlock {one.number}: storm found after the deadlock", storm_ns - one.since_lab_ns, at_least=0)
+        look = (one.since_lab_ns + one.lasted_ns) // POLL.ns * POLL.ns
         run.claim(f"deadlock {one.number}: broken at the look", look, equals=first_look_after(storm_ns))
-        stopped = last_stop(events, one.since_ns)
-        run.claim(f"deadlock {one.number}: found at the look", one.since_ns // POLL.ns * POLL.ns,
+        stopped = last_stop(events, one.since_lab_ns)
+        run.claim(f"deadlock {one.number}: found at the look", one.since_lab_ns // POLL.ns * POLL.ns,
                   equals=first_look_after(stopped))  # fmt: skip
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def test_a_congested_ring_without_a_circle_has_no_deadlock(run: Run) -> None:
     found, _, pauses, shown = ring_under_load(run, clockwise=False, watchdog=None, load_s=2)
     run.claim("queues stopped", pauses, at_least=100)
@@ -102,7 +102,7 @@ def test_a_congested_ring_without_a_circle_has_no_deadlock(run: Run) -> None:
     run.claim("deadlocks", len(found), equals=0)
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def test_a_storm_that_holds_every_switch_is_no_deadlock(run: Run) -> None:
     """A host that pauses without end stops all queues of the ring that lead to it, one behind the other."""
     import time

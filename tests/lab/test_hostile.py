@@ -172,7 +172,7 @@ def whole_state(net: Any, ports: list[Port]) -> dict[str, Any]:
     }
 
 
-@experiment(timeout="600s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="600s", files=("jobs/looking.py",))
 def test_a_hundred_thousand_hostile_frames_change_nothing_but_counters(
     run: Run, frames: int = 100_000, different: int = 20_000
 ) -> None:
@@ -210,11 +210,13 @@ def test_a_hundred_thousand_hostile_frames_change_nothing_but_counters(
             flows.wait()
         run.claim("data that comes later arrives", [report.received for report in flows.reports], equals=[150, 150])
         run.claim("it is lost", [report.lost for report in flows.reports], equals=[0, 0])
-        span = max(report.last_ns for report in flows.reports) - min(report.first_ns for report in flows.reports)
+        span = max(report.last_lab_ns for report in flows.reports) - min(
+            report.first_lab_ns for report in flows.reports
+        )
         run.claim("ms for 300 frames of 1.23 ms each", span // 1_000_000, at_least=365, at_most=372)
 
 
-@experiment(timeout="100s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="100s", files=("jobs/looking.py",))
 def test_an_agent_that_does_not_look_loses_frames_but_no_congestion(run: Run, frames: int = 3000) -> None:
     """An agent does not look while it is flooded, and its port becomes congested meanwhile. What it is not told of
     frames is counted; the congestion is signalled in any case.

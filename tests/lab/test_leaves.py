@@ -37,7 +37,7 @@ COUNT = 800
 SENDERS, TARGET = ("h1", "h2", "h4"), "h3"
 
 
-@experiment(timeout="180s")
+@experiment(in_lab_time=True, timeout="180s")
 def controlled(run: Run, library: str = "os-ken") -> None:
     """With PFC and the controller's rules nothing is lost, though by the ports' own mapping the frames are lossy."""
     from testbed.net.build.network import network
@@ -45,9 +45,9 @@ def controlled(run: Run, library: str = "os-ken") -> None:
 
     with SrController(library) as controller:
         for name, lossless in (("PFC", True), ("no PFC", False)):
-            begun_ns = run.now_ns
+            begun_ns = run.lab_ns
             with network(topology(controller.session.openflow, lossless, LOSSY), run) as net:
-                run.figure(f"{name}: ns until the network runs", run.now_ns - begun_ns)
+                run.figure(f"{name}: ns until the network runs", run.lab_ns - begun_ns)
                 seen_by(run, controller, name)
                 lost = incast(run, net, name)
                 counts(run, net, name, lost, lossless)
@@ -59,7 +59,7 @@ def controlled(run: Run, library: str = "os-ken") -> None:
             controller.wait(lambda: not leaves(controller), "the leaves are gone")
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def alone(run: Run) -> None:
     """Without a controller Open vSwitch learns by itself, and the ports' own mapping holds: without the rules of
     `controlled` its frames are lossy.
@@ -75,7 +75,7 @@ def alone(run: Run) -> None:
             run.claim(f"{name}: frames with the ports' own", sent.sent_frames[priority], at_least=COUNT)
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def wan(run: Run) -> None:
     """The WAN's data centres with leaves that learn by themselves: a pause crosses it, and nothing is lost."""
     from testbed.net.build.network import network
@@ -99,7 +99,7 @@ def wan(run: Run) -> None:
         run.claim("cells in use in the end", used, equals=dict.fromkeys(used, 0))
 
 
-@experiment(timeout="180s")
+@experiment(in_lab_time=True, timeout="180s")
 def controller_and_daemon_die(run: Run, library: str = "os-ken") -> None:
     """Under load the controller is killed, then a leaf's daemon; links go down and up; nothing is left behind."""
     from mininet.net import Mininet

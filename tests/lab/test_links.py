@@ -33,7 +33,7 @@ def balance(run: Run, fabric: Any, when: str) -> None:
     run.claim(f"{when}: impossible releases", sum(group.impossible_releases for group in groups), equals=0)
 
 
-@experiment(timeout="60s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_cable_that_goes_down_frees_what_waits_for_it(run: Run, delay: Duration = Duration("0s")) -> None:
     """A cable goes down, at either end, while frames wait for it: they are gone, and their cells are free. It comes
     back, and traffic goes on without a loss.
@@ -72,7 +72,7 @@ def test_a_cable_that_goes_down_frees_what_waits_for_it(run: Run, delay: Duratio
             balance(run, fabric, f"{name} up again")
 
 
-@experiment(timeout="60s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_pause_does_not_outlive_its_link_at_either_end(run: Run, delay: Duration = Duration("0s")) -> None:
     """The receiver pauses its switch for as long as it can, and the cable is lost and back: the pause is not.
 
@@ -129,7 +129,7 @@ def test_a_pause_does_not_outlive_its_link_at_either_end(run: Run, delay: Durati
         balance(run, fabric, "an overload over a flap")
 
 
-@experiment(timeout="60s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def vanish(run: Run) -> None:
     """Frames for a station that is not there: the switch sends them on, and no host takes or counts them."""
     from testbed.net.build.network import network
@@ -144,7 +144,7 @@ def vanish(run: Run) -> None:
         run.claim("dropped by the switch", net.fabric.dropped(), equals=0)
 
 
-@experiment(timeout="60s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_tcp_and_broadcasts_beside_lossless_traffic_leave_no_cell_behind(run: Run) -> None:
     """TCP, pings and a flood of broadcasts beside lossless datagrams: what is counted adds up."""
     from testbed.net.build.network import network
@@ -180,7 +180,7 @@ def test_a_loss_that_no_counter_explains_fails_a_run(run: Runner) -> None:
     assert (claim.name, claim.measured) == ("lost, and in no counter", 20)
 
 
-@experiment(timeout="60s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_frame_of_the_links_mtu_arrives_whole_and_a_longer_one_is_refused(run: Run) -> None:
     """9216 octets with FCS are one frame on a link with an MTU of 9198, charged by its cells, and none on others."""
     from testbed.errors import UsageError

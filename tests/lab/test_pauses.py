@@ -55,7 +55,7 @@ class Pauser:
         return [
             event
             for event in self.fabric.events()
-            if event.kind == kind and event.port == self.victim.name and event.t_ns >= since_ns
+            if event.kind == kind and event.port == self.victim.name and event.lab_ns >= since_ns
         ]
 
 
@@ -70,7 +70,7 @@ def next_after(frames: list[Seen], priority: int, moment_ns: int) -> int:
     return min(frame.t_ns for frame in frames if frame.priority == priority and frame.t_ns > moment_ns) - moment_ns
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_pause_lasts_for_its_quanta_at_the_ports_speed(run: Run, rate: Rate = Rate("10Gb/s")) -> None:
     """A host's queue sends again when the quanta of its port's speed are over, and frames show it."""
     from testbed.net.build.network import network
@@ -91,9 +91,9 @@ def test_a_pause_lasts_for_its_quanta_at_the_ports_speed(run: Run, rate: Rate = 
                     time.sleep(lab_rate.time_for_quanta(asked).ns / 1e9 + 0.015)
             flows.stop_sending()
         begun, stopped, ended = (pauser.events(kind) for kind in ("xoff_received", "queue_stopped", "pause_expired"))
-        due = [event.t_ns - event.detail["late_ns"] for event in ended]
+        due = [event.lab_ns - event.detail["late_ns"] for event in ended]
         wanted = [-(-lab_rate.time_for_quanta(asked).ps // 1000) for asked in quanta]
-        run.claim("ns of each pause", [b - a.t_ns for a, b in zip(begun, due, strict=True)], equals=wanted)
+        run.claim("ns of each pause", [b - a.lab_ns for a, b in zip(begun, due, strict=True)], equals=wanted)
         late = [event.detail["late_ns"] for event in ended]
         run.figure("ns until each queue is stopped", [event.detail["reaction_ns"] for event in stopped])
         run.figure("ns that the agent was late at the end of each", late)
@@ -103,7 +103,7 @@ def test_a_pause_lasts_for_its_quanta_at_the_ports_speed(run: Run, rate: Rate = 
         # no other before the pause is over; then the next one at once.
         frames = frames_in(file)
         within = [
-            [frame.t_ns - begin.t_ns for frame in frames if stop.t_ns < frame.t_ns < end]
+            [frame.t_ns - begin.lab_ns for frame in frames if stop.lab_ns < frame.t_ns < end]
             for begin, stop, end in zip(begun, stopped, due, strict=True)
         ]
         run.claim("most frames within a pause", max(map(len, within)), at_most=1)
@@ -115,7 +115,7 @@ def test_a_pause_lasts_for_its_quanta_at_the_ports_speed(run: Run, rate: Rate = 
         run.claim("data is lost", flows.reports[0].lost, equals=0)
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_each_field_of_a_pfc_frame_does_what_it_should(run: Run, victim: str = "h1-eth0") -> None:
     """What each field of a PFC frame does to a port that sends three classes: two with PFC, one without."""
     from testbed.net.build.network import network
@@ -180,10 +180,10 @@ def test_each_field_of_a_pfc_frame_does_what_it_should(run: Run, victim: str = "
         def due(name: str, priority: int = LOSSLESS) -> int:
             """When a pause was over, from the beginning of its step."""
             ends = [e for e in pauser.events("pause_expired", began[name]) if e.priorities == (priority,)]
-            return int(ends[0].t_ns - ends[0].detail["late_ns"])
+            return int(ends[0].lab_ns - ends[0].detail["late_ns"])
 
         def begin(name: str, number: int = 0) -> int:
-            return int(pauser.events("xoff_received", began[name])[number].t_ns)
+            return int(pauser.events("xoff_received", began[name])[number].lab_ns)
 
         quanta_without = {name: gaps(name) for name in list(began)[:-1]}
         run.figure("quanta without a frame of priorities 3, 4 and 5", quanta_without)
@@ -211,9 +211,9 @@ def test_each_field_of_a_pfc_frame_does_what_it_should(run: Run, victim: str = "
             )
         for name in ("bit 0 does not stop", "no PFC"):
             run.claim(f"{name}: quanta without a frame", quanta_without[name], equals=[0, 0, 0])
-        xon = pauser.events("xon_received", began["xon"])[0].t_ns
+        xon = pauser.events("xon_received", began["xon"])[0].lab_ns
         ran_out = [
-            one for one in pauser.events("pause_expired", began["xon"]) if one.t_ns < began["bit 0 does not resume"]
+            one for one in pauser.events("pause_expired", began["xon"]) if one.lab_ns < began["bit 0 does not resume"]
         ]
         run.claim("xon: no pause ran out", len(ran_out), equals=0)
         # A switch's port is at work on frames of the two others, maybe.
@@ -224,7 +224,7 @@ def test_each_field_of_a_pfc_frame_does_what_it_should(run: Run, victim: str = "
         run.claim("data is lost", [report.lost for report in flows.reports], equals=[0, 0, 0])
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_pause_travels_back_over_five_switches_and_loses_nothing(run: Run, switches: int = 5) -> None:
     """The last host stops a class: each switch on the way fills up to its threshold and stops the one before it, back
     to the sender. Then all of it drains, and nothing is missing.
@@ -271,18 +271,18 @@ def test_a_pause_travels_back_over_five_switches_and_loses_nothing(run: Run, swi
             pauser.xon()
             flows.wait()
         events = fabric.events()
-        stops = [e.t_ns for e in events if (e.port, e.kind) == ("h1-eth0", "queue_stopped") and e.t_ns < resumed_ns]
+        stops = [e.lab_ns for e in events if (e.port, e.kind) == ("h1-eth0", "queue_stopped") and e.lab_ns < resumed_ns]
         run.claim("the sender stops", len(stops), equals=1)
         sent = [fabric.pfc(port.name, LOSSLESS) for port in into]
-        xoffs = [event for event in events if event.kind == "xoff_sent" and event.t_ns > stopped_ns]
-        first_ns = [min(xoff.t_ns for xoff in xoffs if xoff.port == port.name) - stopped_ns for port in into]
+        xoffs = [event for event in events if event.kind == "xoff_sent" and event.lab_ns > stopped_ns]
+        first_ns = [min(xoff.lab_ns for xoff in xoffs if xoff.port == port.name) - stopped_ns for port in into]
         run.figure("ns until each switch sent XOFF, from the last to the first", first_ns)
         run.claim("each stops the one before it", first_ns == sorted(first_ns), equals=True)
         told: dict[str, list[Any]] = {port.name: [] for port in into}
         for event in events:
             if event.kind in ("xoff_sent", "xoff_refreshed", "xon_sent"):
                 told[event.port].append(event)
-        waits = [b.t_ns - a.t_ns for some in told.values() for a, b in pairwise(some) if a.kind != "xon_sent"]
+        waits = [b.lab_ns - a.lab_ns for some in told.values() for a, b in pairwise(some) if a.kind != "xon_sent"]
         run.figure("refreshed", [one["xoff_refreshed"] for one in sent])
         run.claim("refreshed, the least of them", min(one["xoff_refreshed"] for one in sent), at_least=5)
         # An agent is latest for its first refresh, of which nothing has run before.
@@ -300,7 +300,7 @@ def test_a_pause_travels_back_over_five_switches_and_loses_nothing(run: Run, swi
         run.claim("dropped by any buffer", fabric.dropped(), equals=0)
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Run, action: str = "drop") -> None:
     """A port of a switch is paused for just less, and for more, than its watchdog lets pass."""
     from testbed.net.build.network import network
@@ -347,12 +347,12 @@ def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Run, action: str = "
             time.sleep(0.5)
             flows.stop_sending()
         (begun, *_), (ended, *_) = pauser.events("storm_detected"), pauser.events("storm_ended")
-        paused = pauser.events("xoff_received", began_ns)[0].t_ns
-        late = begun.t_ns - paused - detection.ns
+        paused = pauser.events("xoff_received", began_ns)[0].lab_ns
+        late = begun.lab_ns - paused - detection.ns
         run.figure("ns from detection time to detection", late)
         run.claim("ns from detection time to detection", late, at_least=0, at_most=poll.ns + 1_000_000)
-        run.claim("polls are on the clock", begun.t_ns % poll.ns, at_most=500_000)
-        calm = ended.t_ns - last_xoff_ns - restoration.ns
+        run.claim("polls are on the clock", begun.lab_ns % poll.ns, at_most=500_000)
+        calm = ended.lab_ns - last_xoff_ns - restoration.ns
         run.claim(
             "ns from the last XOFF to the end, beyond restoration time",
             calm,
@@ -363,8 +363,8 @@ def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Run, action: str = "
         run.claim("storms", [state["storm_detected"], state["storm_ended"], state["stormed"]], equals=[1, 1, False])
         run.claim("XOFF ignored meanwhile", state["ignored"]["storm"], at_least=6)
         frames = [frame for frame in frames_in(file) if frame.priority == LOSSLESS]
-        during = sum(begun.t_ns + 5_000_000 < frame.t_ns < ended.t_ns for frame in frames)
-        after = sum(frame.t_ns > ended.t_ns + 5_000_000 for frame in frames)
+        during = sum(begun.lab_ns + 5_000_000 < frame.t_ns < ended.lab_ns for frame in frames)
+        after = sum(frame.t_ns > ended.lab_ns + 5_000_000 for frame in frames)
         run.figure("frames that came during the storm, and after it", [during, after])
         run.claim("after it frames come as before", after, at_least=15)
         blocked = fabric.sent(victim.name).blocked_frames[LOSSLESS]
@@ -385,7 +385,7 @@ def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Run, action: str = "
         run.claim("frames given back", [g.admitted_frames - g.released_frames for g in groups], equals=[0, 0])
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_port_in_a_storm_sends_no_xoff_until_it_is_over(run: Run) -> None:
     """While a port is in a storm it asks for no pause either; when the storm is over, congestion is announced anew."""
     from testbed.net.build.network import network
@@ -417,19 +417,19 @@ def test_a_port_in_a_storm_sends_no_xoff_until_it_is_over(run: Run) -> None:
             while not pauser.events("storm_detected"):
                 pauser.xoff(65535)
                 time.sleep(0.02)
-            begun = pauser.events("storm_detected")[0].t_ns
+            begun = pauser.events("storm_detected")[0].lab_ns
             for _ in range(10):
                 pauser.xoff(65535)
                 time.sleep(0.02)
             wait_for(lambda: pauser.events("storm_ended"))
-            ended = pauser.events("storm_ended")[0].t_ns
+            ended = pauser.events("storm_ended")[0].lab_ns
             time.sleep(0.1)
             flows.stop_sending()
         sent = [*pauser.events("xoff_sent"), *pauser.events("xoff_refreshed"), *pauser.events("xon_sent")]
         run.figure("ms that the storm lasted", (ended - begun) // 1_000_000)
-        run.claim("sent during the storm", sum(begun < event.t_ns < ended for event in sent), equals=0)
-        run.claim("congested during it", sum(begun < e.t_ns < ended for e in pauser.events("congested")), at_least=1)
-        run.claim("sent afterwards", sum(event.t_ns >= ended for event in sent), at_least=1)
+        run.claim("sent during the storm", sum(begun < event.lab_ns < ended for event in sent), equals=0)
+        run.claim("congested during it", sum(begun < e.lab_ns < ended for e in pauser.events("congested")), at_least=1)
+        run.claim("sent afterwards", sum(event.lab_ns >= ended for event in sent), at_least=1)
         dropped = [sum(fabric.group(f"s1-eth{number}", LOSSLESS).dropped_frames) for number in (1, 2)]
         run.claim("dropped of what is not paused any more", dropped[0], at_least=10)
         run.claim("dropped of what the other port takes in", dropped[1], equals=0)

@@ -11,7 +11,7 @@ from testbed.lab import Run, experiment
 SCALE, COUNT, FRAME_NS = 1000, 1500, 6720
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def test_pfc_on_eight_priorities_loses_no_small_frame_and_keeps_the_line_full(run: Run) -> None:
     from testbed.net.build.network import network
     from testbed.net.fabric.port import Port
@@ -36,8 +36,8 @@ def test_pfc_on_eight_priorities_loses_no_small_frame_and_keeps_the_line_full(ru
             lost = [report.lost for report in running.reports]
             paused = [net.fabric.pfc(f"s1-eth{n}", p)["xoff_sent"] for n in (1, 2) for p in priorities]
             dropped = net.fabric.dropped()
-        first_ns = min(report.first_ns for report in running.reports)
-        took_ns = max(report.last_ns for report in running.reports) - first_ns
+        first_ns = min(report.first_lab_ns for report in running.reports)
+        took_ns = max(report.last_lab_ns for report in running.reports) - first_ns
         received = sent - sum(lost)
         run.claim(f"{name}: dropped by the switch", dropped, equals=sum(lost))
         # The line is full from the first frame to the last, but for the burst of 20 us at the start.

@@ -58,7 +58,7 @@ def counters(fabric: Any) -> dict[str, int]:
     return dict(own)
 
 
-@experiment(timeout="120s", files=("jobs/looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def at_the_sid(run: Run) -> None:
     """r1's SID answers r3's ping; PFC in a tunnel pauses J for its quanta; other things in it do nothing."""
     from testbed.net.build.network import network

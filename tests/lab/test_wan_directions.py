@@ -27,7 +27,7 @@ AT_READER, AT_WRITTEN = ("a2", "a1"), ("b2", "b1")
 """Who else sends to the same host, from inside its data centre."""
 
 
-@experiment(timeout="200s")
+@experiment(in_lab_time=True, timeout="200s")
 def test_back_pressure_goes_against_the_data_whichever_way_they_go(
     run: Run, back: str = "planned", seconds: int = 3
 ) -> None:
@@ -73,7 +73,7 @@ def _case(
         time.sleep(seconds)
         flows.stop_sending()
     time.sleep(1)
-    events = [event for event in net.fabric.events() if event.t_ns >= begin_ns]
+    events = [event for event in net.fabric.events() if event.lab_ns >= begin_ns]
     kinds = {kind: [event.port for event in events if event.kind == kind] for kind in {event.kind for event in events}}
     run.claim(f"{name}: lost", [report.lost for report in flows.reports], equals=[0] * len(pairs))
     run.claim(f"{name}: routers that press back", _routers(kinds.get("tunnel_xoff", [])), equals=pressing)

@@ -46,7 +46,7 @@ class Seen:
     """Packets that came to SIDs of End.X.PFC."""
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> None:
     """All attacks, each also with a priority tag: nothing changes, and each packet is counted. Then without filters."""
     from testbed.net.build.network import network
@@ -82,7 +82,7 @@ def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> N
         victim.close()
 
 
-@experiment(timeout="120s")
+@experiment(in_lab_time=True, timeout="120s")
 def test_a_stranger_inside_the_domain_reaches_no_sid(run: Run) -> None:
     """A packet inside the domain whose source is none of it: each router drops what is for its own SIDs."""
     from testbed.net.build.network import network

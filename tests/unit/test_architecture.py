@@ -38,14 +38,18 @@ MODULES = {
 
 
 def _imports(module: str) -> set[str]:
-    """Return the modules that a module imports when it is loaded."""
-    found = set()
-    for statement in ast.parse(MODULES[module].read_text()).body:
+    """Return the modules that a module imports: when it is loaded, and in its functions."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(MODULES[module].read_text())]
+    while waiting:
+        statement = waiting.pop()
         if isinstance(statement, ast.ImportFrom):
             names = {f"{statement.module}.{name.name}" for name in statement.names}
             found |= {name if name in MODULES else str(statement.module) for name in names}
         elif isinstance(statement, ast.Import):
             found |= {name.name for name in statement.names}
+        elif not (isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"):
+            waiting += ast.iter_child_nodes(statement)
     return found & MODULES.keys() - {module}
 
 

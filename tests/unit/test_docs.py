@@ -18,7 +18,7 @@ import pytest
 from testbed.cli import build_parser, commands
 from testbed.dcbx import config
 from testbed.experiment import definition
-from testbed.net.fabric.port import AGENT_REACTION
+from testbed.net.fabric.port import LAB_AGENT_REACTION
 from testbed.net.fabric.routes import Graph
 from testbed.net.shell import shell
 from testbed.srv6.session.intents import VpnIntent
@@ -123,8 +123,8 @@ def test_equally_short_ways_are_chosen_as_on_the_page() -> None:
 def test_the_pages_reaction_times_are_the_defaults() -> None:
     page = (ROOT / "docs" / "pfc.md").read_text()
     for name in ("sends", "stops"):
-        microseconds = getattr(AGENT_REACTION, name).ns // 1000
-        assert re.search(rf"`reaction.{name}` .*\| {microseconds} us in `um`", page), name
+        microseconds = getattr(LAB_AGENT_REACTION, name).ns // 1000
+        assert re.search(rf"`reaction.{name}` .*\| {microseconds} us of the lab in `um`", page), name
 
 
 def test_the_behaviour_of_the_page_registers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def _perform(experiment: Experiment, run: Run, job: Job, code: Path) -> None:
     body = _script_runner(experiment)
     if job.reproducible:
         heap.reserve()
-    time.sleep((_IMPORTS_NS - run.now_ns % _IMPORTS_NS) / 1e9)
+    time.sleep((_IMPORTS_NS - run.lab_ns % _IMPORTS_NS) / 1e9)
     experiment.perform(run, in_lab(experiment.parameters, job.parameters, code), body)
 
 

@@ -24,7 +24,7 @@ from testbed.experiment.current import DCBX_LOG, Notebook
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.traffic import Flow, FlowOptionError, Flows
 from testbed.net.watch.whole_series import recorded
-from testbed.units import Duration
+from testbed.units import Duration, Scale
 
 _DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 24
 """Files that are open anyway, and the socket of each port; and those for each node in the process that starts the
@@ -52,6 +52,10 @@ class Network(Mininet):
         return found[0] if len(found) == 1 else found
 
     get = getNodeByName
+
+    def sleep(self, duration: Duration | str) -> None:
+        """Wait for a time of the modelled hardware, which in the lab takes the scale times as long."""
+        time.sleep(self.fabric.units.lab(Duration(duration)).ns / 1e9)
 
     def port(self, node: str, neighbour: str) -> str:
         """Return the name of the port of a node that leads to a neighbour, the first one if there are several.
@@ -161,7 +165,9 @@ def network(
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
         shaped = line_rate.of_links(line_rate.DEFAULT)
     fabric = Fabric.current()
-    fabric.deadlock_poll = getattr(topo, "deadlock_poll", None)
+    fabric.is_in_lab_time = run is not None and run.is_in_lab_time
+    poll, scale = getattr(topo, "deadlock_poll", None), getattr(topo, "scale", Scale(1))
+    fabric.deadlock_poll = poll if poll is None or fabric.is_in_lab_time else scale.lab(poll)
     net, is_described, since_ns = None, False, time.monotonic_ns()
     captured: Beside | None = None
     followed: Beside | None = None

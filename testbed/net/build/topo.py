@@ -50,7 +50,7 @@ class LosslessTopo(Topo):
     `xoff` in cells or as in "50%", `xon_offset`, `headroom`, `guaranteed`), and `mismatch`: what to do if ports of a
     path map priorities differently ("refuse", "warn" or "ignore"). With `dcbx` switches that name no port announce
     theirs by DCBX, and hosts that name none are willing; LLDP's timers are on the lab's scale, so scale=1 is best for
-    looking on. `deadlock_poll` is how often to look for deadlocks, in the lab's time, as in "10ms". Mininet's `hopts`,
+    looking on. `deadlock_poll` is the interval of looking for deadlocks, as in "10us". Mininet's `hopts`,
     `sopts` and `lopts` are further defaults of hosts, switches and links. What is none of these and no argument of
     `build` is refused, and so is an unknown option of a node or a link.
     """
@@ -77,7 +77,7 @@ class LosslessTopo(Topo):
         poll = options.pop("deadlock_poll", self.deadlock_poll)
         self.deadlock_poll = None if poll is None else Duration(poll)
         if self.deadlock_poll is not None and not self.deadlock_poll.ns:
-            raise TopoError(f"{type(self).__name__}: deadlock_poll is {poll}; write a time above zero such as '10ms'")
+            raise TopoError(f"{type(self).__name__}: deadlock_poll is {poll}; write a time above zero such as '10us'")
         kind, own = type(self).__name__, self._arguments()
         described = {word: options.pop(word) for word in ("cable", *words.CABLE_WORDS) if word in options.keys() - own}
         self.cable = words.cable_of(kind, described, self.cable)

@@ -10,7 +10,7 @@ from testbed.dcbx.settings import PortIdentity
 from testbed.frames.lldp import ChassisId, PortId
 from testbed.frames.lldp_tlvs import Text, TextKind
 from testbed.linux.process import kernel
-from testbed.net.fabric.port import AGENT_REACTION, MEASUREMENT
+from testbed.net.fabric.port import LAB_AGENT_REACTION, MEASUREMENT
 from testbed.net.fabric.ports import NetworkPorts, PortState
 from testbed.net.fabric.switch_buffer import MeasuredHeadroom, SwitchBuffer
 from testbed.srv6.lab.routers import Wan
@@ -44,8 +44,8 @@ def agent_plan(
 def _port_plan(network: NetworkPorts, port: PortState, chassis: ChassisId, charged: bool, measuring: int) -> PortPlan:
     assert port.queues is not None and port.settings is not None
     queues, settings = port.queues, port.settings
-    cells = MeasuredHeadroom(port.buffer, port.cable.rate, queues.mtu)
-    reaction = settings.reaction or (AGENT_REACTION if kernel.cpu_work_takes_no_time() else None)
+    cells = MeasuredHeadroom(port.buffer, port.lab_cable.rate, queues.mtu)
+    reaction = settings.reaction or (LAB_AGENT_REACTION if kernel.cpu_work_takes_no_time() else None)
     sends_ns, stops_ns = (reaction.sends.ns, reaction.stops.ns) if reaction else (0, 0)
     far = network.far_end(port)
     wan: Wan | None = port.node.params.get("wan")
@@ -55,7 +55,7 @@ def _port_plan(network: NetworkPorts, port: PortState, chassis: ChassisId, charg
         name=port.name,
         interface=port.interface,
         mac=port.mac,
-        rate=port.cable.rate,
+        rate=port.lab_cable.rate,
         pfc=settings.pfc,
         has_buffer=charged,
         stop=tuple(queues.pausing(priority, True) for priority in range(8)),
@@ -70,8 +70,8 @@ def _port_plan(network: NetworkPorts, port: PortState, chassis: ChassisId, charg
         response_delay_ns=settings.obeys_after.ns,
         xoff_delay_ns=sends_ns,
         stop_delay_ns=stops_ns,
-        xoff_allowed_ns=max(sends_ns, port.buffer.response.ns),
-        stop_allowed_ns=max(stops_ns, far.buffer.response.ns),
+        xoff_allowed_ns=max(sends_ns, port.buffer.lab_response(port.units).ns),
+        stop_allowed_ns=max(stops_ns, far.buffer.lab_response(far.units).ns),
     )
 
 
@@ -99,4 +99,4 @@ def _measurement(port: PortState, measuring: int) -> MeasurementSettings:
     chosen = port.settings.measurement
     if chosen is MEASUREMENT:
         chosen = replace(chosen, interval_ns=max(chosen.interval_ns, measuring * _MEASURING_NS))
-    return replace(chosen, timeout_ns=chosen.timeout_ns + 2 * port.cable.delay.ns)
+    return replace(chosen, timeout_ns=chosen.timeout_ns + 2 * port.lab_cable.delay.ns)

@@ -43,10 +43,12 @@ def choose_queues(by_node: Mapping[str, list[PortState]]) -> None:
     for ports in by_node.values():
         frees = any(_is_direct_to_host(port) for port in ports)
         for port in ports:
-            port.settings = port.intf.settings or Port()
+            port.settings = (port.intf.settings or Port()).in_lab(port.units)
             is_host = not forwards(port.node)
             frees_here = frees and not is_host
-            port.queues = Queues(port.interface, port.cable.rate, port.settings, is_host, frees_here, port.cable.mtu)
+            port.queues = Queues(
+                port.interface, port.lab_cable.rate, port.settings, is_host, frees_here, port.lab_cable.mtu
+            )
 
 
 def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch) -> list[Disagreement]:
@@ -192,4 +194,4 @@ def _is_direct_to_host(port: PortState) -> bool:
     """Is there a host at the other end, and nothing between?"""
     link = port.intf.link
     far = link.intf2 if link.intf1 is port.intf else link.intf1
-    return not (port.cable.delay.ps or port.cable.loss or forwards(far.node))
+    return not (port.lab_cable.delay.ps or port.lab_cable.loss or forwards(far.node))

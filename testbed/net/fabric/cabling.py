@@ -17,7 +17,7 @@ from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.ports import FabricError, NetworkPorts, PortState, forwards
-from testbed.units import Duration
+from testbed.units import Duration, Scale
 
 _MIDDLES = 2 * FIRST_INTERFACE
 """The interface index of the middle's end at slot 0."""
@@ -100,10 +100,11 @@ class Cabling:
     def add(self, link: Any) -> None:
         """Register Mininet's object of a cable that `connect` has laid."""
         self.links.append(link)
+        units = Scale(1) if self._network.is_in_lab_time else link.scale
         for intf in (link.intf1, link.intf2):
             mac, cable = self._pending.pop(intf.slot)
             intf.mac = str(mac)
-            self._network.ports[intf.slot] = PortState(intf.slot, intf, mac, cable, link.scale)
+            self._network.ports[intf.slot] = PortState(intf.slot, intf, mac, cable, link.scale, units)
             self._network.slots[intf.name] = intf.slot
             self.delays[intf.slot] = cable.delay.ps
 
@@ -146,20 +147,21 @@ class Cabling:
     # While the network runs
 
     def change_delay(self, port: str, delay: Duration) -> None:
-        """Change the one-way delay of the cable at a port; the delay is in the lab's time.
+        """Change the one-way delay of the cable at a port.
 
         Frames that are in the cable arrive as they would have before. A cable that was laid without a delay cannot get
         one.
         """
         state = self._network.port(port)
         far = self._network.far_end(state)
-        if self.socket is None or not _has_middle(state.cable):
+        if self.socket is None or not _has_middle(state.lab_cable):
             raise FabricError(f"the cable of {port} was laid without a delay, so it cannot get another one")
-        cable = state.cable.with_delay(delay)
+        lab_delay = state.units.lab(delay)
+        cable = state.lab_cable.with_delay(lab_delay)
         with kernel.urgently(_URGENCY):
             self.socket.send(_netem(_MIDDLES + slot, cable) for slot in (state.slot, far.slot))
-        state.cable = far.cable = cable
-        self.delays[state.slot] = self.delays[far.slot] = delay.ps
+        state.lab_cable = far.lab_cable = cable
+        self.delays[state.slot] = self.delays[far.slot] = lab_delay.ps
 
     def pull(self, port: str) -> None:
         """Pull the cable at a port: both ends lose their carrier, and the frames in the cable are lost.
@@ -174,7 +176,7 @@ class Cabling:
 
     def _set_plugged(self, port: str, is_in: bool) -> None:
         state = self._network.port(port)
-        if self.socket is None or not _has_middle(state.cable):
+        if self.socket is None or not _has_middle(state.lab_cable):
             raise FabricError(
                 f"the cable of {port} was laid without a delay, so it cannot be pulled; set the link down"
             )

@@ -147,7 +147,8 @@ class FoundDeadlock:
     """A deadlock in the event log."""
 
     number: int
-    since_ns: int
+    since_lab_ns: int
+    """The moment of its detection by the lab's clock."""
     queues: dict[int, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     """The queues of the circle by their place in it: the port, and the priorities whose pause stops the queue. Each
     waits for the next, and the last for the first."""
@@ -165,7 +166,7 @@ def found_deadlocks(events: Iterable[LoggedEvent]) -> list[FoundDeadlock]:
     for event in events:
         number = event.detail.get("deadlock")
         if event.kind == "deadlock_detected":
-            one = by_number.setdefault(number, FoundDeadlock(int(number or 0), event.t_ns))
+            one = by_number.setdefault(number, FoundDeadlock(int(number or 0), event.lab_ns))
             one.queues[event.detail["place"]] = event.port, event.priorities
         elif event.kind == "deadlock_broken":
             by_number[number].lasted_ns = event.detail["lasted_ns"]

@@ -52,7 +52,7 @@ class Fabric(Inspection):
         """Leave out port program and agents, to measure what they cost."""
         self.mismatch = Mismatch.REFUSE
         self.deadlock_poll: Duration | None = None
-        """How often to look for deadlocks; None: never."""
+        """The interval, in the lab, of looking for deadlocks; None: never."""
         self._watching: Beside | None = None
         self._graph = Graph()
         """Known when the network has started; then no cable is laid any more."""

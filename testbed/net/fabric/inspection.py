@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -28,6 +29,7 @@ from testbed.net.fabric.deadlocks import FoundDeadlock, found_deadlocks
 from testbed.net.fabric.ports import FabricError, NetworkPorts
 from testbed.srv6.lab import filters as sr_filters
 from testbed.switch.buffer.settings import BufferSettings
+from testbed.units import Scale, hardware_times
 
 _NO_LINK = "port without a link"
 
@@ -99,12 +101,16 @@ class Inspection(NetworkPorts):
         return found
 
     def snapshot(self, node: str) -> dict[str, Any]:
-        """State and counters of all ports of a node, as its agent has them."""
+        """State and counters of all ports of a node, as its agent has them; times are the hardware's."""
         agents = self.running_agents()
         if node not in self.nodes:
             self.node(node)
             raise FabricError(f"{node} has no lossless ports; {nearest(node, self.nodes)}")
-        return agents.snapshot(node)
+        found: dict[str, Any] = hardware_times(agents.snapshot(node), self._units_of_node(node))
+        return found
+
+    def _units_of_node(self, node: str) -> Scale:
+        return next((port.units for port in self.ports.values() if port.node.name == node), Scale(1))
 
     def events(self) -> list[LoggedEvent]:
         """What agents logged so far: pauses sent and obeyed, thresholds, drops, storms."""
@@ -116,8 +122,15 @@ class Inspection(NetworkPorts):
         return found_deadlocks(self.decoded(record for record in self._logged() if record[1] in kinds))
 
     def decoded(self, records: Iterable[event_log.Record]) -> list[LoggedEvent]:
-        """Records of agents' logs with the names of ports."""
-        return [event_log.decoded(record, self._names) for record in records]
+        """Records of agents' logs with the names of ports. Times in the details are the hardware's."""
+        units = self.units  # of a network whose ports have different scales the largest, for an event may have no port
+        return [
+            replace(one, detail=hardware_times(one.detail, self._scale_of_slot(slot, units)))
+            for one, slot in ((event_log.decoded(record, self._names), record[2]) for record in records)
+        ]
+
+    def _scale_of_slot(self, slot: int, default: Scale) -> Scale:
+        return self.ports[slot].units if slot in self.ports else default
 
     def history(self, since_ns: int) -> Iterator[str]:
         """The same as lines for a run's event log, with times counted from `since_ns`."""
@@ -128,10 +141,12 @@ class Inspection(NetworkPorts):
 
     def dcbx(self, port: str) -> dict[str, Any]:
         """Every feature of DCBX at a port, as its agent has it; `testbed.dcbx.show` describes the fields."""
-        found: dict[str, dict[str, Any]] = self.running_agents().dcbx(self.port(port).node.name)
+        state = self.port(port)
+        found: dict[str, dict[str, Any]] = self.running_agents().dcbx(state.node.name)
         if port not in found:
             raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
-        return found[port]
+        shown: dict[str, Any] = hardware_times(found[port], state.units)
+        return shown
 
     def vswitch(self, leaf: str) -> Vswitch:
         """Open vSwitch of a leaf."""

@@ -6,7 +6,7 @@ those of the buffer that all ports of a switch share. Their defaults make a loss
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +28,7 @@ from testbed.switch.headroom import calculation
 from testbed.switch.headroom.exchange import Settings as MeasurementSettings
 from testbed.switch.pfc.settings import PfcSettings
 from testbed.switch.priority.settings import PriorityMap, Trust, require_trust
-from testbed.units import Duration, Rate, Size
+from testbed.units import Duration, Rate, Scale, Size
 
 _FCS = 4
 """The octets of the FCS, which the lab's buffers do not count."""
@@ -43,7 +43,7 @@ class PortError(UsageError):
 
 @dataclass(frozen=True)
 class Reaction:
-    """The reaction times of a port's agent, in the lab's time: at a scale of 1000, 26 us stand for 26 ns."""
+    """The reaction times of a port's agent."""
 
     sends: Duration
     """The time from the crossing of a threshold to the PFC frame."""
@@ -51,8 +51,11 @@ class Reaction:
     """The time from the arrival of a PFC frame to the stop, or the restart, of the queue."""
 
 
-AGENT_REACTION = Reaction(Duration("26us"), Duration("40us"))
-"""An agent's reaction on the engine `vm`, where it is CPU work: medians of 1590 pauses (bench/dataplane.py)."""
+LAB_AGENT_REACTION = Reaction(Duration("26us"), Duration("40us"))
+"""An agent's reaction in the lab on the engine `vm`, where it is CPU work: medians of 1590 pauses, by bench/dataplane.
+"""
+LAB_RESPONSE = Duration("150us")
+"""The time, in the lab, that headroom allows each end of a cable for its agent's work."""
 MEASUREMENT = MeasurementSettings(
     interval_ns=5_000_000, timeout_ns=3_000_000_000, repeat_ns=None, stamp_lag_ns=100_000_000
 )
@@ -86,14 +89,16 @@ class Port:
     spaces requests farther apart where many ports measure, since the lab's CPU could not keep up otherwise."""
     measurement_key: bytes = b""
     obeys_after: Duration = Duration("0s")
-    """The time from the arrival of a PFC frame until the port obeys it, beside the agent's reaction; in the lab's time.
-    It stands for the interface delay and higher-layer delay of a device."""
+    """The time from the arrival of a PFC frame until the port obeys it, beside the agent's reaction. It stands for the
+    interface delay and higher-layer delay of a device."""
     vls: int | None = None
     """The number of the port's virtual lanes under a QoS policy, which are its first priorities; None if no policy
     applies to the port. `with_vls` makes such settings."""
     reaction: Reaction | None = None
-    """The agent's reaction times. With None they are the time of its work on the lab's CPU, or `AGENT_REACTION` where
-    CPU work takes no time."""
+    """The agent's reaction times. With None they are the time of its work on the lab's CPU, or `LAB_AGENT_REACTION`
+    where CPU work takes no time."""
+    is_in_lab_time: bool = False
+    """True if `obeys_after`, `reaction` and the watchdog's times are the lab's; otherwise they are the hardware's."""
 
     def __post_init__(self) -> None:
         if self.dcbx and self.dcbx.pfc:
@@ -149,6 +154,20 @@ class Port:
             raise PortError(
                 "the shares of a port with virtual lanes are its policy's; leave dcbx, shares and strict out"
             )
+
+    def in_lab(self, scale: Scale) -> Port:
+        """Return the same port with the lab's times; one that has them already is returned as it is."""
+        return self if self.is_in_lab_time else replace(self._times(scale.lab), is_in_lab_time=True)
+
+    def in_hardware(self, scale: Scale) -> Port:
+        """Return the same port with the hardware's times, to the nearest picosecond."""
+        return replace(self._times(scale.nearest_real), is_in_lab_time=False) if self.is_in_lab_time else self
+
+    def _times(self, change: Callable[[Duration], Duration]) -> Port:
+        watchdog = self.pfc.watchdog and self.pfc.watchdog.times(change)
+        reaction = self.reaction and Reaction(change(self.reaction.sends), change(self.reaction.stops))
+        pfc = replace(self.pfc, watchdog=watchdog)
+        return replace(self, pfc=pfc, obeys_after=change(self.obeys_after), reaction=reaction)
 
     @property
     def measures(self) -> bool:
@@ -242,9 +261,9 @@ class Buffer:
     lossy: GroupSettings = field(default_factory=GroupSettings)
     """The thresholds of a group that is not lossless."""
     groups: Mapping[tuple[int, int], GroupSettings] = field(default_factory=dict)
-    """The thresholds of single groups, by (port number, priority); only a measured headroom overrides them."""
-    response: Duration = field(default_factory=lambda: Duration("150us"))
-    """The time in which an end of a cable reacts to a threshold or a PFC frame, for the computed headroom."""
+    response: Duration | None = None
+    """The time in which an end of a cable reacts to a threshold or a PFC frame, for the computed headroom; None: what
+    the lab's agents need, `LAB_RESPONSE`."""
     overbook_headroom: bool = False
     """True if the headroom of all groups may exceed `headroom_pool`."""
     shortest: int = 64
@@ -255,6 +274,10 @@ class Buffer:
     """The cells of each egress pool, which limit the frames in `queues`."""
     queues: Mapping[tuple[int, int], QueueSettings] = field(default_factory=dict)
     """The limits of queues, by (port number, queue); a queue that is not named has none."""
+
+    def lab_response(self, scale: Scale) -> Duration:
+        """Return the time, in the lab, that headroom allows each end of a cable."""
+        return LAB_RESPONSE if self.response is None else scale.lab(self.response)
 
     def settings(self, ports: Mapping[int, PortNeeds]) -> BufferSettings:
         """Return the settings of the buffer of a switch that has these ports."""
@@ -360,6 +383,8 @@ class PortNeeds:
     """The measured headroom in cells; None if it was not measured."""
     classes: int | None = None
     """The number of the peer's traffic classes; None if the buffer is not sized by it."""
+    units: Scale = Scale(1)
+    """The scale between the buffer's own times and the lab's."""
 
     def headroom_cells(self, buffer: Buffer) -> int:
         """Return the cells for everything that still arrives after XOFF was due.
@@ -369,6 +394,6 @@ class PortNeeds:
         the frames that waste most of their cells, which are the smallest: 84 octets on the wire take a cell.
         """
         longest = Size.from_bytes(self.mtu + 18 + 20)
-        flight = self.rate.size_in(self.delay * 2 + buffer.response * 2)
+        flight = self.rate.size_in(self.delay * 2 + buffer.lab_response(self.units) * 2)
         octets = (flight + longest * 2 + Size.from_bytes(84)).bytes
         return max(-(-octets // 84) * -(-60 // buffer.cell), -(-octets // buffer.cell))

@@ -29,11 +29,21 @@ class PortState:
     """The port's number among all ports; the slots of a cable's two ends differ in the lowest bit."""
     intf: Any  # Mininet's object
     mac: Mac
-    cable: Cable
-    """The cable at the port, on the lab's scale."""
+    lab_cable: Cable
+    """The cable with the lab's rate and delay."""
     scale: Scale = Scale(1)
+    units: Scale = Scale(1)
+    """The scale between the values that users write and read of the port and those of the lab: `scale`, or 1 in a
+    network in lab time."""
     queues: Queues | None = None
     settings: Port | None = None
+    """With the lab's times; known when the network has started."""
+
+    @property
+    def cable(self) -> Cable:
+        """The cable with the rate and delay of the hardware for which it stands."""
+        lab, units = self.lab_cable, self.units
+        return Cable(units.real(lab.rate), delay=units.nearest_real(lab.delay), loss=lab.loss, mtu=lab.mtu)
 
     @property
     def node(self) -> Any:
@@ -76,6 +86,18 @@ class NetworkPorts:
         self.flows: list[Any] = []
         """`traffic.Flows` that run."""
         self.sockets = NodeSockets()
+        self.is_in_lab_time = False
+        """True if users write and read values of the lab, not of the hardware, in this network."""
+
+    @property
+    def units(self) -> Scale:
+        """The scale between values of the whole network that users write and read and those of the lab: the largest of
+        its ports."""
+        return max((port.units for port in self.ports.values()), key=lambda scale: scale.k, default=Scale(1))
+
+    def units_at(self, node: Any) -> Scale:
+        """The same for a node, by its first lossless port; 1 for a node without one, which is as it is in the lab."""
+        return next((port.units for port in self.ports.values() if port.node is node), Scale(1))
 
     def port(self, name: str) -> PortState:
         """Return the port whose interface has this name, as in s1-eth2."""

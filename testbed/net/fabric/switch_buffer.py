@@ -12,7 +12,7 @@ from testbed.linux.port_program import GroupLimits, QueueLimits
 from testbed.net.fabric.port import Buffer, PortNeeds
 from testbed.net.fabric.ports import PortState
 from testbed.switch.buffer.settings import BufferSettings, GroupSettings, QueueSettings, Static, Threshold
-from testbed.units import Duration, Rate
+from testbed.units import Duration, Rate, Scale
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class BufferedPort:
     negotiated: bool
     """True if DCBX decides what is lossless."""
     mtu: int
+    units: Scale = Scale(1)
+    """The scale between times of the buffer's settings and the lab's."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,13 @@ class SwitchBuffer:
             negotiated = port.settings.dcbx is not None
             found.append(
                 BufferedPort(
-                    port.slot, port.number, port.cable.rate, port.settings.pfc.enabled, negotiated, port.cable.mtu
+                    port.slot,
+                    port.number,
+                    port.lab_cable.rate,
+                    port.settings.pfc.enabled,
+                    negotiated,
+                    port.lab_cable.mtu,
+                    port.units,
                 )
             )
         return cls(buffer, tuple(found), delays)
@@ -77,6 +85,7 @@ class SwitchBuffer:
                 negotiated=port.negotiated,
                 measured=measured.get(port.slot),
                 classes=classes.get(port.slot),
+                units=port.units,
             )
         return self.buffer.settings(needs)
 

@@ -18,7 +18,7 @@ from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration
 
 _MOST_FLOWS = 64
-_SETTLE = "300ms"
+_LAB_SETTLE = Duration("300ms")
 _TRANSPORTS = ("udp", "roce")
 """The transports whose flows can end at any moment; the end of a TCP flow is part of iperf3's measurement."""
 _CURVE = ("20kB", "80kB", "20%")
@@ -133,7 +133,7 @@ class Controls:
             Flow(name, target, priority, frame or None, rate or None, transport=transport, ecn=marked)
             for name in sources
         )
-        running = Flows(flows, settle=_SETTLE, first=self._next)
+        running = Flows(flows, settle=self._fabric.units.nearest_real(_LAB_SETTLE), first=self._next)
         running.__enter__()
         self._traffic[self._next] = _Running(flows, running, self._next)
         self._next += len(flows)
@@ -178,7 +178,7 @@ class Controls:
         key = state.slot & ~1
         if on == (key not in self._out):
             return f"the cable of {port} is {'in' if on else 'out'} already"
-        if state.cable.delay.ps or state.cable.loss:
+        if state.lab_cable.delay.ps or state.lab_cable.loss:
             (cabling.plug if on else cabling.pull)(port)
         else:
             # This takes the end at a switch: a host would lose the routes of a port that is set down.

@@ -75,7 +75,7 @@ class Sampler:
         ready = [record for record in self._records if record[0] <= settled_ns]
         del self._records[: len(ready)]
         events = [
-            (one.t_ns - self._start_ns, one.kind, one.port, one.priorities, one.detail)
+            (one.lab_ns - self._start_ns, one.kind, one.port, one.priorities, one.detail)
             for one in self._fabric.decoded(ready)
         ]
         found = {"live": "window", "t_ns": settled_ns - self._start_ns, "events": events, **self._rows}
@@ -142,9 +142,9 @@ class Sampler:
             "pfc": [priority for priority in range(8) if pfc >> priority & 1],
             "can_ecn": sorted(port.settings.ecn) if port.settings else [],
             "ecn": self._controls.marking(port.name),
-            "delay_ns": port.cable.delay.ns,
+            "delay_ns": port.cable.delay.number,
             "cable": self._controls.is_in(port.name),
-            "can_delay": bool(port.cable.delay.ps or port.cable.loss),
+            "can_delay": bool(port.lab_cable.delay.ps or port.lab_cable.loss),
         }
 
     def _clear(self) -> None:

@@ -39,7 +39,7 @@ _CLEAR_SCREEN = "\033[H\033[2J"
 _FLOW_WORDS = {"rate": "rate", "for": "duration", "count": "count", "priority": "priority", "frame": "frame",
                "dscp": "dscp", "ecn": "ecn", "size": "size", "transport": "transport", "control": "rate_control",
                }  # fmt: skip
-_AS_LONG_AS = "1s"
+_LAB_DURATION = Duration("1s")
 _MN = Path(testbed.__path__[0]) / "mn.py"
 
 
@@ -214,11 +214,12 @@ _RUNNING = _Running()
 def _traffic(_: CLI, words: list[str]) -> None:
     """Send UDP flows and count every datagram at both ends; a priority is lossless where its ports have PFC for it.
 
-    traffic SOURCE[,SOURCE...] TARGET [rate=4Mb/s] [for=1s|count=1000] [priority=3] [frame=1514B] [dscp=24] [ecn=1] [&]
+    traffic SOURCE[,SOURCE...] TARGET [rate=4Gb/s] [for=1ms|count=1000] [priority=3] [frame=1514B] [dscp=24] [ecn=1] [&]
     traffic              show what the traffic in the background has sent so far
     traffic stop         end it, and show its results
 
-    Without rate a flow sends as fast as its port lets it. With & at the end the flows run in the background."""
+    Rates and times are those of the hardware. Without rate a flow sends as fast as its port lets it. With & at the end
+    the flows run in the background."""
     if not words:
         print(_RUNNING.so_far(), end="")
         return
@@ -242,7 +243,7 @@ def _traffic(_: CLI, words: list[str]) -> None:
 def _flows(words: Sequence[str]) -> list[Flow]:
     ends, options = [word for word in words if "=" not in word], [word for word in words if "=" in word]
     if len(ends) != 2:
-        raise UsageError("a source and a target are expected, as in: traffic h1,h2 r for=2s")
+        raise UsageError("a source and a target are expected, as in: traffic h1,h2 r for=2ms")
     chosen: dict[str, Any] = {}
     for option in options:
         name, _, value = option.partition("=")
@@ -253,7 +254,7 @@ def _flows(words: Sequence[str]) -> list[Flow]:
             raise UsageError(f"{option}: a whole number is expected")
         chosen[_FLOW_WORDS[name]] = int(value) if number else value
     if not chosen.keys() & {"count", "duration"}:
-        chosen["duration"] = _AS_LONG_AS
+        chosen["duration"] = Fabric.current().units.nearest_real(_LAB_DURATION)
     fabric = Fabric.current()
     return [Flow(fabric.node(source), fabric.node(ends[1]), **chosen) for source in ends[0].split(",")]
 
@@ -263,7 +264,7 @@ def _reported(flows: Sequence[Flow], reports: Sequence[Report]) -> str:
         return "no traffic; `help traffic`\n"
     rows = [
         (flow.source, flow.target, flow.priority, one.sent, one.received, one.lost, one.out_of_order, one.goodput,
-         f"{one.worst_delay_ns / 1e6:.3f}")
+         f"{one.worst_delay.ps / 1e9:.3f}")
         for flow, one in zip(flows, reports, strict=True)
     ]  # fmt: skip
     heads = ("from", "to", "prio", "sent", "received", "lost", "out of order", "goodput", "longest way ms")
@@ -271,15 +272,15 @@ def _reported(flows: Sequence[Flow], reports: Sequence[Report]) -> str:
 
 
 def _iperf(cli: CLI, words: list[str]) -> None:
-    """Measure one TCP flow by iperf3, from the first host to the second, for 1 s or the given duration.
+    """Measure one TCP flow by iperf3, from the first host to the second, for the given duration, or 1 s of the lab.
 
     iperf [SOURCE TARGET [DURATION]]"""
     hosts = [host.name for host in cli.mn.hosts]
     source, target, *rest = words or [hosts[0], hosts[-1]] if len(words) != 1 else [words[0], ""]
     if not target or len(rest) > 1:
-        raise UsageError("two hosts are expected, as in: iperf h1 h2 5s")
+        raise UsageError("two hosts are expected, as in: iperf h1 h2 5ms")
     fabric = Fabric.current()
-    duration = Duration(rest[0] if rest else _AS_LONG_AS)
+    duration = Duration(rest[0]) if rest else fabric.units.nearest_real(_LAB_DURATION)
     one, other = fabric.node(source), fabric.node(target)
     traffic.ping(one, other)  # fails if there is no answer; a connection would be waited for much longer
     with Flows([Flow(one, other, priority=0, transport="tcp", duration=duration)]) as running:
@@ -292,8 +293,8 @@ def _iperf(cli: CLI, words: list[str]) -> None:
 def _iperfudp(*_: Any) -> None:
     """Use `traffic` in its place: it sends UDP, and counts every datagram.
 
-    traffic SOURCE TARGET rate=10Mb/s for=5s"""
-    raise UsageError("UDP flows are sent by: traffic h1 h2 rate=10Mb/s for=5s")
+    traffic SOURCE TARGET rate=10Gb/s for=5ms"""
+    raise UsageError("UDP flows are sent by: traffic h1 h2 rate=10Gb/s for=5ms")
 
 
 # Captures

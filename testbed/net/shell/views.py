@@ -182,7 +182,7 @@ def _as_configured(fabric: Fabric, ports: Iterable[PortState]) -> str:
 
 
 def headroom(fabric: Fabric, wanted: str = "") -> str:
-    """Show the headroom of each lossless priority, and the measured round trips in the lab's time."""
+    """Show the headroom of each lossless priority, and the measured round trips."""
     rows: list[Row] = []
     notes = []
     for node, ports in by_node(fabric, wanted):
@@ -205,7 +205,7 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
                 for priority, limit in limits
                 if limit.lossless
             ]
-    heads = ("port", "cable in the lab", "prio", "shortest ms", "median ms", "counted ms", "headroom cells", "")
+    heads = ("port", "cable", "prio", "shortest ms", "median ms", "counted ms", "headroom cells", "")
     return table(heads, rows) + "".join(f"{line}\n" for line in notes)
 
 
@@ -248,7 +248,7 @@ def _shares(weights: dict[int, int]) -> str:
     return ", ".join(f"{priority}: {weight / 100:g} %" for priority, weight in weights.items())
 
 
-def _ms(ns: int) -> str:
+def _ms(ns: float) -> str:
     return f"{ns / 1e6:.3f}"
 
 

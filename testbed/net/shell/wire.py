@@ -63,17 +63,17 @@ class RawPort:
         """Send many frames back to back."""
         mmsg.send_all(self._socket, frames)
 
-    def send_at(self, frame: bytes, moment_ns: int) -> None:
+    def send_at(self, frame: bytes, moment_lab_ns: int) -> None:
         """Send a frame at a moment of the monotonic clock, or at once if it has passed."""
-        time.sleep(max(0, moment_ns - time.monotonic_ns()) / 1e9)
+        time.sleep(max(0, moment_lab_ns - time.monotonic_ns()) / 1e9)
         self.send(frame)
 
-    def repeat(self, frame: bytes, period_ns: int, times: int) -> int:
-        """Send a frame now and then every `period_ns`; return the time at which the last one was due."""
+    def repeat(self, frame: bytes, period_lab_ns: int, times: int) -> int:
+        """Send a frame now and then every `period_lab_ns`; return the time at which the last one was due."""
         begin_ns = time.monotonic_ns()
         for number in range(times):
-            self.send_at(frame, begin_ns + number * period_ns)
-        return begin_ns + (times - 1) * period_ns
+            self.send_at(frame, begin_ns + number * period_lab_ns)
+        return begin_ns + (times - 1) * period_lab_ns
 
     def close(self) -> None:
         self._socket.close()

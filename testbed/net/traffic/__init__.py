@@ -5,6 +5,8 @@
 `ping` and `probe` measure a round trip.
 """
 
+# Each of these modules registers its transport.
+from testbed.net.traffic import roce, tcp, udp
 from testbed.net.traffic.flow import Flow, FlowError, FlowOptionError
 from testbed.net.traffic.flows import Flows, flowing
 from testbed.net.traffic.ping import PingError, ping, probe
@@ -27,4 +29,7 @@ __all__ = [
     "ping",
     "probe",
     "register",
+    "roce",
+    "tcp",
+    "udp",
 ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Never
 
 from testbed.errors import UsageError, XoffError, nearest
 from testbed.net.traffic.transport import Transport, transport_named
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Scale, Size
+
+_LONG = Duration("100s")
+"""Of the lab: a flow that takes longer was most likely not meant so."""
 
 
 class FlowError(XoffError):
@@ -24,7 +27,8 @@ class Flow:
     """One sender and one receiver: names of hosts, or Mininet's objects.
 
     A flow ends after `count` datagrams, `size` of data or `duration`, whichever comes first; without any of them when
-    the run stops it. Rates, sizes and times are given as text with a unit or as values of `testbed.units`.
+    the run stops it. Rates, sizes and times are given as text with a unit or as values of `testbed.units`. They are
+    those of the modelled hardware: on a line of 10 Gb/s a flow of `rate="5Gb/s"` takes half of it, whatever the scale.
     """
 
     source: Any
@@ -116,20 +120,65 @@ class Flow:
         if self.size is not None and not self.size.bytes:
             raise UsageError(f"a size of {self.size} sends nothing; give at least 1B")
 
-    def check_line(self, line: Rate, scale: Scale) -> None:
-        """Refuse a rate above the sender's line: most likely it is meant for the hardware that the line stands for."""
-        if self.rate is None or self.rate <= line:
-            return
-        meant = ""
-        if scale.k > 1 and not self.rate.bps % scale.k and scale.lab(self.rate) <= line:
-            meant = f': rate="{scale.lab(self.rate)}" stands for {self.rate} of hardware here'
-        raise FlowOptionError(
-            f"flow from {self.source} to {self.target}: rate is {self.rate}, and the line of {self.source} is "
-            f"{scale.both(line)}. Rates of flows are those of the lab{meant}; without rate a flow takes all of the line"
+    def check_line(self, line: Rate) -> None:
+        """Refuse a rate above the sender's line, which is given as the flow's rate is."""
+        if self.rate is not None and self.rate > line:
+            raise FlowOptionError(
+                f"flow from {self.source} to {self.target}: rate is {self.rate}, and the line of {self.source} is "
+                f"{line}; without rate a flow takes all of the line"
+            )
+
+    def mistaken_for_lab(self, line: Rate, scale: Scale) -> list[str]:
+        """Return a warning for each value that was most likely meant for the lab, as values were before Xoff 0.1.
+
+        Those are a rate that the line of the lab, `line` divided by the scale, could carry as it is, and a time of
+        which the lab would take minutes.
+        """
+        found = []
+        values: tuple[tuple[str, Rate | Duration | None], ...] = (
+            ("rate", self.rate), ("duration", self.duration), ("start", self.start)
+        )  # fmt: skip
+        for name, value in values:
+            if value is None or scale.k == 1:
+                continue
+            lab: Rate | Duration
+            if isinstance(value, Rate):
+                lab, is_suspect = _rate_in_lab(value, scale), value * scale.k <= line
+            else:
+                lab = scale.lab(value)
+                is_suspect = lab > _LONG
+            if is_suspect:
+                found.append(
+                    f"flow from {self.source} to {self.target}: {name}={str(value)!r} is {name} of the modelled "
+                    f"hardware, {lab} in the lab at scale {scale.k}. If it was written for the "
+                    f"lab, as before Xoff 0.1, it is now {name}={str(scale.nearest_real(value))!r}"
+                )
+        return found
+
+    def in_lab(self, scale: Scale, source: Any, target: Any) -> Flow:
+        """The same flow between nodes of the lab, with the lab's rates and times; a rate is rounded down to b/s."""
+        found = replace(
+            self,
+            source=source,
+            target=target,
+            rate=None if self.rate is None else _rate_in_lab(self.rate, scale),
+            duration=None if self.duration is None else scale.lab(self.duration),
+            start=scale.lab(self.start),
+            transport=self.transport.in_lab(scale),
         )
+        try:
+            found.transport.check_in_lab(found, scale)
+        except UsageError as error:
+            raise FlowOptionError(f"flow from {self.source} to {self.target}: {error}") from None
+        return found
 
     @property
     def ds_field(self) -> int:
         """The octet of the IP header with DSCP and ECN."""
         dscp = 8 * self.priority if self.dscp is None else max(0, self.dscp)
         return dscp << 2 | (self.ecn or Ecn.NOT_ECT)
+
+
+def _rate_in_lab(rate: Rate, scale: Scale) -> Rate:
+    """Return the lab's rate in whole b/s, which is below the exact one and above zero."""
+    return Rate.from_bps(max(1, rate.bps // scale.k))

@@ -12,7 +12,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from multiprocessing import connection
 from typing import Any, Literal
@@ -26,7 +25,7 @@ from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
-from testbed.units import Duration, Rate
+from testbed.units import Duration, Rate, Scale
 
 _POLL_S = 0.02
 _READY_POLL_S = 0.001
@@ -35,6 +34,7 @@ _MAY_SEND, _MUST_REPORT, _BEGIN_NS, _COUNTERS = range(4)
 """Words of the memory that all processes of a `Flows` share; from `_COUNTERS` on are one of each endpoint, not 0 when
 it is ready, two of each flow, what it has sent and received, and one of each line.
 """
+_SETTLE = Duration("20s")
 _UNKNOWN = Rate("4Gb/s") * 1000
 """The line of a host without a lossless port: no sender waits for it."""
 
@@ -177,23 +177,29 @@ class Flows:
     """
 
     def __init__(self, flows: Sequence[Flow], settle: Duration | str | None = None, first: int = 0) -> None:
-        """`settle`: how long to wait at the end for what is still on its way, at most.
+        """`settle`: how long to wait at the end for what is still on its way, at most; 20 s of the lab by default.
 
         `first`: the number of the first flow. Ports of hosts are chosen by these numbers, so that of several `Flows` at
         one time each has others.
         """
         self._first = first
         fabric = Fabric.current()
-        self._flows = [
-            replace(flow, source=fabric.node(flow.source), target=fabric.node(flow.target)) for flow in flows
-        ]
         ports, rates = fabric.by_node(), dict[str, Rate]()
-        for flow in self._flows:
-            if own := ports.get(flow.source.name):
-                fastest = max(own, key=lambda port: port.cable.rate)
-                flow.check_line(fastest.cable.rate, fastest.scale)
-                rates[flow.source.name] = fastest.cable.rate
-        self._settle = Duration("20s") if settle is None else Duration(settle)
+        self._flows: list[Flow] = []
+        self._scales: list[Scale] = []
+        for flow in flows:
+            source, scale = fabric.node(flow.source), Scale(1)
+            if own := ports.get(source.name):
+                fastest = max(own, key=lambda port: port.lab_cable.rate)
+                scale, line = fastest.units, fastest.lab_cable.rate
+                flow.check_line(scale.real(line))
+                for text in flow.mistaken_for_lab(scale.real(line), scale):
+                    warn(text)
+                rates[source.name] = line
+            self._flows.append(flow.in_lab(scale, source, fabric.node(flow.target)))
+            self._scales.append(scale)
+        slowest = max(self._scales, key=lambda scale: scale.k, default=Scale(1))
+        self._settle = _SETTLE if settle is None else slowest.lab(Duration(settle))
         by_transport: dict[type[Transport], dict[int, Flow]] = {}
         for index, flow in enumerate(self._flows, first):
             by_transport.setdefault(type(flow.transport), {})[index] = flow
@@ -273,7 +279,7 @@ class Flows:
     @property
     def worst_delay(self) -> Duration:
         """The longest time from a datagram's departure to its arrival, over all flows."""
-        return Duration.from_ns(max((report.worst_delay_ns for report in self.reports), default=0))
+        return max((report.worst_delay for report in self.reports), default=Duration.from_ns(0))
 
     @property
     def completion(self) -> Duration:
@@ -358,8 +364,8 @@ class Flows:
                     found["received", index],
                     begin_ns + flow.start.ns,
                 ),
-            )
-            for index, flow in enumerate(self._flows, self._first)
+            ).in_hardware(scale)
+            for index, (flow, scale) in enumerate(zip(self._flows, self._scales, strict=True), self._first)
         ]
 
 

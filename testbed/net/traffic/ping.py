@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.net.fabric.fabric import Fabric
-from testbed.units import Duration
+from testbed.units import Duration, Scale
 
 _ONE_PING = Duration("1s")
 _AGAIN_S = 0.1
@@ -19,18 +19,20 @@ class PingError(XoffError):
 
 
 def ping(source: Any, target: Any, wait: Duration | None = None) -> Duration:
-    """The round trip of one ping; from then on all neighbours on the path are resolved. PingError: no answer.
+    """Return the round trip of one ping, after which all neighbours on the path are resolved. PingError: no answer.
 
-    By default it waits as long as the lossless cables of the network need if each is crossed a dozen times: hop by hop,
-    the kernels look for their neighbours' addresses first, and give up sooner than a long cable has an answer.
+    It is that of the modelled hardware, as `wait` is. By default it waits as long as the lossless cables of the network
+    need if each is crossed a dozen times: hop by hop, the kernels look for their neighbours' addresses first, and give
+    up sooner than a long cable has an answer.
     """
-    patience = wait or _ONE_PING + _ways(Fabric.running()) * 12
+    units = _units(source)
+    patience = units.lab(wait) if wait else _ONE_PING + _ways(Fabric.running()) * 12
     deadline = time.monotonic() + patience.ns / 1e9
     output = "none"
     while (left := deadline - (begun := time.monotonic())) > 0:
         found, output = _ping(source, target, left)
         if found is not None:
-            return found
+            return units.nearest_real(found)
         # One without a route fails at once. Where programs take no time, there would be thousands until the deadline.
         again = min(begun + _AGAIN_S, deadline)
         time.sleep(max(0.0, again - time.monotonic()))
@@ -39,8 +41,15 @@ def ping(source: Any, target: Any, wait: Duration | None = None) -> Duration:
 
 
 def probe(source: Any, target: Any, wait: Duration | None = None) -> Duration | None:
-    """The round trip of one ping; None if there was no answer within a second, or `wait`."""
-    return _ping(source, target, (wait or _ONE_PING).ns / 1e9)[0]
+    """Return the round trip of one ping, or None if there was no answer within a second of the lab, or `wait`."""
+    units = _units(source)
+    found = _ping(source, target, (units.lab(wait) if wait else _ONE_PING).ns / 1e9)[0]
+    return None if found is None else units.nearest_real(found)
+
+
+def _units(source: Any) -> Scale:
+    fabric = Fabric.current()
+    return fabric.units_at(fabric.node(source))
 
 
 def _ping(source: Any, target: Any, seconds: float) -> tuple[Duration | None, str]:
@@ -55,4 +64,4 @@ def _ping(source: Any, target: Any, seconds: float) -> tuple[Duration | None, st
 def _ways(fabric: Fabric | None) -> Duration:
     """The delay of all cables together: no way in the network is longer."""
     ports = fabric.ports.values() if fabric else ()
-    return sum((port.cable.delay for port in ports if not port.slot & 1), Duration("0s"))
+    return sum((port.lab_cable.delay for port in ports if not port.slot & 1), Duration("0s"))

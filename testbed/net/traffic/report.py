@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from testbed.experiment.current import warn
 from testbed.switch.ecn.field import Ecn
-from testbed.units import Duration, Rate
+from testbed.units import Duration, Rate, Scale
 
 WINDOW_NS = 10_000_000
+"""The length of the windows in which receivers count, in the lab's time."""
 WIRE_OCTETS = 24
 """The octets that a frame takes on the wire beside its own without FCS: preamble, FCS and gap."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What both ends of a flow counted; a transport adds fields in a subclass."""
+    """The counters of both ends of a flow; a transport adds fields in a subclass.
+
+    Times and rates are those of the modelled hardware. The moments by the lab's clock, which are those of
+    `time.monotonic_ns`, have `lab_ns` in their names.
+    """
 
     sent: int
     """Datagrams, or another unit of the transport."""
@@ -28,13 +34,18 @@ class Report:
     """Datagrams by the ECN field that they arrived with, 0 to 3, if the flow has one."""
     octets: int
     """Received, as frames without FCS."""
-    first_ns: int
-    last_ns: int
-    worst_delay_ns: int
+    first_lab_ns: int
+    """The arrival of the first datagram."""
+    last_lab_ns: int
+    """The arrival of the last datagram."""
+    worst_delay_lab_ns: int
+    """The longest time from the sender's call to the arrival, in the lab."""
     windows: tuple[int, ...]
-    """Frames received in each 10 ms from `first_ns` on."""
-    begin_ns: int = 0
-    """When the flow was to begin."""
+    """Frames received in each 10 ms of the lab's time from `first_lab_ns` on."""
+    begin_lab_ns: int = 0
+    """The moment at which the flow was to begin."""
+    scale: Scale = Scale(1)
+    """The scale between the lab and the hardware for which it stands."""
 
     @property
     def marked(self) -> int:
@@ -44,31 +55,67 @@ class Report:
     @property
     def completion(self) -> Duration:
         """From when the flow was to begin to the arrival of its last datagram."""
-        return Duration.from_ns(max(0, self.last_ns - self.begin_ns))
+        return self.scale.nearest_real(Duration.from_ns(max(0, self.last_lab_ns - self.begin_lab_ns)))
+
+    @property
+    def worst_delay(self) -> Duration:
+        """The longest time from the sender's call to the arrival of a datagram; 0s where a transport does not know."""
+        return self.scale.nearest_real(Duration.from_ns(self.worst_delay_lab_ns))
 
     @property
     def goodput(self) -> Rate:
         """Received bits on the wire over the time from the first to the last datagram."""
         if self.received < 2:
             return Rate.from_bps(0)
-        return Rate.from_bps((self.received - 1) * self.wire_bits * 10**9 // (self.last_ns - self.first_ns))
+        span_ns = self.last_lab_ns - self.first_lab_ns
+        return self.scale.real(Rate.from_bps((self.received - 1) * self.wire_bits * 10**9 // span_ns))
 
-    def goodput_over(self, begin_ns: int, duration: Duration) -> Rate:
-        """Received bits on the wire in whole windows of 10 ms: so many as `duration` has, none before `begin_ns`.
+    def goodput_over(self, begin_lab_ns: int, duration: Duration) -> Rate:
+        """Received bits on the wire in whole windows of 10 ms of the lab: so many as `duration` has, none before
+        `begin_lab_ns`.
 
         A window before the flow's first frame counts as one without frames.
         """
-        many = duration.ns // WINDOW_NS
+        many = self.scale.lab(duration).ns // WINDOW_NS
         if not many or not self.received:
             return Rate.from_bps(0)
-        first = -(-(begin_ns - self.first_ns) // WINDOW_NS)
+        first = -(-(begin_lab_ns - self.first_lab_ns) // WINDOW_NS)
         frames = sum(self.windows[max(0, first) : max(0, first + many)])
-        return Rate.from_bps(frames * self.wire_bits * 10**9 // (many * WINDOW_NS))
+        return self.scale.real(Rate.from_bps(frames * self.wire_bits * 10**9 // (many * WINDOW_NS)))
 
     @property
     def wire_bits(self) -> int:
-        """Of a frame on the wire, on average."""
+        """The bits that a frame has on the wire, on average."""
         return (self.octets // self.received + WIRE_OCTETS) * 8
+
+    def in_hardware(self, scale: Scale) -> Report:
+        """The same report with times and rates of the hardware for which the lab stands at a scale."""
+        return replace(self, scale=scale)
+
+    @property
+    def first_ns(self) -> int:
+        """The old name of `first_lab_ns`."""
+        return self._by_old_name("first_ns")
+
+    @property
+    def last_ns(self) -> int:
+        """The old name of `last_lab_ns`."""
+        return self._by_old_name("last_ns")
+
+    @property
+    def begin_ns(self) -> int:
+        """The old name of `begin_lab_ns`."""
+        return self._by_old_name("begin_ns")
+
+    @property
+    def worst_delay_ns(self) -> int:
+        """The old name of `worst_delay_lab_ns`."""
+        return self._by_old_name("worst_delay_ns")
+
+    def _by_old_name(self, name: str) -> int:
+        new, real = name.replace("_ns", "_lab_ns"), "; report.worst_delay is the hardware's" if "delay" in name else ""
+        warn(f"report.{name} is report.{new} since Xoff 0.1, for it is the lab's time{real}")
+        return int(getattr(self, new))
 
 
 class Gaps:

@@ -11,45 +11,29 @@ class, or a function, for example of one's own experiment file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 from testbed.errors import UsageError, listed
 from testbed.net.fabric.fabric import Fabric
+from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import Report
+from testbed.net.traffic.roce_endpoint import RoceEndpoint
+from testbed.net.traffic.roce_flow import Given, RoceOptions, Taken, ds_field, line_of
 from testbed.net.traffic.transport import Endpoint, Outcome, Transport, register
 from testbed.roce import rates
 from testbed.roce.rates import Line
 from testbed.roce.requester import Operation
-from testbed.roce.settings import Settings
 from testbed.switch.ecn.field import Ecn
-from testbed.units import Duration, Size
-
-if TYPE_CHECKING:
-    from testbed.net.traffic.flow import Flow
+from testbed.units import Scale, Size
 
 
 @dataclass(frozen=True)
-class Roce(Transport):
-    """How a flow uses RoCE."""
+class Roce(RoceOptions, Transport):
+    """RoCE, with the options of one flow."""
 
     name = "roce"
     frame = "1098B"  # 1024 octets of payload in the first packet of a write
-
-    operation: str = "write"
-    """"write", "send" or "read"."""
-    message: Size = Size("64kB")
-    """A flow is a row of messages of this size; the next is posted while one is being sent. A flow with
-    a duration sends to its end what has been posted."""
-    settings: Settings = field(default_factory=Settings)
-    cnp_priority: int = 6
-    cnp_dscp: int = 48
-    after: tuple[int, ...] = ()
-    """Flows, by their place among all, that this one waits for: block m of it is sent when its source has received
-    block m - `lag` of each. A block is a message."""
-    lag: int = 0
-    sample: Duration | None = None
-    """Record the rate control's state at this interval of lab time."""
 
     def check(self, flow: Flow) -> None:
         try:
@@ -73,8 +57,6 @@ class Roce(Transport):
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
         """One for each host that is a source or a target."""
-        from testbed.net.traffic.roce_endpoint import RoceEndpoint
-
         if len({flow.transport.settings for flow in flows.values() if isinstance(flow.transport, cls)}) > 1:
             raise UsageError("RoCE flows that run together have the same Roce(settings=...); these have different ones")
         for index, flow in flows.items():
@@ -97,6 +79,9 @@ class Roce(Transport):
             for name, node in nodes.items()
         ]
 
+    def in_lab(self, scale: Scale) -> Roce:
+        return self if self.sample is None else replace(self, sample=scale.lab(self.sample))
+
     @classmethod
     def warnings(cls, flows: Mapping[int, Flow]) -> Sequence[str]:
         """Name the rate controls that go by marks where no port marks."""
@@ -113,11 +98,11 @@ class Roce(Transport):
             out_of_order=taken.out_of_order,
             ecn=taken.ecn,
             octets=taken.frame_octets,
-            first_ns=taken.first_ns,
-            last_ns=taken.last_ns,
-            worst_delay_ns=0,
+            first_lab_ns=taken.first_ns,
+            last_lab_ns=taken.last_ns,
+            worst_delay_lab_ns=0,
             windows=taken.windows,
-            begin_ns=outcome.begin_ns,
+            begin_lab_ns=outcome.begin_ns,
             size=Size.from_bytes(taken.octets),
             intact=bool(taken.digest) and taken.digest == taken.expected,
             retransmitted=given.retransmitted,
@@ -128,39 +113,6 @@ class Roce(Transport):
             failure=given.failure or taken.failure,
             samples=given.samples,
         )
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the source of a flow counted."""
-
-    retransmitted: int = 0
-    went_back: int = 0
-    timeouts: int = 0
-    cnps: int = 0
-    failure: str = ""
-    samples: tuple[dict[str, Any], ...] = ()
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What the target of a flow counted."""
-
-    packets: int = 0
-    octets: int = 0
-    frame_octets: int = 0
-    digest: str = ""
-    expected: str = ""
-    doubled: int = 0
-    out_of_order: int = 0
-    ecn: tuple[int, ...] = (0, 0, 0, 0)
-    first_ns: int = 0
-    last_ns: int = 0
-    windows: tuple[int, ...] = ()
-    cnps: int = 0
-    failure: str = ""
-    went_back: int = 0
-    timeouts: int = 0
 
 
 @dataclass(frozen=True)
@@ -179,20 +131,15 @@ class RoceReport(Report):
     cnps_received: int = 0
     failure: str = ""
     samples: tuple[dict[str, Any], ...] = ()
-    """`Roce.sample`: time, rate and what else the rate control has."""
+    """The states of the rate control at each `Roce.sample`: `lab_ns`, the moment by the lab's clock, and rates and
+    further values of the hardware."""
 
-
-def ds_field(flow: Flow) -> int:
-    """DSCP as the flow has it; ECT(0) unless it asks for another field."""
-    return flow.ds_field & ~3 | (Ecn.ECT_0 if flow.ecn is None else flow.ecn)
-
-
-def line_of(node: Any) -> Line:
-    """The line of a host that has RoCE flows."""
-    for port in Fabric.current().ports.values():
-        if port.node is node:
-            return Line(port.cable.rate, port.scale)
-    raise UsageError(f"{node.name} has no lossless port, as hosts of a LosslessTopo have; transport roce needs one")
+    def in_hardware(self, scale: Scale) -> RoceReport:
+        samples = tuple(
+            {name: value * scale.k if name.endswith("_bps") else value for name, value in sample.items()}
+            for sample in self.samples
+        )
+        return replace(self, scale=scale, samples=samples)
 
 
 def without_marks(flows: Sequence[Flow]) -> list[str]:

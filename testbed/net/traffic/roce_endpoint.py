@@ -12,15 +12,24 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.frames import roce_run
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, PORT
 from testbed.frames.roce_run import PacketRun
 from testbed.linux.process import kernel
 from testbed.linux.sockets import mmsg
-from testbed.net.traffic.roce import Roce, ds_field, line_of
-from testbed.net.traffic.roce_flow import KEY, Asker, Source, Target, maker_of_source, transport_of
+from testbed.net.traffic.flow import Flow
+from testbed.net.traffic.roce_flow import (
+    KEY,
+    Asker,
+    Source,
+    Target,
+    ds_field,
+    line_of,
+    maker_of_source,
+    transport_of,
+)
 from testbed.net.traffic.transport import Endpoint, EndpointControl
 from testbed.roce.endpoint import DatagramKind, Outgoing
 from testbed.roce.endpoint import Endpoint as Host
@@ -28,9 +37,6 @@ from testbed.roce.memory import Sink, known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
 from testbed.roce.rates import Line
 from testbed.roce.requester import Operation
-
-if TYPE_CHECKING:
-    from testbed.net.traffic.flow import Flow
 
 _FIRST_SERVICE = 1000
 _SO_PRIORITY, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_REUSEPORT = 12, 32, 33, 15
@@ -115,9 +121,8 @@ class _Loop:
     ) -> None:
         self._flows = flows
         first = flows[(*sends, *receives)[0]]
-        assert isinstance(first.transport, Roce)
-        self._transport = first.transport
-        self._host = Host(node.IP(), line, first.transport.settings)
+        self._transport = transport_of(first)
+        self._host = Host(node.IP(), line, self._transport.settings)
         self._sources = {index: Source(flows[index], index) for index in sends}
         self._targets = {index: Target(flows[index], index) for index in receives}
         self._askers: dict[int, Asker] = {}
@@ -127,8 +132,8 @@ class _Loop:
         self._timer = kernel.Timer()
         self._now_ns = 0
         self._at_once = _AT_ONCE
-        self._rests_ns = ahead_ns(line, first.transport.settings.mtu) * 2 // 3
-        self._full = BTH_OCTETS + first.transport.settings.mtu + ICRC_OCTETS
+        self._rests_ns = ahead_ns(line, self._transport.settings.mtu) * 2 // 3
+        self._full = BTH_OCTETS + self._transport.settings.mtu + ICRC_OCTETS
         self._was_busy = False
 
     def run(self, session: EndpointControl) -> None:

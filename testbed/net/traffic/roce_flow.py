@@ -1,21 +1,25 @@
-"""The two ends of a RoCE flow in their processes: what is posted, taken, counted and sampled."""
+"""The options of a RoCE flow, and its two ends in their processes, which post, take, count and sample."""
 
 from __future__ import annotations
 
 import struct
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from testbed.errors import UsageError
+from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS
-from testbed.net.traffic.roce import Given, Roce, Taken
 from testbed.roce import rates
 from testbed.roce.memory import Content, Region, Sink
 from testbed.roce.queue_pair import QueuePair, State
-from testbed.roce.rates import Fixed, Maker
+from testbed.roce.rates import Fixed, Line, Maker
 from testbed.roce.requester import Operation, Work
-from testbed.units import NEVER
+from testbed.roce.settings import Settings
+from testbed.switch.ecn.field import Ecn
+from testbed.units import NEVER, Duration, Size
 
 _UNDER_WAY = 64
 """Messages that are posted and not complete, at most."""
@@ -23,8 +27,74 @@ KEY = struct.Struct("!I")
 """Private data of a reply: the key of the memory."""
 
 
-def transport_of(flow: Flow) -> Roce:
-    assert isinstance(flow.transport, Roce)
+@dataclass(frozen=True)
+class RoceOptions:
+    """The use of RoCE by one flow."""
+
+    operation: str = "write"
+    """"write", "send" or "read"."""
+    message: Size = Size("64kB")
+    """A flow is a row of messages of this size; the next is posted while one is being sent. A flow with
+    a duration sends to its end what has been posted."""
+    settings: Settings = field(default_factory=Settings)
+    cnp_priority: int = 6
+    cnp_dscp: int = 48
+    after: tuple[int, ...] = ()
+    """Flows, by their place among all, that this one waits for: block m of it is sent when its source has received
+    block m - `lag` of each. A block is a message."""
+    lag: int = 0
+    sample: Duration | None = None
+    """The interval at which the rate control's state is recorded; None: not at all."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the source of a flow counted."""
+
+    retransmitted: int = 0
+    went_back: int = 0
+    timeouts: int = 0
+    cnps: int = 0
+    failure: str = ""
+    samples: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the target of a flow counted."""
+
+    packets: int = 0
+    octets: int = 0
+    frame_octets: int = 0
+    digest: str = ""
+    expected: str = ""
+    doubled: int = 0
+    out_of_order: int = 0
+    ecn: tuple[int, ...] = (0, 0, 0, 0)
+    first_ns: int = 0
+    last_ns: int = 0
+    windows: tuple[int, ...] = ()
+    cnps: int = 0
+    failure: str = ""
+    went_back: int = 0
+    timeouts: int = 0
+
+
+def ds_field(flow: Flow) -> int:
+    """DSCP as the flow has it; ECT(0) unless it asks for another field."""
+    return flow.ds_field & ~3 | (Ecn.ECT_0 if flow.ecn is None else flow.ecn)
+
+
+def line_of(node: Any) -> Line:
+    """The line of a host that has RoCE flows."""
+    for port in Fabric.current().ports.values():
+        if port.node is node:
+            return Line(port.lab_cable.rate, port.scale)
+    raise UsageError(f"{node.name} has no lossless port, as hosts of a LosslessTopo have; transport roce needs one")
+
+
+def transport_of(flow: Flow) -> RoceOptions:
+    assert isinstance(flow.transport, RoceOptions)
     return flow.transport
 
 
@@ -78,7 +148,7 @@ class Source:
             if self.pair is not None:
                 self.pair.rate.on_deadline(self.next_sample_ns)
                 state = self.pair.rate.state()
-                self.samples.append({"t_ns": self.next_sample_ns, "sent": self.pair.sent_octets, **state})
+                self.samples.append({"lab_ns": self.next_sample_ns, "sent": self.pair.sent_octets, **state})
             self.next_sample_ns += self.sample_ns
 
 

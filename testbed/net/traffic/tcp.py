@@ -23,7 +23,7 @@ from testbed.errors import UsageError
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import WIRE_OCTETS, Report
 from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
-from testbed.units import Duration, Rate
+from testbed.units import Duration, Rate, Scale
 
 CONGESTION_CONTROLS = ("cubic", "dctcp", "reno")
 _FIRST_PORT = 5201
@@ -44,16 +44,17 @@ _CONNECTIONS, _LOOK_S = 2, 0.0005
 class TcpReport(Report):
     """What iperf3 measured. `sent` and `received` are octets of data, and nothing is lost.
 
-    From `first_ns` to `last_ns` is all of iperf3's run, its control messages included.
+    From `first_lab_ns` to `last_lab_ns` is all of iperf3's run, its control messages included.
     """
 
     retransmits: int = 0
     data_rate: Rate = Rate.from_bps(0)
+    """The rate that iperf3 measured, which is the lab's."""
 
     @property
     def goodput(self) -> Rate:
         """Received data, without headers, over the time of the transfer."""
-        return self.data_rate
+        return self.scale.real(self.data_rate)
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ class Tcp(Transport):
     def check(self, flow: Flow) -> None:
         if flow.count is not None or (flow.duration is None) == (flow.size is None):
             raise UsageError("transport tcp needs a duration or a size, one of them, and has no count")
-        if flow.duration is not None and (not flow.duration.ps or flow.duration.ps % _SECOND.ps):
-            raise UsageError(f"iperf3 measures whole seconds, not {flow.duration}")
+        if flow.duration is not None and not flow.duration.ps:
+            raise UsageError("transport tcp needs a duration above 0s")
         if flow.frame.bytes != 1514:
             raise UsageError(f"frame is {flow.frame}; frames of transport tcp are 1514B")
         if flow.ecn is not None:
@@ -82,6 +83,12 @@ class Tcp(Transport):
         if flow.rate_control not in (None, *CONGESTION_CONTROLS):
             expected = ", ".join(CONGESTION_CONTROLS)
             raise UsageError(f"rate_control is {flow.rate_control!r}; transport tcp has {expected}")
+
+    def check_in_lab(self, flow: Flow, scale: Scale) -> None:
+        if flow.duration is not None and flow.duration.ps % _SECOND.ps:
+            real = scale.nearest_real(flow.duration)
+            whole = f", here a multiple of {scale.nearest_real(_SECOND)}" if scale.k > 1 else ""
+            raise UsageError(f"iperf3 measures whole seconds of the lab{whole}, not {real}")
 
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
@@ -102,11 +109,11 @@ class Tcp(Transport):
             out_of_order=0,
             ecn=(0,) * 4,
             octets=octets,
-            first_ns=first_ns,
-            last_ns=last_ns,
-            worst_delay_ns=0,
+            first_lab_ns=first_ns,
+            last_lab_ns=last_ns,
+            worst_delay_lab_ns=0,
             windows=(),
-            begin_ns=outcome.begin_ns,
+            begin_lab_ns=outcome.begin_ns,
             retransmits=int(end["sum_sent"]["retransmits"]),
             data_rate=Rate.from_bps(int(end["sum_received"]["bits_per_second"])),
         )

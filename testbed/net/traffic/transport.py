@@ -1,12 +1,12 @@
-"""Transports of flows, and their registry.
+"""The interface of transports, and their registry.
 
 A transport is one module: a subclass of `Transport`, a subclass of `Endpoint`, and a call of `register`. A name in
-`Flow(transport=...)` gives the default settings of a transport; an object of its class gives others.
+`Flow(transport=...)` gives the default settings of a transport; an object of its class gives others. Those of Xoff
+register themselves when the package `testbed.net.traffic` is imported, which names them.
 """
 
 from __future__ import annotations
 
-import importlib
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from testbed.errors import UsageError, nearest
 from testbed.net.traffic.report import WIRE_OCTETS
-from testbed.units import Rate, Size
+from testbed.units import Rate, Scale, Size
 
 if TYPE_CHECKING:
     from testbed.net.traffic.flow import Flow
@@ -166,6 +166,13 @@ class Transport(ABC):
         A flow's index is its place among all flows, those of other transports included; port numbers can depend on it.
         """
 
+    def check_in_lab(self, flow: Flow, scale: Scale) -> None:  # noqa: B027  it need not be overridden
+        """Raise UsageError where the transport cannot carry a flow with these values of the lab."""
+
+    def in_lab(self, scale: Scale) -> Transport:
+        """The same settings with the lab's rates and times; a transport that has such settings overrides this."""
+        return self
+
     @classmethod
     def warnings(cls, flows: Mapping[int, Flow]) -> Sequence[str]:
         """Settings of the flows that have no effect in this network; each is printed before the flows begin."""
@@ -176,12 +183,8 @@ class Transport(ABC):
         """What became of a flow."""
 
 
-_TRANSPORTS: dict[str, Transport | str] = {
-    "udp": "testbed.net.traffic.udp",
-    "tcp": "testbed.net.traffic.tcp",
-    "roce": "testbed.net.traffic.roce",
-}
-"""Transports by name: the default settings, or the module that registers them when it is imported."""
+_TRANSPORTS: dict[str, Transport] = {}
+"""The default settings of each transport, by its name."""
 
 
 def register(transport: Transport) -> None:
@@ -197,9 +200,4 @@ def transport_named(wanted: Transport | str) -> Transport:
         raise UsageError(f"transport is {wanted!r}; a name or an object of a transport is expected")
     if wanted not in _TRANSPORTS:
         raise UsageError(f"there is no transport {wanted}; {nearest(wanted, _TRANSPORTS)}")
-    found = _TRANSPORTS[wanted]
-    if isinstance(found, str):
-        importlib.import_module(found)
-        found = _TRANSPORTS[wanted]
-    assert isinstance(found, Transport), f"module {found} does not register transport {wanted}"
-    return found
+    return _TRANSPORTS[wanted]

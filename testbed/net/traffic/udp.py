@@ -60,7 +60,7 @@ class Udp(Transport):
         """One that receives for each target, and one for each sender."""
         ports = Fabric.current().by_node()
         for flow in flows.values():
-            _require_mtu(flow, min((port.cable.mtu for port in ports.get(flow.source.name, ())), default=MTU))
+            _require_mtu(flow, min((port.lab_cable.mtu for port in ports.get(flow.source.name, ())), default=MTU))
         targets: dict[str, list[int]] = {}
         for index, flow in flows.items():
             targets.setdefault(flow.target.name, []).append(index)
@@ -78,11 +78,11 @@ class Udp(Transport):
             out_of_order=counted["out_of_order"],
             ecn=tuple(counted["ecn"]),
             octets=distinct * flow.frame.bytes,
-            first_ns=counted["first_ns"],
-            last_ns=counted["last_ns"],
-            worst_delay_ns=counted["worst_delay_ns"],
+            first_lab_ns=counted["first_ns"],
+            last_lab_ns=counted["last_ns"],
+            worst_delay_lab_ns=counted["worst_delay_ns"],
             windows=tuple(counted["windows"]),
-            begin_ns=outcome.begin_ns,
+            begin_lab_ns=outcome.begin_ns,
         )
 
 

@@ -66,8 +66,8 @@ def directions(net: Any) -> list[Direction]:
             if port is None:
                 found.append(Direction(source.name, target.name, target.node.pid))
             else:
-                about = f"cable of {port.cable}, seen where frames arrive"
-                rate = port.cable.rate
+                about = f"cable of {port.lab_cable}, seen where frames arrive"
+                rate = port.lab_cable.rate
                 found.append(Direction(source.name, target.name, target.node.pid, rate, port.scale, about))
     return found
 
@@ -143,7 +143,7 @@ class _Files:
     """The taps and files of a network, in the process that captures it."""
 
     def __init__(self, run: Notebook, cables: Sequence[Direction], comment: str) -> None:
-        self._start_ns = time.monotonic_ns() - run.now_ns
+        self._start_ns = time.monotonic_ns() - run.lab_ns
         self._offset_ns = self._start_ns + time.time_ns() - time.monotonic_ns()
         self._cables, self._octets, self._left = cables, min(run.capture_octets, LONGEST), MOST_OCTETS
         self._received, self._missed = [0] * len(cables), [0] * len(cables)

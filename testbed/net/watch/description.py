@@ -61,7 +61,7 @@ def _cable(link: Any, ports: Mapping[str, Any]) -> dict[str, Any]:
     port = ports.get(ends[0])
     if port is None:  # one of Mininet's own links
         return {"ends": ends, "nodes": nodes}
-    cable, scale = port.cable, port.scale.k
+    cable, scale = port.lab_cable, port.scale.k
     return {
         "ends": ends,
         "nodes": nodes,

@@ -33,7 +33,7 @@ def following(net: Any, run: Notebook, case: str) -> Beside:
 
 def _follow(net: Any, run: Notebook, case: str, commands: Commands) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    fabric, start_ns = net.fabric, time.monotonic_ns() - run.now_ns
+    fabric, start_ns = net.fabric, time.monotonic_ns() - run.lab_ns
     agents, marks = fabric.agents, list[int]()
     _write(
         run.follower,
@@ -54,7 +54,7 @@ def _follow(net: Any, run: Notebook, case: str, commands: Commands) -> None:
         timer.clear()
         records = sorted(agents.records_after(marks)) if agents else []
         events = [
-            (event.t_ns - start_ns, event.kind, event.port, event.priorities)
+            (event.lab_ns - start_ns, event.kind, event.port, event.priorities)
             for event in fabric.decoded(records[-_MOST_EVENTS:])
         ]
         used = {name: sum(fabric.buffer(name).used) for name in fabric.buffers}

@@ -14,6 +14,7 @@ from testbed.linux.netlink import qdiscs
 from testbed.linux.netlink.netlink import Socket
 from testbed.linux.port_program import DROP_REASONS
 from testbed.net.fabric.fabric import Fabric, FabricError, PortState
+from testbed.units import real_ns
 
 Reading = dict[str, Any]
 PRIORITIES = range(8)
@@ -144,7 +145,7 @@ def deadlocks(fabric: Fabric, wanted: str = "") -> Reading:
     """Return how many deadlocks were found and broken, and each deadlock that `wanted` is part of."""
     by_node(fabric, wanted)
     if fabric.deadlock_poll is None:
-        raise FabricError('this network does not look for deadlocks; a topology does with deadlock_poll="10ms"')
+        raise FabricError('this network does not look for deadlocks; a topology does with deadlock_poll="10us"')
     found = [
         one
         for one in fabric.deadlocks()
@@ -155,7 +156,7 @@ def deadlocks(fabric: Fabric, wanted: str = "") -> Reading:
         "deadlock_broken": sum(one.lasted_ns is not None for one in found),
         "deadlocks": {
             str(one.number): {
-                "since_ns": one.since_ns,
+                "since_ns": real_ns(one.since_lab_ns, fabric.units),
                 "lasted_ns": one.lasted_ns,
                 "queues": [[port, list(of)] for _, (port, of) in sorted(one.queues.items())],
             }

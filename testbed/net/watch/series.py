@@ -1,5 +1,5 @@
 """Time series of a running network: what buffers hold and whom they pause, and how long queues are, at an interval of
-the lab's time.
+the modelled time.
 
 A process of its own reads the port program's memory, which is mapped, so a sample makes no system call but the one that
 waits for its time. A row is written where something differs from the sample before. The files are of the run, so they
@@ -7,7 +7,8 @@ are part of the digest; `Result.series` reads them back.
 
 `buffer`: the groups, that is the priorities of a port of a switch or router by which frames come in
 
-    t_ns          since the experiment began; a multiple of the interval after the recording began
+    t_ns          modelled time since the experiment began; a multiple of the interval after the recording began
+    lab_ns        the same moment in the lab, which has the scale times as many
     port
     priority      local priority
     guaranteed, shared, headroom    cells in use
@@ -15,7 +16,7 @@ are part of the digest; `Result.series` reads them back.
 
 `queue`: the queues by which they leave; without ETS the number of a queue is that of its local priority
 
-    t_ns, port
+    t_ns, lab_ns, port
     priority      the queue's number
     queued_bytes  octets that wait, as frames without FCS
 
@@ -40,14 +41,15 @@ from testbed.linux.port_program import GroupCounters
 from testbed.linux.process import kernel
 from testbed.linux.process.child import Child
 from testbed.net.fabric.fabric import Fabric
-from testbed.units import Duration
+from testbed.units import Duration, Scale, real_ns
 
 BUFFER, QUEUE, FLOWS = "buffer", "queue", "flows"
 COLUMNS = {
-    BUFFER: ("t_ns", "port", "priority", "guaranteed", "shared", "headroom", "xoff"),
-    QUEUE: ("t_ns", "port", "priority", "queued_bytes"),
+    BUFFER: ("t_ns", "lab_ns", "port", "priority", "guaranteed", "shared", "headroom", "xoff"),
+    QUEUE: ("t_ns", "lab_ns", "port", "priority", "queued_bytes"),
 }
 _PRIORITIES = range(8)
+_LAB_INTERVAL = Duration("1ms")
 _IDLE: tuple[int, ...] = (0, 0, 0, 0)
 
 
@@ -58,13 +60,13 @@ class Recording(Protocol):
     series_ns: int
 
     @property
-    def now_ns(self) -> int: ...
+    def lab_ns(self) -> int: ...
 
 
 class Sampled(Protocol):
     """A report of a flow whose rate control was sampled."""
 
-    begin_ns: int
+    scale: Scale
     samples: tuple[dict[str, Any], ...]
 
 
@@ -74,19 +76,20 @@ def file_name(series: str) -> str:
 
 
 @contextmanager
-def recording(run: Recording, interval: Duration | str = "1ms", *, asked_for: bool = False) -> Iterator[None]:
-    """Record the buffers and queues of the running network for as long as the block lasts. In a run with `--series`,
-    which records all the time, only that recording (`asked_for`) does something.
+def recording(run: Recording, interval: Duration | str | None = None, *, asked_for: bool = False) -> Iterator[None]:
+    """Record the buffers and queues of the running network for as long as the block lasts, each `interval`, which is
+    1 ms of the lab by default. In a run with `--series`, which records all the time, only that recording (`asked_for`)
+    does something.
     """
     if run.series_ns and not asked_for:
         yield
         return
-    every = Duration(interval)
+    fabric = Fabric.current()
+    every = _LAB_INTERVAL if interval is None else fabric.units.lab(Duration(interval))
     if not every.ns:
         raise UsageError("a series has an interval above 0s")
-    fabric = Fabric.current()
     ports = [port.name for port in fabric.ports.values() if port.node.name in fabric.buffers]
-    start_ns = time.monotonic_ns() - run.now_ns
+    start_ns = time.monotonic_ns() - run.lab_ns
     stop, stopped = Pipe(duplex=False)
     process = Child(partial(_record, fabric, ports, run.directory, stop, every_ns=every.ns, start_ns=start_ns))
     stop.close()
@@ -107,16 +110,21 @@ def _record(fabric: Fabric, ports: Sequence[str], folder: Path, stop: Any, *, ev
         before = Before(ports)
         while True:
             for port in ports:
-                at_ns = due_ns - start_ns
+                at = moment(due_ns - start_ns, fabric.units)
                 if rows := before.changed_groups(port, fabric.groups_of(port), partial(fabric.group, port)):
-                    groups.writerows((at_ns, port, *row) for row in rows)
+                    groups.writerows((*at, port, *row) for row in rows)
                 if rows := before.changed_queues(port, fabric.queued(port)):
-                    queues.writerows((at_ns, port, *row) for row in rows)
+                    queues.writerows((*at, port, *row) for row in rows)
             due_ns += every_ns
             timer.set(due_ns)
             if stop.fileno() in kernel.wait_readable([timer.fd, stop]):
                 return
             timer.clear()
+
+
+def moment(lab_ns: int, units: Scale) -> tuple[int | float, int]:
+    """Return the columns of a moment: in modelled time and in the lab's."""
+    return real_ns(lab_ns, units), lab_ns
 
 
 def _writer(files: ExitStack, folder: Path, series: str) -> Any:
@@ -163,16 +171,18 @@ def sample(group: GroupCounters) -> tuple[int, ...]:
 def flows(run: Recording, reports: Iterable[Sampled], names: Sequence[str] = ()) -> None:
     """Write what flows sampled of their rate controls, `Roce(sample=...)`, as a series: a row for each sample.
 
-    Columns: t_ns, flow (its name, or its place), and the fields of all samples; what a flow does not have is empty.
+    Columns: t_ns, lab_ns, flow (its name, or its place), and the fields of all samples, empty where a flow lacks one.
     """
-    start_ns = time.monotonic_ns() - run.now_ns
+    start_ns = time.monotonic_ns() - run.lab_ns
     rows = [
-        {"t_ns": sample["t_ns"] - start_ns, "flow": names[place] if place < len(names) else str(place)}
-        | {name: value for name, value in sample.items() if name != "t_ns"}
+        dict(zip(("t_ns", "lab_ns"), moment(sample["lab_ns"] - start_ns, report.scale), strict=True))
+        | {"flow": names[place] if place < len(names) else str(place)}
+        | {name: value for name, value in sample.items() if name != "lab_ns"}
         for place, report in enumerate(reports)
         for sample in report.samples
     ]
-    columns = ["t_ns", "flow", *sorted({name for row in rows for name in row} - {"t_ns", "flow"})]
+    first = ["t_ns", "lab_ns", "flow"]
+    columns = [*first, *sorted({name for row in rows for name in row} - {*first})]
     with (run.directory / file_name(FLOWS)).open("w", newline="", encoding="utf-8") as opened:
         writer = csv.DictWriter(opened, columns, restval="", lineterminator="\n")
         writer.writeheader()

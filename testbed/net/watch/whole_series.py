@@ -4,9 +4,9 @@ flows.
 Buffers and queues are those of `series.recording`. The rest is taken by a thread of the experiment's own process, where
 running flows are known; it lists interfaces and queueing disciplines, so each sample makes some system calls.
 
-    series-links.csv   t_ns, port, load_bps   what the port sent since the sample before, preamble and gap included
-    series-marks.csv   t_ns, port, marked     packets that ECN has marked so far at the port
-    series-rates.csv   t_ns, flow, rate_bps   what has arrived of a flow since the sample before, on the wire
+    series-links.csv   t_ns, lab_ns, port, load_bps   what the port sent since the sample before, with preamble and gap
+    series-marks.csv   t_ns, lab_ns, port, marked     packets that ECN has marked so far at the port
+    series-rates.csv   t_ns, lab_ns, flow, rate_bps   what has arrived of a flow since the sample before, on the wire
 
 A row is written where a value differs from the one before.
 """
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from testbed.experiment.current import Notebook
+from testbed.experiment.current import Notebook, warn
 from testbed.linux.netlink import link_counters
 from testbed.linux.netlink.link_counters import Sent
 from testbed.linux.netlink.netlink import Socket
@@ -30,7 +30,13 @@ from testbed.net.fabric.fabric import Fabric
 from testbed.net.watch import readings, series
 from testbed.units import Duration
 
-_COLUMNS = {"links": "t_ns,port,load_bps", "marks": "t_ns,port,marked", "rates": "t_ns,flow,rate_bps"}
+_COLUMNS = {
+    "links": "t_ns,lab_ns,port,load_bps",
+    "marks": "t_ns,lab_ns,port,marked",
+    "rates": "t_ns,lab_ns,flow,rate_bps",
+}
+_LONG = Duration("1s")
+"""An interval of the lab that is longer was most likely not meant so."""
 _FLUSH = 1 << 16
 
 
@@ -40,8 +46,14 @@ def recorded(fabric: Fabric, run: Notebook) -> Iterator[None]:
     if not run.series_ns or not fabric.ports:
         yield
         return
+    units, every = fabric.units, Duration.from_ns(run.series_ns)
+    if units.k > 1 and units.lab(every) > _LONG:
+        warn(
+            f"--series {every} is an interval of the modelled time, {units.lab(every)} in the lab; if it was meant for "
+            f"the lab, as before Xoff 0.1, it is now --series {units.nearest_real(every)}"
+        )
     recorder = _Recorder(fabric, run)
-    with series.recording(run, Duration.from_ns(run.series_ns), asked_for=True):
+    with series.recording(run, every, asked_for=True):
         recorder.start()
         try:
             yield
@@ -51,8 +63,9 @@ def recorded(fabric: Fabric, run: Notebook) -> Iterator[None]:
 
 class _Recorder:
     def __init__(self, fabric: Fabric, run: Notebook) -> None:
-        self._fabric, self._every_ns = fabric, run.series_ns
-        self._start_ns = time.monotonic_ns() - run.now_ns
+        self._fabric, self._units = fabric, fabric.units
+        self._every_ns = self._units.lab(Duration.from_ns(run.series_ns)).ns
+        self._start_ns = time.monotonic_ns() - run.lab_ns
         self._files = {name: _File(run.directory / series.file_name(name), _COLUMNS[name]) for name in _COLUMNS}
         self._sockets = {name: _socket_in(ports[0].node) for name, ports in fabric.by_node().items()}
         self._sent: dict[str, Sent] = {}
@@ -99,12 +112,13 @@ class _Recorder:
                 self._row("rates", t_ns, name, self._rate((received - before_count) * octets))
 
     def _rate(self, octets: int) -> int:
-        return max(0, octets) * 8 * 10**9 // self._every_ns
+        return max(0, octets) * 8 * 10**9 // self._every_ns * self._units.k
 
     def _row(self, series_name: str, t_ns: int, subject: str, value: int) -> None:
         if self._before.get((series_name, subject), 0) != value:
             self._before[series_name, subject] = value
-            self._files[series_name].add(f"{t_ns},{subject},{value}\n")
+            real, lab = series.moment(t_ns, self._units)
+            self._files[series_name].add(f"{real},{lab},{subject},{value}\n")
 
 
 class _File:

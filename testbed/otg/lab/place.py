@@ -31,7 +31,7 @@ class Place:
 
     @property
     def line(self) -> Line:
-        return Line(self.port.cable.rate.bps, self.port.scale.k, self.port.cable.mtu)
+        return Line(self.port.lab_cable.rate.bps, self.port.scale.k, self.port.lab_cable.mtu)
 
 
 def places(fabric: Fabric, ports: Mapping[str, TestPort]) -> dict[str, Place]:

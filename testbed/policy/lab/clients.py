@@ -2,7 +2,7 @@
 
 The SL is the DSCP of a flow's packets, and of a TCP connection's ACKs. The route to the target has the path's MTU,
 which a TCP connection uses. A UDP flow has datagrams of it, a RoCE connection the largest MTU of InfiniBand below it,
-which counts payload. The rate is the path's on the lab's scale. Flows between the same hosts, one after the other,
+which counts payload. The rate is the path's. Flows between the same hosts, one after the other,
 have each its own.
 """
 
@@ -30,9 +30,8 @@ _ROCE_HEADERS = 60
 def flow(vector: AddressVector, source: Any, target: Any, transport: Transport | str = "udp", **others: Any) -> Flow:
     """A flow from one host to another by an address vector. `others` are further arguments of `Flow`."""
     port = Fabric.current().between(source.name, _switch_of(source))
-    line = port.scale.real(port.cable.rate)
-    if vector.rate < line.bps:
-        others["rate"] = port.scale.lab(Rate.from_bps(vector.rate))
+    if vector.rate < port.scale.real(port.lab_cable.rate).bps:
+        others["rate"] = port.units.real(port.scale.lab(Rate.from_bps(vector.rate)))
     chosen = transport_named(transport)
     longest = min(port.queues.mtu if port.queues else vector.mtu, vector.mtu)
     if chosen.name == "udp":

@@ -99,5 +99,5 @@ def _kind(node: Any) -> NodeType:
 
 def _port(port: PortState) -> policy.PortCapabilities:
     assert port.settings is not None and port.settings.vls is not None and port.queues is not None
-    rate = port.scale.real(port.cable.rate)
+    rate = port.scale.real(port.lab_cable.rate)
     return policy.PortCapabilities(port_key(port).number, rate.bps, port.queues.mtu, port.settings.vls)

@@ -44,12 +44,13 @@ from testbed.switch.buffer.settings import (
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.pfc.settings import Action, PfcSettings, WatchdogSettings
 from testbed.switch.priority.settings import PriorityMap, Trust
-from testbed.units import Duration, Length, Rate, Size
+from testbed.units import Duration, Length, Rate, Scale, Size
 
 _SWITCH, _PORTS, _PROFILES = "XOFF_SWITCH", "XOFF_PORT", "XOFF_PROFILE"
 _HERE = "localhost"
 _INGRESS, _EGRESS = "ingress_pool", "egress_pool"
 _PS_OF_MS = 10**9
+_OF_HARDWARE = "hardware"
 
 
 class ExportError(UsageError):
@@ -58,7 +59,7 @@ class ExportError(UsageError):
 
 @dataclass(frozen=True)
 class ExportedPort:
-    """A port, on the hardware's scale but for its settings."""
+    """A port, as that of the hardware."""
 
     settings: Port
     rate: Rate
@@ -92,7 +93,7 @@ def tables_of(switch: Exported) -> Tables:
     names = {number: name_of(number) for number in switch.ports}
     profiles: dict[str, ProfileRow] = {}
     own: dict[str, dict[str, dict[str, str]]] = {
-        _SWITCH: {_HERE: {"cell": str(cell), "scale": str(switch.scale),
+        _SWITCH: {_HERE: {"cell": str(cell), "scale": str(switch.scale), "times": _OF_HARDWARE,
                           "overbook_headroom": str(switch.buffer.overbook_headroom)}},
         _PORTS: {},
         _PROFILES: {},
@@ -130,7 +131,7 @@ def tables_of(switch: Exported) -> Tables:
         own=own,
     )
     for number, port in switch.ports.items():
-        found = _with_port(found, names[number], port.settings, switch.scale)
+        found = _with_port(found, names[number], port.settings)
         own[_PORTS][names[number]] = {"number": str(number)} | _own_port(port.settings)
     return found
 
@@ -156,7 +157,7 @@ def _named(profiles: dict[str, ProfileRow], own: Any, name: str, row: ProfileRow
     return name
 
 
-def _with_port(tables: Tables, name: str, port: Port, scale: int) -> Tables:
+def _with_port(tables: Tables, name: str, port: Port) -> Tables:
     """The tables with one more port's maps, schedulers, WRED profiles and watchdog."""
     priorities, maps = port.priorities, dict(tables.maps)
     chosen = {
@@ -185,7 +186,7 @@ def _with_port(tables: Tables, name: str, port: Port, scale: int) -> Tables:
             queues[name, queue] = QueueRow(scheduler if has else None, profile if curve is not None else None)
     watchdogs, guard = dict(tables.watchdogs), port.pfc.watchdog
     if guard is not None:
-        times = [max(1, time.ps // (_PS_OF_MS * scale)) for time in (guard.detection, guard.restoration)]
+        times = [max(1, time.ps // _PS_OF_MS) for time in (guard.detection, guard.restoration)]
         watchdogs[name] = WatchdogRow(WatchdogAction(guard.action.value), *times)
     qos = dict(tables.qos) | {name: QosRow({kind: name for kind in chosen}, port.pfc.enabled, None)}
     return replace(tables, maps=maps, wred=wred, schedulers=schedulers, queues=queues, watchdogs=watchdogs, qos=qos)
@@ -219,9 +220,11 @@ def of_fabric(fabric: Any, node: str) -> Exported:
     ports = {}
     for port in fabric.by_node()[node]:
         scale = port.scale.k
-        cable = port.cable
+        cable = port.lab_cable
         ports[port.number] = ExportedPort(
-            port.settings, Rate.from_bps(cable.rate.bps * scale), Duration.from_ps(cable.delay.ps // scale).length()
+            port.settings.in_hardware(port.scale),
+            Rate.from_bps(cable.rate.bps * scale),
+            Duration.from_ps(cable.delay.ps // scale).length(),
         )
     return Exported(node, dict(sorted(ports.items())), fabric.buffers[node], scale)
 
@@ -243,6 +246,8 @@ def switch_of(tables: Tables) -> Exported:
 def _switch_of(tables: Tables) -> Exported:
     settings = tables.own[_SWITCH][_HERE]
     cell, own = int(settings["cell"]), tables.own.get(_PORTS, {})
+    # Before Xoff 0.1 the times of ports were those of the lab.
+    scale = Scale(1 if settings.get("times") == _OF_HARDWARE else int(settings["scale"]))
     numbers = {name: int(own[name]["number"]) for name in tables.ports}
     enabled = {name: tables.pfc_of(name) for name in tables.ports}
     groups = {}
@@ -283,7 +288,7 @@ def _switch_of(tables: Tables) -> Exported:
     )
     ports = {
         numbers[name]: ExportedPort(
-            _port_of(tables, name, enabled[name], own[name]),
+            _port_of(tables, name, enabled[name], own[name]).in_hardware(scale),
             Rate.from_bps(row.speed * 10**6),
             Length(tables.cables[name]),
         )
@@ -350,4 +355,5 @@ def _port_of(tables: Tables, name: str, enabled: frozenset[int], own: Mapping[st
         ecn=ecn,
         obeys_after=Duration.from_ps(int(own.get("obeys_after", "0"))),
         reaction=reaction,
+        is_in_lab_time=True,
     )

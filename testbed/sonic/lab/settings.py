@@ -63,7 +63,7 @@ class SwitchError(UsageError):
 
 @dataclass(frozen=True)
 class SwitchPort:
-    """One port of such a switch. `rate` and `length` are those of the hardware; `settings` are on the lab's scale."""
+    """One port of such a switch."""
 
     name: str
     number: int
@@ -100,7 +100,8 @@ class Switch:
         """Read a file. ConfigDbError names everything in it that is wrong, with its JSON path.
 
         Without `scale` it is the one that makes 100 Mb/s of the fastest port: 1000 for 100 Gb/s. `watchdog_scale`
-        multiplies the watchdog's times in place of `scale`, because a storm of 400 ms is long in the lab.
+        multiplies the watchdog's times in the lab in place of `scale`, because a storm of 400 ms is long there: the
+        watchdog's times in `settings` are then those of hardware with so much quicker a watchdog.
         """
         name = str(path)
         reading = read(read_octets(name))
@@ -132,7 +133,7 @@ class Switch:
                     speed(tables, port),
                     Length(tables.cables.get(port, SHORT_CABLE)),
                     row.admin_up,
-                    _port(tables, port, chosen.k if watchdog_scale is None else watchdog_scale),
+                    _port(tables, port, Fraction(1) if watchdog_scale is None else Fraction(watchdog_scale, chosen.k)),
                     (near.name, near.port) if (near := tables.neighbours.get(port)) else None,
                 )
                 for port, row in tables.ports.items()
@@ -207,7 +208,7 @@ def node_name(hostname: str, number: int) -> str:
 # A port
 
 
-def _port(tables: Tables, name: str, watchdog_scale: int) -> Port:
+def _port(tables: Tables, name: str, watchdog_scale: Fraction) -> Port:
     row = tables.qos_of(name)
     priorities = _priorities(tables, name)
     enabled = row.pfc_enable or frozenset()
@@ -266,21 +267,21 @@ def _ecn(tables: Tables, name: str) -> dict[int, EcnCurve]:
     return found
 
 
-def _watchdog(tables: Tables, name: str, scale: int) -> WatchdogSettings | None:
+def _watchdog(tables: Tables, name: str, scale: Fraction) -> WatchdogSettings | None:
     row = tables.watchdogs.get(name)
     if row is None:
         return None
     return watchdog_settings(row, tables.watchdog_poll or DEFAULT_POLL_MS, scale)
 
 
-def watchdog_settings(row: WatchdogRow, poll_ms: int, scale: int) -> WatchdogSettings:
-    """The watchdog of a port, in the lab's time."""
+def watchdog_settings(row: WatchdogRow, poll_ms: int, scale: Fraction = Fraction(1)) -> WatchdogSettings:
+    """Return the watchdog of a port, with its times multiplied by a factor."""
 
-    def lab(ms: int) -> Duration:
-        return Duration.from_ps(ms * 10**9 * scale)
+    def times(ms: int) -> Duration:
+        return Duration.from_ps(round(ms * 10**9 * scale))
 
     restoration = row.detection_time * 2 if row.restoration_time is None else row.restoration_time
-    return WatchdogSettings(lab(row.detection_time), lab(restoration), lab(poll_ms), _ACTIONS[row.action])
+    return WatchdogSettings(times(row.detection_time), times(restoration), times(poll_ms), _ACTIONS[row.action])
 
 
 # The buffer

@@ -70,7 +70,7 @@ class SonicTopo(LosslessTopo):
         for (one, port), (other, far) in cables:
             self.addLink(
                 nodes[one.name], nodes[other.name], port.number, far.number,
-                cable=_cable(port, far, mtu), settings1=port.settings, settings2=far.settings,
+                cable=_cable(port, far, mtu), settings1=self._settings(port), settings2=self._settings(far),
             )  # fmt: skip
         for number, (name, place) in enumerate(places, 1):
             self._host(f"h{number}", nodes[name], by_name(switches)[name].ports[place], mtu)
@@ -79,8 +79,12 @@ class SonicTopo(LosslessTopo):
         self.at[name] = node, port.name
         self.addLink(
             self.addHost(name, port=host_port(port.settings)), node, None, port.number,
-            cable=_cable(port, port, mtu), settings2=port.settings,
+            cable=_cable(port, port, mtu), settings2=self._settings(port),
         )  # fmt: skip
+
+    def _settings(self, port: SwitchPort) -> Port:
+        """The settings of a port with the lab's times, for a network in lab time as for any other."""
+        return port.settings.in_lab(self.scale)
 
 
 def host_port(settings: Port) -> Port:

@@ -7,7 +7,8 @@ speed of the port too, which is whether a pause is long enough to be repeated in
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from testbed.errors import UsageError
@@ -30,7 +31,7 @@ class Action(enum.StrEnum):
 
 @dataclass(frozen=True)
 class WatchdogSettings:
-    """The times after which a pause counts as a storm, and a storm is over. They are the lab's, scaled already."""
+    """The times after which a pause counts as a storm, and a storm is over."""
 
     detection: Duration  # paused without a break for this long is a storm
     restoration: Duration  # no XOFF for this long ends it
@@ -45,6 +46,12 @@ class WatchdogSettings:
         if not isinstance(self.action, Action):
             names = ", ".join(f"Action.{action.name}" for action in Action)
             raise PfcError(f"the watchdog's action is {_shown(self.action)}; write {names}")
+
+    def times(self, change: Callable[[Duration], Duration]) -> WatchdogSettings:
+        """Return the same settings with each of the times changed, for example by `Scale.lab`."""
+        return replace(
+            self, detection=change(self.detection), restoration=change(self.restoration), poll=change(self.poll)
+        )
 
 
 @dataclass(frozen=True)

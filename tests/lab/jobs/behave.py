@@ -11,15 +11,15 @@ from testbed.lab import Run, experiment
 from testbed.units import Duration
 
 
-@experiment(timeout="1000s")
+@experiment(in_lab_time=True, timeout="1000s")
 def waits(run: Run, how_long: Duration = Duration("20s")) -> None:
     """Sleeps, and looks at the clock."""
-    before = run.now_ns
+    before = run.lab_ns
     time.sleep(how_long.ns / 1e9)
-    run.figure("slept", run.now_ns - before, "ns")
+    run.figure("slept", run.lab_ns - before, "ns")
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def says(run: Run, lines: int = 3) -> None:
     """Prints, and leaves files of several kinds."""
     for number in range(lines):
@@ -33,7 +33,7 @@ def says(run: Run, lines: int = 3) -> None:
     Path("result.json").write_text("not the real one")
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def draws(run: Run) -> None:
     """Asks every source of chance that a job may meet."""
     run.figure("run.rng", run.rng.random())
@@ -53,7 +53,7 @@ def said(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def calls(run: Run, percent: int = 100, lasts: Duration = Duration("1200ms")) -> None:
     """System calls for a part of each 9.37 ms, which is no divisor of a kernel's tick."""
     period_ns = 9_370_000
@@ -67,19 +67,19 @@ def calls(run: Run, percent: int = 100, lasts: Duration = Duration("1200ms")) ->
                 time.sleep(left_ns / 1e9)
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def works(run: Run, measured: bool = True) -> None:
     """Keeps the CPU busy for half a second, and rests for as long."""
     with run.measuring():
-        end = run.now_ns + 500_000_000
-        while measured and run.now_ns < end:
+        end = run.lab_ns + 500_000_000
+        while measured and run.lab_ns < end:
             pass
         time.sleep(0.5)
-    while not measured and run.now_ns < end + 1_000_000_000:
+    while not measured and run.lab_ns < end + 1_000_000_000:
         pass
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def mixes(run: Run) -> None:
     """A bit of everything that could differ from run to run: TCP, timers, processes, chance, memory."""
     from testbed.net import traffic
@@ -116,7 +116,7 @@ def mixes(run: Run) -> None:
     run.figure("addresses", id(object()))
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def controllers_start(run: Run) -> None:
     """Starts Ryu 4.34 and os-ken with an OpenFlow app each, and a switch that connects to them."""
     from testbed.linux import ovs
@@ -131,9 +131,9 @@ def controllers_start(run: Run) -> None:
         subprocess.run(
             ["ovs-vsctl", "--may-exist", "add-br", "s1", "--", "set-controller", "s1", "tcp:127.0.0.1:6653"], check=True
         )
-        deadline = run.now_ns + 15_000_000_000
+        deadline = run.lab_ns + 15_000_000_000
         seen = Path(f"{name}.seen")
-        while not seen.exists() and run.now_ns < deadline:
+        while not seen.exists() and run.lab_ns < deadline:
             time.sleep(0.1)
         run.claim(f"{name}: a switch has connected", seen.exists(), equals=True)
         process.kill()
@@ -171,14 +171,14 @@ hub.joinall(manager.instantiate_apps(**contexts))
 """
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def leaves(run: Run, megabytes: int = 1) -> None:
     """Leaves a large file."""
     print("leaving", flush=True)
     Path("large").write_bytes(bytes(megabytes << 20))
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def looks_around(run: Run) -> None:
     """Sees what of the machine is visible."""
     run.figure("interfaces", sorted(path.name for path in Path("/sys/class/net").iterdir()))
@@ -186,13 +186,13 @@ def looks_around(run: Run) -> None:
     run.figure("run", sorted(path.name for path in Path("/run").iterdir()))
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def needs_vrf(run: Run) -> None:
     """Uses something that not every kernel has."""
     subprocess.run(["ip", "link", "add", "red", "type", "vrf", "table", "10"], check=True)
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def imports(run: Run, modules: str = "") -> None:
     """Two hosts send to one, in a network that begins after more or fewer modules have been imported."""
     import importlib
@@ -208,4 +208,4 @@ def imports(run: Run, modules: str = "") -> None:
         *hosts, target = net.hosts
         with Flows([Flow(host, target, 3, count=50) for host in hosts]) as flows:
             flows.wait()
-        run.figure("last frames", [report.last_ns - begin_ns for report in flows.reports])
+        run.figure("last frames", [report.last_lab_ns - begin_ns for report in flows.reports])

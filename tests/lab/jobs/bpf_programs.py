@@ -13,7 +13,7 @@ _COMPILED_AT = 16
 """Where struct bpf_prog_info has the length of the compiled code."""
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def incast(run: Run, frames: int = 600) -> None:
     """Three senders into one port of 100 Mb/s."""
     from testbed.net.build.network import network
@@ -28,8 +28,8 @@ def incast(run: Run, frames: int = 600) -> None:
         run.figure("programs", len(lengths))
         run.figure("compiled", sum(length > 0 for length in lengths))
         run.figure("received", [report.received for report in flows.reports])
-        run.figure("last", [report.last_ns - report.first_ns for report in flows.reports])
-        run.figure("worst delay", [report.worst_delay_ns for report in flows.reports])
+        run.figure("last", [report.last_lab_ns - report.first_lab_ns for report in flows.reports])
+        run.figure("worst delay", [report.worst_delay_lab_ns for report in flows.reports])
         run.figure("pauses", [net.fabric.pfc(f"s1-eth{port}", 3)["xoff_sent"] for port in (1, 2, 3)])
 
 

@@ -28,7 +28,7 @@ ROOT = Path(sys.modules["testbed"].__path__[0]).parent
 NAMES = ("R1", "R2", "R3")
 
 
-@experiment(timeout="60s", files=("fake_routers.py",))
+@experiment(in_lab_time=True, timeout="60s", files=("fake_routers.py",))
 def controls(run: Run, library: str = "os-ken") -> None:
     """Policies and switches under one library, through a restart."""
     with leaves() as hosts, controller(library) as (process, token, key):
@@ -42,12 +42,12 @@ def controls(run: Run, library: str = "os-ken") -> None:
 
         idle = Fleet([], fleet.address)
         wait(run, idle, "the controller answers", lambda: get("/topology"))
-        begun_ns = run.now_ns
+        begun_ns = run.lab_ns
         wait(run, fleet, "all routers have reported", lambda: get("/topology").get("settled"))
         ask(URL, token, "POST", "/vpns", VPN)
         ask(URL, token, "POST", "/policies", POLICY)
         wait(run, fleet, "the policy is active", lambda: get("/policies/R1:100:R3").get("status") == "active")
-        run.claim("from connect to the last reverse tunnel, Figure 3", run.now_ns - begun_ns, at_most=2_000_000_000)
+        run.claim("from connect to the last reverse tunnel, Figure 3", run.lab_ns - begun_ns, at_most=2_000_000_000)
         run.claim(
             "R3's reverse tunnel",
             fleet.routers["R3"].tunnels(),
@@ -74,15 +74,15 @@ def controls(run: Run, library: str = "os-ken") -> None:
             run.claim("what routers had to do for that", fleet.log(), equals=[])
             run.claim("pings under the next controller", pings(hosts, 5), equals=5)
             fleet.routers["R2"].set_link("to3", time.monotonic_ns(), up=False)
-            begun_ns = run.now_ns
+            begun_ns = run.lab_ns
             wait(run, fleet, "a failure is noticed", lambda: get("/policies/R1:100:R3").get("status") == "no path")
-            run.claim("recomputation after a failure", run.now_ns - begun_ns, at_most=500_000_000)
+            run.claim("recomputation after a failure", run.lab_ns - begun_ns, at_most=500_000_000)
             second.send_signal(signal.SIGINT)
             run.claim("exit code after Ctrl-C", second.wait(10), equals=0)
         fleet.close()
 
 
-@experiment(timeout="120s", files=("fake_routers.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("fake_routers.py",))
 def fifty(run: Run, library: str = "os-ken") -> None:
     """50 routers and 200 policies: how long until all is installed, and again after a failure.
 
@@ -96,10 +96,10 @@ def fifty(run: Run, library: str = "os-ken") -> None:
     with again(library):
         fleet = Fleet(routers, ("127.0.0.1", 7179))
         wait(run, Fleet([], fleet.address), "the controller answers", lambda: ask(URL, token, "GET", "/topology")[0])
-        begun_ns = run.now_ns
+        begun_ns = run.lab_ns
         request_200(token, edges, fleet)
         wait(run, fleet, "200 policies are installed", lambda: len(lists(fleet)) == 200, 60)
-        run.claim("with each intent by REST, one after the other", run.now_ns - begun_ns, at_most=20_000_000_000)
+        run.claim("with each intent by REST, one after the other", run.lab_ns - begun_ns, at_most=20_000_000_000)
         fleet.run(lambda: False, seconds=2)  # tunnels of lists that are no more go last
         fleet.close()
     # The next controller meets routers that have lost their tunnels, but not the intents.
@@ -111,19 +111,19 @@ def fifty(run: Run, library: str = "os-ken") -> None:
     with again(library):
         fleet = Fleet(routers, fleet.address)
         wait(run, Fleet([], fleet.address), "the next one answers", lambda: ask(URL, token, "GET", "/topology")[0])
-        begun_ns = run.now_ns
+        begun_ns = run.lab_ns
         wait(run, fleet, "every reverse tunnel is there", lambda: count_tunnels(fleet) == tunnels, 60)
-        took_ns = run.now_ns - begun_ns
+        took_ns = run.lab_ns - begun_ns
         run.claim("from connect to the last reverse tunnel, 50 routers", took_ns, at_most=10_000_000_000)
         fleet.run(lambda: False, seconds=2)  # until everybody has heard of everything
         lost = str(sid("R1", "f02").address)
         carried = sum(lost in segments for segments in lists(fleet))
         run.figure("policies that the link carried", carried)
         fleet.log()
-        begun_ns = run.now_ns
+        begun_ns = run.lab_ns
         fleet.routers["R1"].set_link("to2", time.monotonic_ns(), up=False)
         wait(run, fleet, "each has a new list", lambda: count_lists(fleet) == carried)
-        run.claim("from a failure to the last new list, 50 routers", run.now_ns - begun_ns, at_most=500_000_000)
+        run.claim("from a failure to the last new list, 50 routers", run.lab_ns - begun_ns, at_most=500_000_000)
         run.claim("policies that still use it", sum(lost in segments for segments in lists(fleet)), equals=0)
         fleet.close()
 
@@ -154,7 +154,7 @@ def count_tunnels(fleet: Fleet) -> int:
     return sum(len(fake.tunnels()) for fake in fleet.routers.values())
 
 
-@experiment(timeout="60s", files=("fake_routers.py",))
+@experiment(in_lab_time=True, timeout="60s", files=("fake_routers.py",))
 def ryu_manager(run: Run) -> None:
     """Ryu's own launcher with the application."""
     token, key = secrets()

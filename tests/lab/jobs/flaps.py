@@ -110,7 +110,7 @@ class Changes:
         return True
 
 
-@experiment(timeout="1200s", files=("looking.py",))
+@experiment(in_lab_time=True, timeout="1200s", files=("looking.py",))
 def flapping(run: Run, duration: Duration = Duration("6s")) -> None:
     """Three hosts overload a fourth over two switches, and much happens to the network meanwhile: nothing is lost but
     with a link, each lost frame is in a counter, and in the end everything flows.

@@ -105,7 +105,7 @@ def _replace(controller: Any) -> None:
     controller.start()
 
 
-@experiment(timeout="1200s", files=("looking.py",))
+@experiment(in_lab_time=True, timeout="1200s", files=("looking.py",))
 def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False) -> None:
     """An experiment of `PROMISES`, in each load of which so many processes are killed; `parents`: the supervisor of
     the agents and its deputy too.
@@ -177,7 +177,7 @@ def _frozen(fabric: Any) -> list[str]:
     return stuck()
 
 
-@experiment(timeout="120s", files=("looking.py",))
+@experiment(in_lab_time=True, timeout="120s", files=("looking.py",))
 def supervisors(run: Run) -> None:
     """Two senders overload a port while the agents' supervisor and its deputy are killed, alone and with agents: each
     agent is kept or has a successor, nothing is lost, and no port stays paused or open.

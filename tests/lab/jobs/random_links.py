@@ -117,7 +117,7 @@ class Seen:
         )
 
 
-@experiment(timeout="20000s", files=("looking.py",))
+@experiment(in_lab_time=True, timeout="20000s", files=("looking.py",))
 def random_links(run: Run, links: int = 60, together: int = 20) -> None:
     """Never below what losslessness needs, never above 1.15 times it and two frames."""
     found: list[Seen] = []

@@ -15,7 +15,7 @@ _TYPE = 0x88B5  # EtherType for local experiments
 _ROUND = 25
 
 
-@experiment(timeout="600s")
+@experiment(in_lab_time=True, timeout="600s")
 def work(run: Run, wanted: str = "incast,3") -> None:
     """In each of these topologies everyone reaches everyone, broadcasts arrive once, and nothing is lost or goes on."""
     from testbed.net.build.network import network
@@ -26,15 +26,15 @@ def work(run: Run, wanted: str = "incast,3") -> None:
             works(run, net, one)
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def rests(run: Run, wanted: str = "incast,8") -> None:
     """A network in which nothing happens for two seconds, and no word of what is measured."""
     from testbed.net.build.network import network
     from testbed.net.shell.shell import build
 
-    begin_ns = run.now_ns
+    begin_ns = run.lab_ns
     with network(build(wanted), run):
-        run.figure("set up in", (run.now_ns - begin_ns) / 1e6, "ms")
+        run.figure("set up in", (run.lab_ns - begin_ns) / 1e6, "ms")
         time.sleep(2)
 
 
@@ -80,7 +80,7 @@ def works(run: Run, net: Any, name: str) -> None:
     run.figure(f"{name}: buffers that wait for each other in a circle", circle(net))
 
 
-@experiment()
+@experiment(in_lab_time=True)
 def refused(run: Run) -> None:
     """Arguments that make no sense, and what is said about them."""
     from testbed.errors import UsageError
@@ -110,7 +110,7 @@ def refused(run: Run) -> None:
             run.figure(wanted, str(error))
 
 
-@experiment(timeout="600s")
+@experiment(in_lab_time=True, timeout="600s")
 def ways(run: Run, wanted: str = "ring,4;h2;h1") -> None:
     """Which cables between switches a flow uses, in each of these (topology;source;target)."""
     from testbed.net.build.network import network
@@ -200,7 +200,7 @@ def circle(net: Any) -> list[str]:
     return sorted(f"{one} -> {other}" for one, other in waiting)
 
 
-@experiment(timeout="60s")
+@experiment(in_lab_time=True, timeout="60s")
 def neighbours(run: Run) -> None:
     """With `autoStaticArp` each host has all others, and no other, as permanent neighbours at the port to them."""
     from testbed.net.build.network import network

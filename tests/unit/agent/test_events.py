@@ -65,7 +65,7 @@ def test_lines_of_the_event_log_have_the_fields_of_the_decoded_events(records: l
     parsed = [json.loads(line) for line in event_log.lines(records, ports, 10**9)]
     expected = [event_log.decoded(record, ports) for record in records]
     assert parsed == [
-        {"t": event.t_ns - 10**9, "event": event.kind, "port": event.port, "priorities": list(event.priorities)}
+        {"t": event.lab_ns - 10**9, "event": event.kind, "port": event.port, "priorities": list(event.priorities)}
         | event.detail
         for event in expected
     ]

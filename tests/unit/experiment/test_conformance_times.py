@@ -38,7 +38,7 @@ def watched(detection: int, restoration: int, poll: int) -> Tables:
 
 def settings(tables: Tables) -> WatchdogSettings:
     row = tables.watchdogs["Ethernet0"]
-    return watchdog_settings(row, tables.watchdog_poll or 0, 1)
+    return watchdog_settings(row, tables.watchdog_poll or 0)
 
 
 def storm(used: WatchdogSettings, begin_ns: int, lasts: Duration, every: Duration) -> tuple[list[int], list[int], int]:

@@ -9,7 +9,8 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.net.traffic import Flow, FlowOptionError
-from testbed.net.traffic.roce import Roce, ds_field
+from testbed.net.traffic.roce import Roce
+from testbed.net.traffic.roce_flow import ds_field
 from testbed.roce.rates import Fixed, Line, RateControl
 from testbed.roce.settings import RoceError, Settings
 from testbed.switch.ecn.field import Ecn

@@ -91,7 +91,7 @@ def test_a_client_asks_again_when_it_has_the_response() -> None:
 def test_bursts_have_the_size_of_their_rate_and_end_with_the_time() -> None:
     times = {"on": Duration("10ms"), "off": Duration("30ms"), "lasts": Duration("85ms")}
     pattern = transfers.on_off("a", "b", Rate("8Mb/s"), dice=None, **times)
-    assert [(one.start_ns // 10**6, one.size.bytes) for one in pattern] == [(0, 10_000), (40, 10_000), (80, 5_000)]
+    assert [(one.start.ns // 10**6, one.size.bytes) for one in pattern] == [(0, 10_000), (40, 10_000), (80, 5_000)]
     random_ones = transfers.on_off("a", "b", Rate("8Mb/s"), dice=random.Random(1), **times)
     assert random_ones == transfers.on_off("a", "b", Rate("8Mb/s"), dice=random.Random(1), **times)
 
@@ -105,7 +105,7 @@ def test_random_arrivals_load_each_line_as_asked() -> None:
     bits = sum(one.size.bits for one in pattern)
     assert bits / (line.bps * 8 * 100) == pytest.approx(0.5, rel=0.05)
     assert all(one.source != one.target for one in pattern)
-    assert [one.start_ns for one in pattern] == sorted(one.start_ns for one in pattern)
+    assert [one.start for one in pattern] == sorted(one.start for one in pattern)
 
 
 @pytest.mark.parametrize("name", ["websearch", "hadoop", "alistorage"])

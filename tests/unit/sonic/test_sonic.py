@@ -316,9 +316,9 @@ def test_a_switch_has_the_ports_maps_and_schedulers_of_its_file() -> None:
     )
     watchdog = settings.pfc.watchdog
     assert watchdog is not None and watchdog.action is Action.DROP
-    assert (watchdog.detection, watchdog.poll) == (Duration("400s"), Duration("200s"))
+    assert (watchdog.detection, watchdog.poll) == (Duration("400ms"), Duration("200ms"))
     quick = Switch.from_config_db(FILES / f"{CLASSIC}.json", watchdog_scale=1).ports["Ethernet8"].settings.pfc.watchdog
-    assert quick is not None and quick.detection == Duration("400ms")
+    assert quick is not None and quick.detection == Duration("400us"), "400 ms of the lab"
 
 
 def test_a_switch_has_the_pools_groups_and_queues_of_its_file_in_cells() -> None:

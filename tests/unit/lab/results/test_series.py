@@ -15,23 +15,26 @@ from testbed.errors import UsageError
 from testbed.lab.results import series as reading
 from testbed.linux.port_program import GroupCounters
 from testbed.net.watch import series
+from testbed.units import Scale
 
 
 class OneSecondAgo:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.now_ns = 10**9
+        self.lab_ns = 10**9
         self.series_ns = 0
 
 
 def test_samples_of_flows_are_rows_with_times_of_the_run(tmp_path: Path) -> None:
     began = time.monotonic_ns() - 10**9
-    one = SimpleNamespace(begin_ns=0, samples=({"t_ns": began + 5, "rate_bps": 1e7, "alpha": 1.0},))
-    other = SimpleNamespace(begin_ns=0, samples=({"t_ns": began + 5, "rate_bps": 2e7},))
+    one = SimpleNamespace(scale=Scale(1000), samples=({"lab_ns": began + 5, "rate_bps": 1e7, "alpha": 1.0},))
+    other = SimpleNamespace(scale=Scale(1), samples=({"lab_ns": began + 5, "rate_bps": 2e7},))
     series.flows(OneSecondAgo(tmp_path), [one, other], ["h1"])
     header, *rows = (tmp_path / "series-flows.csv").read_text().splitlines()
-    assert header == "t_ns,flow,alpha,rate_bps"
-    assert [row.split(",")[1:] for row in rows] == [["h1", "1.0", "10000000.0"], ["1", "", "20000000.0"]]
+    assert header == "t_ns,lab_ns,flow,alpha,rate_bps"
+    assert [row.split(",")[2:] for row in rows] == [["h1", "1.0", "10000000.0"], ["1", "", "20000000.0"]]
+    times = [tuple(map(float, row.split(",")[:2])) for row in rows]
+    assert [round(lab / hardware) for hardware, lab in times] == [1000, 1]
 
 
 @pytest.mark.parametrize("reader", ["pandas", "polars"])
@@ -91,7 +94,7 @@ def test_a_series_is_parquet_too_where_pyarrow_is_installed(tmp_path: Path) -> N
 
 def test_a_series_comes_back_in_a_real_frame(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
-    (tmp_path / "series-queue.csv").write_text("t_ns,port,priority,queued_bytes\n1000000,s1-eth1,3,1514\n")
+    (tmp_path / "series-queue.csv").write_text("t_ns,lab_ns,port,priority,queued_bytes\n10,1000,s1-eth1,3,1514\n")
     frame = reading.read(tmp_path, "queue")
     assert list(frame.columns) == list(series.COLUMNS["queue"])
     assert frame.queued_bytes.sum() == 1514

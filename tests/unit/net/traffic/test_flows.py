@@ -18,7 +18,7 @@ from testbed.net.fabric.port import Buffer, Port
 from testbed.net.fabric.switch_buffer import SwitchBuffer
 from testbed.net.traffic import WINDOW_NS, Flow, FlowOptionError, Report
 from testbed.net.traffic.flows import Count, Flows
-from testbed.units import Duration, Rate, Size
+from testbed.units import Duration, Rate, Scale, Size
 
 FRAME = Size("1226B")  # 10 kbit on the wire
 FIRST_NS = 1_000_000_000
@@ -86,7 +86,7 @@ def fabric(monkeypatch: pytest.MonkeyPatch) -> Fabric:
     for slot, name in enumerate(("s1", "h1")):
         made.cabling._pending[slot] = Mac.parse(f"02:00:00:00:00:0{slot}"), cable
         setattr(link, f"intf{slot + 1}", Intf(slot, name, link))
-    link.scale = 1
+    link.scale = Scale(1)
     made.cabling.add(link)
     for port in made.ports.values():
         port.settings = Port()

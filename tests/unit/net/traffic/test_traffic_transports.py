@@ -12,7 +12,7 @@ from testbed.errors import UsageError
 from testbed.net.traffic import Endpoint, Flow, FlowError, Outcome, Report, Transport, register, transport
 from testbed.net.traffic.tcp import Tcp, TcpReport
 from testbed.net.traffic.udp import Udp, datagrams
-from testbed.units import Rate, Size
+from testbed.units import Duration, Rate, Scale, Size
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def test_transports_of_xoff_are_found_by_name() -> None:
         ({"size": "0B"}, "a size of 0B sends nothing"),
         ({"transport": "tcp"}, "transport tcp needs a duration or a size"),
         ({"transport": "tcp", "duration": "1s", "size": "1MB"}, "transport tcp needs a duration or a size"),
-        ({"transport": "tcp", "duration": "1500ms"}, "iperf3 measures whole seconds, not 1.5s"),
+        ({"transport": "tcp", "duration": "0s"}, "transport tcp needs a duration above 0s"),
         ({"transport": "tcp", "duration": "1s", "ecn": 1}, "transport tcp has no ecn"),
         ({"transport": "tcp", "duration": "1s", "frame": "100B"}, "frame is 100B"),
         ({"transport": "tcp", "duration": "1s", "dscp": -1}, "transport tcp has its priority from its DSCP"),
@@ -76,6 +76,17 @@ def test_what_a_transport_cannot_carry_is_refused_in_one_line(given: dict[str, A
     with pytest.raises(UsageError, match=message) as caught:
         Flow("h1", "h2", **given)
     assert str(caught.value).startswith("flow from h1 to h2: ")
+
+
+def test_iperf3_measures_whole_seconds_of_the_lab() -> None:
+    def refused(duration: str, scale: int) -> str:
+        with pytest.raises(UsageError) as caught:
+            Flow("h1", "h2", transport="tcp", duration=duration).in_lab(Scale(scale), "h1", "h2")
+        return str(caught.value)
+
+    assert refused("1500ms", 1).endswith("iperf3 measures whole seconds of the lab, not 1.5s")
+    assert refused("1500us", 1000).endswith("whole seconds of the lab, here a multiple of 1ms, not 1.5ms")
+    assert Flow("h1", "h2", transport="tcp", duration="2ms").in_lab(Scale(1000), "h1", "h2").duration == Duration("2s")
 
 
 def test_a_size_is_sent_in_whole_datagrams_and_a_smaller_count_ends_the_flow_first() -> None:

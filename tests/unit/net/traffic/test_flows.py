@@ -139,7 +139,10 @@ class Ended(Flows):
 
 
 def test_flows_sum_up_what_became_of_them() -> None:
-    reports = [replace(report(3), lost=2, sent=5, worst_delay_ns=400), replace(report(0, 4), worst_delay_ns=900)]
+    reports = [
+        replace(report(3), lost=2, sent=5, worst_delay_lab_ns=400),
+        replace(report(0, 4), worst_delay_lab_ns=900),
+    ]
     flows = Ended(*reports)
     assert (flows.sent, flows.received, flows.lost) == (9, 7, 2)
     assert flows.worst_delay == Duration.from_ns(900)

@@ -17,10 +17,10 @@ from typing import IO, Any
 
 from testbed.errors import UsageError
 from testbed.experiment import output as wire
-from testbed.experiment.run import DEEPEST, LARGEST_NOTE, plain
 from testbed.experiment.fidelity import Fidelity, Phase, Thresholds, judge
-from testbed.lab.results.result import BOUNDS, RESULT, Claim, Figure, Status
 from testbed.experiment.output import Record, RecordKind, Sample, StreamError
+from testbed.experiment.run import DEEPEST, LARGEST_NOTE, plain
+from testbed.lab.results.result import BOUNDS, RESULT, Claim, Figure, Status
 
 OUTPUT_LOG = "output.log"
 RESERVE = ".reserve"

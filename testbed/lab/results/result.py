@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.errors import UsageError, XoffError
-from testbed.lab.results import series
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
+from testbed.lab.results import series
 from testbed.lab.results.foreign import ForeignError, ForeignFolder, decoded, lines_of
 from testbed.units import written
 

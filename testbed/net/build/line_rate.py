@@ -14,8 +14,8 @@ from typing import Any
 from mininet.link import Link, OVSIntf, TCIntf
 
 from testbed.linux.netlink import qdiscs
-from testbed.linux.process.kernel import in_network_of
 from testbed.linux.netlink.netlink import Socket
+from testbed.linux.process.kernel import in_network_of
 from testbed.net.build.link import LosslessIntf
 from testbed.net.build.replaced import replaced
 from testbed.units import Rate

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.frames import Mac
-from testbed.net.fabric.cable import Cable
-from testbed.net.fabric.fabric import Fabric, Mismatch
 from testbed.net.build.mininet_classes import Intf, Link
 from testbed.net.build.options import CABLE_WORDS, LINK, LINK_OF_MININET, OptionError, cable_of, refuse_unknown
+from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.fabric import Fabric, Mismatch
 from testbed.net.fabric.port import Port
 from testbed.units import Scale
 

@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from testbed.linux import ovs
-from testbed.linux.process.kernel import in_network_of, set_arp
-from testbed.linux.port_program import SLOTS
-from testbed.net.watch import captures, description, following
 from testbed.experiment import current
+from testbed.experiment.current import DCBX_LOG, Notebook
+from testbed.linux import ovs
+from testbed.linux.port_program import SLOTS
 from testbed.linux.process.beside import Beside
-from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.linux.process.kernel import in_network_of, set_arp
 from testbed.net.build.graph import Topo
-from testbed.net.watch.losses import account
 from testbed.net.build.mininet_classes import Mininet, require_mininet
 from testbed.net.build.node_shells import few_processes
-from testbed.experiment.current import DCBX_LOG, Notebook
 from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.fabric import Fabric, FabricError
 from testbed.net.traffic import Flow, FlowOptionError, Flows
+from testbed.net.watch import captures, description, following
+from testbed.net.watch.losses import account
 from testbed.net.watch.whole_series import recorded
 from testbed.units import Duration, Scale
 

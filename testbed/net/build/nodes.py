@@ -11,9 +11,9 @@ from typing import Any
 
 from testbed.linux.vswitch import Vswitch
 from testbed.net.build import node_commands
-from testbed.net.fabric.fabric import Fabric, FabricError
 from testbed.net.build.mininet_classes import Node, Switch
 from testbed.net.build.options import LEAF, ROUTER, SWITCH, refuse_unknown
+from testbed.net.fabric.fabric import Fabric, FabricError
 from testbed.srv6.lab.routers import apply
 
 _GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")

@@ -13,10 +13,10 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
-from testbed.switch.buffer.settings import Dynamic, Static, Threshold
 from testbed.errors import UsageError, nearest
 from testbed.net.fabric.cable import Cable, CableError
 from testbed.net.fabric.port import Buffer
+from testbed.switch.buffer.settings import Dynamic, Static, Threshold
 from testbed.units import Rate
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.linux import ovs
 from testbed.experiment.current import Notebook
+from testbed.linux import ovs
 from testbed.net.build.replaced import replaced
 from testbed.units import Rate
 
@@ -122,9 +122,9 @@ def _networks_are_followed(run: Notebook) -> Iterator[None]:
 
 @contextmanager
 def _followed(net: Any, run: Notebook) -> Iterator[None]:
-    from testbed.net.watch import captures, description
-    from testbed.net.fabric.fabric import Fabric
     from testbed.net.build.network import wait_for_round_moment
+    from testbed.net.fabric.fabric import Fabric
+    from testbed.net.watch import captures, description
 
     since_ns, topology = time.monotonic_ns(), type(net.topo).__name__ if net.topo else ""
     net.fabric = Fabric.current()  # without ports of ours

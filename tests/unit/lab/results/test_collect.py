@@ -16,10 +16,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.lab.results.collect import OUTPUT_LOG, RESERVE, Collector
 from testbed.experiment.fidelity import WINDOW_NS, Fidelity, Thresholds, Verdict
-from testbed.lab.results.result import (RESULT, Again, Claim, Exit, Figure, Provenance, Result, RunFailed, Status, Times, expectation,)
 from testbed.experiment.output import Record, RecordKind, Sample, StreamError, file_records
+from testbed.lab.results.collect import OUTPUT_LOG, RESERVE, Collector
+from testbed.lab.results.result import (
+    RESULT,
+    Again,
+    Claim,
+    Exit,
+    Figure,
+    Provenance,
+    Result,
+    RunFailed,
+    Status,
+    Times,
+    expectation,
+)
 
 Shown = list[tuple[bytes, bool]]
 ENDED = {"virtual_ns": 2_000_000_000, "status": "ok", "reason": ""}

@@ -15,14 +15,14 @@ import pytest
 from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.frames import capture_file
-from testbed.lab.studies import sweep
 from testbed.lab.results.foreign import ForeignError, ForeignFolder, decoded, lines_of
 from testbed.lab.results.result import Result
+from testbed.lab.studies import sweep
 from testbed.report.captures import LARGEST
 from tests.report_folders import lines, result, small
 from tests.unit.dcbx.dcbx_ladders import symmetric
-from tests.unit.serve.scripted_lab import ScriptedEngine
 from tests.unit.lab.studies.test_sweep import answer, measured
+from tests.unit.serve.scripted_lab import ScriptedEngine
 
 ROOT = Path(__file__).parents[4]
 MINE = "my own file\n"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UsageError
-from testbed.lab.job import job
-from testbed.lab.studies import references
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
-from testbed.lab.studies.references import Outcome, Reference
+from testbed.lab.job import job
 from testbed.lab.results.result import Claim, Provenance, Result, Status, Times
+from testbed.lab.studies import references
+from testbed.lab.studies.references import Outcome, Reference
 from tools import digests
 
 HERE = Provenance("um", "none", "i1", "7.3", "k1", "", "1", "c", "d")

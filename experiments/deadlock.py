@@ -92,7 +92,7 @@ def _ring(clockwise: bool, port: Port, watchdog: WatchdogSettings | None = None,
         waiting = sum(
             octets
             for node in net.hosts + net.switches
-            for _, handle, octets, _ in qdiscs.listed(net.fabric.sockets.of(node))
+            for _, handle, octets, _ in qdiscs.listed(net.fabric.core.sockets.of(node))
             if handle == qdiscs.handle(1)  # the root of a port, which counts what all of its queues hold
         )
         between = [f"s{number}-eth{way}" for number in range(1, SWITCHES + 1) for way in (2, 3)]

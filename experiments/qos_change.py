@@ -74,14 +74,14 @@ def _meddle(run: Run, manager: Any, case: str) -> None:
     """Change a table and a class past the manager."""
     fabric = manager.fabric
     slot = fabric.port("h1-eth0").slot
-    table = fabric.program.lanes(slot, OWN_FRAMES)
-    fabric.program.set_lanes(slot, {OWN_FRAMES: table}, {OWN_FRAMES: (1, *table[1:])})
+    table = fabric.core.program.lanes(slot, OWN_FRAMES)
+    fabric.core.program.set_lanes(slot, {OWN_FRAMES: table}, {OWN_FRAMES: (1, *table[1:])})
     other = fabric.port("s1-eth5")
     done = other.node.cmd("tc class change dev s1-eth5 parent 1:1 classid 1:11 htb rate 8bit ceil 32gbit quantum 9000")
     drift = manager.sweep().drift
     run.claim(f"{case}: drift that is found", [str(one.port.node) for one in drift], equals=["h1", "s1"])
     run.figure(f"{case}: drift in words", [str(one) for one in drift] + [done])
-    run.claim(f"{case}: table after the repair", fabric.program.lanes(slot, OWN_FRAMES) == table, equals=True)
+    run.claim(f"{case}: table after the repair", fabric.core.program.lanes(slot, OWN_FRAMES) == table, equals=True)
     reported = manager.reported(PortKey("s1", 5)).shares.weighted
     repaired = round(float(reported[6] / reported[1]), 2)
     run.claim(f"{case}: shares after the repair, VL 6 to VL 1", repaired, equals=2.0)

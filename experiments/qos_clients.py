@@ -98,7 +98,7 @@ def qos_clients(run: Run) -> None:
 
 def _meddle(run: Run, net: Network, controller: Any) -> None:
     """Change a table past the subnet manager; claim that it is repaired, and that the controller has an event of it."""
-    program, slot = net.fabric.program, net.fabric.port("h1-eth0").slot
+    program, slot = net.fabric.core.program, net.fabric.port("h1-eth0").slot
     assert program is not None
     table = program.lanes(slot, OWN_FRAMES)
     assert table is not None

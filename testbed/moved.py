@@ -103,7 +103,7 @@ MODULES = {
     "net.description": "net.watch.description",
     "net.following": "net.watch.following",
     "net.graph": "net.build.graph",
-    "net.inspection": "net.fabric.inspection",
+    "net.inspection": "net.fabric.core",
     "net.line_rate": "net.build.line_rate",
     "net.link": "net.build.link",
     "net.load": "net.fabric.load",

@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
-from testbed.net.fabric.fabric import Mismatch
 from testbed.net.fabric.port import Port
 
 FIGURES = {3: [["r1", "r2", "r3"]], 2: [["r1", "r2", "r5"], ["r2", "r3", "r4", "r5"]]}

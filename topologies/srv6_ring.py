@@ -5,8 +5,8 @@ from itertools import pairwise, product
 
 from testbed.agent.plan import WanPlan
 from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
-from testbed.net.fabric.fabric import Mismatch
 from testbed.net.fabric.port import ROCE, Port
 from testbed.srv6.lab import routers as srv6
 from testbed.srv6.protocol import behaviours

@@ -6,8 +6,8 @@ from typing import Any
 
 from testbed.agent.plan import ControlPlan, SliceQueues, WanPlan
 from testbed.net.build.topo import LosslessTopo, TopoError
+from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
-from testbed.net.fabric.fabric import Mismatch
 from testbed.net.fabric.port import ROCE, Port
 from testbed.srv6.lab import routers as srv6
 from testbed.srv6.lab.controller import ControllerAccess

@@ -305,7 +305,7 @@ def parents_die(run: Run, deputy: bool = False) -> None:
             time.sleep(0.05)
             pause(fabric, "h1-eth0", 2000)
             time.sleep(0.02)
-            stopped = fabric.running_agents().deputy
+            stopped = fabric.core.running_agents().deputy
             if deputy:  # which would be the next supervisor before it could be killed
                 os.kill(stopped, signal.SIGSTOP)
             os.kill(parent, signal.SIGKILL)
@@ -317,7 +317,7 @@ def parents_die(run: Run, deputy: bool = False) -> None:
         run.claim("ns that it ended late", ended[0].detail["late_ns"], at_most=200_000)
         run.claim("the same agents", [agent_pid(fabric, node) for node in ("h1", "r", "s1")] == agents, equals=True)
         run.claim("received", flows.reports[0].received, equals=200)
-        run.claim("another is their supervisor", fabric.running_agents().supervisor != parent, equals=not deputy)
+        run.claim("another is their supervisor", fabric.core.running_agents().supervisor != parent, equals=not deputy)
     nothing_is_left(run, "after it", before)
 
 

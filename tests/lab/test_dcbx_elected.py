@@ -57,7 +57,7 @@ def _hold(run: Run, hold: bool) -> None:
             self.addLink(self.addHost("r"), "s1")
 
     with network(Line(scale=1, rate="10Mb/s"), run, autoStaticArp=True) as net:
-        fabric, agents = net.fabric, net.fabric.agents
+        fabric, agents = net.fabric, net.fabric.core.agents
         assert agents is not None
 
         def held() -> Any:

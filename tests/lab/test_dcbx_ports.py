@@ -27,7 +27,7 @@ ALL_ETS = (int(Tsa.ETS),) * 8
 
 def speaker_of(fabric: Any, node: str) -> int:
     """The process beside the node's agent, from the same parent and in the same network namespace."""
-    agent = Path(f"/proc/{fabric.agents.pid(node)}")
+    agent = Path(f"/proc/{fabric.core.agents.pid(node)}")
 
     def parent(process: Path) -> str:
         return (process / "stat").read_text().rpartition(")")[2].split()[1]

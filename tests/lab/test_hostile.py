@@ -164,7 +164,7 @@ def whole_state(net: Any, ports: list[Port]) -> dict[str, Any]:
     """Everything that hostile frames must not change."""
     fabric = net.fabric
     return {
-        "agents": [agent_pid(fabric, node) for node in fabric.nodes],
+        "agents": [agent_pid(fabric, node) for node in fabric.core.numbers],
         "pfc": [port.state_of_pfc() for port in ports],
         "buffer": fabric.buffer("s1"),
         "groups": [fabric.group(name, priority) for name in fabric.names() for priority in range(8)],

@@ -106,9 +106,9 @@ def test_what_was_negotiated_outlives_speakers_and_agents(run: Run) -> None:
         with Flows([Flow(net[name], net["r"], 4, count=700) for name in ("h1", "h2")]) as flows:
             wait_for(lambda: fabric.group("s1-eth1", 4).xoffs > 2)
             for node, speaker in [("s1", True), ("h1", True), ("s1", False), ("h1", False), ("r", True), ("s1", True)]:
-                before = fabric.agents.pid(node, speaker)
+                before = fabric.core.agents.pid(node, speaker)
                 os.kill(before, signal.SIGKILL)
-                wait_for(lambda: fabric.agents.pid(node, speaker) not in (0, before))  # noqa: B023
+                wait_for(lambda: fabric.core.agents.pid(node, speaker) not in (0, before))  # noqa: B023
                 time.sleep(0.1)
                 run.claim("kept", enabled(fabric), equals=everywhere(4))
             flows.wait()

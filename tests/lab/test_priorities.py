@@ -142,11 +142,11 @@ class Pair:
 
     def configure(self, port: Any, priorities: PriorityMap) -> None:
         name = port.node.name
-        self.fabric.program.set_port(
+        self.fabric.core.program.set_port(
             port.slot,
             PortTables(
-                self.fabric.nodes[name],
-                self.fabric.nodes[name] if name in self.fabric.buffers else None,
+                self.fabric.core.numbers[name],
+                self.fabric.core.numbers[name] if name in self.fabric.buffers else None,
                 port.queues.control,
                 port.queues.arrange().sockets,
                 priorities.tables(),
@@ -245,7 +245,7 @@ def marks_as_the_reference(run: Run, maps: int = 120, batch: int = 25) -> None:
             settings = random_map(chance, rewriting=chance.random() < 0.3)
             pair.configure(pair.out, settings)
             old, applications = applications, random_applications(chance)
-            net.fabric.program.set_applications(pair.out.slot, old, applications)
+            net.fabric.core.program.set_applications(pair.out.slot, old, applications)
             before = pair.queued(pair.out)
             wanted = []
             for _ in range(batch):
@@ -279,7 +279,7 @@ def chooses_lanes_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -
     differences: list[str] = []
     kinds: Counter[str] = Counter()
     with network_of_two() as net:
-        pair, program = Pair(net), net.fabric.program
+        pair, program = Pair(net), net.fabric.core.program
         for own in (False, True):
             node, out, source = (pair.host, pair.out, OWN_FRAMES) if own else (net["s1"], pair.leaving, pair.into.slot)
             tap = Tap(*((net["s1"], pair.into.name) if own else (pair.peer, pair.arriving.name)))

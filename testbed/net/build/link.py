@@ -10,8 +10,9 @@ from typing import Any
 from testbed.frames import Mac
 from testbed.net.build.mininet_classes import Intf, Link
 from testbed.net.build.options import CABLE_WORDS, LINK, LINK_OF_MININET, OptionError, cable_of, refuse_unknown
+from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
-from testbed.net.fabric.fabric import Fabric, Mismatch
+from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.port import Port
 from testbed.units import Scale
 
@@ -31,8 +32,8 @@ class LosslessIntf(Intf):
         super().__init__(name, moveIntfFn=lambda *_: None, **params)
 
     @property
-    def fabric(self) -> Fabric:
-        fabric: Fabric = self.link.fabric
+    def fabric(self) -> FabricCore:
+        fabric: FabricCore = self.link.fabric
         return fabric
 
     def setIP(self, ipstr: str, prefixLen: str | int | None = None) -> str:
@@ -120,7 +121,7 @@ class LosslessLink(Link):
         described = {word: others.get(word) for word in CABLE_WORDS}
         port1 = node1.newPort() if port1 is None else port1
         port2 = node2.newPort() if port2 is None else port2
-        self.fabric = Fabric.current()
+        self.fabric = FabricCore.current()
         self.fabric.mismatch = Mismatch(mismatch)
         self.cable = cable_of(where, {"cable": cable, **described}, Cable())
         for name, settings in (("settings1", settings1), ("settings2", settings2)):

@@ -19,7 +19,9 @@ from testbed.net.build.graph import Topo
 from testbed.net.build.mininet_classes import Mininet, require_mininet
 from testbed.net.build.node_shells import few_processes
 from testbed.net.build.topo import LosslessTopo
-from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.ports import FabricError
 from testbed.net.traffic import Flow, FlowOptionError, Flows
 from testbed.net.watch import captures, description, following
 from testbed.net.watch.losses import account
@@ -48,7 +50,7 @@ class Network(Mininet):
 
     def getNodeByName(self, *names: str) -> Any:
         """One node, or a list of several."""
-        found = [self.fabric.node(name) for name in names]
+        found = [self.fabric.core.ports.node(name) for name in names]
         return found[0] if len(found) == 1 else found
 
     get = getNodeByName
@@ -164,17 +166,18 @@ def network(
         ovs.ensure()
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
         shaped = line_rate.of_links(line_rate.DEFAULT)
-    fabric = Fabric.current()
-    fabric.is_in_lab_time = run is not None and run.is_in_lab_time
+    core = FabricCore.current()
+    fabric = Fabric(core)
+    core.ports.is_in_lab_time = run is not None and run.is_in_lab_time
     poll, scale = getattr(topo, "deadlock_poll", None), getattr(topo, "scale", Scale(1))
-    fabric.deadlock_poll = poll if poll is None or fabric.is_in_lab_time else scale.lab(poll)
+    core.deadlock_poll = poll if poll is None or core.ports.is_in_lab_time else scale.lab(poll)
     net, is_described, since_ns = None, False, time.monotonic_ns()
     captured: Beside | None = None
     followed: Beside | None = None
     try:
         net = Network(topo=topo, build=False, **chosen)
-        net.fabric, fabric.known_nodes = fabric, net.nameToNode
-        fabric.labels, fabric.pool_labels = getattr(topo, "names", {}), getattr(topo, "pools", {})
+        net.fabric, core.ports.known_nodes = fabric, net.nameToNode
+        core.labels, core.pool_labels = getattr(topo, "names", {}), getattr(topo, "pools", {})
         nodes = len(topo.nodes())
         _require_possible(nodes)
         _require_descriptors(nodes)
@@ -193,7 +196,7 @@ def network(
             captured = captures.capturing(net, run, about)
         wait_for_round_moment()
         net.start()
-        fabric.start()  # for a network without switches, whose start would have done it
+        core.start()  # for a network without switches, whose start would have done it
         if run is not None:
             run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__, since_ns)])
             is_described = True
@@ -203,17 +206,17 @@ def network(
             with recorded(fabric, run) if run is not None else nullcontext():
                 yield net
             if run is not None:
-                account(run, fabric)
+                account(run, core.lost, fabric.losses)
     finally:
         if followed is not None:
             followed.stop()
-        fabric.stop()
+        core.stop()
         if captured is not None:
             captured.stop()
         if net is not None:
             net.stop()
         if run is not None:
             run.lines(description.NETWORKS_LOG, [description.ended()] if is_described else [])
-            run.history(fabric.history)
-            run.lines(DCBX_LOG, fabric.dcbx_log())
-            run.agent_lateness(fabric.lateness_ns)
+            run.history(core.history)
+            run.lines(DCBX_LOG, core.dcbx_log())
+            run.agent_lateness(core.lateness_ns)

@@ -13,7 +13,8 @@ from testbed.linux.vswitch import Vswitch
 from testbed.net.build import node_commands
 from testbed.net.build.mininet_classes import Node, Switch
 from testbed.net.build.options import LEAF, ROUTER, SWITCH, refuse_unknown
-from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.ports import FabricError
 from testbed.srv6.lab.routers import apply
 
 _GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")
@@ -39,12 +40,12 @@ class LosslessSwitch(Switch):
 
     @classmethod
     def batchStartup(cls, switches: Sequence[Any]) -> Sequence[Any]:
-        Fabric.current().start()
+        FabricCore.current().start()
         return switches
 
     @classmethod
     def batchShutdown(cls, switches: Sequence[Any]) -> Sequence[Any]:
-        Fabric.current().stop()
+        FabricCore.current().stop()
         for switch in switches:
             switch.terminate()
         return switches
@@ -73,7 +74,7 @@ class LosslessLeaf(LosslessSwitch):
     @property
     def vswitch(self) -> Vswitch:
         """Its daemons, while the network runs."""
-        return Fabric.current().vswitch(self.name)
+        return FabricCore.current().vswitch(self.name)
 
     def dpctl(self, *args: str) -> str:
         """Mininet's `dpctl dump-flows`."""
@@ -84,7 +85,7 @@ class LosslessRouter(Node):
     """An IPv4 and IPv6 router with lossless ports and a buffer. Options as for LosslessSwitch.
 
     And `routes`, static ones: {"10.2.0.0/16": "10.0.1.2"}, from destinations to the neighbours on the way; `commands`,
-    to be run when its ports are there, and other steps of set-up (`testbed.srv6.lab.routers.Setup`); `wan`, what it does with
+    to be run when its ports are there, and other steps of set-up (`testbed.srv6.lab.routers.Setup`); `wan`, its part in
     End.X.PFC.
     """
 

@@ -20,8 +20,8 @@ from testbed.net.build import options as words
 from testbed.net.build.graph import Key, Topo
 from testbed.net.build.link import LosslessLink
 from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
+from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
-from testbed.net.fabric.fabric import Mismatch
 from testbed.net.fabric.port import Buffer, Port
 from testbed.units import Duration, Scale
 

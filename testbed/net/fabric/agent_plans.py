@@ -11,7 +11,7 @@ from testbed.frames.lldp import ChassisId, PortId
 from testbed.frames.lldp_tlvs import Text, TextKind
 from testbed.linux.process import kernel
 from testbed.net.fabric.port import LAB_AGENT_REACTION, MEASUREMENT
-from testbed.net.fabric.ports import NetworkPorts, PortState
+from testbed.net.fabric.ports import PortState, PortTable
 from testbed.net.fabric.switch_buffer import MeasuredHeadroom, SwitchBuffer
 from testbed.srv6.lab.routers import Wan
 from testbed.switch.headroom.exchange import Settings as MeasurementSettings
@@ -21,7 +21,7 @@ _MEASURING_NS = 2_000_000
 
 
 def agent_plan(
-    network: NetworkPorts, number: int, ports: Sequence[PortState], buffer: SwitchBuffer | None, measuring: int
+    table: PortTable, number: int, ports: Sequence[PortState], buffer: SwitchBuffer | None, measuring: int
 ) -> AgentPlan:
     """Return the plan of the node that has these ports; a node without a buffer is a host.
 
@@ -34,20 +34,20 @@ def agent_plan(
         node=node.name,
         number=number,
         pid=node.pid,
-        ports=tuple(_port_plan(network, port, chassis, buffer is not None, measuring) for port in ports),
+        ports=tuple(_port_plan(table, port, chassis, buffer is not None, measuring) for port in ports),
         wan=wan.plan if wan else None,
         lay_out_buffer=buffer,
         warms_up=not kernel.cpu_work_takes_no_time(),
     )
 
 
-def _port_plan(network: NetworkPorts, port: PortState, chassis: ChassisId, charged: bool, measuring: int) -> PortPlan:
+def _port_plan(table: PortTable, port: PortState, chassis: ChassisId, charged: bool, measuring: int) -> PortPlan:
     assert port.queues is not None and port.settings is not None
     queues, settings = port.queues, port.settings
     cells = MeasuredHeadroom(port.buffer, port.lab_cable.rate, queues.mtu)
     reaction = settings.reaction or (LAB_AGENT_REACTION if kernel.cpu_work_takes_no_time() else None)
     sends_ns, stops_ns = (reaction.sends.ns, reaction.stops.ns) if reaction else (0, 0)
-    far = network.far_end(port)
+    far = table.far_end(port)
     wan: Wan | None = port.node.params.get("wan")
     in_wan = bool(wan and port.name in wan.interfaces)
     return PortPlan(

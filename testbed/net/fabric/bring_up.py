@@ -1,7 +1,7 @@
-"""Makes the ports of a network lossless, in few large batches of requests, when all of its ports are known.
+"""The set-up of a network's ports, in few large batches of requests, when all of its ports are known.
 
-That is also the moment when a port's headroom can be computed from its cable. Each node gets its queues, its forwarding
-and the port program; each switch and router its buffer.
+Only then can a port's headroom be computed from its cable. Each node gets its queues, its forwarding and the port
+program; each switch and router gets its buffer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from testbed.linux.port_program import PortProgram, PortTables
 from testbed.linux.process import kernel
 from testbed.linux.vswitch import Bridge, Vswitch
 from testbed.net.fabric.port import Port
-from testbed.net.fabric.ports import FabricError, NetworkPorts, PortState, bridges, forwards, is_leaf
+from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, bridges, forwards, is_leaf
 from testbed.net.fabric.queues import Queues
 from testbed.net.fabric.routes import Graph
 from testbed.net.fabric.switch_buffer import SwitchBuffer
@@ -27,11 +27,11 @@ from testbed.switch.priority.path import Disagreement, PathPort, check_paths
 from testbed.units import Size
 
 BRIDGE = 3000
-"""Interface index of a switch's bridge, in its own namespace."""
+"""The interface index of a switch's bridge, in the switch's namespace."""
 
 
 class Mismatch(enum.StrEnum):
-    """What to do about ports of a path that map priorities differently."""
+    """The ways to treat ports of a path that map priorities differently."""
 
     REFUSE = "refuse"
     WARN = "warn"
@@ -52,11 +52,14 @@ def choose_queues(by_node: Mapping[str, list[PortState]]) -> None:
 
 
 def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch) -> list[Disagreement]:
-    """Ports that are neighbours, on a cable or in a switch, have to map alike, or PFC does not work."""
+    """Compare the mappings of neighbouring ports, on a cable or in a switch: PFC works only if they are alike.
+
+    Returns the disagreements, after a refusal or a warning as `mismatch` has it.
+    """
     if mismatch is Mismatch.IGNORE:
         return []
     all_ports = [port for ports in by_node.values() for port in ports]
-    # What ports with DCBX agree on is not known yet: there only the mapping counts, for all that may come of it.
+    # The result of DCBX is not known yet, so at ports with DCBX the mapping of all priorities counts.
     any_of = frozenset().union(*(port.settings.pfc.enabled for port in all_ports if port.settings))
     points = {
         port.slot: PathPort(
@@ -71,7 +74,7 @@ def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch)
     for ports in by_node.values():
         first = ports[0].slot
         for port in ports:
-            if forwards(port.node):  # what agrees with the first port agrees with each other
+            if forwards(port.node):  # ports that agree with the first port agree with each other
                 paths.append([points[port.slot ^ 1], points[port.slot], points[first], points[first ^ 1]])
             else:
                 paths.append([points[port.slot], points[port.slot ^ 1]])
@@ -84,18 +87,20 @@ def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch)
 
 
 class NodeSetup:
-    """Sets up nodes, one after the other; the buffers that it has divided are in `buffers`."""
+    """The set-up of nodes, one after the other. `buffers` has the buffers that it has divided."""
 
-    def __init__(self, network: NetworkPorts, program: PortProgram, graph: Graph, nodes: Mapping[str, int]) -> None:
-        self._network = network
+    def __init__(
+        self, ports: PortTable, sockets: NodeSockets, program: PortProgram, graph: Graph, numbers: Mapping[str, int]
+    ) -> None:
+        self._ports, self._sockets = ports, sockets
         self._program = program
         self._graph = graph
-        self._nodes = nodes
-        self._ports = network.by_node()
+        self._numbers = numbers
+        self._by_node = ports.by_node()
         self.buffers: dict[str, tuple[SwitchBuffer, BufferSettings]] = {}
 
     def set_up_buffer(self, name: str, ports: list[PortState], delays: memoryview) -> None:
-        """Divide the buffer of a switch or router; a host has none."""
+        """Divide the buffer of a switch or router. A host has none."""
         if not forwards(ports[0].node):
             for port in ports:
                 if port.settings and port.settings.dcbx and port.settings.dcbx.buffer_by_classes:
@@ -113,14 +118,14 @@ class NodeSetup:
             port.queues = replace(port.queues, buffer=room)
         layout = buffer.layout(settings)
         egress = [(*settings.egress_cells(pool), 0) for pool in range(len(settings.egress_pools))]
-        self._program.buffers.set_buffer(self._nodes[name], settings.cell_bytes, layout.pools, egress)
+        self._program.buffers.set_buffer(self._numbers[name], settings.cell_bytes, layout.pools, egress)
         for (slot, priority), limits in layout.limits.items():
             self._program.buffers.set_group(slot, priority, limits)
         for (slot, queue), queue_limits in buffer.queues(settings).items():
             self._program.buffers.set_queue(slot, queue, queue_limits)
 
     def set_up_node(self, name: str, ports: list[PortState], attach: bool) -> None:
-        """Queues and forwarding; with `attach` also the port program."""
+        """Set up a node's queues and forwarding; with `attach` also attach the port program."""
         node = ports[0].node
         requests: list[Message] = []
         for port in ports:
@@ -128,8 +133,8 @@ class NodeSetup:
             self._program.set_port(
                 port.slot,
                 PortTables(
-                    node=self._nodes[name],
-                    buffer=self._nodes[name] if name in self.buffers else None,
+                    node=self._numbers[name],
+                    buffer=self._numbers[name] if name in self.buffers else None,
                     control=port.queues.control,
                     queues=port.queues.arrange().sockets,
                     priorities=port.settings.priorities.tables(),
@@ -152,46 +157,46 @@ class NodeSetup:
             self.set_stations(name, ways)
             if looped:
                 requests += [
-                    links.forward(self._network.port(leaving).interface, state.mac)
+                    links.forward(self._ports.port(leaving).interface, state.mac)
                     for station, leaving in ways.items()
                     for state in self._stations(station)
                 ]
         elif not bridges(node):
             requests += [request for port in ports for request in links.patient(port.interface)]
         requests += [links.up(port.interface) for port in ports]
-        self._network.sockets.of(node).send(requests)
+        self._sockets.of(node).send(requests)
         if attach:
             with kernel.in_network_of(node.pid):
                 for port in ports:
                     self._program.attach(port.slot)
 
     def start_vswitch(self, name: str, ports: list[PortState]) -> Vswitch:
-        """Open vSwitch of a leaf."""
+        """Start the Open vSwitch of a leaf."""
         if self._graph.has_loop():
             raise FabricError(
                 f"the switches make a loop, round which Open vSwitch in {name} would send broadcasts; build none"
             )
         node = ports[0].node
         numbers = {port.name: port.number for port in ports}
-        bridge = Bridge(name, self._nodes[name] + 1, ports[0].mac, numbers, node.params.get("controller"))
+        bridge = Bridge(name, self._numbers[name] + 1, ports[0].mac, numbers, node.params.get("controller"))
         vswitch = Vswitch(bridge, node.pid)
         vswitch.start()
         return vswitch
 
     def set_stations(self, switch: str, ways: Mapping[str, str]) -> None:
-        """Fill a switch's forwarding table: {station: the name of the port that leads to it}."""
+        """Fill the forwarding table of a switch; `ways` has the port that leads to each station."""
         for station, leaving in ways.items():
             for state in self._stations(station):
-                self._program.set_station(self._nodes[switch], state.mac.octets, self._network.port(leaving).slot)
+                self._program.set_station(self._numbers[switch], state.mac.octets, self._ports.port(leaving).slot)
 
     def _stations(self, node: str) -> list[PortState]:
-        """The ports of a host or router, whose addresses switches forward to."""
-        ports = self._ports.get(node, [])
+        """Return the ports of a host or router, to whose addresses switches forward; a switch has none."""
+        ports = self._by_node.get(node, [])
         return [] if ports and bridges(ports[0].node) else ports
 
 
 def _is_direct_to_host(port: PortState) -> bool:
-    """Is there a host at the other end, and nothing between?"""
+    """Return True if the cable leads to a host and has no delay or loss."""
     link = port.intf.link
     far = link.intf2 if link.intf1 is port.intf else link.intf1
     return not (port.lab_cable.delay.ps or port.lab_cable.loss or forwards(far.node))

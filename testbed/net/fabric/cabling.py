@@ -16,7 +16,7 @@ from testbed.linux.netlink.netlink import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import Cable
-from testbed.net.fabric.ports import FabricError, NetworkPorts, PortState, forwards
+from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards
 from testbed.units import Duration, Scale
 
 _MIDDLES = 2 * FIRST_INTERFACE
@@ -31,8 +31,8 @@ and an agent that has to stop a queue waits for it, so a process less urgent tha
 class Cabling:
     """The cables of a network."""
 
-    def __init__(self, network: NetworkPorts) -> None:
-        self._network = network
+    def __init__(self, ports: PortTable, sockets: NodeSockets) -> None:
+        self._ports, self._sockets = ports, sockets
         self.links: list[Any] = []
         """Mininet's objects of the cables."""
         self.socket: Socket | None = None
@@ -74,9 +74,9 @@ class Cabling:
             if _has_middle(cable):
                 self._connect_through_middle(slots[0], ends[0], ends[1], cable)
             else:
-                self._network.sockets.of(one[0]).send([links.pair(ends[0], ends[1])])
+                self._sockets.of(one[0]).send([links.pair(ends[0], ends[1])])
             for end, (node, _, _) in zip(ends, (one, other), strict=True):
-                self._network.sockets.of(node).send([links.quiet(end.index)])
+                self._sockets.of(node).send([links.quiet(end.index)])
         finally:
             for end in ends:
                 os.close(end.namespace)
@@ -100,12 +100,12 @@ class Cabling:
     def add(self, link: Any) -> None:
         """Register Mininet's object of a cable that `connect` has laid."""
         self.links.append(link)
-        units = Scale(1) if self._network.is_in_lab_time else link.scale
+        units = Scale(1) if self._ports.is_in_lab_time else link.scale
         for intf in (link.intf1, link.intf2):
             mac, cable = self._pending.pop(intf.slot)
             intf.mac = str(mac)
-            self._network.ports[intf.slot] = PortState(intf.slot, intf, mac, cable, link.scale, units)
-            self._network.slots[intf.name] = intf.slot
+            self._ports.by_slot[intf.slot] = PortState(intf.slot, intf, mac, cable, link.scale, units)
+            self._ports.slots[intf.name] = intf.slot
             self.delays[intf.slot] = cable.delay.ps
 
     def attach(self, program: PortProgram) -> None:
@@ -141,7 +141,7 @@ class Cabling:
     def remove(self, intf: Any) -> None:
         """Remove a port and its cable."""
         self._send(intf, links.delete(FIRST_INTERFACE + intf.slot))
-        self._network.ports.pop(intf.slot, None)
+        self._ports.by_slot.pop(intf.slot, None)
         self.links = [link for link in self.links if link is not intf.link]
 
     # While the network runs
@@ -152,8 +152,8 @@ class Cabling:
         Frames that are in the cable arrive as they would have before. A cable that was laid without a delay cannot get
         one.
         """
-        state = self._network.port(port)
-        far = self._network.far_end(state)
+        state = self._ports.port(port)
+        far = self._ports.far_end(state)
         if self.socket is None or not _has_middle(state.lab_cable):
             raise FabricError(f"the cable of {port} was laid without a delay, so it cannot get another one")
         lab_delay = state.units.lab(delay)
@@ -175,7 +175,7 @@ class Cabling:
         self._set_plugged(port, True)
 
     def _set_plugged(self, port: str, is_in: bool) -> None:
-        state = self._network.port(port)
+        state = self._ports.port(port)
         if self.socket is None or not _has_middle(state.lab_cable):
             raise FabricError(
                 f"the cable of {port} was laid without a delay, so it cannot be pulled; set the link down"
@@ -204,7 +204,7 @@ class Cabling:
 
     def _send(self, intf: Any, *requests: Message) -> None:
         with kernel.urgently(_URGENCY):
-            self._network.sockets.of(intf.node).send(requests)
+            self._sockets.of(intf.node).send(requests)
 
 
 def _has_middle(cable: Cable) -> bool:

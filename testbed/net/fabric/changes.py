@@ -1,4 +1,4 @@
-"""Changes of PFC and ECN at ports while their network runs. Only the lab can call this.
+"""Changes of PFC and ECN at ports while their network runs.
 
 A port that runs DCBX gets another administrative setting, and negotiates. Any other port changes at once: its agent
 gets an order, as from a speaker, and the buffer of its node is laid out anew.
@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from testbed.agent.orders import Order, OrderType
 from testbed.linux.process import kernel
-from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.port import Port
-from testbed.net.fabric.ports import PortState, forwards
+from testbed.net.fabric.ports import FabricError, PortState, forwards
 from testbed.net.fabric.switch_buffer import SwitchBuffer
 from testbed.switch.ecn.curve import LONGEST_QUEUE, EcnCurve
 
@@ -36,7 +36,7 @@ def set_pfc(fabric: Fabric, name: str, priority: int, on: bool) -> None:
     if port.settings.dcbx is not None:
         _set_by_dcbx(fabric, port, priority, on)
         return
-    ports = fabric.by_node()[port.node.name]
+    ports = fabric.core.ports.by_node()[port.node.name]
     if any(one.settings and one.settings.dcbx for one in ports):
         raise FabricError(f"{name} has no DCBX, and another port of {port.node.name} has, which lays out the buffer")
     masks = {one.slot: enabled(fabric, one) for one in ports}
@@ -60,7 +60,7 @@ def set_ecn(fabric: Fabric, name: str, priority: int, curve: EcnCurve | None) ->
         raise FabricError(f"{name} was made without ECN for priority {priority}; with it: {having}")
     curve = curve or NO_MARKS
     with kernel.urgently(_URGENCY):
-        fabric.sockets.of(port.node).send(port.queues.marking(priority, curve))
+        fabric.core.sockets.of(port.node).send(port.queues.marking(priority, curve))
     port.settings = replace(port.settings, ecn=dict(port.settings.ecn) | {priority: curve})
 
 
@@ -85,7 +85,7 @@ def _lay_out(fabric: Fabric, ports: list[PortState], masks: dict[int, int]) -> N
     node = ports[0].node
     if not forwards(node):
         return
-    program, number = fabric.running_program(), fabric.nodes[node.name]
+    program, number = fabric.core.running_program(), fabric.core.numbers[node.name]
     layout = SwitchBuffer.of(ports[0].buffer, ports, fabric.cabling.delays)(masks, {}, {})
     by_slot = {port.slot: port for port in ports}
     for _ in range(_TRIES):
@@ -101,4 +101,4 @@ def _lay_out(fabric: Fabric, ports: list[PortState], masks: dict[int, int]) -> N
 
 
 def _order(fabric: Fabric, port: PortState, order: Order) -> None:
-    fabric.running_agents().order(port.node.name, order)
+    fabric.core.running_agents().order(port.node.name, order)

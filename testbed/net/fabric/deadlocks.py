@@ -23,7 +23,7 @@ from testbed.agent.events import AgentEvent
 from testbed.linux.port_program import GroupLimits, PortProgram
 from testbed.linux.process import kernel
 from testbed.linux.process.beside import Beside, Commands
-from testbed.net.fabric.ports import NetworkPorts, PortState
+from testbed.net.fabric.ports import PortState, PortTable
 from testbed.switch.pfc import PRIORITIES_IN, mask_of
 from testbed.switch.pfc.deadlock import Deadlock, DeadlockWatch, Place, Waits
 from testbed.units import Duration
@@ -32,7 +32,7 @@ _ALL = PRIORITIES_IN[0xFF]
 
 
 def watching(
-    ports: NetworkPorts, nodes: Mapping[str, int], program: PortProgram, agents: Agents, poll: Duration
+    ports: PortTable, nodes: Mapping[str, int], program: PortProgram, agents: Agents, poll: Duration
 ) -> Beside:
     """Start the process that watches for deadlocks. `nodes` has the buffer number of each switch and router."""
     look = Look(ports, nodes, program, agents)
@@ -67,7 +67,7 @@ def _records(look: Look, new: Iterable[Deadlock], broken: Iterable[Deadlock], no
 class Look:
     """Reads which queues wait for which groups at the moment of the call."""
 
-    def __init__(self, ports: NetworkPorts, nodes: Mapping[str, int], program: PortProgram, agents: Agents) -> None:
+    def __init__(self, ports: PortTable, nodes: Mapping[str, int], program: PortProgram, agents: Agents) -> None:
         self._program, self._agents = program, agents
         self._buffer_of: dict[int, int] = {}
         self._at_node: dict[int, list[PortState]] = {}

@@ -1,148 +1,274 @@
-"""Everything below Mininet's objects that makes a network lossless: cables, queues, port program, buffers, agents.
+"""The fabric of a running network as experiments use it, `net.fabric`: its ports, counters, agents and cables.
 
-Links are made at once, when Mininet asks for them (`cabling`). The rest is set up in `start` (`bring_up`,
-`agent_plans`). What a running network shows is in `inspection`. There is one fabric per process at a time, as there is
-one network.
+A fabric shows what the network's switch buffers, ports and agents count and do, and changes a few things while they
+run. All of it stands on `FabricCore`, which builds and holds the parts.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
-from testbed.agent.agents import Agents
+from testbed.agent.event_log import LoggedEvent
+from testbed.agent.events import AgentEvent
 from testbed.dcbx.settings import DcbxSettings
-from testbed.frames import Mac
-from testbed.linux.port_program import PortProgram
-from testbed.linux.process.beside import Beside
-from testbed.net.fabric import bring_up, deadlocks
-from testbed.net.fabric.agent_plans import agent_plan
-from testbed.net.fabric.bring_up import Mismatch, NodeSetup
-from testbed.net.fabric.inspection import Inspection
-from testbed.net.fabric.marks import Unmarked, unmarked
-from testbed.net.fabric.ports import FabricError, PortState, is_leaf
-from testbed.net.fabric.routes import Graph
-from testbed.switch.priority.path import Disagreement
-from testbed.units import Duration
+from testbed.errors import listed, nearest
+from testbed.linux.netlink import qdiscs
+from testbed.linux.port_program import (
+    DROP_REASONS,
+    BufferCounters,
+    GroupCounters,
+    GroupLimits,
+    PortCounters,
+    QueueCounters,
+)
+from testbed.net.fabric.bring_up import Mismatch
+from testbed.net.fabric.cabling import Cabling
+from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.deadlocks import FoundDeadlock, found_deadlocks
+from testbed.net.fabric.ports import FabricError, PortState
+from testbed.srv6.lab import filters
+from testbed.switch.buffer.settings import BufferSettings
+from testbed.units import Scale, hardware_times
 
-__all__ = ["Fabric", "FabricError", "Mismatch", "PortState"]
+__all__ = ["Fabric", "FabricCore", "FabricError", "Mismatch", "PortState"]
+
+_NO_LINK = "port without a link"
+_MOVED = {
+    "by_node": "core.ports.by_node",
+    "node": "core.ports.node",
+    "known_nodes": "core.ports.known_nodes",
+    "slots": "core.ports.slots",
+    "nodes": "core.numbers",
+    "vswitch": "core.vswitch",
+    **{
+        name: f"core.{name}"
+        for name in (
+            "agents", "deadlock_poll", "decoded", "disagreements", "flows", "history", "labels", "lateness_ns", "lost",
+            "mismatch", "pool_labels", "program", "queues_only", "running_agents", "running_program", "set_mac",
+            "sockets", "start", "stop", "unmarked", "vswitches",
+        )
+    },
+}  # fmt: skip
+"""The names that a fabric had in version 0.1 and no longer has, with their places now."""
 
 
-class Fabric(Inspection):
-    """What the ports of one network share."""
+class Fabric:
+    """The lossless part of one network: `net.fabric`. Ports are named by their interfaces, as in s1-eth2."""
 
-    _current: Fabric | None = None
+    def __init__(self, core: FabricCore) -> None:
+        self.core = core
+        """The parts of the fabric, for modules of Xoff; unlike the names here, those of the core may change."""
 
     @classmethod
     def current(cls) -> Fabric:
-        """The fabric of the network that is being built, or runs."""
-        if cls._current is None:
-            cls._current = cls()
-        return cls._current
+        """Return the fabric of the network that is being built, or runs, in this process."""
+        return cls(FabricCore.current())
 
     @classmethod
     def running(cls) -> Fabric | None:
-        """The same; None if there is none."""
-        return cls._current
+        """Return the fabric of the network that is being built, or runs, or None if there is no network."""
+        core = FabricCore.running()
+        return None if core is None else cls(core)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.lateness_ns = 0
-        """How late an agent was woken at worst; known when the network has stopped."""
-        self.queues_only = False
-        """Leave out port program and agents, to measure what they cost."""
-        self.mismatch = Mismatch.REFUSE
-        self.deadlock_poll: Duration | None = None
-        """The interval, in the lab, of looking for deadlocks; None: never."""
-        self._watching: Beside | None = None
-        self._graph = Graph()
-        """Known when the network has started; then no cable is laid any more."""
-        self.disagreements: list[Disagreement] = []
-        """Where priorities are mapped differently along a path, so that PFC cannot work."""
+    @property
+    def ports(self) -> dict[int, PortState]:
+        """All lossless ports, by slot."""
+        return self.core.ports.by_slot
 
-    def start(self) -> None:
-        """Make all ports lossless and start the agents; a second call does nothing."""
-        if self.program is not None or not self.ports:
-            return
-        try:
-            self.program = program = PortProgram(waits=self.deadlock_poll is not None)
-            by_node = self.by_node()
-            bring_up.choose_queues(by_node)
-            self.disagreements = bring_up.check_priorities(by_node, self.mismatch)
-            self._graph = Graph.of(self.cabling.links)
-            self.nodes = {name: number for number, name in enumerate(by_node)}
-            setup = self._setup(program)
-            for name, ports in by_node.items():
-                setup.set_up_buffer(name, ports, self.cabling.delays)
-            self.buffers = {name: settings for name, (_, settings) in setup.buffers.items()}
-            for name, ports in by_node.items():
-                setup.set_up_node(name, ports, attach=not self.queues_only)
-            for name, ports in by_node.items():
-                if is_leaf(ports[0].node):
-                    self.vswitches[name] = setup.start_vswitch(name, ports)
-            self.cabling.attach(program)
-            if not self.queues_only:
-                program.watch_queues()
-                self._names = {port.slot: port.name for port in self.ports.values()}
-                measuring = sum(bool(port.settings and port.settings.measures) for port in self.ports.values())
-                plans = []
-                for name, ports in by_node.items():
-                    buffer = setup.buffers[name][0] if name in setup.buffers else None
-                    plans.append(agent_plan(self, self.nodes[name], ports, buffer, measuring))
-                self.agents = Agents(plans, program)
-                self.agents.start()
-                if self.deadlock_poll:
-                    numbers = {name: self.nodes[name] for name in self.buffers}
-                    self._watching = deadlocks.watching(self, numbers, program, self.agents, self.deadlock_poll)
-            for vswitch in self.vswitches.values():
-                vswitch.watch()
-        except BaseException:
-            self.stop()
-            raise
+    @property
+    def units(self) -> Scale:
+        """The scale between the values that users write and read in this network and those of the lab."""
+        return self.core.ports.units
 
-    def _setup(self, program: PortProgram) -> NodeSetup:
-        return NodeSetup(self, program, self._graph, self.nodes)
+    @property
+    def buffers(self) -> Mapping[str, BufferSettings]:
+        """The settings of the buffer of each switch and router."""
+        return self.core.buffers
 
-    def set_mac(self, intf: Any, mac: Mac) -> None:
-        """Another address for a port; switches forward to it."""
-        self.cabling.set_mac(intf, mac)
-        if intf.slot not in self.ports:
-            return
-        self.ports[intf.slot].mac = mac
-        if self.program is not None:
-            setup = self._setup(self.program)
-            for switch in self._graph.forwarding - self.vswitches.keys():
-                setup.set_stations(switch, self._graph.next_hops(switch))
+    @property
+    def cabling(self) -> Cabling:
+        """The cables, which can be pulled, plugged and changed."""
+        return self.core.cabling
 
-    def unmarked(self, source: str, target: str, priority: int, ds_field: int) -> Unmarked | None:
-        """Return the ports on the way from a host to another if none of them marks such packets; None if one does."""
-        return unmarked(self, self._graph.way(source, target), priority, ds_field)
+    def port(self, name: str) -> PortState:
+        """Return the port whose interface has this name, as in s1-eth2."""
+        return self.core.ports.port(name)
+
+    def names(self) -> list[str]:
+        """Return the names of all lossless ports."""
+        return self.core.ports.names()
+
+    def between(self, node: str, neighbour: str) -> PortState:
+        """Return the port of a node that leads to a neighbour, the first one if there are several."""
+        return self.core.ports.between(node, neighbour)
+
+    def far_end(self, port: PortState) -> PortState:
+        """Return the port at the other end of the cable."""
+        return self.core.ports.far_end(port)
+
+    # Counters of buffers and ports
+
+    def group(self, port: str, priority: int) -> GroupCounters:
+        """Return the buffer's counters for frames of a priority that arrive at a port of a switch or router."""
+        return self.core.running_program().buffers.group(self.port(port).slot, _checked(priority))
+
+    def limits(self, port: str, priority: int) -> GroupLimits:
+        """Return the present limits, in cells, for frames of a priority that arrive at a port of a switch or router."""
+        return self.core.running_program().buffers.limits(self.port(port).slot, _checked(priority))
+
+    def sent(self, port: str) -> PortCounters:
+        """Return the counters of the frames that were put into a port's queues."""
+        return self.core.running_program().port(self.port(port).slot)
+
+    def queue(self, port: str, queue: int) -> QueueCounters:
+        """Return the counters of a queue that an egress pool limits."""
+        return self.core.running_program().buffers.queue(self.port(port).slot, _checked(queue))
+
+    def buffer(self, switch: str) -> BufferCounters:
+        """Return the counters of a switch's buffer, which are those of its ingress pool 0."""
+        return self.pools(switch)[0]
+
+    def pools(self, switch: str) -> list[BufferCounters]:
+        """Return the counters of a switch's POOLS ingress pools, then of its egress pools; an absent one is empty."""
+        if switch not in self.buffers:
+            self.core.ports.node(switch)
+            raise FabricError(f"{switch} has no buffer; {listed(self.buffers)} have")
+        return self.core.running_program().buffers.pools(self.core.numbers[switch])
+
+    def held(self, *priorities: int, by: Container[str] | None = None) -> int:
+        """Return how many cells hold frames of these priorities, in the buffers of some switches or of all.
+
+        Frames of the nodes' own kernels, such as ARP, are in a buffer at any time; `buffer` counts them, too.
+        """
+        return sum(sum(group.used) for group in self._groups(self.buffers if by is None else by, priorities))
+
+    def dropped(self) -> int:
+        """Return how many frames the buffers have dropped, of all priorities."""
+        return sum(sum(group.dropped_frames) for group in self._groups(self.buffers, range(8)))
+
+    def losses(self) -> dict[str, int] | None:
+        """Return the numbers of frames that have been dropped so far or wait still, by reason.
+
+        MAC control and LLDP are left out. Returns None if frames may be lost without a counter, because a daemon of
+        Open vSwitch was restarted or the port program is not attached.
+        """
+        core, program = self.core, self.core.running_program()
+        if not core.agents or any(vswitch.restarts for vswitch in core.vswitches.values()):
+            return None
+        is_emptied = any(kind == AgentEvent.QUEUE_EMPTIED for _, kind, *_ in core.records())
+        with_queue = "queue that a watchdog or a lost link emptied" if is_emptied else "queue of a lost link"
+        found: Counter[str] = Counter()
+        for group in self._groups(self.buffers, range(8)):
+            for reason, frames in zip(DROP_REASONS, group.dropped_frames, strict=True):
+                found[f"buffer: {reason}"] += frames
+        for slot in core.ports.slots.values():
+            port = program.port(slot)
+            found["watchdog"] += sum(port.blocked_frames)
+            found["VL 15"] += sum(port.vl15_frames)
+            found["DCBX defense"] += sum(port.defended_frames)
+            found[_NO_LINK] += port.died_frames.by_queue + port.died_frames.at_link
+            found[with_queue] += port.died_frames.with_queue
+            found["cable"] += port.died_frames.in_cable
+        for vswitch in core.vswitches.values():
+            found["Open vSwitch had no flow yet"] += vswitch.missed
+        for ports in core.ports.by_node().values():
+            qdisc = qdiscs.counters(core.sockets.of(ports[0].node))
+            found["ECN curve"] += qdisc["red"].dropped
+            found["full queue"] += qdisc["plug"].dropped
+            found["waiting"] += (qdisc["netem"] if "netem" in qdisc else qdisc["plug"]).waiting
+        if core.cabling.socket:
+            found["waiting"] += qdiscs.counters(core.cabling.socket)["netem"].waiting
+        # The drops of ECN and of full queues are counted a second time by_queue. A qdisc that replaced another begins
+        # at zero, so that some of its drops can count as those of a port without a link, but none is left out.
+        found[_NO_LINK] -= found["ECN curve"] + found["full queue"]
+        return {reason: frames for reason, frames in found.items() if frames > 0}
+
+    # States of agents
+
+    def pfc(self, port: str, priority: int) -> dict[str, Any]:
+        """Return the state and the counters of PFC for a priority of a port, from its agent."""
+        state = self.port(port)
+        found: dict[str, Any] = self.snapshot(state.node.name)["ports"][port]["priorities"][_checked(priority)]
+        return found
+
+    def snapshot(self, node: str) -> dict[str, Any]:
+        """Return the state and the counters of all ports of a node, from its agent; times are the hardware's."""
+        agents = self.core.running_agents()
+        if node not in self.core.numbers:
+            self.core.ports.node(node)
+            raise FabricError(f"{node} has no lossless ports; {nearest(node, self.core.numbers)}")
+        found: dict[str, Any] = hardware_times(agents.snapshot(node), self.core.ports.units_of(node))
+        return found
+
+    def events(self) -> list[LoggedEvent]:
+        """Return the events that agents have logged so far: pauses sent and obeyed, thresholds, drops, storms."""
+        return self.core.decoded(self.core.records())
+
+    def deadlocks(self) -> list[FoundDeadlock]:
+        """Return the deadlocks found so far, for which the network looks if its topology has a `deadlock_poll`."""
+        kinds = (AgentEvent.DEADLOCK_DETECTED, AgentEvent.DEADLOCK_BROKEN)
+        return found_deadlocks(self.core.decoded(record for record in self.core.records() if record[1] in kinds))
+
+    def dcbx(self, port: str) -> dict[str, Any]:
+        """Return every feature of DCBX at a port, from its agent; `testbed.dcbx.show` describes the fields."""
+        state = self.port(port)
+        found: dict[str, dict[str, Any]] = self.core.running_agents().dcbx(state.node.name)
+        if port not in found:
+            raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
+        shown: dict[str, Any] = hardware_times(found[port], state.units)
+        return shown
+
+    def dcbx_log(self) -> list[dict[str, Any]]:
+        """Return the DCBX log so far: an entry for each frame and each change, with the port's name."""
+        return self.core.dcbx_log()
+
+    def wan(self, router: str) -> dict[str, Any]:
+        """Return the tunnels of End.X.PFC at a router, its counters by SID and reason, and what filters dropped."""
+        found = self.snapshot(router)["wan"]
+        if found is None:
+            raise FabricError(f"{router} has no End.X.PFC")
+        return {**found, "filtered": self.filtered(router)}
+
+    def filtered(self, router: str) -> dict[str, int]:
+        """Return how many packets a router's filters of the SR domain have dropped, by reason."""
+        ports = [port for port in self.ports.values() if port.node.name == router]
+        if not ports:
+            raise FabricError(f"there is no router {router} with lossless ports")
+        return filters.dropped(ports[0].node, [port.name for port in ports])
+
+    # Changes
 
     def configure_dcbx(self, port: str, settings: DcbxSettings | None) -> None:
-        """Other settings for a port while it runs; None: DCBX off."""
-        self.running_agents().configure_dcbx(self.port(port).node.name, port, settings)
+        """Give a port other DCBX settings while it runs; None turns DCBX off."""
+        self.core.running_agents().configure_dcbx(self.port(port).node.name, port, settings)
 
     def measure(self, port: str) -> None:
-        """Have a port measure its headroom now; `dcbx` has the result."""
-        self.running_agents().measure(self.port(port).node.name, port)
+        """Make a port measure its headroom now; `dcbx` has the result."""
+        self.core.running_agents().measure(self.port(port).node.name, port)
 
-    def stop(self) -> None:
-        """End the agents and take the program off all ports; a second call does nothing."""
-        if self._watching:
-            watching, self._watching = self._watching, None
-            watching.stop()
-        if self.agents:
-            self.agents.stop()
-            self.lateness_ns = self.agents.lateness_ns
-            self._records, self._dcbx_log = self.agents.records(), self.agents.dcbx_log()
-            self.agents.close()
-            self.agents = None
-        for vswitch in self.vswitches.values():
-            vswitch.stop()
-        self.vswitches.clear()
-        if self.program:
-            self.program.close()
-            self.program = None
-        self.sockets.close()
-        self.cabling.close()
-        if Fabric._current is self:
-            Fabric._current = None
+    def _groups(self, switches: Container[str], priorities: Iterable[int]) -> Iterator[GroupCounters]:
+        for port, priority in product(self.ports.values(), [_checked(priority) for priority in priorities]):
+            if port.node.name in switches:
+                yield self.core.running_program().buffers.group(port.slot, priority)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            place = _MOVED.get(name)
+            if place is None or "core" not in self.__dict__:
+                raise AttributeError(f"a fabric has no {name}")
+            warnings.warn(f"net.fabric.{name} is net.fabric.{place} now", FutureWarning, stacklevel=2)
+            found = self
+            for part in place.split("."):
+                found = getattr(found, part)
+            return found
+
+
+def _checked(priority: int) -> int:
+    if type(priority) is not int or priority not in range(8):
+        raise FabricError(f"priority {priority!r} does not exist; there are 0 to 7")
+    return priority

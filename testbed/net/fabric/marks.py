@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from testbed.net.fabric.ports import NetworkPorts, PortState, forwards, is_leaf
+from testbed.net.fabric.ports import PortState, PortTable, forwards, is_leaf
 from testbed.switch.ecn.curve import LONGEST_QUEUE
 from testbed.switch.priority.classify import classify, rewrite
 from testbed.switch.priority.marking import mark
@@ -45,29 +45,29 @@ class _Place:
         return any(curve.kmin < LONGEST_QUEUE for queue, curve in curves.items() if self.queue in (None, queue))
 
 
-def unmarked(network: NetworkPorts, way: Sequence[str] | None, priority: int, ds_field: int) -> Unmarked | None:
+def unmarked(table: PortTable, way: Sequence[str] | None, priority: int, ds_field: int) -> Unmarked | None:
     """Return the ports of a way if none of them marks packets of this socket priority and DS field.
 
     Returns None if one does, or if one could, because the packets' queue there is not known in advance. Without a way,
     all ports of the network count.
     """
     if way is None:  # routers forward by routes, and packets can have another DSCP behind them
-        places = [_Place(port, None) for port in network.ports.values() if forwards(port.node)]
+        places = [_Place(port, None) for port in table if forwards(port.node)]
     else:
-        places = list(_places(network, way, priority, ds_field))
+        places = list(_places(table, way, priority, ds_field))
     if any(place.marks for place in places):
         return None
     known = [place.queue for place in places if place.queue is not None]
     return Unmarked(known[-1] if known else priority, tuple(one.port for one in places if forwards(one.port.node)))
 
 
-def _places(network: NetworkPorts, way: Sequence[str], priority: int, ds_field: int) -> Iterator[_Place]:
-    leaving = [network.port(name) for name in way]
+def _places(table: PortTable, way: Sequence[str], priority: int, ds_field: int) -> Iterator[_Place]:
+    leaving = [table.port(name) for name in way]
     marked = mark(_BEFORE_DS_FIELD + bytes([ds_field]) + _BEHIND_IT, priority, _priorities(leaving[0]))
     frame = marked.frame
     yield _Place(leaving[0], marked.local)
     for before, port in pairwise(leaving):
-        coming = _priorities(network.far_end(before))
+        coming = _priorities(table.far_end(before))
         queue, frame = classify(frame, coming).local, rewrite(frame, coming)
         assert port.settings is not None
         is_chosen_elsewhere = is_leaf(port.node) or port.settings.dcbx or port.settings.vls is not None

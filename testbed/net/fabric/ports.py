@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,37 +73,43 @@ class PortState:
         return self.node.params.get("buffer") or Buffer()
 
 
-class NetworkPorts:
-    """The ports of one network, and its nodes."""
+class PortTable:
+    """The lossless ports of one network, and its nodes."""
 
     def __init__(self) -> None:
-        self.ports: dict[int, PortState] = {}
-        """By slot."""
+        self.by_slot: dict[int, PortState] = {}
+        """The ports, by slot."""
         self.slots: dict[str, int] = {}
-        """By name of the port."""
+        """The slot of each port, by its name; a port that was removed keeps its slot."""
         self.known_nodes: Mapping[str, Any] = {}
         """Mininet's nodes, also those without lossless ports."""
-        self.flows: list[Any] = []
-        """`traffic.Flows` that run."""
-        self.sockets = NodeSockets()
         self.is_in_lab_time = False
         """True if users write and read values of the lab, not of the hardware, in this network."""
 
+    def __iter__(self) -> Iterator[PortState]:
+        return iter(self.by_slot.values())
+
     @property
     def units(self) -> Scale:
-        """The scale between values of the whole network that users write and read and those of the lab: the largest of
-        its ports."""
-        return max((port.units for port in self.ports.values()), key=lambda scale: scale.k, default=Scale(1))
+        """The scale between the network's values that users write and read and those of the lab.
+
+        If ports have different scales it is the largest.
+        """
+        return max((port.units for port in self), key=lambda scale: scale.k, default=Scale(1))
 
     def units_at(self, node: Any) -> Scale:
-        """The same for a node, by its first lossless port; 1 for a node without one, which is as it is in the lab."""
-        return next((port.units for port in self.ports.values() if port.node is node), Scale(1))
+        """Return the scale of a node, by its first lossless port; 1 for a node without one, which is not scaled."""
+        return next((port.units for port in self if port.node is node), Scale(1))
+
+    def units_of(self, name: str) -> Scale:
+        """Return the scale of the node of this name, by its first lossless port."""
+        return next((port.units for port in self if port.node.name == name), Scale(1))
 
     def port(self, name: str) -> PortState:
         """Return the port whose interface has this name, as in s1-eth2."""
         slot = self.slots.get(name)
-        if slot is not None and slot in self.ports:
-            return self.ports[slot]
+        if slot is not None and slot in self.by_slot:
+            return self.by_slot[slot]
         raise FabricError(f"there is no lossless port {name}; {nearest(name, self.names())}")
 
     def node(self, node: Any) -> Any:
@@ -116,25 +122,25 @@ class NetworkPorts:
             return node
         if node in self.known_nodes:
             return self.known_nodes[node]
-        known = {port.node.name: port.node for port in self.ports.values()} | dict(self.known_nodes)
+        known = {port.node.name: port.node for port in self} | dict(self.known_nodes)
         if node not in known:
             raise FabricError(f"there is no node {node} in this network; {nearest(node, known)}")
         return known[node]
 
     def names(self) -> list[str]:
         """Return the names of all lossless ports."""
-        return [port.name for port in self.ports.values()]
+        return [port.name for port in self]
 
     def by_node(self) -> dict[str, list[PortState]]:
         """Return the lossless ports of each node that has some."""
         found: dict[str, list[PortState]] = {}
-        for port in self.ports.values():
+        for port in self:
             found.setdefault(port.node.name, []).append(port)
         return found
 
     def between(self, node: str, neighbour: str) -> PortState:
         """Return the port of a node that leads to a neighbour, the first one if there are several."""
-        for port in self.ports.values():
+        for port in self:
             if port.node.name == node and self.far_end(port).node.name == neighbour:
                 return port
         for name in (node, neighbour):
@@ -143,7 +149,7 @@ class NetworkPorts:
 
     def far_end(self, port: PortState) -> PortState:
         """Return the port at the other end of the cable."""
-        return self.ports[port.slot ^ 1]
+        return self.by_slot[port.slot ^ 1]
 
 
 class NodeSockets:

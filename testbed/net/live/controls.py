@@ -209,7 +209,7 @@ class Controls:
         return f"ECN of priority {priority} at {port} is {'on' if on else 'off'}"
 
     def _kill(self, *, node: str, speaker: bool = False) -> str:
-        agents, what = self._fabric.running_agents(), "speaker" if speaker else "agent"
+        agents, what = self._fabric.core.running_agents(), "speaker" if speaker else "agent"
         pid = agents.pid(node, speaker)
         if not pid:
             raise UsageError(f"{node} has no {what} at this moment")

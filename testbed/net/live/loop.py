@@ -1,7 +1,7 @@
 """The loop of a live view's network: it writes lines of JSON about the network, and carries out commands in JSON.
 
 Both go by the terminal of the job, as Mininet's command line does in a shell. One thread samples the network every
-10 ms of the lab's time and writes lines; the other carries out commands. Only the lab can import this.
+10 ms of the lab's time and writes lines; the other carries out commands.
 
 | line | keys |
 |---|---|
@@ -30,7 +30,7 @@ from testbed.net.fabric.port import Port
 from testbed.net.live.controls import Controls
 from testbed.net.live.sampler import Sampler
 from testbed.net.shell.shell import build
-from testbed.net.watch import description
+from testbed.net.watch import description, samplers
 
 _STEP_NS, _WRITE_NS = 10_000_000, 50_000_000
 _LONGEST_COMMAND = 4000
@@ -87,14 +87,14 @@ class _Loop:
 
     def run(self) -> None:
         """Sample the network and carry out commands until the input ends."""
-        looking = threading.Thread(target=self._look_again_and_again, daemon=True)
-        looking.start()
+        sampling = threading.Thread(target=self._sample, daemon=True)
+        sampling.start()
         try:
             while (line := self._next_line()) is not None:
                 self._obey(line)
         finally:
             self._ended.set()
-            looking.join()
+            sampling.join()
             self._controls.close()
 
     def _next_line(self) -> bytes | None:
@@ -116,9 +116,10 @@ class _Loop:
             answer = {"ok": False, "text": str(error) if known else f"no command: {error}"}
         self._write({"live": "answer", "id": number, **answer})
 
-    def _look_again_and_again(self) -> None:
-        due_ns = written_ns = time.monotonic_ns()
-        while not self._ended.is_set():
+    def _sample(self) -> None:
+        written_ns = 0
+        for due_ns in samplers.ticks(_STEP_NS, self._ended):
+            written_ns = written_ns or due_ns
             try:
                 self._sampler.look(time.monotonic_ns())
                 if due_ns - written_ns >= _WRITE_NS:
@@ -130,8 +131,6 @@ class _Loop:
                         self._write(state)
             except XoffError as error:  # an agent that died does not answer until its successor has started
                 print(error, file=sys.stderr)
-            due_ns += _STEP_NS
-            time.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
 
     def _write(self, content: dict[str, Any]) -> None:
         data = json.dumps(content, separators=(",", ":")).encode() + b"\n"

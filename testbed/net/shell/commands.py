@@ -25,6 +25,7 @@ from mininet.cli import CLI
 import testbed
 from testbed.errors import UsageError, XoffError, nearest
 from testbed.net import traffic
+from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.shell import wire
 from testbed.net.shell.custom_file import with_our_file
@@ -255,8 +256,8 @@ def _flows(words: Sequence[str]) -> list[Flow]:
         chosen[_FLOW_WORDS[name]] = int(value) if number else value
     if not chosen.keys() & {"count", "duration"}:
         chosen["duration"] = Fabric.current().units.nearest_real(_LAB_DURATION)
-    fabric = Fabric.current()
-    return [Flow(fabric.node(source), fabric.node(ends[1]), **chosen) for source in ends[0].split(",")]
+    nodes = FabricCore.current().ports
+    return [Flow(nodes.node(source), nodes.node(ends[1]), **chosen) for source in ends[0].split(",")]
 
 
 def _reported(flows: Sequence[Flow], reports: Sequence[Report]) -> str:
@@ -279,9 +280,9 @@ def _iperf(cli: CLI, words: list[str]) -> None:
     source, target, *rest = words or [hosts[0], hosts[-1]] if len(words) != 1 else [words[0], ""]
     if not target or len(rest) > 1:
         raise UsageError("two hosts are expected, as in: iperf h1 h2 5ms")
-    fabric = Fabric.current()
-    duration = Duration(rest[0]) if rest else fabric.units.nearest_real(_LAB_DURATION)
-    one, other = fabric.node(source), fabric.node(target)
+    nodes = FabricCore.current().ports
+    duration = Duration(rest[0]) if rest else nodes.units.nearest_real(_LAB_DURATION)
+    one, other = nodes.node(source), nodes.node(target)
     traffic.ping(one, other)  # fails if there is no answer; a connection would be waited for much longer
     with Flows([Flow(one, other, priority=0, transport="tcp", duration=duration)]) as running:
         running.wait()

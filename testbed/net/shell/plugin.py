@@ -1,4 +1,4 @@
-"""The topologies, switch, link and test that Mininet's own command gets (testbed/mn.py). Only the lab imports this."""
+"""The topologies, switch, link and test that Mininet's own command gets (testbed/mn.py)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from testbed.dcbx import show
-from testbed.net.fabric.fabric import Fabric, PortState
+from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.ports import PortState
 from testbed.net.fabric.queues import PRIORITIES
 from testbed.net.watch import readings
 from testbed.net.watch.readings import Reading, by_node, since

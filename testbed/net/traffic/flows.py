@@ -21,7 +21,7 @@ from testbed.experiment.current import current, warn
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.process import kernel
 from testbed.linux.process.child import Child
-from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
@@ -183,12 +183,12 @@ class Flows:
         one time each has others.
         """
         self._first = first
-        fabric = Fabric.current()
-        ports, rates = fabric.by_node(), dict[str, Rate]()
+        fabric = FabricCore.current()
+        ports, rates = fabric.ports.by_node(), dict[str, Rate]()
         self._flows: list[Flow] = []
         self._scales: list[Scale] = []
         for flow in flows:
-            source, scale = fabric.node(flow.source), Scale(1)
+            source, scale = fabric.ports.node(flow.source), Scale(1)
             if own := ports.get(source.name):
                 fastest = max(own, key=lambda port: port.lab_cable.rate)
                 scale, line = fastest.units, fastest.lab_cable.rate
@@ -196,7 +196,7 @@ class Flows:
                 for text in flow.mistaken_for_lab(scale.real(line), scale):
                     warn(text)
                 rates[source.name] = line
-            self._flows.append(flow.in_lab(scale, source, fabric.node(flow.target)))
+            self._flows.append(flow.in_lab(scale, source, fabric.ports.node(flow.target)))
             self._scales.append(scale)
         slowest = max(self._scales, key=lambda scale: scale.k, default=Scale(1))
         self._settle = _SETTLE if settle is None else slowest.lab(Duration(settle))
@@ -238,7 +238,7 @@ class Flows:
         ):
             time.sleep(_READY_POLL_S)
         words[_BEGIN_NS] = time.monotonic_ns() + _LEAD_NS
-        if fabric := Fabric.running():
+        if fabric := FabricCore.running():
             fabric.flows.append(self)
         if run := current():
             self._mark.enter_context(run.traffic_is_running())
@@ -246,7 +246,7 @@ class Flows:
 
     def __exit__(self, *failure: object) -> None:
         self._mark.close()
-        if (fabric := Fabric.running()) and self in fabric.flows:
+        if (fabric := FabricCore.running()) and self in fabric.flows:
             fabric.flows.remove(self)
         try:
             if failure[0] is None:

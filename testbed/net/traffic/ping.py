@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.core import FabricCore
 from testbed.units import Duration, Scale
 
 _ONE_PING = Duration("1s")
@@ -26,7 +26,7 @@ def ping(source: Any, target: Any, wait: Duration | None = None) -> Duration:
     up sooner than a long cable has an answer.
     """
     units = _units(source)
-    patience = units.lab(wait) if wait else _ONE_PING + _ways(Fabric.running()) * 12
+    patience = units.lab(wait) if wait else _ONE_PING + _ways(FabricCore.running()) * 12
     deadline = time.monotonic() + patience.ns / 1e9
     output = "none"
     while (left := deadline - (begun := time.monotonic())) > 0:
@@ -36,7 +36,7 @@ def ping(source: Any, target: Any, wait: Duration | None = None) -> Duration:
         # One without a route fails at once. Where programs take no time, there would be thousands until the deadline.
         again = min(begun + _AGAIN_S, deadline)
         time.sleep(max(0.0, again - time.monotonic()))
-    address = Fabric.current().node(target).IP()
+    address = FabricCore.current().ports.node(target).IP()
     raise PingError(f"{source} gets no answer from {target} ({address}) within {patience}: {output}")
 
 
@@ -48,12 +48,12 @@ def probe(source: Any, target: Any, wait: Duration | None = None) -> Duration | 
 
 
 def _units(source: Any) -> Scale:
-    fabric = Fabric.current()
-    return fabric.units_at(fabric.node(source))
+    fabric = FabricCore.current()
+    return fabric.ports.units_at(fabric.ports.node(source))
 
 
 def _ping(source: Any, target: Any, seconds: float) -> tuple[Duration | None, str]:
-    source, target = Fabric.current().node(source), Fabric.current().node(target)
+    source, target = FabricCore.current().ports.node(source), FabricCore.current().ports.node(target)
     answer = source.cmd("ping", "-c", "1", "-W", f"{max(seconds, 0.001):.3f}", target.IP())
     found = re.search(r"time=([0-9.]+) ms", answer)
     lines = [line.strip() for line in answer.split("\n") if line.strip() and not line.startswith("PING ")]
@@ -61,7 +61,7 @@ def _ping(source: Any, target: Any, seconds: float) -> tuple[Duration | None, st
     return Duration(f"{found[1]}ms") if found else None, output
 
 
-def _ways(fabric: Fabric | None) -> Duration:
+def _ways(fabric: FabricCore | None) -> Duration:
     """The delay of all cables together: no way in the network is longer."""
-    ports = fabric.ports.values() if fabric else ()
+    ports = fabric.ports if fabric else ()
     return sum((port.lab_cable.delay for port in ports if not port.slot & 1), Duration("0s"))

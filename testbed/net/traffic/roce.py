@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from testbed.errors import UsageError, listed
-from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.roce_endpoint import RoceEndpoint
@@ -144,7 +144,7 @@ class RoceReport(Report):
 
 def without_marks(flows: Sequence[Flow]) -> list[str]:
     """Return a warning for each priority and rate control that goes by marks, if nothing marks the packets."""
-    fabric = Fabric.current()
+    fabric = FabricCore.current()
     made: dict[tuple[int, Line], rates.RateControl] = {}
     concerned: dict[tuple[str, int | None], list[Flow]] = {}
     silent: dict[tuple[str, int | None], dict[str, None]] = {}

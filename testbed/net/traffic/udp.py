@@ -19,7 +19,7 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.linux.sockets import mmsg
 from testbed.net.fabric.cable import MTU, MTUS
-from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Gaps, Report
 from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
@@ -58,7 +58,7 @@ class Udp(Transport):
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
         """One that receives for each target, and one for each sender."""
-        ports = Fabric.current().by_node()
+        ports = FabricCore.current().ports.by_node()
         for flow in flows.values():
             _require_mtu(flow, min((port.lab_cable.mtu for port in ports.get(flow.source.name, ())), default=MTU))
         targets: dict[str, list[int]] = {}

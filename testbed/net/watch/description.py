@@ -2,7 +2,7 @@
 
 A run may have several networks one after another, whose ports have the same names, so a reader of the event log needs
 the time of each. The lines have plain numbers: rates in b/s, times in ns, lengths in m, buffers in cells.
-`docs/reports.md` lists the keys. Only the lab can call this, but nothing here needs Mininet.
+`docs/reports.md` lists the keys.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def following(net: Any, run: Notebook, case: str) -> Beside:
 def _follow(net: Any, run: Notebook, case: str, commands: Commands) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     fabric, start_ns = net.fabric, time.monotonic_ns() - run.lab_ns
-    agents, marks = fabric.agents, list[int]()
+    agents, marks = fabric.core.agents, list[int]()
     _write(
         run.follower,
         network={
@@ -55,7 +55,7 @@ def _follow(net: Any, run: Notebook, case: str, commands: Commands) -> None:
         records = sorted(agents.records_after(marks)) if agents else []
         events = [
             (event.lab_ns - start_ns, event.kind, event.port, event.priorities)
-            for event in fabric.decoded(records[-_MOST_EVENTS:])
+            for event in fabric.core.decoded(records[-_MOST_EVENTS:])
         ]
         used = {name: sum(fabric.buffer(name).used) for name in fabric.buffers}
         _write(run.follower, t=time.monotonic_ns() - start_ns, used=used, events=events)

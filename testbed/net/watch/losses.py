@@ -6,6 +6,7 @@ kernel resolves a neighbour's address, points to another fault and must not pass
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 NOT_COUNTED = "lost, and in no counter"
@@ -18,18 +19,10 @@ class Notebook(Protocol):
     def claim(self, name: str, measured: Any, *, equals: Any) -> object: ...
 
 
-class Network(Protocol):
-    """A fabric."""
-
-    lost: int
-
-    def losses(self) -> dict[str, int] | None: ...
-
-
-def account(run: Notebook, fabric: Network) -> None:
+def account(run: Notebook, lost: int, losses: Callable[[], dict[str, int] | None]) -> None:
     """Claim that each loss of a flow is in a counter, if flows have lost anything."""
-    if not fabric.lost or (counted := fabric.losses()) is None:
+    if not lost or (counted := losses()) is None:
         return
-    run.figure("lost by flows", fabric.lost)
+    run.figure("lost by flows", lost)
     run.figure("dropped or still queued, by reason", counted)
-    run.claim(NOT_COUNTED, max(0, fabric.lost - sum(counted.values())), equals=0)
+    run.claim(NOT_COUNTED, max(0, lost - sum(counted.values())), equals=0)

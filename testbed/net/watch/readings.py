@@ -75,7 +75,7 @@ def buffers(fabric: Fabric, wanted: str = "") -> Reading:
 
 def ecn(fabric: Fabric, wanted: str = "") -> Reading:
     """Return for each port with ECN, and each priority that has it, the curve and the waiting, marked and dropped."""
-    sockets = {name: fabric.sockets.of(ports[0].node) for name, ports in by_node(fabric, wanted)}
+    sockets = {name: fabric.core.sockets.of(ports[0].node) for name, ports in by_node(fabric, wanted)}
     return ecn_by(fabric, sockets, wanted)
 
 
@@ -144,7 +144,7 @@ def wan(fabric: Fabric, wanted: str = "") -> Reading:
 def deadlocks(fabric: Fabric, wanted: str = "") -> Reading:
     """Return how many deadlocks were found and broken, and each deadlock that `wanted` is part of."""
     by_node(fabric, wanted)
-    if fabric.deadlock_poll is None:
+    if fabric.core.deadlock_poll is None:
         raise FabricError('this network does not look for deadlocks; a topology does with deadlock_poll="10us"')
     found = [
         one
@@ -200,7 +200,7 @@ def by_node(fabric: Fabric, wanted: str) -> list[tuple[str, list[PortState]]]:
     if not found:
         if not wanted:
             raise FabricError("this network has no lossless ports; incast,4 has some")
-        fabric.node(wanted.partition("-")[0] if "-" in wanted else wanted)  # for their messages
+        fabric.core.ports.node(wanted.partition("-")[0] if "-" in wanted else wanted)  # for their messages
         fabric.port(wanted)
     return sorted(found.items(), key=lambda item: _natural(item[0]))
 

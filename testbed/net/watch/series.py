@@ -1,24 +1,23 @@
-"""Time series of a running network: what buffers hold and whom they pause, and how long queues are, at an interval of
-the modelled time.
+"""Time series of a running network: the use of buffers and the lengths of queues, at an interval of modelled time.
 
-A process of its own reads the port program's memory, which is mapped, so a sample makes no system call but the one that
-waits for its time. A row is written where something differs from the sample before. The files are of the run, so they
-are part of the digest; `Result.series` reads them back.
+A process of its own reads the port program's memory, which is mapped, so a sample makes no system call except the one
+that waits for its time. A row is written where a value differs from the sample before. The files belong to the run, so
+they are part of its digest; `Result.series` reads them back.
 
-`buffer`: the groups, that is the priorities of a port of a switch or router by which frames come in
+`buffer` has the groups; a group is a priority of the port of a switch or router by which frames arrive:
 
-    t_ns          modelled time since the experiment began; a multiple of the interval after the recording began
+    t_ns          the modelled time since the experiment began; a multiple of the interval after the recording began
     lab_ns        the same moment in the lab, which has the scale times as many
     port
-    priority      local priority
-    guaranteed, shared, headroom    cells in use
-    xoff          1: the port has paused the priority
+    priority      the local priority
+    guaranteed, shared, headroom    the cells in use
+    xoff          1 if the port has paused the priority
 
-`queue`: the queues by which they leave; without ETS the number of a queue is that of its local priority
+`queue` has the queues by which frames leave; without ETS the number of a queue is that of its local priority:
 
     t_ns, lab_ns, port
-    priority      the queue's number
-    queued_bytes  octets that wait, as frames without FCS
+    priority      the number of the queue
+    queued_bytes  the octets of the waiting frames, without FCS
 
 The use of a switch's pool is the sum over its ports and priorities.
 """
@@ -28,19 +27,18 @@ from __future__ import annotations
 import csv
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import product
 from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.errors import UsageError
-from testbed.linux.port_program import GroupCounters
 from testbed.linux.process import kernel
 from testbed.linux.process.child import Child
 from testbed.net.fabric.fabric import Fabric
+from testbed.net.watch.samplers import GroupSampler, QueueSampler
 from testbed.units import Duration, Scale, real_ns
 
 BUFFER, QUEUE, FLOWS = "buffer", "queue", "flows"
@@ -48,9 +46,7 @@ COLUMNS = {
     BUFFER: ("t_ns", "lab_ns", "port", "priority", "guaranteed", "shared", "headroom", "xoff"),
     QUEUE: ("t_ns", "lab_ns", "port", "priority", "queued_bytes"),
 }
-_PRIORITIES = range(8)
 _LAB_INTERVAL = Duration("1ms")
-_IDLE: tuple[int, ...] = (0, 0, 0, 0)
 
 
 class Recording(Protocol):
@@ -64,57 +60,57 @@ class Recording(Protocol):
 
 
 class Sampled(Protocol):
-    """A report of a flow whose rate control was sampled."""
+    """The report of a flow whose rate control was sampled."""
 
     scale: Scale
     samples: tuple[dict[str, Any], ...]
 
 
 def file_name(series: str) -> str:
-    """The file of a series in a result folder."""
+    """Return the name of a series' file in a result folder."""
     return f"series-{series}.csv"
 
 
 @contextmanager
-def recording(run: Recording, interval: Duration | str | None = None, *, asked_for: bool = False) -> Iterator[None]:
-    """Record the buffers and queues of the running network for as long as the block lasts, each `interval`, which is
-    1 ms of the lab by default. In a run with `--series`, which records all the time, only that recording (`asked_for`)
-    does something.
+def recording(run: Recording, interval: Duration | str | None = None, *, of_run: bool = False) -> Iterator[None]:
+    """Record the buffers and queues of the running network while the block runs, by default each 1 ms of the lab.
+
+    In a run with `--series`, which records all the time, only the recording of the run itself (`of_run`) does anything.
     """
-    if run.series_ns and not asked_for:
+    if run.series_ns and not of_run:
         yield
         return
     fabric = Fabric.current()
     every = _LAB_INTERVAL if interval is None else fabric.units.lab(Duration(interval))
     if not every.ns:
         raise UsageError("a series has an interval above 0s")
-    ports = [port.name for port in fabric.ports.values() if port.node.name in fabric.buffers]
     start_ns = time.monotonic_ns() - run.lab_ns
     stop, stopped = Pipe(duplex=False)
-    process = Child(partial(_record, fabric, ports, run.directory, stop, every_ns=every.ns, start_ns=start_ns))
+    process = Child(partial(_record, fabric, run.directory, stop, every_ns=every.ns, start_ns=start_ns))
     stop.close()
     try:
         yield
     finally:
-        stopped.send(None)  # to close it would not do: processes that were forked meanwhile have it too
+        stopped.send(None)  # not by closing it: processes that were forked meanwhile hold it, too
         process.wait()
         stopped.close()
 
 
-def _record(fabric: Fabric, ports: Sequence[str], folder: Path, stop: Any, *, every_ns: int, start_ns: int) -> None:
+def _record(fabric: Fabric, folder: Path, stop: Any, *, every_ns: int, start_ns: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    timer = kernel.Timer()
+    ports = [(port.name, port.slot) for port in fabric.ports.values() if port.node.name in fabric.buffers]
+    units, timer = fabric.units, kernel.Timer()
     due_ns = time.monotonic_ns()
     with ExitStack() as files:
         groups, queues = (_writer(files, folder, series) for series in (BUFFER, QUEUE))
-        before = Before(ports)
+        group_sampler, queue_sampler = GroupSampler(fabric.core), QueueSampler(fabric.core)
         while True:
-            for port in ports:
-                at = moment(due_ns - start_ns, fabric.units)
-                if rows := before.changed_groups(port, fabric.groups_of(port), partial(fabric.group, port)):
+            at = moment(due_ns - start_ns, units)
+            for port, slot in ports:
+                if rows := group_sampler.changes(slot):
                     groups.writerows((*at, port, *row) for row in rows)
-                if rows := before.changed_queues(port, fabric.queued(port)):
-                    queues.writerows((*at, port, *row) for row in rows)
+                if queued := queue_sampler.changes(slot):
+                    queues.writerows((*at, port, *row) for row in queued)
             due_ns += every_ns
             timer.set(due_ns)
             if stop.fileno() in kernel.wait_readable([timer.fd, stop]):
@@ -135,43 +131,11 @@ def _writer(files: ExitStack, folder: Path, series: str) -> Any:
     return writer
 
 
-class Before:
-    """The sample before, of each port."""
-
-    def __init__(self, ports: Iterable[str]) -> None:
-        self._memory = dict.fromkeys(ports, b"")
-        self._groups = dict.fromkeys(product(self._memory, _PRIORITIES), _IDLE)
-        self._queues = dict.fromkeys(self._memory, (0,) * len(_PRIORITIES))
-
-    def changed_groups(self, port: str, memory: bytes, group: Callable[[int], GroupCounters]) -> list[tuple[int, ...]]:
-        """Priority, cells and XOFF of the groups that changed. Most samples of most ports are as the one before: their
-        memory alone is compared."""
-        if memory == self._memory[port]:
-            return []
-        self._memory[port] = memory
-        found = {priority: sample(group(priority)) for priority in _PRIORITIES}
-        changed = [(priority, *now) for priority, now in found.items() if now != self._groups[port, priority]]
-        self._groups.update({(port, priority): now for priority, now in found.items()})
-        return changed
-
-    def changed_queues(self, port: str, queued: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Number and octets of the queues that changed."""
-        old = self._queues[port]
-        if queued == old:
-            return []
-        self._queues[port] = queued
-        return [(number, queued[number]) for number in _PRIORITIES if queued[number] != old[number]]
-
-
-def sample(group: GroupCounters) -> tuple[int, ...]:
-    """What a row has of a group."""
-    return (*group.used, int(group.xoff))
-
-
 def flows(run: Recording, reports: Iterable[Sampled], names: Sequence[str] = ()) -> None:
-    """Write what flows sampled of their rate controls, `Roce(sample=...)`, as a series: a row for each sample.
+    """Write the samples of flows' rate controls, `Roce(sample=...)`, as a series with a row for each sample.
 
-    Columns: t_ns, lab_ns, flow (its name, or its place), and the fields of all samples, empty where a flow lacks one.
+    The columns are t_ns, lab_ns, flow (its name, or its place), and the fields of all samples; a field that a flow does
+    not have is empty.
     """
     start_ns = time.monotonic_ns() - run.lab_ns
     rows = [

@@ -1,14 +1,14 @@
-"""Time series of a whole network, for a run with `--series`: buffers and queues, load of links, ECN marks and rates of
-flows.
+"""Time series of a run with `--series`: buffers and queues, loads of links, ECN marks and rates of flows.
 
-Buffers and queues are those of `series.recording`. The rest is taken by a thread of the experiment's own process, where
-running flows are known; it lists interfaces and queueing disciplines, so each sample makes some system calls.
+Buffers and queues are those of `series.recording`. A thread of the experiment's own
+process, in which running flows are known, samples the rest; it lists interfaces and queueing disciplines, so each
+sample makes some system calls.
 
-    series-links.csv   t_ns, lab_ns, port, load_bps   what the port sent since the sample before, with preamble and gap
-    series-marks.csv   t_ns, lab_ns, port, marked     packets that ECN has marked so far at the port
-    series-rates.csv   t_ns, lab_ns, flow, rate_bps   what has arrived of a flow since the sample before, on the wire
+    series-links.csv   t_ns, lab_ns, port, load_bps   the load of the port's line since the last sample
+    series-marks.csv   t_ns, lab_ns, port, marked     the packets that ECN has marked so far at the port
+    series-rates.csv   t_ns, lab_ns, flow, rate_bps   the rate on the wire at which a flow arrived since the last sample
 
-A row is written where a value differs from the one before.
+Loads and rates count all octets on the wire. A row is written where a value differs from the one before.
 """
 
 from __future__ import annotations
@@ -18,16 +18,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from testbed.experiment.current import Notebook, warn
-from testbed.linux.netlink import link_counters
-from testbed.linux.netlink.link_counters import Sent
-from testbed.linux.netlink.netlink import Socket
-from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
-from testbed.linux.process import kernel
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.watch import readings, series
+from testbed.net.watch import samplers, series
 from testbed.units import Duration
 
 _COLUMNS = {
@@ -36,13 +30,13 @@ _COLUMNS = {
     "rates": "t_ns,lab_ns,flow,rate_bps",
 }
 _LONG = Duration("1s")
-"""An interval of the lab that is longer was most likely not meant so."""
+"""An interval of the lab beyond which it was most likely not meant so."""
 _FLUSH = 1 << 16
 
 
 @contextmanager
 def recorded(fabric: Fabric, run: Notebook) -> Iterator[None]:
-    """Record for as long as the block lasts, if the run asks for it."""
+    """Record the time series of a run while the block runs, if the run has `--series`."""
     if not run.series_ns or not fabric.ports:
         yield
         return
@@ -53,7 +47,7 @@ def recorded(fabric: Fabric, run: Notebook) -> Iterator[None]:
             f"the lab, as before Xoff 0.1, it is now --series {units.nearest_real(every)}"
         )
     recorder = _Recorder(fabric, run)
-    with series.recording(run, every, asked_for=True):
+    with series.recording(run, every, of_run=True):
         recorder.start()
         try:
             yield
@@ -62,15 +56,18 @@ def recorded(fabric: Fabric, run: Notebook) -> Iterator[None]:
 
 
 class _Recorder:
+    """The thread that samples links, marks and flows, and its files."""
+
     def __init__(self, fabric: Fabric, run: Notebook) -> None:
         self._fabric, self._units = fabric, fabric.units
         self._every_ns = self._units.lab(Duration.from_ns(run.series_ns)).ns
         self._start_ns = time.monotonic_ns() - run.lab_ns
         self._files = {name: _File(run.directory / series.file_name(name), _COLUMNS[name]) for name in _COLUMNS}
-        self._sockets = {name: _socket_in(ports[0].node) for name, ports in fabric.by_node().items()}
-        self._sent: dict[str, Sent] = {}
+        self._sockets = samplers.own_sockets(fabric)
+        self._loads = samplers.LoadSampler(fabric, self._sockets)
+        self._marks = samplers.MarkSampler(fabric, self._sockets)
         self._received: dict[tuple[int, int], int] = {}
-        self._before: dict[tuple[str, str], int] = {}
+        self._rates: dict[str, int] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -86,43 +83,30 @@ class _Recorder:
             socket.close()
 
     def _run(self) -> None:
-        due_ns = time.monotonic_ns()
-        while not self._ended.is_set():
-            self._look(due_ns - self._start_ns)
-            due_ns += self._every_ns
-            time.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
+        for due_ns in samplers.ticks(self._every_ns, self._ended):
+            self._sample(due_ns - self._start_ns)
 
-    def _look(self, t_ns: int) -> None:
-        for node, ports in self._fabric.by_node().items():
-            counted = link_counters.sent(self._sockets[node])
-            for port in ports:
-                now = counted.get(port.interface)
-                if now is None:
-                    continue
-                before = self._sent.get(port.name, now)
-                octets = now.octets - before.octets + WIRE_OVERHEAD * (now.frames - before.frames)
-                self._sent[port.name] = now
-                self._row("links", t_ns, port.name, self._rate(octets))
-        for name, priorities in readings.ecn_by(self._fabric, self._sockets).items():
-            self._row("marks", t_ns, name, sum(one["marked"] for one in priorities.values()))
-        for flows in list(self._fabric.flows):
+    def _sample(self, t_ns: int) -> None:
+        for port, load in self._loads.changes(self._every_ns):
+            self._row("links", t_ns, port, load * self._units.k)
+        for port, marked in self._marks.changes():
+            self._row("marks", t_ns, port, marked)
+        for flows in list(self._fabric.core.flows):
             for place, (name, octets, received) in enumerate(flows.progress()):
-                before_count = self._received.get((id(flows), place), 0)
+                before = self._received.get((id(flows), place), 0)
                 self._received[id(flows), place] = received
-                self._row("rates", t_ns, name, self._rate((received - before_count) * octets))
-
-    def _rate(self, octets: int) -> int:
-        return max(0, octets) * 8 * 10**9 // self._every_ns * self._units.k
+                rate = max(0, (received - before) * octets) * 8 * 10**9 // self._every_ns * self._units.k
+                if rate != self._rates.get(name, 0):
+                    self._rates[name] = rate
+                    self._row("rates", t_ns, name, rate)
 
     def _row(self, series_name: str, t_ns: int, subject: str, value: int) -> None:
-        if self._before.get((series_name, subject), 0) != value:
-            self._before[series_name, subject] = value
-            real, lab = series.moment(t_ns, self._units)
-            self._files[series_name].add(f"{real},{lab},{subject},{value}\n")
+        real_ns, lab_ns = series.moment(t_ns, self._units)
+        self._files[series_name].add(f"{real_ns},{lab_ns},{subject},{value}\n")
 
 
 class _File:
-    """A table that grows; networks of one run share it."""
+    """The file of a series, which is written in large pieces. All networks of a run append to it."""
 
     def __init__(self, path: Path, columns: str) -> None:
         self._path = path
@@ -139,9 +123,3 @@ class _File:
         with self._path.open("a", encoding="utf-8") as out:
             out.write("".join(self._text))
         self._text, self._size = [], 0
-
-
-def _socket_in(node: Any) -> Socket:
-    """A socket of our own: those of the fabric are used by the experiment at the same time."""
-    with kernel.in_network_of(node.pid):
-        return Socket()

@@ -45,7 +45,7 @@ def places(fabric: Fabric, ports: Mapping[str, TestPort]) -> dict[str, Place]:
     found: dict[str, Place] = {}
     for number, port in enumerate(ports.values()):
         name = by_host.get(port.location, port.location)
-        if name in fabric.slots and name not in free:
+        if name in fabric.core.ports.slots and name not in free:
             taken = next((one for one, place in found.items() if place.interface == name), None)
             why = f"port {taken} is there" if taken else f"{name} is no port of a host; {listed(free)} are"
             raise OtgError([f"ports[{number}].location: {why}"])

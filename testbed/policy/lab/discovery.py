@@ -14,7 +14,8 @@ from typing import Any
 from testbed.frames import Mac
 from testbed.linux.netlink.link_state import LinkWatch
 from testbed.linux.process import kernel
-from testbed.net.fabric.fabric import Fabric, FabricError, PortState
+from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.ports import FabricError, PortState
 from testbed.policy import fabric as policy
 from testbed.policy.fabric import PortKey
 from testbed.policy.model import NodeType

@@ -17,7 +17,8 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.linux.process.child import Child
-from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.ports import FabricError
 from testbed.policy.fabric import Partition
 from testbed.policy.lab.subnet_manager import SubnetManager
 from testbed.policy.rest.client import RestSa

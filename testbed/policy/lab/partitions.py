@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network
 from typing import Any
 
-from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.ports import FabricError
 from testbed.policy.fabric import DEFAULT_PKEY, Partition
 from testbed.policy.lab.discovery import port_key
 from testbed.policy.rfc_clients import NotConnected

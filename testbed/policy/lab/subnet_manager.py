@@ -20,7 +20,8 @@ from testbed.linux.netlink import qdiscs
 from testbed.linux.netlink.netlink import Socket
 from testbed.linux.port_program import OWN_FRAMES, PortProgram
 from testbed.linux.process import kernel
-from testbed.net.fabric.fabric import Fabric, FabricError, PortState
+from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.ports import FabricError, PortState
 from testbed.net.fabric.scheduling import SHARED, Scheduling
 from testbed.policy import fabric as subnet
 from testbed.policy.fabric import Partition, PortKey
@@ -61,9 +62,9 @@ class SubnetManager:
     node: str | None = None
 
     def __post_init__(self) -> None:
-        if self.fabric.program is None:
+        if self.fabric.core.program is None:
             raise FabricError("the network does not run; start it before its subnet manager")
-        self._program: PortProgram = self.fabric.program
+        self._program: PortProgram = self.fabric.core.program
         self._discovery = Discovery(self.fabric)
         self._sockets: dict[str, Socket] = {}
         self._ways: dict[tuple[str, int], int] = {}
@@ -191,7 +192,7 @@ class SubnetManager:
                 leaving = self._discovery.slots[PortKey(switch, number)]
                 if self._ways.get((switch, slot)) != leaving:
                     mac = self.fabric.ports[slot].mac.octets
-                    self._program.set_station(self.fabric.nodes[switch], mac, leaving)
+                    self._program.set_station(self.fabric.core.numbers[switch], mac, leaving)
                     self._ways[switch, slot] = leaving
                     changed += 1
         return changed

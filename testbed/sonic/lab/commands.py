@@ -35,10 +35,10 @@ CLEAR = (
 def views() -> SonicViews:
     """Those of the running network; they keep what was cleared."""
     fabric = Fabric.current()
-    if id(fabric) not in _VIEWS:
+    if id(fabric.core) not in _VIEWS:
         _VIEWS.clear()
-        _VIEWS[id(fabric)] = SonicViews(fabric)
-    return _VIEWS[id(fabric)]
+        _VIEWS[id(fabric.core)] = SonicViews(fabric)
+    return _VIEWS[id(fabric.core)]
 
 
 def show(words: Sequence[str]) -> str:
@@ -166,7 +166,7 @@ def _set(ports: Iterable[PortState], settings: Callable[[PortState], WatchdogSet
             continue
         chosen = settings(port)
         order = Order(OrderType.WATCHDOG, port.slot, frame=encode_watchdog(chosen))
-        fabric.running_agents().order(port.node.name, order)
+        fabric.core.running_agents().order(port.node.name, order)
         port.settings = replace(port.settings, pfc=replace(port.settings.pfc, watchdog=chosen))
     return ""
 

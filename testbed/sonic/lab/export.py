@@ -218,7 +218,7 @@ def of_fabric(fabric: Any, node: str) -> Exported:
     if node not in fabric.buffers:
         raise ExportError(f"{node} has no buffer; {listed(fabric.buffers)} have")
     ports = {}
-    for port in fabric.by_node()[node]:
+    for port in fabric.core.ports.by_node()[node]:
         scale = port.scale.k
         cable = port.lab_cable
         ports[port.number] = ExportedPort(

@@ -13,7 +13,8 @@ from typing import Any
 
 from testbed.errors import UsageError, listed, nearest
 from testbed.linux.port_program import POOLS, Watermark
-from testbed.net.fabric.fabric import Fabric, PortState
+from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.ports import PortState
 
 _PRIORITIES = range(8)
 _KINDS = {"guaranteed": 0, "shared": 1, "headroom": 2}
@@ -53,11 +54,11 @@ class SonicViews:
     # Names
 
     def label(self, port: PortState) -> str:
-        return self._fabric.labels.get(port.name, port.name)
+        return self._fabric.core.labels.get(port.name, port.name)
 
     def switches(self) -> list[tuple[str, list[PortState]]]:
         """Each switch with a buffer, and its ports in their order."""
-        found = self._fabric.by_node()
+        found = self._fabric.core.ports.by_node()
         return [(name, sorted(found[name], key=lambda port: port.number)) for name in self._fabric.buffers]
 
     def ports(self, wanted: str = "") -> list[tuple[str, list[PortState]]]:
@@ -182,7 +183,7 @@ class SonicViews:
     def _pools(self, node: str) -> list[tuple[str, int, int]]:
         """Name, place among the program's pools, and most bytes of the shared part."""
         settings, pools = self._fabric.buffers[node], self._fabric.pools(node)
-        names = self._fabric.pool_labels.get(node)
+        names = self._fabric.core.pool_labels.get(node)
         places = [*range(len(settings.pools)), *(POOLS + n for n in range(len(settings.egress_pools)))]
         usual = [f"{'ingress' if place < POOLS else 'egress'}_pool_{place % POOLS}" for place in places]
         chosen = names if names is not None and len(names) == len(places) else usual
@@ -304,9 +305,9 @@ class SonicViews:
 
     def clear_watermark(self, what: str, kind: str = "shared") -> None:
         """Watermarks of "group", "queue" or "pool" begin anew, in the port program; persistent ones keep what was."""
-        program = self._fabric.running_program()
+        program = self._fabric.core.running_program()
         for node, ports in self.switches():
-            number, settings = self._fabric.nodes[node], self._fabric.buffers[node]
+            number, settings = self._fabric.core.numbers[node], self._fabric.buffers[node]
             if what == "pool":
                 for _, place, _ in self._pools(node):
                     self._keep(("pool", node, place), program.buffers.clear_pool(number, place), 1, settings.cell_bytes)

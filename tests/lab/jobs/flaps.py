@@ -74,8 +74,8 @@ class Changes:
         return True
 
     def _kill(self) -> bool:
-        node = self._rng.choice(sorted(self._fabric.nodes))
-        pid, now = self._fabric.agents.pid(node, False), time.monotonic()
+        node = self._rng.choice(sorted(self._fabric.core.numbers))
+        pid, now = self._fabric.core.agents.pid(node, False), time.monotonic()
         if not pid or now - self._killed.get(node, -_AGAIN_S) < _AGAIN_S:
             return False
         self._killed[node] = now
@@ -91,7 +91,7 @@ class Changes:
     def _pfc(self) -> bool:
         """Change PFC of a priority without traffic, so that the buffer is divided anew around the one that has some."""
         from testbed.net.fabric.changes import set_pfc
-        from testbed.net.fabric.fabric import FabricError
+        from testbed.net.fabric.ports import FabricError
 
         name, on = self._rng.choice(sorted(self._fabric.names())), self._rng.random() < 0.5
         try:
@@ -149,7 +149,7 @@ def flapping(run: Run, duration: Duration = Duration("6s")) -> None:
         run.figure("dropped, by reason", counted)
         run.claim("changes of each kind at least", min(changes.done.values()), at_least=1)
         run.claim("kinds of changes", len(changes.done), equals=6)
-        run.claim("frames lost, beside those in a counter", fabric.lost - sum(counted.values()), equals=0)
+        run.claim("frames lost, beside those in a counter", fabric.core.lost - sum(counted.values()), equals=0)
         run.claim("frames lost with links", counted.get("cable", 0), at_least=1)
         run.claim("other reasons", sorted(counted.keys() - BY_LINKS), equals=[])
         line = Duration.from_ns(duration.ns + 2 * 10**9) // Duration("1230400ns")

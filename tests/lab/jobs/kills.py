@@ -82,8 +82,8 @@ class Killer:
 
     def _victims(self) -> list[tuple[str, str, Callable[[], None]]]:
         """Agents and speakers that live; a controller; the agents' supervisor and its deputy."""
-        agents, found = self._fabric.agents, list[tuple[str, str, Callable[[], None]]]()
-        for node in self._fabric.nodes:
+        agents, found = self._fabric.core.agents, list[tuple[str, str, Callable[[], None]]]()
+        for node in self._fabric.core.numbers:
             for speaker in (False, True):
                 if pid := agents.pid(node, speaker):
                     kind = "speaker" if speaker else "agent"
@@ -168,7 +168,7 @@ def _frozen(fabric: Any) -> list[str]:
 
     def stuck() -> list[str]:
         found = [f"{switch} holds frames" for switch in fabric.buffers if fabric.held(*range(1, 8), by=(switch,))]
-        for node in fabric.nodes:
+        for node in fabric.core.numbers:
             for port, state in fabric.snapshot(node)["ports"].items():
                 found += [f"{port} is paused" for one in state["priorities"] if one["paused_until_ns"] is not None]
         return found
@@ -198,8 +198,8 @@ def _kill_supervisors(run: Run) -> None:
 
     buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16, headroom=200)
     with network(Incast(n=2, buffer=buffer), run) as net:
-        fabric, agents = net.fabric, net.fabric.running_agents()
-        nodes = sorted(fabric.nodes)
+        fabric, agents = net.fabric, net.fabric.core.running_agents()
+        nodes = sorted(fabric.core.numbers)
 
         def pids() -> dict[str, int]:
             return {node: agents.pid(node) for node in nodes}

@@ -118,4 +118,4 @@ def everything() -> dict[str, object]:
 
 def agent_pid(fabric: Any, node: str, speaker: bool = False) -> int:
     """The process ID of a node's agent, or of its speaker; 0 if there is none."""
-    return int(fabric.agents.pid(node, speaker))
+    return int(fabric.core.agents.pid(node, speaker))

@@ -206,8 +206,8 @@ def _between_two(run: Run, links: list[Link]) -> list[Seen]:
         against = [_frame(fabric.port(f"h-eth{n}").mac, mac, link.octets, 0) for n, link in enumerate(links)]
         for number in range(len(links)):  # of several ways to a host the switch takes one for all its addresses
             station, way = fabric.port(f"h-eth{number}").mac.octets, fabric.port(f"s1-eth{number + 1}").slot
-            assert fabric.program is not None
-            fabric.program.set_station(fabric.nodes["s1"], station, way)
+            assert fabric.core.program is not None
+            fabric.core.program.set_station(fabric.core.numbers["s1"], station, way)
         names = [f"s1-eth{number}" for number in range(1, len(links) + 1)]
         if not wait_for(lambda: _all_measured(fabric, names), 60):
             raise XoffError("not all ports have measured their headroom")

@@ -73,17 +73,17 @@ def built(cables: Sequence[str], settings: dict[str, Port], router: str = "") ->
             setattr(link, f"intf{end}", intf)
             port = PortState(slot, intf, Mac(bytes(6)), Cable("10Mb/s"), Scale(1000), Scale(1000))
             port.settings = settings.get(intf.name, Port())
-            fabric.ports[slot], fabric.slots[intf.name] = port, slot
+            fabric.ports[slot], fabric.core.ports.slots[intf.name] = port, slot
             slot += 1
         fabric.cabling.links.append(link)
-    fabric.known_nodes, fabric._graph = nodes, Graph.of(fabric.cabling.links)
+    fabric.core.ports.known_nodes, fabric.core._graph = nodes, Graph.of(fabric.cabling.links)
     return fabric  # type: ignore[no-any-return]
 
 
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
     yield
-    Fabric.current().stop()
+    Fabric.current().core.stop()
 
 
 def warnings(
@@ -91,7 +91,8 @@ def warnings(
 ) -> list[str]:
     """Return the warnings of flows in a network in which these ports have other settings than the default."""
     fabric = built(cables, ports or {}, router)
-    known = [Flow(fabric.node(flow.source), fabric.node(flow.target), flow.priority, transport=flow.transport,
+    node = fabric.core.ports.node
+    known = [Flow(node(flow.source), node(flow.target), flow.priority, transport=flow.transport,
                   rate_control=flow.rate_control, ecn=flow.ecn, dscp=flow.dscp) for flow in flows]  # fmt: skip
     return list(Roce.warnings(dict(enumerate(known))))
 
@@ -181,7 +182,8 @@ def test_behind_a_router_any_curve_of_the_network_may_be_on_the_way() -> None:
 def test_a_host_without_a_lossless_port_has_no_roce() -> None:
     fabric = built(["h1-s1"], {})
     with pytest.raises(UsageError, match="x has no lossless port, as hosts of a LosslessTopo have"):
-        Roce.warnings({0: Flow(SimpleNamespace(name="x"), fabric.node("h1"), transport="roce", rate_control="dcqcn")})
+        target = fabric.core.ports.node("h1")
+        Roce.warnings({0: Flow(SimpleNamespace(name="x"), target, transport="roce", rate_control="dcqcn")})
 
 
 # Rates above the line

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import threading
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +15,21 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.lab.results import series as reading
+from testbed.linux.netlink.link_counters import Sent
 from testbed.linux.port_program import GroupCounters
+from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.fabric import Fabric
 from testbed.net.watch import series
+from testbed.net.watch.samplers import GroupSampler, LoadSampler, QueueSampler, ticks
 from testbed.units import Scale
+
+IDLE = GroupCounters((0, 0, 0), (0, 0, 0), 0, False, 0, 0, 0, 0, 0, 0, (0,) * 4, (0,) * 4, 0)
+
+
+def core_with(program: Any) -> Any:
+    core: Any = FabricCore()
+    core.program = program
+    return core
 
 
 class OneSecondAgo:
@@ -63,21 +77,68 @@ def test_a_series_that_is_not_there_and_a_missing_reader_are_named(tmp_path: Pat
         reading.read(tmp_path, "buffer")
 
 
-def test_a_row_is_written_of_what_changed_alone() -> None:
-    idle = GroupCounters((0, 0, 0), (0, 0, 0), 0, False, 0, 0, 0, 0, 0, 0, (0,) * 4, (0,) * 4, 0)
-    holding = replace(idle, used=(1, 2, 3), xoff=True)
-    groups = {priority: idle for priority in range(8)}
-    before = series.Before(["s1-eth1"])
-    assert before.changed_groups("s1-eth1", b"idle", groups.__getitem__) == []
-    groups[3] = holding
-    assert before.changed_groups("s1-eth1", b"idle", groups.__getitem__) == [], "the memory is the same"
-    assert before.changed_groups("s1-eth1", b"holding", groups.__getitem__) == [(3, 1, 2, 3, 1)]
-    groups[3] = idle
-    assert before.changed_groups("s1-eth1", b"counted", groups.__getitem__) == [(3, 0, 0, 0, 0)]
-    queued = (0, 0, 0, 1514, 0, 0, 64, 0)
-    assert before.changed_queues("s1-eth1", queued) == [(3, 1514), (6, 64)]
-    assert before.changed_queues("s1-eth1", queued) == []
-    assert before.changed_queues("s1-eth1", (0,) * 8) == [(3, 0), (6, 0)]
+class Program:
+    """A port program with one port, and its buffers, whose groups and queues a test sets."""
+
+    def __init__(self) -> None:
+        self.buffers = self
+        self.memory, self.groups = b"idle", dict.fromkeys(range(8), IDLE)
+        self.waiting = (0,) * 8
+
+    def groups_of(self, slot: int) -> bytes:
+        return self.memory
+
+    def group(self, slot: int, priority: int) -> GroupCounters:
+        return self.groups[priority]
+
+    def queued(self, slot: int) -> tuple[int, ...]:
+        return self.waiting
+
+
+def test_a_sample_of_groups_has_those_that_changed_alone() -> None:
+    program = Program()
+    sampler = GroupSampler(core_with(program))
+    assert sampler.changes(0) == []
+    program.groups[3] = replace(IDLE, used=(1, 2, 3), xoff=True)
+    assert sampler.changes(0) == [], "the memory is the same"
+    program.memory = b"holding"
+    assert sampler.changes(0) == [(3, 1, 2, 3, 1)]
+    program.memory, program.groups[3] = b"counted", IDLE
+    assert sampler.changes(0) == [(3, 0, 0, 0, 0)]
+
+
+def test_a_sample_of_queues_has_those_that_changed_alone() -> None:
+    program = Program()
+    sampler = QueueSampler(core_with(program))
+    assert sampler.changes(0) == []
+    program.waiting = (0, 0, 0, 1514, 0, 0, 64, 0)
+    assert sampler.changes(0) == [(3, 1514), (6, 64)]
+    assert sampler.changes(0) == []
+    program.waiting = (0,) * 8
+    assert sampler.changes(0) == [(3, 0), (6, 0)]
+
+
+def test_a_load_is_what_was_sent_since_the_sample_before_with_preamble_and_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = core_with(Program())
+    core.ports.by_slot[0] = SimpleNamespace(interface=7, name="s1-eth1", node=SimpleNamespace(name="s1"))
+    counted = {7: Sent(10, 1000)}
+    monkeypatch.setattr("testbed.linux.netlink.link_counters.sent", lambda socket: counted)
+    sampler = LoadSampler(Fabric(core), {"s1": None})  # type: ignore[dict-item]
+    assert [*sampler.changes(1000)] == []
+    counted[7] = Sent(11, 1226)
+    assert [*sampler.changes(1000)] == [("s1-eth1", (226 + 24) * 8 * 10**6)]
+    assert [*sampler.changes(1000)] == [("s1-eth1", 0)]
+    assert [*sampler.changes(1000)] == []
+
+
+def test_ticks_come_until_the_end_is_set() -> None:
+    ended = threading.Event()
+    due = []
+    for due_ns in ticks(1000, ended):
+        due.append(due_ns)
+        if len(due) == 3:
+            ended.set()
+    assert [after - before for before, after in pairwise(due)] == [1000, 1000]
 
 
 def test_a_series_is_parquet_too_where_pyarrow_is_installed(tmp_path: Path) -> None:

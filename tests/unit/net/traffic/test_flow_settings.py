@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from testbed.errors import UsageError
-from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.ports import FabricError
 from testbed.net.traffic import Flow, Flows
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Size
@@ -59,14 +61,14 @@ class Node:
 def test_hosts_may_be_named_and_unknown_ones_are_refused_with_the_nearest() -> None:
     fabric = Fabric.current()
     try:
-        fabric.known_nodes = {name: Node(name) for name in ("h1", "h2")}
-        Flows([Flow("h1", fabric.known_nodes["h2"])])
+        fabric.core.ports.known_nodes = {name: Node(name) for name in ("h1", "h2")}
+        Flows([Flow("h1", fabric.core.ports.known_nodes["h2"])])
         with pytest.raises(FabricError, match=r"there is no node hh1 in this network; did you mean h1\?"):
             Flows([Flow("hh1", "h2")])
         with pytest.raises(FabricError, match="7 is not a node; a name is expected"):
             Flows([Flow("h1", 7)])
     finally:
-        fabric.stop()
+        fabric.core.stop()
 
 
 class Running:
@@ -81,8 +83,8 @@ class Running:
 
 @pytest.mark.parametrize("priority", [9, -1, "3", True])
 def test_the_fabric_refuses_a_priority_that_does_not_exist(priority: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    fabric = Fabric()
-    monkeypatch.setattr(fabric, "running_program", Running)
+    fabric = Fabric(FabricCore())
+    monkeypatch.setattr(fabric.core, "running_program", Running)
     monkeypatch.setattr(fabric, "port", lambda _: type("Port", (), {"slot": 0, "node": Node("s1")}))
     monkeypatch.setattr(fabric, "snapshot", lambda _: {"ports": {"s1-eth1": {"priorities": [{}] * 8}}})
     for ask in (fabric.group, fabric.limits, fabric.pfc):

@@ -13,6 +13,7 @@ from testbed.frames import Mac
 from testbed.net.build.network import Network
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.cabling import _MIDDLES
+from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.port import Buffer, Port
 from testbed.net.fabric.switch_buffer import SwitchBuffer
@@ -75,12 +76,12 @@ class Requests:
 @pytest.fixture
 def fabric(monkeypatch: pytest.MonkeyPatch) -> Fabric:
     """A switch's port and a host's, on a cable of 10 us."""
-    made: Any = Fabric()
+    made: Any = Fabric(FabricCore())
     made.cabling.socket = made.requests = Requests()
     made.cabling._middle_ends = [_MIDDLES, _MIDDLES + 1]
     monkeypatch.setattr("testbed.linux.process.kernel.real_time", lambda *_: None)
     monkeypatch.setattr("os.sched_setscheduler", lambda *_: None)
-    made.sockets._by_name = {"s1": Requests(), "h1": Requests()}
+    made.core.sockets._by_name = {"s1": Requests(), "h1": Requests()}
     link = SimpleNamespace()
     cable = Cable("10Mb/s", delay="10us")
     for slot, name in enumerate(("s1", "h1")):

@@ -87,9 +87,9 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(kernel, "enter_network_of", lambda pid: None)
     monkeypatch.setattr(kernel, "in_network_of", lambda pid: nullcontext())
     fabric = Fabric.current()
-    fabric.known_nodes = {name: Node(name) for name in ("good", "bad")}
+    fabric.core.ports.known_nodes = {name: Node(name) for name in ("good", "bad")}
     yield
-    fabric.stop()
+    fabric.core.stop()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,210 @@
+"""The parts of a network that make it lossless, and their life: ports, cables, port program, buffers, agents.
+
+Cables are laid at once, when Mininet asks for them (`cabling`). `start` sets up the rest (`bring_up`, `agent_plans`).
+There is one core per process at a time, as there is one network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from testbed.agent import event_log
+from testbed.agent.agents import Agents
+from testbed.agent.event_log import LoggedEvent
+from testbed.frames import Mac
+from testbed.linux.port_program import PortProgram
+from testbed.linux.process.beside import Beside
+from testbed.linux.vswitch import Vswitch
+from testbed.net.fabric import bring_up, deadlocks
+from testbed.net.fabric.agent_plans import agent_plan
+from testbed.net.fabric.bring_up import Mismatch, NodeSetup
+from testbed.net.fabric.cabling import Cabling
+from testbed.net.fabric.marks import Unmarked, unmarked
+from testbed.net.fabric.ports import FabricError, NodeSockets, PortTable, is_leaf
+from testbed.net.fabric.routes import Graph
+from testbed.switch.buffer.settings import BufferSettings
+from testbed.switch.priority.path import Disagreement
+from testbed.units import Duration, Scale, hardware_times
+
+
+class FabricCore:
+    """The lossless parts of one network."""
+
+    _current: FabricCore | None = None
+
+    @classmethod
+    def current(cls) -> FabricCore:
+        """Return the core of the network that is being built, or runs; there is always one."""
+        if cls._current is None:
+            cls._current = cls()
+        return cls._current
+
+    @classmethod
+    def running(cls) -> FabricCore | None:
+        """Return the core of the network that is being built, or runs, or None if there is no network."""
+        return cls._current
+
+    def __init__(self) -> None:
+        self.ports = PortTable()
+        self.sockets = NodeSockets()
+        self.cabling = Cabling(self.ports, self.sockets)
+        self.program: PortProgram | None = None
+        self.agents: Agents | None = None
+        self.buffers: dict[str, BufferSettings] = {}
+        """The settings of the buffer of each switch and router."""
+        self.numbers: dict[str, int] = {}
+        """The number of each node, which its ring buffer and, for a switch, its buffer have, too."""
+        self.vswitches: dict[str, Vswitch] = {}
+        """The Open vSwitch of each leaf."""
+        self.labels: Mapping[str, str] = {}
+        """The names that users know ports by, where they differ from the lab's."""
+        self.pool_labels: Mapping[str, list[str]] = {}
+        """The names of ingress and egress pools, by switch."""
+        self.flows: list[Any] = []
+        """The `traffic.Flows` that run."""
+        self.lost = 0
+        """The number of datagrams that flows have lost so far."""
+        self.lateness_ns = 0
+        """The longest delay in waking an agent; it is known when the network has stopped."""
+        self.queues_only = False
+        """True to leave out port program and agents, which measures what they cost."""
+        self.mismatch = Mismatch.REFUSE
+        self.deadlock_poll: Duration | None = None
+        """The interval of looking for deadlocks, in the lab's time; None turns the watch off."""
+        self.disagreements: list[Disagreement] = []
+        """The places where priorities are mapped differently along a path, so that PFC cannot work."""
+        self._deadlock_watch: Beside | None = None
+        self._graph = Graph()
+        """The graph of the network, once it has started; no cable is laid after that."""
+        self._names: dict[int, str] = {}
+        self._records: list[event_log.Record] = []
+        self._dcbx_log: list[dict[str, Any]] = []
+
+    def start(self) -> None:
+        """Make all ports lossless and start the agents; a second call does nothing."""
+        if self.program is not None or not self.ports.by_slot:
+            return
+        try:
+            self.program = program = PortProgram(waits=self.deadlock_poll is not None)
+            by_node = self.ports.by_node()
+            bring_up.choose_queues(by_node)
+            self.disagreements = bring_up.check_priorities(by_node, self.mismatch)
+            self._graph = Graph.of(self.cabling.links)
+            self.numbers = {name: number for number, name in enumerate(by_node)}
+            setup = self._setup(program)
+            for name, ports in by_node.items():
+                setup.set_up_buffer(name, ports, self.cabling.delays)
+            self.buffers = {name: settings for name, (_, settings) in setup.buffers.items()}
+            for name, ports in by_node.items():
+                setup.set_up_node(name, ports, attach=not self.queues_only)
+            for name, ports in by_node.items():
+                if is_leaf(ports[0].node):
+                    self.vswitches[name] = setup.start_vswitch(name, ports)
+            self.cabling.attach(program)
+            if not self.queues_only:
+                self._start_agents(setup, program)
+            for vswitch in self.vswitches.values():
+                vswitch.watch()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _setup(self, program: PortProgram) -> NodeSetup:
+        return NodeSetup(self.ports, self.sockets, program, self._graph, self.numbers)
+
+    def _start_agents(self, setup: NodeSetup, program: PortProgram) -> None:
+        by_node = self.ports.by_node()
+        program.watch_queues()
+        self._names = {port.slot: port.name for port in self.ports.by_slot.values()}
+        measuring = sum(bool(port.settings and port.settings.measures) for port in self.ports.by_slot.values())
+        plans = []
+        for name, ports in by_node.items():
+            buffer = setup.buffers[name][0] if name in setup.buffers else None
+            plans.append(agent_plan(self.ports, self.numbers[name], ports, buffer, measuring))
+        self.agents = Agents(plans, program)
+        self.agents.start()
+        if self.deadlock_poll:
+            numbers = {name: self.numbers[name] for name in self.buffers}
+            self._deadlock_watch = deadlocks.watching(self.ports, numbers, program, self.agents, self.deadlock_poll)
+
+    def stop(self) -> None:
+        """End the agents and detach the program from all ports; a second call does nothing."""
+        if self._deadlock_watch:
+            watch, self._deadlock_watch = self._deadlock_watch, None
+            watch.stop()
+        if self.agents:
+            self.agents.stop()
+            self.lateness_ns = self.agents.lateness_ns
+            self._records, self._dcbx_log = self.agents.records(), self.agents.dcbx_log()
+            self.agents.close()
+            self.agents = None
+        for vswitch in self.vswitches.values():
+            vswitch.stop()
+        self.vswitches.clear()
+        if self.program:
+            self.program.close()
+            self.program = None
+        self.sockets.close()
+        self.cabling.close()
+        if FabricCore._current is self:
+            FabricCore._current = None
+
+    def running_agents(self) -> Agents:
+        """Return the agents; FabricError if the network does not run."""
+        if self.agents is None:
+            raise FabricError("the network does not run")
+        return self.agents
+
+    def running_program(self) -> PortProgram:
+        """Return the port program; FabricError if the network does not run."""
+        if self.program is None:
+            raise FabricError("the network does not run")
+        return self.program
+
+    def vswitch(self, leaf: str) -> Vswitch:
+        """Return the Open vSwitch of a leaf."""
+        if leaf not in self.vswitches:
+            raise FabricError(f"{leaf} is not a leaf of a running network, so it has no Open vSwitch")
+        return self.vswitches[leaf]
+
+    def set_mac(self, intf: Any, mac: Mac) -> None:
+        """Give a port another MAC address, which switches forward to from now on."""
+        self.cabling.set_mac(intf, mac)
+        if intf.slot not in self.ports.by_slot:
+            return
+        self.ports.by_slot[intf.slot].mac = mac
+        if self.program is not None:
+            setup = self._setup(self.program)
+            for switch in self._graph.forwarding - self.vswitches.keys():
+                setup.set_stations(switch, self._graph.next_hops(switch))
+
+    def unmarked(self, source: str, target: str, priority: int, ds_field: int) -> Unmarked | None:
+        """Return the ports on the way between two hosts if none of them marks such packets, or None if one does."""
+        return unmarked(self.ports, self._graph.way(source, target), priority, ds_field)
+
+    # The agents' logs
+
+    def records(self) -> list[event_log.Record]:
+        """Return the records of the agents' event logs so far, also after the network has stopped."""
+        return self.agents.records() if self.agents else self._records
+
+    def decoded(self, records: Iterable[event_log.Record]) -> list[LoggedEvent]:
+        """Return records of the agents' event logs as events; times in their details are the hardware's."""
+        units = self.ports.units  # if ports have different scales the largest, for an event may have no port
+        return [
+            replace(one, detail=hardware_times(one.detail, self._units_of_slot(slot, units)))
+            for one, slot in ((event_log.decoded(record, self._names), record[2]) for record in records)
+        ]
+
+    def _units_of_slot(self, slot: int, default: Scale) -> Scale:
+        return self.ports.by_slot[slot].units if slot in self.ports.by_slot else default
+
+    def history(self, since_ns: int) -> Iterator[str]:
+        """Yield the lines of a run's event log, with times counted from `since_ns`."""
+        return event_log.lines(self.records(), self._names, since_ns)
+
+    def dcbx_log(self) -> list[dict[str, Any]]:
+        """Return the DCBX log so far: an entry for each frame and each change, with the port's name."""
+        return self.agents.dcbx_log() if self.agents else self._dcbx_log

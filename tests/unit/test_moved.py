@@ -26,10 +26,10 @@ def test_what_an_old_name_stands_for_exists(old: str) -> None:
 @pytest.mark.parametrize(
     ("text", "new"),
     [
-        ("from testbed.switch.pfc.settings import PfcSettings", "testbed.switch.pfc.settings"),
-        ("import testbed.experiment.definition", "testbed.experiment.definition"),
-        ("from testbed.experiment import fidelity", "testbed.experiment.fidelity"),
-        ("from testbed.lab.job.job import Job", "testbed.lab.job.job"),
+        ("from testbed.pfc.settings import PfcSettings", "testbed.switch.pfc.settings"),
+        ("import testbed.lab.definition", "testbed.experiment.definition"),
+        ("from testbed.lab import fidelity", "testbed.experiment.fidelity"),
+        ("from testbed.lab.job import Job", "testbed.lab.job.job"),
     ],
 )
 def test_an_old_import_gives_the_module_itself_and_a_warning_at_its_line(tmp_path: Path, text: str, new: str) -> None:
@@ -44,7 +44,7 @@ def test_an_old_import_gives_the_module_itself_and_a_warning_at_its_line(tmp_pat
 
 
 def test_a_module_keeps_its_own_name(recwarn: pytest.WarningsRecorder) -> None:
-    old = importlib.import_module("testbed.switch.ecn.curve")
+    old = importlib.import_module("testbed.ecn.curve")
     assert old is importlib.import_module("testbed.switch.ecn.curve")
     assert old.__name__ == "testbed.switch.ecn.curve"
     assert old.__spec__ is not None and old.__spec__.name == "testbed.switch.ecn.curve"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from testbed.report.page import report
+from testbed.report.pages.page import report
 from tests.browser import chromium
 from tests.report_folders import large
 

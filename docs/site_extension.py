@@ -79,7 +79,8 @@ def further_guides(index: str) -> list[str]:
 def command_line() -> str:
     """Return the reference of all commands with their options, in Markdown."""
     os.environ["COLUMNS"] = "100"  # how wide argparse makes its usage
-    from testbed.cli import build_parser, commands, help
+    from testbed.cli import build_parser, commands
+    from testbed.cli.house import help
 
     parts = []
     for group, members in commands.GROUPS.items():

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import testbed
-from testbed.cli import streams
+from testbed.cli.screen import streams
 from testbed.errors import UsageError, XoffError, plain
 
 _ENDS = {signal.SIGTERM: "terminated", signal.SIGHUP: "the terminal has gone"}
@@ -209,7 +209,7 @@ def _say(text: str) -> None:
 
 def _complain(text: str) -> None:
     try:
-        from testbed.cli.console import print_error
+        from testbed.cli.screen.console import print_error
     except ImportError:  # the front door's Python has only its standard library
         print(f"xoff: {plain(text)}", file=sys.stderr)
     else:

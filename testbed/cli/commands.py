@@ -46,11 +46,11 @@ class Command(NamedTuple):
 
 _SWITCH = {
     "check": Command(
-        "what is wrong, contradictory, risky or not modelled in files", "switch", "check", "check_options"
+        "what is wrong, contradictory, risky or not modelled in files", "switches.config_db", "check", "check_options"
     ),
     "run": Command(
         "traffic over the switches, in the lab: losses, pauses and watermarks",
-        "switch",
+        "switches.config_db",
         "run",
         "run_options",
         True,
@@ -58,79 +58,110 @@ _SWITCH = {
     ),
     "conformance": Command(
         "SONiC's PFC test plans, on the switch of a file or on Xoff's own",
-        "conformance",
+        "switches.conformance",
         "conformance",
         "options",
         True,
         True,
     ),
-    "headroom": Command("the headroom that a port needs, term by term", "headroom", "headroom", "options", True),
+    "headroom": Command(
+        "the headroom that a port needs, term by term", "switches.headroom", "headroom", "options", True
+    ),
 }
 _CONTROLLER = {
-    "sr": Command("SR policies, VPNs, slices, SIDs, and the topology", "sr", "sr", "options"),
-    "qos": Command("path records, and the QoS policy in force", "qos", "qos", "options"),
+    "sr": Command("SR policies, VPNs, slices, SIDs, and the topology", "switches.sr", "sr", "options"),
+    "qos": Command("path records, and the QoS policy in force", "switches.qos", "qos", "options"),
 }
 _DCBX = {
-    "agent": Command("run DCBX on interfaces", "dcbx", "agent", "agent_options"),
-    "show": Command("show what the agents of this machine negotiate", "dcbx", "show", "show_options", True),
-    "forget": Command("have the agents forget their neighbours", "dcbx", "forget", "show_options", True),
+    "agent": Command("run DCBX on interfaces", "switches.dcbx", "agent", "agent_options"),
+    "show": Command("show what the agents of this machine negotiate", "switches.dcbx", "show", "show_options", True),
+    "forget": Command("have the agents forget their neighbours", "switches.dcbx", "forget", "show_options", True),
 }
 _IMAGE = {
-    "build": Command("build the image anew", "image", "build", "", True, True),
-    "info": Command("its digest, and the version of every package", "image", "info", "", True),
+    "build": Command("build the image anew", "house.image", "build", "", True, True),
+    "info": Command("its digest, and the version of every package", "house.image", "info", "", True),
     "export": Command(
-        "the lab in one file, for a machine that has only Python", "image", "export", "export_options", True, True
+        "the lab in one file, for a machine that has only Python", "house.image", "export", "export_options", True, True
     ),
-    "import": Command("put the lab of such a file into the cache", "carry", "import_", "import_options", True),
-    "clean": Command("remove images, snapshots and kernels, or all of the cache", "image", "clean", "clean_options"),
-    "lock": Command("a lock file of Python packages, for run --with", "packages", "lock", "lock_options"),
+    "import": Command("put the lab of such a file into the cache", "house.carry", "import_", "import_options", True),
+    "clean": Command(
+        "remove images, snapshots and kernels, or all of the cache", "house.image", "clean", "clean_options"
+    ),
+    "lock": Command("a lock file of Python packages, for run --with", "house.packages", "lock", "lock_options"),
     "reference": Command(
-        "write the versions of the reference image", "image", "reference", "reference_options", True, True, hidden=True
+        "write the versions of the reference image",
+        "house.image",
+        "reference",
+        "reference_options",
+        True,
+        True,
+        hidden=True,
     ),
 }
 
 GROUPS: Mapping[str, Mapping[str, Command]] = {
     "first steps": {
-        "demo": Command("show what Xoff does, in a minute", "run", "demo", "demo_options", True, True),
-        "list": Command("list experiments, topologies and rate controls", "listing", "list_", has_json=True),
-        "run": Command("run experiments", "run", "run", "experiment_options", True, True),
-        "report": Command("one HTML page from results", "report", "make", "options"),
-        "serve": Command(
-            "a live network, or results to replay, in the browser", "serve", "serve", "options", installs=True
+        "demo": Command("show what Xoff does, in a minute", "first_steps.run", "demo", "demo_options", True, True),
+        "list": Command(
+            "list experiments, topologies and rate controls", "first_steps.listing", "list_", has_json=True
         ),
-        "new": Command("a file of your own to begin with", "new", "new", "options"),
-        "lesson": Command("guided labs that check your work", "lesson", "lesson", "options"),
+        "run": Command("run experiments", "first_steps.run", "run", "experiment_options", True, True),
+        "report": Command("one HTML page from results", "first_steps.report", "make", "options"),
+        "serve": Command(
+            "a live network, or results to replay, in the browser",
+            "first_steps.serve",
+            "serve",
+            "options",
+            installs=True,
+        ),
+        "new": Command("a file of your own to begin with", "first_steps.new", "new", "options"),
+        "lesson": Command("guided labs that check your work", "first_steps.lesson", "lesson", "options"),
     },
     "look closer": {
         "shell": Command(
-            "Mininet's command line in the lab, or a script's", "shell", "open_shell", "shell_options", installs=True
+            "Mininet's command line in the lab, or a script's",
+            "look.shell",
+            "open_shell",
+            "shell_options",
+            installs=True,
         ),
         "decode": Command(
-            "the frames of captures in words; a dissector for Wireshark", "decode", "decode", "options", True
+            "the frames of captures in words; a dissector for Wireshark", "look.decode", "decode", "options", True
         ),
-        "export": Command("a result as a figure, a table, a trace, a ladder diagram", "export", "export", "options"),
+        "export": Command(
+            "a result as a figure, a table, a trace, a ladder diagram", "look.export", "export", "options"
+        ),
     },
     "studies": {
-        "sweep": Command("an experiment over a grid of parameters", "sweep", "run_sweep", "sweep_options", True, True),
-        "compare": Command("what differs between two results or sweeps", "compare", "compare", "compare_options", True),
+        "sweep": Command(
+            "an experiment over a grid of parameters", "studies.sweep", "run_sweep", "sweep_options", True, True
+        ),
+        "compare": Command(
+            "what differs between two results or sweeps", "studies.compare", "compare", "compare_options", True
+        ),
         "verify": Command(
-            "compare this machine's results with the repository's", "verify", "verify", "verify_options", True, True
+            "compare this machine's results with the repository's",
+            "studies.verify",
+            "verify",
+            "verify_options",
+            True,
+            True,
         ),
     },
     "switches, policies, DCBX": {
         "switch": Command("SONiC's config_db.json: check it, run it, test it; headroom", parts=_SWITCH),
-        "policy": Command("QoS policy files: check, show, convert, query", "policy", "policy", "options"),
+        "policy": Command("QoS policy files: check, show, convert, query", "switches.policy", "policy", "options"),
         "controller": Command("query the controller of a WAN, or change its policies", parts=_CONTROLLER),
         "dcbx": Command("DCBX on interfaces of this machine", parts=_DCBX),
     },
     "this machine": {
-        "doctor": Command("check this machine", "doctor", "doctor", "doctor_options", True, True),
+        "doctor": Command("check this machine", "house.doctor", "doctor", "doctor_options", True, True),
         "image": Command("what Xoff keeps: build it, carry it elsewhere, remove it", parts=_IMAGE),
-        "help": Command("more about a command or a topic", "help", "help_", "options"),
+        "help": Command("more about a command or a topic", "house.help", "help_", "options"),
     },
     "work on Xoff": {
-        "test": Command("run Xoff's own tests", "suite", "test", "test_options", installs=True),
-        "docs": Command("build the documentation site", "site", "docs", "docs_options"),
+        "test": Command("run Xoff's own tests", "house.tests", "test", "test_options", installs=True),
+        "docs": Command("build the documentation site", "house.site", "docs", "docs_options"),
     },
 }
 COMMANDS: Mapping[str, Command] = {name: command for group in GROUPS.values() for name, command in group.items()}

@@ -38,7 +38,7 @@ def soonest() -> Engine:
     usual = table.find(table.DEFAULT)
     if forecast.Step.KERNEL not in usual.forecast():
         return usual
-    from testbed.cli import console  # not above: an import comes before rich is installed
+    from testbed.cli.screen import console  # not above: an import comes before rich is installed
 
     console.say("running on the engine vm; um is quicker, but its kernel has to be built first (5 to 15 minutes, by")
     console.say("xoff run, or here with --engine um)")
@@ -47,7 +47,7 @@ def soonest() -> Engine:
 
 def ready(engine: Engine | str) -> PreparedEngine:
     """Prepare an engine, with everything that it needs made or installed if it was not there."""
-    from testbed.cli.ui import setting_up
+    from testbed.cli.screen.progress import setting_up
 
     if isinstance(engine, str):
         engine = table.find(engine)

@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from testbed.errors import XoffError
 from testbed.lab.results.result import RESULT
-from testbed.report.page import report
+from testbed.report.pages.page import report
 from testbed.serve import page
 from testbed.serve.access import Access, Verdict
 from testbed.serve.live_lab import LiveLab

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from testbed.report.folder import LATEST_NS, Event, Folder, Network, network_of
-from testbed.report.markup import readable
-from testbed.report.panels import panels
-from testbed.report.series import LOAD, PREFIX
-from testbed.report.tracks import LARGEST, OCCUPANCY, Reader, Shape, Track, Tracks
+from testbed.report.pages.markup import readable
+from testbed.report.pages.panels import panels
+from testbed.report.timeline.series import LOAD, PREFIX
+from testbed.report.timeline.tracks import LARGEST, OCCUPANCY, Reader, Shape, Track, Tracks
 
 KEPT_NS = 60 * 10**9
 _MOST_ROWS, _MOST_TRACKS, _MOST_WORDS = 20_000, 4_000, 100

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.report import topology
-from testbed.report.document import asset, digest, script_json
-from testbed.report.markup import heading, text
+from testbed.report.pages import topology
+from testbed.report.pages.document import asset, digest, script_json
+from testbed.report.pages.markup import heading, text
 from testbed.serve.feed import Feed
 
 _SHARED = ("data.js", "draw.js", "network.js")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testbed.report.page import report
+from testbed.report.pages.page import report
 from tests.browser import chromium
 from tests.report_folders import MS, hostile, small
 

@@ -12,7 +12,7 @@ import pytest
 from testbed import lab
 from testbed.experiment.fidelity import Verdict
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.report.page import report
+from testbed.report.pages.page import report
 from tests import pages
 from tests.pages import ROOT, Block
 

@@ -10,8 +10,8 @@ from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.job.api import run
 from testbed.report.folder import read
-from testbed.report.page import report
-from testbed.report.tracks import PAUSED, tracks
+from testbed.report.pages.page import report
+from testbed.report.timeline.tracks import PAUSED, tracks
 
 
 def test_pauses_and_drops_in_the_report_are_those_that_the_network_counted(

@@ -17,7 +17,8 @@ import pytest
 
 import testbed
 from testbed import cli
-from testbed.cli import commands, help, main, old_names
+from testbed.cli import commands, main, old_names
+from testbed.cli.house import help
 from testbed.experiment import definition
 from testbed.lab.results.result import Exit
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from experiments.conformance._tables import default_json
-from testbed.cli import conformance, main
+from testbed.cli import main
+from testbed.cli.switches import conformance
 from testbed.experiment import definition
 from testbed.lab.job.job import job_for
 from testbed.lab.results.result import Claim, Exit, Result, Status

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli import dcbx, main
+from testbed.cli import main
+from testbed.cli.switches import dcbx
 from testbed.errors import UsageError
 from testbed.linux.process import privileges
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from testbed.cli.live_network import LiveNetwork
+from testbed.cli.screen.live_network import LiveNetwork
 
 CHAIN: dict[str, Any] = {
     "network": {

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 
-from testbed.cli import console, main, streams
+from testbed.cli import main
+from testbed.cli.screen import console, streams
 from testbed.errors import UsageError, plain
 from testbed.frames import capture_file
 from tests.report_folders import lines, small
@@ -191,7 +192,7 @@ def test_what_is_made_for_a_file_is_as_it_is_there(monkeypatch: pytest.MonkeyPat
 def test_an_error_is_neutral_before_there_is_rich(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "testbed.cli.console", None)
+    monkeypatch.setitem(sys.modules, "testbed.cli.screen.console", None)
     assert main([EVIL]) == 2
     assert neutral(capsys.readouterr().err)
 
@@ -207,7 +208,7 @@ def test_nothing_but_these_writes_past_the_neutral_streams() -> None:
     allowed = {"carry.py": 1, "console.py": 1, "dcbx.py": 1, "shell.py": 1}
     past = re.compile(r"(streams\.)?exact\(|os\.write\(|\w+\.(__std(out|err)__|std(out|err)\.buffer)\b")
     found: dict[str, int] = {}
-    for path in sorted((ROOT / "testbed" / "cli").glob("*.py")):
+    for path in sorted((ROOT / "testbed" / "cli").rglob("*.py")):
         calls = [ast.unparse(node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         if path.name != "streams.py" and (count := sum(past.match(call) is not None for call in calls)):
             found[path.name] = count

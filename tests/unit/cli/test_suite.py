@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from testbed.cli import machine, main, suite
+from testbed.cli import machine, main
+from testbed.cli.house import tests as suite
 from testbed.errors import UsageError
 
 ROOT = Path(__file__).parents[3]
@@ -128,7 +129,7 @@ def test_a_failure_is_shown_at_once_and_an_interruption_gets_a_summary(
     failing: Callable[..., list[str]], options: list[str], number: signal.Signals
 ) -> None:
     program = (
-        "import sys, pathlib; from testbed import cli; from testbed.cli import suite;"
+        "import sys, pathlib; from testbed import cli; from testbed.cli.house import tests as suite;"
         f"suite.test = lambda options: suite._run({failing(*options)!r}, pathlib.Path({str(ROOT)!r}));"
         "sys.exit(cli.main(['test']))"
     )

@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from testbed.cli import console, ui
+from testbed.cli.screen import console
+from testbed.cli.screen import progress as ui
 from testbed.errors import plain
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.results.result import Claim, Figure, Provenance, Result, Status, Times

@@ -16,7 +16,7 @@ from testbed.experiment import definition
 from testbed.lab.results.foreign import ForeignError
 from testbed.lab.results.result import Claim, Figure
 from testbed.lab.studies.conformance import FILE, Cell, ColumnPorts, ConformanceError, Matrix, case_name, ports_of
-from testbed.report.page import report
+from testbed.report.pages.page import report
 from testbed.sonic.check import check
 from testbed.sonic.lab.settings import Switch
 from testbed.sonic.ports_to_test import PortsError, classes

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli import shell
+from testbed.cli.look import shell
 from testbed.errors import UsageError
 from testbed.experiment import definition, script
 from testbed.experiment.parameters import ExperimentError

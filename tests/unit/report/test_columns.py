@@ -1,4 +1,4 @@
-"""What testbed.report.columns promises: exact columns up to the budget, and envelopes with every extreme beyond it."""
+"""The columns of tracks: exact columns up to the budget, and envelopes with every extreme beyond it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.report.columns import BINS, packed
-from testbed.report.tracks import Shape, Track
+from testbed.report.timeline.columns import BINS, packed
+from testbed.report.timeline.tracks import Shape, Track
 
 END_NS = 10**9
 times = st.lists(st.integers(0, END_NS), min_size=1, max_size=200).map(sorted)

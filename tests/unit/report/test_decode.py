@@ -23,7 +23,7 @@ from testbed.frames import Mac, headroom, lldp, mac_control, path_record, roce, 
 from testbed.frames.capture_file import Captured, CaptureError, frames
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.ipv6 import ETHERNET, ROUTING, UDP, Packet
-from testbed.report.frame_text import ethernet, layers
+from testbed.report.exports.frame_text import ethernet, layers
 
 A, B = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
 XOFF = mac_control.PfcFrame.xoff(A, [3, 4], 65535).encode()

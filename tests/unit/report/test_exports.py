@@ -13,7 +13,7 @@ import pytest
 
 from testbed.cli import main
 from testbed.errors import plain
-from testbed.report import perfetto
+from testbed.report.exports import perfetto
 from testbed.report.folder import read
 from tests.report_folders import HOSTILE, MS, hostile, lines, pause, small
 

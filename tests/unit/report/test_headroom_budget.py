@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.report.folder import read
-from testbed.report.headroom_budget import budget
-from testbed.report.tracks import tracks
+from testbed.report.pages.headroom_budget import budget
+from testbed.report.timeline.tracks import tracks
 from testbed.switch.headroom.calculation import HeadroomPort, adaptive
 from testbed.units import Duration, Rate
 from tests.report_folders import HOSTILE, network, small

@@ -1,4 +1,4 @@
-"""What testbed.report.page promises: one file that needs nothing, shows what result.json has, and runs nothing else."""
+"""The page of a report: one file that needs nothing, shows what result.json has, and runs nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.cli import main
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.results.result import Provenance, Result, Status, Times
 from testbed.lab.studies import batch
-from testbed.report.page import report
+from testbed.report.pages.page import report
 from tests.report_folders import HOSTILE, MS, hostile, large, lines, network, small
 from tests.unit.dcbx.dcbx_ladders import symmetric
 
@@ -158,7 +158,7 @@ def test_a_network_of_too_many_nodes_is_not_drawn(tmp_path: Path) -> None:
 def test_the_demo_and_run_with_report_end_with_the_path_of_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from testbed.cli import run
+    from testbed.cli.first_steps import run
 
     fidelity = Fidelity(Verdict.KEPT, (), 1, 100.0, 1, 1, Thresholds())
     provenance = Provenance("um", "none", "", "", "", "", "0.1.0", "", "")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.report import panels
 from testbed.report.folder import Folder
-from testbed.report.page import report
-from testbed.report.panels import Panel
-from testbed.report.tracks import DROPS, Tracks
+from testbed.report.pages import panels
+from testbed.report.pages.page import report
+from testbed.report.pages.panels import Panel
+from testbed.report.timeline.tracks import DROPS, Tracks
 from tests.report_folders import MS, small
 
 

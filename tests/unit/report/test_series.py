@@ -1,4 +1,4 @@
-"""What testbed.report.series promises: recorded values are tracks, exact where whole, which end with their network."""
+"""Time series in a report: recorded values are tracks, exact where whole, which end with their network."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from testbed.report.folder import read
-from testbed.report.page import report
-from testbed.report.series import tracks
-from testbed.report.tracks import Shape
+from testbed.report.pages.page import report
+from testbed.report.timeline.series import tracks
+from testbed.report.timeline.tracks import Shape
 from tests.report_folders import HOSTILE, MS, small
 
 BUFFER = f"""t_ns,port,priority,guaranteed,shared,headroom,xoff

@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from testbed import cli
-from testbed.cli import commands, site
+from testbed.cli import commands
+from testbed.cli.house import site
 from tests import pages
 from tests.pages import ROOT
 

@@ -9,9 +9,9 @@ import pytest
 
 from testbed.lab.studies import sweep_tables
 from testbed.lab.studies.sweep_tables import Failure, Row
-from testbed.report import sweep_page
 from testbed.report.folder import ReportError
-from testbed.report.page import report
+from testbed.report.pages import sweep_page
+from testbed.report.pages.page import report
 from tests.report_folders import HOSTILE
 
 

@@ -1,4 +1,4 @@
-"""What testbed.report.topology promises: every node has a place of its own, and the same network the same drawing."""
+"""The drawing of a network: every node has a place of its own, and the same network the same drawing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from testbed.report.folder import Network
-from testbed.report.topology import drawing, places
+from testbed.report.pages.topology import drawing, places
 
 
 def of(cables: list[tuple[str, str]], **kinds: str) -> Network:

@@ -1,4 +1,4 @@
-"""What testbed.report.tracks promises: intervals, counters and samples are those of the event log."""
+"""What testbed.report.timeline.tracks promises: intervals, counters and samples are those of the event log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from testbed.lab.results.foreign import ForeignError
 from testbed.report.folder import read
-from testbed.report.tracks import ASSERTED, DROPS, OCCUPANCY, PAUSED, STORM, Tracks, natural, tracks
+from testbed.report.timeline.tracks import ASSERTED, DROPS, OCCUPANCY, PAUSED, STORM, Tracks, natural, tracks
 from tests.report_folders import MS, drop, lines, network, pause, small
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testbed.cli import serve
+from testbed.cli.first_steps import serve
 from testbed.errors import UsageError
 from testbed.experiment.output import Record, RecordKind, Sample
 from testbed.serve.feed import KEPT_NS, Feed

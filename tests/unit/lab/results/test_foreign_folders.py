@@ -18,7 +18,7 @@ from testbed.frames import capture_file
 from testbed.lab.results.foreign import ForeignError, ForeignFolder, decoded, lines_of
 from testbed.lab.results.result import Result
 from testbed.lab.studies import sweep
-from testbed.report.captures import LARGEST
+from testbed.report.exports.captures import LARGEST
 from tests.report_folders import lines, result, small
 from tests.unit.dcbx.dcbx_ladders import symmetric
 from tests.unit.lab.studies.test_sweep import answer, measured
@@ -302,13 +302,13 @@ def test_json_is_not_nested_deeper_than_code_can_walk(tmp_path: Path) -> None:
 
 
 READERS = [
-    *sorted((ROOT / "testbed" / "report").glob("*.py")),
+    *sorted((ROOT / "testbed" / "report").rglob("*.py")),
     *(ROOT / "testbed" / "lesson" / name for name in ("check.py",)),
     *(ROOT / "testbed" / "lab" / f"{name}.py" for name in (
         "results/result", "studies/comparison", "results/series", "studies/conformance", "results/parquet"
     )),
     ROOT / "tools" / "engine_figures.py",
-    *(ROOT / "testbed" / "cli" / f"{name}.py" for name in ("report", "export", "compare")),
+    *(ROOT / "testbed" / "cli" / f"{name}.py" for name in ("first_steps/report", "look/export", "studies/compare")),
 ]  # fmt: skip
 _BESIDE = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "glob", "rglob", "iterdir", "is_file",
            "is_dir", "exists", "stat", "unlink", "replace_file", "mkdir"}  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 
 from testbed import lab
 from testbed.cli import main
-from testbed.cli import sweep as cli_sweep
+from testbed.cli.studies import sweep as cli_sweep
 from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.output import StreamError

@@ -1,0 +1,152 @@
+"""`xoff lesson`: guided labs, which check a student's work in the lab."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import closing
+from pathlib import Path
+
+from testbed.cli.engine_setup import engine_option, engines, ready
+from testbed.cli.screen import console, streams
+from testbed.cli.screen import progress as ui
+from testbed.errors import UsageError
+from testbed.experiment import definition
+from testbed.lab.job import api
+from testbed.lab.results.foreign import ForeignFolder
+from testbed.lab.results.result import Exit, Result, Status
+from testbed.lesson import lesson as files
+from testbed.lesson.check import Seen
+from testbed.lesson.lesson import Lesson, Verdict
+
+_RESULTS = "results"
+"""In a lesson's folder."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    words = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = words.add_parser("list", help="what lessons there are")
+    listing.set_defaults(perform=list_)
+    listing.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
+    for name, perform, text in (
+        ("start", start, "a folder with the page, the experiment to edit and the questions"),
+        ("check", check, "run the experiment of a folder: what is right, and what is not yet"),
+        ("solution", solution, "for teachers: a folder with the solution, run and answered"),
+    ):
+        word = words.add_parser(name, help=text, description=perform.__doc__)
+        word.set_defaults(perform=perform)
+        word.add_argument("lesson", metavar="N", help="a lesson's number or name")
+        word.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="default: lesson-N")
+        if perform is not start:
+            engine_option(word, engines())
+            word.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
+
+
+def lesson(options: argparse.Namespace) -> int:
+    """Guided labs of 60 to 90 minutes: a page, an experiment to edit, questions, and a check of your own run."""
+    raise AssertionError("argparse asks for an action")
+
+
+def list_(options: argparse.Namespace) -> int:
+    """What lessons there are."""
+    found = files.lessons()
+    if options.json:
+        rows = [{"number": one.number, "name": one.name, "title": one.title, "minutes": one.minutes} for one in found]
+        print(json.dumps(rows, indent=1))
+        return Exit.OK
+    for one in found:
+        console.stdout.print(f"{one.number}  [bold]{one.title}[/bold]  [dim]{one.minutes} min[/dim]")
+        console.stdout.print(f"   {one.summary}")
+    console.stdout.print("\nxoff lesson start 1 makes the folder of the first", style="dim")
+    return Exit.OK
+
+
+def start(options: argparse.Namespace) -> int:
+    """Make a folder with a lesson's page, the experiment to edit and the questions."""
+    chosen = files.find(options.lesson)
+    folder = _folder(options, chosen)
+    for path in files.begin(chosen, folder):
+        print(path)
+    console.say(f"read {folder / files.PAGE}, edit {files.EXPERIMENT} and {files.ANSWERS}, then:")
+    console.say(f"xoff lesson check {chosen.number} {folder}")
+    return Exit.OK
+
+
+def check(options: argparse.Namespace) -> int:
+    """Run the experiment of a lesson's folder in the lab, and compare the run and the answers with what is to come out.
+    Exit code 0 if everything is right, 1 if something is not yet."""
+    streams.outlast()
+    chosen = files.find(options.lesson)
+    folder = _folder(options, chosen)
+    given = files.answers(chosen, folder)
+    result = _run(chosen, folder, options)
+    return _show(chosen, list(files.verdicts(chosen, Seen(_place(result)), given)), result, options.json)
+
+
+def solution(options: argparse.Namespace) -> int:
+    """For teachers: make a folder with a lesson's solution, run it, and write the answers that belong to this run."""
+    streams.outlast()
+    chosen = files.find(options.lesson)
+    folder = options.folder or Path(f"solution-{chosen.number}")
+    files.begin(chosen, folder, solved=True)
+    result = _run(chosen, folder, options)
+    seen = Seen(_place(result))
+    values = files.solutions(chosen, seen)
+    with ForeignFolder(folder).create(files.ANSWERS) as out:
+        out.write(files.sheet(chosen, values).encode())
+    return _show(chosen, list(files.verdicts(chosen, seen, values)), result, options.json)
+
+
+def _folder(options: argparse.Namespace, chosen: Lesson) -> Path:
+    folder: Path = options.folder or Path(f"lesson-{chosen.number}")
+    return folder
+
+
+def _run(chosen: Lesson, folder: Path, options: argparse.Namespace) -> Result:
+    path = folder / files.EXPERIMENT
+    if not path.is_file():
+        raise UsageError(f"{path} is not there; `xoff lesson start {chosen.number} {folder}` makes it")
+    students = ForeignFolder(folder)
+    if students.has(_RESULTS):
+        students.require(_RESULTS)  # no link to elsewhere
+    experiment = definition.load_file(path, within_s=definition.READ_WITHIN_S)
+    engine = ready(options.engine)
+    with ui.Screen(many=False, quiet_stdout=True) as screen, closing(screen.watch(experiment.name)) as watcher:
+        result = api.run(experiment, on=engine, out=folder / _RESULTS, watcher=watcher)
+    if result.status is not Status.OK:
+        ui.show(result)
+        raise LessonRunFailed(result)
+    return result
+
+
+class LessonRunFailed(UsageError):
+    """The experiment did not come to its end, so there is nothing to check."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__("the experiment did not come to its end, so nothing was checked")
+        self.exit_code = result.exit_code()
+
+
+def _place(result: Result) -> Path:
+    assert result.folder is not None
+    return result.folder
+
+
+def _show(chosen: Lesson, found: list[Verdict], result: Result, as_json: bool) -> int:
+    right = sum(verdict.is_right for verdict in found)
+    if as_json:
+        rows = [{"what": one.what, "right": one.is_right, "why": one.why} for one in found]
+        print(json.dumps({"lesson": chosen.number, "right": right, "of": len(found), "items": rows,
+                          "result": str(result.folder)}, indent=1))  # fmt: skip
+    else:
+        held, open_ = ("✓", "○") if console.stdout.encoding.startswith("utf") else ("+", "o")
+        console.stdout.print(f"[bold]lesson {chosen.number}: {chosen.title}[/bold]")
+        for one in found:
+            mark = f"[green]{held}[/green]" if one.is_right else f"[yellow]{open_}[/yellow]"
+            console.stdout.print(f"{mark} {console.shown(one.what)}")
+            if one.why:
+                console.stdout.print(f"    not yet: {console.shown(one.why)}")
+        console.stdout.print(
+            f"{right} of {len(found)} right; this run: {console.shown(str(result.folder))}", style="dim"
+        )
+    return Exit.OK if right == len(found) else Exit.FAILED

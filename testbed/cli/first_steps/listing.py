@@ -1,0 +1,100 @@
+"""`xoff list`: what there is to run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+from testbed import plugins
+from testbed.experiment import definition
+from testbed.lab.results.result import Exit
+from testbed.roce import rates
+
+
+def list_(options: argparse.Namespace) -> int:
+    """List experiments with their parameters, topologies and rate controls, those of installed packages too."""
+    from testbed.cli.screen.console import print_error
+
+    found = [*definition.shipped(), *definition.added(print_error)]
+    cases = {case.name for case in definition.conformance()}
+    topologies = _topologies(print_error)
+    controls = _rate_controls(print_error)
+    if options.json:
+        content: dict[str, Any] = {
+            "experiments": [
+                {
+                    "name": e.name,
+                    "summary": e.summary,
+                    "parameters": {p.name: "" if p.default is None else str(p.default) for p in e.parameters},
+                    "ranges": {p.name: str(p.limits) for p in e.parameters if p.limits},
+                    "timeout": str(e.timeout),
+                    "conformance": e.name in cases,
+                    **_package(plugins.EXPERIMENTS, e.name),
+                }
+                for e in found
+            ],
+            "topologies": [
+                {"name": name, "summary": summary, **_package(plugins.TOPOLOGIES, name)}
+                for name, summary in topologies.items()
+            ],
+            "rate_controls": [{"name": name, **_package(plugins.RATE_CONTROLS, name)} for name in controls],
+        }
+        print(json.dumps(content, indent=1))
+        return Exit.OK
+    from rich.table import Table
+
+    from testbed.cli.screen.console import shown, stdout
+
+    experiments, conformance = (
+        [(e.name, e.summary, " ".join(map(str, e.parameters))) for e in found if (e.name in cases) is wanted]
+        for wanted in (False, True)
+    )
+    for title, group, rows in (
+        ("experiments", plugins.EXPERIMENTS, experiments),
+        ("conformance cases", plugins.EXPERIMENTS, [(name, summary, "") for name, summary, _ in conformance]),
+        ("topologies", plugins.TOPOLOGIES, [(name, summary, "") for name, summary in topologies.items()]),
+        ("rate controls", plugins.RATE_CONTROLS, [(name, "", "") for name in controls]),
+    ):
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+        for name, summary, parameters in rows:
+            source = _package(group, name).get("package")
+            table.add_row(f"  [bold]{shown(name)}[/bold]", shown(f"{summary} ({source})" if source else summary))
+            if parameters:
+                table.add_row("", f"[dim]{shown(parameters)}[/dim]")
+        stdout.print(f"{title}:", style="dim")
+        stdout.print(table)
+    return Exit.OK
+
+
+def _topologies(report: Callable[[str], None]) -> dict[str, str]:
+    """The first line about each topology; a broken one of others is reported and left out."""
+    from testbed.net.shell import shell
+
+    found = {}
+    for name in shell.names():
+        try:
+            found[name] = shell.summary(name)
+        except plugins.PluginError as error:
+            report(str(error))
+    return found
+
+
+def _rate_controls(report: Callable[[str], None]) -> list[str]:
+    found = []
+    for name in rates.names():
+        try:
+            rates.maker_of(name)
+        except plugins.PluginError as error:
+            report(str(error))
+        else:
+            found.append(name)
+    return found
+
+
+def _package(group: str, name: str) -> dict[str, str]:
+    """Whose it is, if it is not Xoff's own."""
+    plugin = plugins.named(group, name)
+    own = group != plugins.EXPERIMENTS or name not in {experiment.name for experiment in definition.shipped()}
+    return {"package": plugin.package} if plugin is not None and own else {}

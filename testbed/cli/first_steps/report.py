@@ -1,0 +1,48 @@
+"""`xoff report`: one HTML file from result folders."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from testbed.cli.output_file import whole
+from testbed.lab.results.result import Exit, Result
+from testbed.report.pages.page import report
+
+FILE = "report.html"
+"""In a result folder, unless `-o` names another place."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "result",
+        nargs="+",
+        type=Path,
+        metavar="RESULT",
+        help="result folders, side by side; or a sweep's folder",
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=f"default: {FILE} in the first folder")
+
+
+def make(options: argparse.Namespace) -> int:
+    """One HTML file with claims, topology, pauses, buffers, drops and provenance of results. It opens offline."""
+    path = options.output or options.result[0] / FILE
+    write(options.result, path)
+    print(path)
+    return Exit.OK
+
+
+def write(folders: list[Path], path: Path) -> None:
+    """Write the report of result folders, whole or not at all."""
+    page = report(folders)
+    with whole(path, folders) as out:
+        out.write(page.encode())
+
+
+def of_results(results: list[Result]) -> Path | None:
+    """The report of runs that have just ended, in the folder of the first; None if there is no run."""
+    folders = [result.folder for result in results if result.folder is not None]
+    if not folders:
+        return None
+    write(folders, folders[0] / FILE)
+    return folders[0] / FILE

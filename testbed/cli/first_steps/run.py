@@ -1,0 +1,178 @@
+"""`xoff run` and `xoff demo`: experiments in an engine, and what came of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from testbed.cli.arguments import above_zero, whole
+from testbed.cli.engine_setup import engine_option, engines, ready, soonest
+from testbed.cli.first_steps.report import of_results
+from testbed.cli.house.packages import having, with_option
+from testbed.cli.screen import console, streams
+from testbed.cli.screen import progress as ui
+from testbed.cli.screen.live_network import LiveNetwork
+from testbed.errors import UsageError
+from testbed.experiment import definition
+from testbed.experiment.current import CAPTURES
+from testbed.experiment.definition import Origin
+from testbed.experiment.fidelity import Thresholds
+from testbed.lab.engines import table
+from testbed.lab.job.job import WHOLE_FRAMES, Limits, RunOptions
+from testbed.lab.results.result import Exit, Result
+from testbed.lab.studies import batch
+from testbed.lab.studies.batch import Task
+from testbed.units import Duration
+
+
+def experiment_options(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument("experiment", nargs="+", metavar="EXPERIMENT", help="a name, a FILE.py or FILE.py:NAME")
+    what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
+    parser.add_argument("--set", action="append", default=[], metavar="K=V", help="set a parameter; may be repeated")
+    with_option(parser)
+    run_options(parser)
+
+
+def run_options(parser: argparse.ArgumentParser, default: str | None = table.DEFAULT) -> None:
+    count = whole(1, 2)
+    parser.add_argument("-j", type=count, default=1, metavar="N", help="run up to N side by side, a core each")
+    parser.add_argument(
+        "--seed", type=whole(0, 7), default=1, metavar="N", help="reaches every random choice (default 1)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="where result folders go")
+    engine_option(parser, engines(), default)
+    duration = above_zero(Duration, "30s")
+    parser.add_argument("--timeout", type=duration, metavar="T", help="limit of virtual time, as in 30s")
+    parser.add_argument("--wall-timeout", type=duration, metavar="T", help="limit of wall time (default 15min)")
+    parser.add_argument("--memory", type=whole(1, 500), metavar="MB", help="limit of the job's memory")
+    parser.add_argument("--processes", type=whole(1, 100), metavar="N", help="limit of the job's processes")
+    parser.add_argument(
+        "--fidelity", action="append", default=[], metavar="K=V", help="what the lab must keep: idle=5%%, timer=200us"
+    )
+    parser.add_argument(
+        "--capture",
+        action="store_true",
+        help="capture all cables into pcapng files below captures/ in the result folder",
+    )
+    parser.add_argument(
+        "--capture-octets", type=whole(14, 128), metavar="N", help="the same, of each frame the first N octets only"
+    )
+    parser.add_argument(
+        "--series", type=above_zero(Duration, "10ms"), metavar="T",
+        help="record loads of links, buffers, queues, ECN marks and rates of flows at this interval of lab time",
+    )  # fmt: skip
+    parser.add_argument("--report", action="store_true", help="write report.html into the first result folder")
+    parser.add_argument("--allow-degraded", action="store_true", help="a run of low fidelity is no failure")
+
+
+def demo_options(parser: argparse.ArgumentParser) -> None:
+    run_options(parser, default=None)
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Show what Xoff does: a lossless read across a WAN, from bare links on, the same on every machine."""
+    streams.outlast()
+    options.experiment, options.set, options.packages = ["cross_dc"], [], []
+    options.engine = options.engine or soonest()
+    options.report = True
+    network = LiveNetwork()
+    if not options.json:
+        console.stdout.print(
+            "Two data centres and a WAN on a stock Linux kernel with a clock of its own,\n"
+            "a thousand times slower than the hardware. Idle time is skipped and load cannot\n"
+            "disturb it: the digest at the end is the same wherever you run this.",
+            style="bold",
+        )
+    return run_as(options, Origin(("demo",), takes_parameters=False), network)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run experiments; each leaves a folder with result.json, its event log and its output. A FILE.py is imported on
+    this machine too, to read its parameters: its module level is executed as you, so run only files that you trust."""
+    return run_as(options)
+
+
+def run_as(options: argparse.Namespace, origin: Origin | None = None, network: LiveNetwork | None = None) -> int:
+    """Run experiments for a command, which is their `origin` if it is not `xoff run`.
+
+    `network` is drawn while it runs. The lab reports to it also where nothing can be drawn: it makes one digest.
+    """
+    streams.outlast()
+    chosen = [definition.find(name) for name in options.experiment]
+    if origin is not None:
+        chosen = [replace(experiment, origin=origin) for experiment in chosen]
+    given = dict(_assignment(text) for text in options.set)
+    for experiment in chosen:
+        experiment.read_parameters(given)  # a typo is reported before anything is set up
+    thresholds = Thresholds()
+    for setting in options.fidelity:
+        thresholds = thresholds.changed(setting)
+    engine = ready(options.engine)
+    tasks = [
+        Task(
+            experiment,
+            having(engine, options.packages, experiment),
+            given,
+            RunOptions(
+                seed=options.seed,
+                limits=_limits(options, experiment),
+                thresholds=thresholds,
+                capture_octets=options.capture_octets or (WHOLE_FRAMES if options.capture else 0),
+                series_ns=options.series.ns if options.series else 0,
+                follow=network.take if network is not None else None,
+            ),
+        )
+        for experiment in chosen
+    ]
+    with ui.Screen(options.j > 1 and len(chosen) > 1, options.json, network) as screen:
+        finished = batch.run(
+            tasks, out=options.out, width=options.j, watch=lambda task: closing(screen.watch(task.experiment.name))
+        )
+    results = finished.results
+    if options.json:
+        print(json.dumps([result.as_json() | {"folder": str(result.folder)} for result in results], indent=1))
+    else:
+        for result in results:
+            ui.show(result)
+    if options.capture or options.capture_octets:
+        for result in results:
+            _say_where_captures_are(result, options)
+    if options.report and (path := of_results(results)) is not None:
+        # With --json, standard output is for the JSON alone.
+        (console.stderr if options.json else console.stdout).print(f"report: {console.shown(path)}", soft_wrap=True)
+    finished.raise_first()
+    return max((result.exit_code(options.allow_degraded) for result in results), default=Exit.OK)
+
+
+def _limits(options: argparse.Namespace, experiment: definition.Experiment) -> Limits:
+    limits = Limits(virtual_s=_seconds(options.timeout or experiment.timeout))
+    if options.wall_timeout:
+        limits = replace(limits, wall_s=_seconds(options.wall_timeout))
+    if options.memory:
+        limits = replace(limits, memory_mb=options.memory)
+    if options.processes:
+        limits = replace(limits, processes=options.processes)
+    return limits
+
+
+def _say_where_captures_are(result: Result, options: argparse.Namespace) -> None:
+    out = console.stderr if options.json else console.stdout  # with --json, standard output is for the JSON alone
+    captured = [name for name in result.files if name.startswith(f"{CAPTURES}/")]
+    if captured and result.folder is not None:
+        out.print(f"captures: {len(captured)} files in {console.shown(result.folder / CAPTURES)}", soft_wrap=True)
+    else:
+        out.print(f"captures: none, for no network of {console.shown(result.experiment)} ran", soft_wrap=True)
+
+
+def _seconds(duration: Duration) -> float:
+    return duration.ps / 1e12
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"--set {text}: NAME=VALUE is expected, as in --set hosts=8")
+    return name, value

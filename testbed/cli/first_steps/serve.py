@@ -1,0 +1,125 @@
+"""`xoff serve`: a live view of a lab, and results to replay, in browsers."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+from testbed.cli import Terminated
+from testbed.cli.engine_setup import engine_option, engines, ready
+from testbed.cli.screen import console
+from testbed.errors import UsageError
+from testbed.net.shell import shell as topologies
+from testbed.report.folder import read
+
+DEFAULT_PORT = 8470
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument(
+        "what", nargs="+", metavar="WHAT",
+        help="a topology to run, as in incast,4, or result folders to replay, or both",
+    )  # fmt: skip
+    what.completer = lambda **_: topologies.names()  # type: ignore[attr-defined]
+    engine_option(parser, engines(lambda engine: engine.interactive))
+    parser.add_argument(
+        "--speed", type=_speed, default=1.0, metavar="N",
+        help="on um: seconds of virtual time in a second (default 1; 0.1: ten times slower); viewers can change it",
+    )  # fmt: skip
+    parser.add_argument("--port", type=_port, default=DEFAULT_PORT, metavar="N", help=f"default {DEFAULT_PORT}; 0: any")
+    parser.add_argument(
+        "--listen", default="127.0.0.1", metavar="ADDRESS",
+        help="default 127.0.0.1, this machine alone; another address lets others in who have the token",
+    )  # fmt: skip
+
+
+def serve(options: argparse.Namespace) -> int:
+    """A live view in browsers: a running lab with controls, results to replay. Ctrl-C ends it."""
+    topology, results = _sorted_out(options.what)
+    from testbed.serve import running, server
+    from testbed.serve.access import Access
+    from testbed.serve.app import application
+    from testbed.serve.live_lab import LiveLab
+
+    with server.listen(options.listen, options.port) as listening:
+        access = Access(options.listen, listening.getsockname()[1])
+        starting = (
+            running.started(topology, ready(options.engine), options.speed) if topology is not None else nullcontext()
+        )
+        with starting as lab:
+            live = LiveLab(lab, _network_of(lab)) if lab is not None else None
+            ended_by = server.run(
+                application(access, results, live), listening, live, lambda: _announce(access, topology, results)
+            )
+    if ended_by == signal.SIGINT:
+        raise KeyboardInterrupt
+    if ended_by is not None:
+        raise Terminated(ended_by)
+    raise UsageError(f"the lab has ended: {lab.ended if lab is not None else 'there is none'}")
+
+
+def _sorted_out(what: list[str]) -> tuple[str | None, list[Path]]:
+    """The topology, and the result folders; all of them can be read."""
+    found: list[str] = []
+    results: list[Path] = []
+    for word in what:
+        path = Path(word)
+        if path.is_dir() or "/" in word:
+            read(path)
+            results.append(path)
+        else:
+            topologies.check(word)
+            found.append(word)
+    if len(found) > 1:
+        raise UsageError(f"{found[0]} and {found[1]}: one lab runs at a time; start another xoff serve for the other")
+    return (found[0] if found else None), results
+
+
+def _network_of(lab: object) -> dict[str, object]:
+    """The line about the network, as soon as it runs."""
+    from testbed.serve.running import RunningLab
+
+    assert isinstance(lab, RunningLab)
+    printed: list[str] = []
+    while True:
+        for line in lab.lines(time.monotonic()):
+            if line.get("live") == "network":
+                return line
+            printed.append(str(line.get("text", "")))
+        if lab.ended is not None:
+            reason = lab.ended.removeprefix("UsageError: ")
+            others = [line for line in printed if reason not in line]  # the lab prints its reason too
+            raise UsageError("\n  ".join([reason, *others[-4:]]))
+        time.sleep(0.01)
+
+
+def _announce(access: object, topology: str | None, results: list[Path]) -> None:
+    from testbed.serve.access import Access
+
+    assert isinstance(access, Access)
+    shown = [*([topology] if topology else []), *(path.name for path in results)]
+    console.say(f"{', '.join(shown)}: open this address; its token is shown here only. Ctrl-C ends it")
+    print(access.url, flush=True)
+    if not access.is_loopback:
+        console.say(f"{access.address} can be reached from other machines: who has the token has the controls, too")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 <= int(text) < 2**16:
+        raise argparse.ArgumentTypeError(f"{text} is not a port; it is a whole number from 0 to 65535")
+    return int(text)
+
+
+def _speed(text: str) -> float:
+    from testbed.serve.running import FASTEST, SLOWEST
+
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = -1.0
+    if not SLOWEST <= speed <= FASTEST:
+        raise argparse.ArgumentTypeError(f"{text} is not a speed; it is {SLOWEST:g} to {FASTEST:g}")
+    return speed

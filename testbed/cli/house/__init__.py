@@ -1,0 +1,1 @@
+"""Commands for this machine, for help, and for work on Xoff."""

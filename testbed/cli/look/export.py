@@ -1,0 +1,110 @@
+"""`xoff export`: a result for other programs, for papers, and as the ladder diagram of a negotiation."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from testbed.cli.output_file import whole
+from testbed.cli.screen.console import say
+from testbed.dcbx.ladder import LadderError, ladder, read
+from testbed.dcbx.ladder.svg import as_svg
+from testbed.dcbx.ladder.text import as_text
+from testbed.errors import UsageError
+from testbed.lab.results.foreign import ForeignFolder
+from testbed.lab.results.result import Exit
+from testbed.report.exports import captures, event_table, perfetto
+from testbed.report.exports.figures import FIGURES, plot, require_ending
+from testbed.report.folder import Folder
+from testbed.report.folder import read as read_folder
+
+DCBX_LOG = "dcbx.jsonl"
+"""In a result folder: the lines of `testbed.dcbx.show`, each with its port."""
+LARGEST_LOG = 256 << 20
+_FILES = {
+    "perfetto": "trace.perfetto-trace",
+    "csv": "events.csv",
+    "parquet": "events.parquet",
+    "pcapng": "captures.pcapng",
+}
+_WRITERS: dict[str, Callable[[Folder, BinaryIO], None]] = {
+    "perfetto": perfetto.write,
+    "csv": event_table.write_csv,
+    "parquet": event_table.write_parquet,
+    "pcapng": captures.write_merged,
+}
+_WORDS = {
+    "perfetto": "a trace for ui.perfetto.dev",
+    "csv": "the event log as a table",
+    "parquet": "the same for data frames",
+    "pcapng": "all captures of run --capture in one file",
+}
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("result", type=Path, metavar="RESULT", help="a result folder")
+    formats = parser.add_mutually_exclusive_group(required=True)
+    formats.add_argument("--figure", metavar="NAME", help=f"a figure for papers, by matplotlib: {', '.join(FIGURES)}")
+    for name, words in _WORDS.items():
+        formats.add_argument(f"--{name}", action="store_const", const=name, dest="format", help=words)
+    formats.add_argument(
+        "--ladder", nargs=2, metavar="PORT", help="how the two ports of a link came to agree by DCBX, as a diagram"
+    )
+    names = ", ".join(_FILES.values())
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE",
+        help="a .pdf, .svg or .png for --figure; an SVG for --ladder (default: text); for the others the default is "
+        f"in RESULT: {names}",
+    )  # fmt: skip
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write a result as a figure, a trace, a table, one capture or a ladder diagram."""
+    if options.ladder is not None:
+        return _draw_ladder(options)
+    ending = ""
+    if options.figure is not None:
+        if options.output is None:
+            raise UsageError("--figure needs -o FILE, a .pdf, .svg or .png")
+        ending = require_ending(options.output)
+    folder = read_folder(options.result)
+    path = options.output or options.result / _FILES[options.format]
+    with whole(path, [options.result]) as out:
+        if options.figure is not None:
+            plot(folder, options.figure, out, ending)
+        else:
+            _WRITERS[options.format](folder, out)
+    print(path)
+    if folder.damage:
+        say(str(folder.damage))
+    return Exit.OK
+
+
+def _draw_ladder(options: argparse.Namespace) -> int:
+    try:
+        found = ladder(read(_whole_lines(options.result)), *options.ladder)
+    except LadderError as error:
+        raise UsageError(f"{options.result / DCBX_LOG}: {error}") from None
+    if options.output is None:
+        sys.stdout.write(as_text(found))
+        return Exit.OK
+    with whole(options.output, [options.result]) as out:
+        out.write(as_svg(found).encode())
+    return Exit.OK
+
+
+def _whole_lines(result: Path) -> Iterator[str]:
+    files = ForeignFolder(result)
+    if not files.is_there():
+        raise UsageError(f"there is no result folder {result}; xoff run makes one, in results/")
+    try:
+        for _, line in files.lines(DCBX_LOG, LARGEST_LOG):
+            if line.endswith("\n"):
+                yield line
+            else:  # the run was ended while it wrote
+                say(f"{result / DCBX_LOG}: its last line is cut short, and left out")
+    except FileNotFoundError:
+        raise UsageError(f"{result} has no {DCBX_LOG}: nothing spoke DCBX in that run") from None

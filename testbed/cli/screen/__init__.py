@@ -1,0 +1,1 @@
+"""The terminal: consoles, neutral streams, progress, a network while it runs."""

@@ -1,0 +1,200 @@
+"""What the user sees while something runs, and the tables afterwards."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import IO
+
+from rich.console import Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from testbed.cli.screen import streams
+from testbed.cli.screen.console import print_error, say, shown, stderr, stdout
+from testbed.cli.screen.live_network import LiveNetwork
+from testbed.experiment.fidelity import Verdict
+from testbed.lab.results.result import Result, expectation
+from testbed.lab.results.result import Status as RunStatus
+from testbed.units import written
+
+_REDRAWN = 5
+"""Times in a second: drawing takes the lab's CPU."""
+
+
+@contextmanager
+def setting_up() -> Iterator[Callable[[str], None]]:
+    """Something to report set-up steps to: each is a line, and in a terminal the last one is seen to last."""
+    with ExitStack() as stack:
+        status: Status | None = None
+
+        def report(text: str) -> None:
+            nonlocal status
+            say(text)
+            if stderr.is_terminal:
+                if status is None:
+                    status = stack.enter_context(stderr.status("", spinner="dots"))
+                status.update(f"[dim]{escape(text)}[/dim]")
+
+        yield report
+
+
+class _Times(ProgressColumn):
+    """Virtual time, wall time and their ratio."""
+
+    def render(self, task: Task) -> Text:
+        virtual_s, wall_s = task.fields["virtual_s"], task.fields["wall_s"]
+        if not wall_s:
+            return Text("")
+        ratio = virtual_s / wall_s if wall_s else 0.0
+        return Text(f"{virtual_s:.1f} s virtual, {wall_s:.1f} s wall, ratio {ratio:.2f}", style="cyan")
+
+
+class Screen:
+    """Progress lines at the bottom of a terminal and the jobs' output above; plain output elsewhere."""
+
+    def __init__(self, many: bool, quiet_stdout: bool, network: LiveNetwork | None = None) -> None:
+        """`network`: what is drawn above the progress line, in a terminal that has cursor movements and colours."""
+        self._many = many
+        # With --json, standard output is for the JSON alone.
+        self._out: IO[str] = sys.stderr if quiet_stdout else sys.stdout
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._progress: Progress | None = None
+        self._live: Live | None = None
+        if stderr.is_terminal:
+            columns = (SpinnerColumn(), TextColumn("[bold]{task.description}[/bold]"), _Times())
+            self._progress = Progress(*columns, console=stderr, transient=True, refresh_per_second=8)
+            if network is not None and not stderr.is_dumb_terminal and not stderr.no_color:
+                shown = Group(network, self._progress)
+                self._live = Live(shown, console=stderr, transient=True, refresh_per_second=_REDRAWN)
+
+    def __enter__(self) -> Screen:
+        if self._live is not None:
+            self._stack.enter_context(self._live)
+        elif self._progress is not None:
+            self._stack.enter_context(self._progress)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def watch(self, name: str) -> Watch:
+        """A watcher for one run."""
+        task = None
+        if self._progress is not None:
+            task = self._progress.add_task(name, total=None, virtual_s=0.0, wall_s=0.0)
+        return Watch(self, name, task)
+
+    def print(self, text: str, is_error: bool) -> None:
+        """Print whole lines of a job's output."""
+        with self._lock:
+            if self._progress is not None and (sys.stderr if is_error else self._out).isatty():
+                self._progress.console.print(Text.from_ansi(text), soft_wrap=True)
+            else:
+                stream = sys.stderr if is_error else self._out
+                streams.write_data(f"{text}\n", stream)
+                stream.flush()
+
+    def update(self, task: TaskID, virtual_s: float, wall_s: float) -> None:
+        if self._progress is not None:
+            self._progress.update(task, virtual_s=virtual_s, wall_s=wall_s)
+
+    def describe(self, task: TaskID, text: str) -> None:
+        if self._progress is not None:
+            self._progress.update(task, description=escape(text))
+
+    def finish(self, task: TaskID) -> None:
+        if self._progress is not None:
+            self._progress.remove_task(task)
+
+    @property
+    def prefixes(self) -> bool:
+        """Whether lines begin with the name of their run."""
+        return self._many
+
+
+class Watch:
+    """Shows one run on the screen (an `api.Watcher`)."""
+
+    def __init__(self, screen: Screen, name: str, task: TaskID | None) -> None:
+        self._screen = screen
+        self._name = name
+        self._task = task
+        self._rest = {False: b"", True: b""}
+        self._shown = 0.0
+
+    def report(self, text: str) -> None:
+        say(text)
+
+    def output(self, data: bytes, is_error: bool) -> None:
+        *lines, self._rest[is_error] = (self._rest[is_error] + data).split(b"\n")
+        for line in lines:
+            self._print(line, is_error)
+
+    def progress(self, virtual_ns: int, wall_s: float) -> None:
+        if self._task is not None and time.monotonic() - self._shown > 0.1:
+            self._shown = time.monotonic()
+            self._screen.update(self._task, virtual_ns / 1e9, wall_s)
+
+    def describe(self, text: str) -> None:
+        """Show another name for what it is about, where progress is shown."""
+        if self._task is not None:
+            self._screen.describe(self._task, text)
+
+    def close(self) -> None:
+        """Print what came without an end of line, and take the progress line away."""
+        for is_error, rest in self._rest.items():
+            if rest:
+                self._print(rest, is_error)
+        if self._task is not None:
+            self._screen.finish(self._task)
+
+    def _print(self, line: bytes, is_error: bool) -> None:
+        text = line.decode(errors="replace")
+        self._screen.print(f"{self._name} | {text}" if self._screen.prefixes else text, is_error)
+
+
+def show(result: Result) -> None:
+    """The summary of one run."""
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="dim", padding=(0, 2, 0, 0))
+    for column in (result.experiment, "measured", "expected"):
+        table.add_column(column, overflow="fold")
+    claimed = {claim.name for claim in result.claims}
+    for figure in result.figures:
+        if figure.name not in claimed:
+            table.add_row(f"  {shown(figure.name)}", shown(written(figure.value, figure.unit)), "")
+    held, failed = ("✓", "✗") if stdout.encoding.startswith("utf") else ("+", "-")
+    for claim in result.claims:
+        mark = f"[green]{held}[/green]" if claim.passed else f"[red]{failed}[/red]"
+        measured = written(claim.measured, claim.unit)
+        table.add_row(f"{mark} {shown(claim.name)}", shown(measured), shown(expectation(claim)))
+    if table.row_count:
+        stdout.print(table)
+    times, fidelity = result.times, result.fidelity
+    verdict = fidelity.explained if fidelity.verdict is Verdict.UNKNOWN else fidelity.verdict
+    stdout.print(
+        f"[dim]{times.virtual_ns / 1e9:.3f} s virtual in {times.wall_s:.1f} s wall (ratio {times.ratio:.2f}), "
+        f"fidelity {shown(verdict)}, digest {result.digest[:16]}, in {shown(result.folder)}[/dim]",
+        soft_wrap=True,
+    )
+    name = result.experiment
+    if result.status is not RunStatus.OK:
+        print_error(f"{name}: {result.reason}; what it had until then is in {result.folder}")
+    elif not result.passed:
+        wrong = [claim.name for claim in result.claims if not claim.passed]
+        print_error(f"{name}: not as claimed: {', '.join(wrong)}")
+    # What ended otherwise did not end for want of CPU: set-up and errors keep it busy, and nothing is wrong with that.
+    came_to_an_end = result.status in (RunStatus.OK, RunStatus.TIMEOUT, RunStatus.WALL_TIMEOUT)
+    if fidelity.verdict is Verdict.DEGRADED and came_to_an_end:
+        print_error(f"{name}: the lab did not keep its fidelity bounds: {'; '.join(fidelity.reasons)}")

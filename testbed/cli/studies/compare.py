@@ -1,0 +1,30 @@
+"""`xoff compare`: what differs between two results or sweeps."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from testbed.cli.screen import console
+from testbed.lab.results.result import Exit
+from testbed.lab.studies.comparison import compare_folders
+
+
+def compare_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("first", type=Path, metavar="A", help="a result folder, or a sweep's")
+    parser.add_argument("second", type=Path, metavar="B", help="another of the same kind")
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Show what differs between two results, or between the means of two sweeps. Exit code 1 if anything does."""
+    differences = compare_folders(options.first, options.second)
+    if options.json:
+        print(json.dumps([asdict(one) for one in differences], indent=1))
+    else:
+        for one in differences:
+            console.stdout.print(f"{one.what}: {one.first} -> {one.second}", soft_wrap=True, markup=False)
+        if not differences:
+            console.say("no differences")
+    return Exit.FAILED if differences else Exit.OK

@@ -1,0 +1,142 @@
+"""`xoff sweep`: parameter studies, on this machine or a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from testbed.cli.arguments import whole
+from testbed.cli.engine_setup import engine_option, engines, ready
+from testbed.cli.house.packages import having, with_option
+from testbed.cli.screen import console, streams
+from testbed.cli.screen import progress as ui
+from testbed.errors import UsageError
+from testbed.experiment import definition
+from testbed.experiment.definition import Experiment
+from testbed.lab.engines import cores
+from testbed.lab.results.result import Exit, Status
+from testbed.lab.studies import sweep, sweep_tables
+from testbed.lab.studies.batch import TaskOutcome
+from testbed.lab.studies.cluster.client import Cluster, connected
+from testbed.lab.studies.sweep import Sweep
+from testbed.lab.studies.sweep_tables import Mean
+
+
+def sweep_options(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument("experiment", nargs=1, metavar="EXPERIMENT", help="a name, a FILE.py or FILE.py:NAME")
+    what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
+    parser.add_argument(
+        "--grid", action="append", default=[], metavar="K=A,B,C", help="values of a parameter; may be repeated"
+    )
+    parser.add_argument("--seeds", type=whole(1, 10), default=1, metavar="N", help="seeds 1 to N (default 1)")
+    with_option(parser)
+    parser.add_argument(
+        "-j",
+        type=whole(1, 2),
+        metavar="N",
+        help="run up to N at a time (default all cores)",
+    )
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="run on a Dask cluster: tcp://HOST:PORT")
+    parser.add_argument(
+        "--lab",
+        type=Path,
+        metavar="FILE",
+        help="have its workers take the lab from FILE, in a folder that all of them see",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the sweep's folder (default results/sweep-EXPERIMENT)")
+    engine_option(parser, engines(lambda engine: engine.reproducible))
+
+
+def run_sweep(options: argparse.Namespace) -> int:
+    """Run an experiment with every combination of parameters and every seed. Runs that are in the folder are not made
+    again, so the same command continues a sweep that was interrupted."""
+    streams.outlast()
+    if options.lab is not None and options.scheduler is None:
+        raise UsageError("--lab is for the workers of a cluster, which --scheduler names")
+    if options.j is not None and options.scheduler is not None:
+        raise UsageError("-j is for this machine; how many runs a worker makes at a time is `dask worker --nthreads`")
+    experiment = definition.find(options.experiment[0])
+    grid = dict(_axis(text) for text in options.grid)
+    if len(grid) < len(options.grid):
+        raise UsageError("--grid names a parameter twice; write all its values in one, as in --grid hosts=2,4")
+    sweep.points(experiment, grid, options.seeds)  # a typo is reported before anything is set up
+    if options.scheduler is None:
+        found = _make(options, experiment, grid, None)
+    else:
+        if not options.engine.joins_clusters:
+            raise UsageError(f"--engine {options.engine}: a cluster's workers have only Python, and run um")
+        with connected(options.scheduler, console.say, options.lab) as cluster:
+            found = _make(options, experiment, grid, cluster)
+    tables = found.write_tables()
+    if options.json:
+        rows = [row.columns() for row in found.rows]
+        failed = [failure.columns() for failure in found.failed]
+        left = [one.columns() for one in found.left]
+        content = {"folder": str(found.folder), "made": found.made, "rows": rows, "failed": failed, "left": left}
+        print(json.dumps(content, indent=1))
+    else:
+        means = sweep_tables.summary(found.rows)
+        shown = sweep_tables.varying(means) if len(found.rows) > 1 else means
+        for mean in shown:
+            console.stdout.print(_line(mean), soft_wrap=True, markup=False)
+        if same := len({mean.figure for mean in means}) - len({mean.figure for mean in shown}):
+            console.say(
+                f"the same in all runs, and not shown: {same} of the figures in {found.folder / sweep_tables.SUMMARY}"
+            )
+        if options.seeds > 1 and means and all(mean.runs > 1 and not mean.half_width for mean in means):
+            console.say("the seed has no effect on any figure; one seed is enough, or draw from run.rng")
+        console.say(f"{len(found.rows)} runs in the table, {len(found.failed)} failed; {found.made} were made now")
+        if found.left:
+            console.say(f"{len(found.left)} runs are left ({found.left[-1].reason}); the same command makes them")
+        console.say(f"tables: {', '.join(map(str, tables))}")
+    if found.interruption is not None:
+        raise found.interruption
+    if found.failed or found.left:
+        return Exit.MACHINE
+    return Exit.OK if all(row.passed for row in found.rows) else Exit.FAILED
+
+
+def _make(
+    options: argparse.Namespace, experiment: Experiment, grid: Mapping[str, Sequence[str]], cluster: Cluster | None
+) -> Sweep:
+    engine = having(ready(options.engine), options.packages, experiment)
+    with ExitStack() as stack:
+        screen = stack.enter_context(ui.Screen(many=True, quiet_stdout=True))
+        if cluster is not None:
+            cluster.show_progress(stack.enter_context(closing(screen.watch("cluster"))).describe)
+        return sweep.run(
+            experiment, grid, seeds=options.seeds, on=engine, out=options.out or f"results/sweep-{experiment.name}",
+            width=options.j or len(cores.available()), scheduler=cluster,
+            watch=lambda task: closing(screen.watch(_name(task.parameters, task.options.seed))), done=_report,
+        )  # fmt: skip
+
+
+def _axis(text: str) -> tuple[str, list[str]]:
+    name, equals, values = text.partition("=")
+    if not name or not equals or not all(values.split(",")):
+        raise UsageError(f"--grid {text}: NAME=VALUE,VALUE is expected, as in --grid hosts=2,4,8")
+    return name, values.split(",")
+
+
+def _name(parameters: Mapping[str, Any], seed: int) -> str:
+    return " ".join([*(f"{name}={value}" for name, value in parameters.items()), f"seed {seed}"])
+
+
+def _report(outcome: TaskOutcome, ended: int, total: int) -> None:
+    name = _name(outcome.task.parameters, outcome.task.options.seed)
+    if (result := outcome.result) is None:
+        text = str(outcome.error)
+    elif result.status is not Status.OK:
+        text = f"{result.status}: {result.reason}"
+    else:
+        text = "ok" if result.passed else "a claim does not hold"
+    console.say(f"{ended} of {total}: {name}: {text}")
+
+
+def _line(mean: Mean) -> str:
+    point = " ".join(f"{name}={value}" for name, value in mean.parameters.items())
+    return f"{point}  {mean.figure}: {mean}".strip()

@@ -1,0 +1,1 @@
+"""Commands for switches, QoS policies, controllers and DCBX."""

@@ -1,0 +1,1 @@
+"""The pages of reports: results, sweeps and conformance runs in HTML."""

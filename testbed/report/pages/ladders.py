@@ -1,0 +1,47 @@
+"""DCBX ladders of a result: one picture for each cable whose two ports are in the log."""
+
+from __future__ import annotations
+
+import base64
+
+from testbed.dcbx.ladder import LadderError, ladder
+from testbed.dcbx.ladder.svg import as_svg
+from testbed.report.folder import Folder, Network
+from testbed.report.pages.markup import folded, heading, text
+
+MOST = 12
+"""Ladders in one report."""
+
+
+def ladders(folder: Folder) -> list[str]:
+    """Pictures that open at a click. They are images: nothing in them runs, and no style of theirs leaves them."""
+    records = folder.dcbx()
+    if not records:
+        return []
+    out: list[str] = [heading(3, "DCBX")]
+    left = 0
+    for network in folder.networks:
+        own = [record for record in records if network.start_ns <= record["t_ns"] <= network.end_ns]
+        ports = {record["port"] for record in own}
+        for cable in network.cables:
+            one, other = cable["ends"]
+            if one not in ports or other not in ports:
+                continue
+            if len(out) > MOST:
+                left += 1
+                continue
+            out.append(_one(network, own, one, other))
+    if left:
+        out.append(f'<p class="note">{left} more cables: xoff export {text(folder.path)} --ladder PORT PORT.</p>')
+    return out if len(out) > 1 else []
+
+
+def _one(network: Network, records: list[dict[str, object]], one: str, other: str) -> str:
+    name = f"{network.title}: {one} and {other}"
+    try:
+        picture = as_svg(ladder(records, one, other))
+    except LadderError as error:
+        return f'<p class="note">{text(name)}: {text(error)}</p>'
+    image = base64.b64encode(picture.encode()).decode()
+    source = f"data:image/svg+xml;base64,{image}"
+    return folded(name, f'<img class="ladder" loading="lazy" alt="DCBX ladder of {text(name)}" src="{source}">')

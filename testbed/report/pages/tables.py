@@ -1,0 +1,214 @@
+"""The tables of a report: claims, figures, pauses, drops, buffers, events, fidelity, provenance."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from testbed.lab.results.result import expectation
+from testbed.report.folder import Folder, Network
+from testbed.report.pages.markup import Html, folded, heading, table, text, verdict
+from testbed.report.timeline.tracks import ASSERTED, PAUSED, STORM, TUNNEL, Tracks, natural
+from testbed.units import Duration, written
+
+_MOST_FIGURES = 12
+"""More are folded: the pictures are below."""
+INTERVALS = {
+    PAUSED: "paused by PFC",
+    ASSERTED: "sending XOFF",
+    STORM: "in a PFC storm",
+    TUNNEL: "sending XOFF into a tunnel",
+}
+
+
+def outcome(folder: Folder) -> Html:
+    result = folder.result
+    held = folder.claims
+    good = sum(claim.passed for claim in held)
+    passed = verdict(result["passed"], "passed", f"not passed ({result['status']})")
+    return Html(f"{passed}, {good} of {len(held)} claims hold")
+
+
+def command(folder: Folder) -> str:
+    """Return the command that makes the result again, and the digests of the user's files in it."""
+    result = folder.result
+    match result.get("again"):
+        case {"command": [*words], "files": dict(files)}:
+            # As Python writes them, or the end of a line in a name would end the comment.
+            lines = [f"# {name!r}: SHA-256 {str(digest)!r}" for name, digest in files.items()]
+            return "\n".join([shlex.join(["./xoff", *map(str, words)]), *lines])
+    words = ["./xoff", "run", result["experiment"]]
+    for name, value in result["parameters"].items():
+        words += ["--set", f"{name}={value}"]
+    words += ["--seed", str(result["seed"])]
+    if engine := result["provenance"].get("engine"):
+        words += ["--engine", str(engine)]
+    return shlex.join(words)
+
+
+def summary(folders: list[Folder]) -> Html:
+    """One row for each result."""
+    rows = []
+    for folder in folders:
+        result = folder.result
+        virtual = Duration.from_ns(folder.end_ns)
+        parameters = ", ".join(f"{name}={value}" for name, value in result["parameters"].items())
+        fidelity = result["fidelity"].get("verdict", "unknown")
+        digest = Html(f"<code>{text(result['digest'][:16])}</code>")
+        rows.append([folder.name, outcome(folder), fidelity, str(virtual), result["seed"], parameters or "-", digest])
+    head = ("result", "outcome", "fidelity", "lab time", "seed", "parameters", "digest")
+    return table("Summary", head, rows)
+
+
+def comparison(folders: list[Folder]) -> Html:
+    """What claims and figures came to in each of several results."""
+    rows: dict[str, list[object]] = {}
+    for number, folder in enumerate(folders):
+        values: dict[str, object] = {figure.name: written(figure.value, figure.unit) for figure in folder.figures}
+        values |= {
+            c.name: verdict(c.passed, written(c.measured, c.unit), written(c.measured, c.unit)) for c in folder.claims
+        }
+        for name, value in values.items():
+            rows.setdefault(name, ["-"] * len(folders))[number] = value
+    head = ["measured", *(folder.name for folder in folders)]
+    return Html(heading(2, "Side by side") + table("Side by side", head, ([name, *row] for name, row in rows.items())))
+
+
+def claims_table(folder: Folder) -> Html:
+    rows = [
+        [claim.name, verdict(claim.passed, "holds", "fails"), written(claim.measured, claim.unit), expectation(claim)]
+        for claim in folder.claims
+    ]
+    return table("Claims", ("claim", "", "measured", "expected"), rows, "The experiment claims nothing.", most=1000)
+
+
+def figures_table(folder: Folder) -> Html:
+    claimed = {claim.name for claim in folder.claims}
+    rows = [
+        [figure.name, written(figure.value, figure.unit)] for figure in folder.figures if figure.name not in claimed
+    ]
+    found = table("Figures", ("figure", "value"), rows, most=1000)
+    return found if len(rows) <= _MOST_FIGURES else folded(f"{len(rows)} figures", found)
+
+
+def pause_totals(folder: Folder, found: Tracks) -> Html:
+    """Every picture of intervals in numbers, by network."""
+    return table(
+        "Pauses in numbers",
+        ("network", "port", "", "intervals", "in all", "longest", "share of the network's time"),
+        _pause_rows(folder, found),
+        "No port was paused.",
+    )
+
+
+def _pause_rows(folder: Folder, found: Tracks) -> Iterator[list[object]]:
+    spans = [(n.title, n.start_ns, n.end_ns) for n in folder.networks] or [("the run", 0, folder.end_ns)]
+    for title, start, end in spans:
+        for track in found.tracks:
+            if track.panel not in INTERVALS:
+                continue
+            lengths = [b - a for a, b in zip(track.t_ns, track.values, strict=True) if start <= a <= end]
+            if lengths:
+                share = f"{100 * sum(lengths) / max(1, end - start):.3g} %"
+                total, longest = (str(Duration.from_ns(ns)) for ns in (sum(lengths), max(lengths)))
+                state = f"{track.label} {INTERVALS[track.panel]}"
+                yield [title, track.port, state, len(lengths), total, longest, share]
+
+
+def drops_table(found: Tracks) -> Html:
+    rows: list[list[object]] = [[reason, frames] for reason, frames in sorted(found.dropped.items())]
+    return table("Drops", ("reason", "frames dropped"), rows, "No buffer dropped a frame.")
+
+
+def buffers_table(network: Network) -> Html:
+    """Thresholds and headroom as they were when the network started."""
+    rows: list[list[object]] = []
+    for port in sorted(network.ports, key=natural):
+        groups = network.ports[port].get("groups")
+        for priority, group in groups.items() if isinstance(groups, dict) else ():
+            if not isinstance(group, dict):
+                continue
+            xoff = f"alpha {group['alpha']}" if "alpha" in group else group.get("xoff_cells", "-")
+            numbers = [group.get(f"{key}_cells", "-") for key in ("xon_offset", "guaranteed", "headroom")]
+            rows.append([port, f"priority {priority}", xoff, *numbers])
+    pools = [
+        [
+            node,
+            *(
+                buffer.get(key, "-")
+                for key in ("total_cells", "cell_bytes", "shared_cells", "guaranteed_cells", "headroom_cells")
+            ),
+        ]
+        for node, buffer in sorted(network.buffers.items(), key=lambda item: natural(item[0]))
+    ]
+    thresholds = table(
+        "Thresholds", ("ingress port", "", "XOFF, cells", "XON below by", "guaranteed", "headroom"), rows
+    )
+    return Html(
+        table("Buffers", ("buffer of", "cells", "octets a cell", "shared", "guaranteed", "headroom"), pools)
+        + thresholds
+    )
+
+
+def facts_table(found: Tracks) -> Html:
+    """Measured headroom, tunnels and SR items, as agents logged them."""
+    rows = [
+        [
+            str(Duration.from_ns(max(0, event.t_ns))),
+            event.name.replace("_", " "),
+            event.port or "-",
+            _detail(event.fields),
+        ]
+        for event in found.facts
+    ]
+    return table("Headroom and tunnels", ("at", "event", "port", ""), rows, most=500)
+
+
+def _detail(fields: dict[str, Any]) -> str:
+    words = []
+    for name, value in fields.items():
+        if name.endswith("_ns") and type(value) is int and value >= 0:
+            words.append(f"{name.removesuffix('_ns').replace('_', ' ')} {Duration.from_ns(value)}")
+        else:
+            words.append(f"{name.replace('_', ' ')} {value}")
+    return ", ".join(words)
+
+
+def events_table(found: Tracks) -> Html:
+    rows: list[list[object]] = [[name, count] for name, count in sorted(found.events.items())]
+    return table("Events", ("event", "number"), rows, "The run has no event log.")
+
+
+def fidelity(folder: Folder) -> Html:
+    found = folder.result["fidelity"]
+    rows: list[list[object]] = [["verdict", str(found.get("verdict"))]]
+    reasons = found.get("reasons")
+    rows += [["because", str(reason)] for reason in (reasons if isinstance(reasons, list) else [])]
+    rows.append(["windows of 100 ms", found.get("windows", "-")])
+    for key, name, unit in (
+        ("idle_percent", "least idle CPU in a window", "%"),
+        ("timer_late_ns", "latest timer", "ns"),
+        ("agent_late_ns", "latest agent", "ns"),
+    ):
+        allowed = found.get("thresholds")
+        limit = allowed.get(key) if isinstance(allowed, dict) else None
+        rows.append([name, f"{written(found.get(key), unit)} (limit {written(limit, unit)})"])
+    return table("Fidelity", ("", "fidelity"), rows)
+
+
+def provenance(folder: Folder) -> Html:
+    result = folder.result
+    rows: list[list[object]] = [
+        [name.replace("_", " "), Html(f"<code>{text(value)}</code>")]
+        for name, value in result["provenance"].items()
+        if value not in ("", {}, None)
+    ]
+    times = result["times"]
+    rows.append(["digest of the result", Html(f"<code>{text(result['digest'])}</code>")])
+    rows.append(["wall time", f"{times.get('wall_s')} s"])
+    files = [[name, Html(f"<code>{text(digest)}</code>")] for name, digest in result["files"].items()]
+    return Html(
+        table("Provenance", ("", "made with"), rows)
+        + folded("Files and their SHA-256", table("Files", ("file", "SHA-256"), files, "The run left no files."))
+    )

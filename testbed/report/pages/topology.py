@@ -1,0 +1,234 @@
+"""A network as an SVG drawing that the page colours at each moment: ports by pauses, halves of cables by load, and a
+bar in each switch by the use of its shared pool.
+
+Nodes that forward are laid out from left to right by their distance from one end of the network's longest path, hosts
+at the outside beside their switch. The same network always gives the same drawing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.report.folder import Network
+from testbed.report.pages.markup import text
+from testbed.report.timeline.tracks import natural
+from testbed.units import Duration, Rate
+
+_X, _Y = 170, 84
+"""Distance between neighbouring places."""
+_HALF = {"host": (24, 15), "switch": (30, 20), "leaf": (30, 20), "router": (26, 26)}
+_MARGIN, _MARGIN_Y = 50, 30
+_MOST_NODES = 200
+_MOST_CHARACTERS = 8
+"""Of a name in a node; longer ones are cut, and whole in the title."""
+
+
+@dataclass(frozen=True)
+class Place:
+    x: float
+    y: float
+
+
+def places(network: Network) -> dict[str, Place]:
+    """Where each node is, in grid steps."""
+    names = sorted(network.nodes, key=natural)
+    beside: dict[str, list[str]] = {name: [] for name in names}
+    for cable in network.cables:
+        one, other = cable["nodes"]
+        if one in beside and other in beside and one != other:
+            beside[one].append(other)
+            beside[other].append(one)
+    hosts = {name for name in names if network.nodes[name] == "host"}
+    inner = [name for name in names if name not in hosts and beside[name]]
+    found: dict[str, Place] = {}
+    left = 0.0
+    for group in _connected(inner, beside):
+        left = _place_group(group, hosts, beside, found, left) + 1
+    top = max((place.y for place in found.values()), default=-1.0) + 1
+    rest = [name for name in names if name not in found]
+    for number, name in enumerate(rest):  # hosts joined to each other, or nodes without a cable
+        found[name] = Place(number % 6, top + number // 6)
+    return found
+
+
+def _connected(names: list[str], beside: dict[str, list[str]]) -> list[list[str]]:
+    """Groups of nodes that reach each other without a host."""
+    left, groups = dict.fromkeys(names), []
+    while left:
+        reached = list(_distances(next(iter(left)), beside, left))
+        groups.append([name for name in names if name in set(reached)])
+        for name in reached:
+            del left[name]
+    return groups
+
+
+def _distances(start: str, beside: dict[str, list[str]], among: Any) -> dict[str, int]:
+    distance, waiting = {start: 0}, deque([start])
+    while waiting:
+        name = waiting.popleft()
+        for other in beside[name]:
+            if other in among and other not in distance:
+                distance[other] = distance[name] + 1
+                waiting.append(other)
+    return distance
+
+
+def _place_group(
+    group: list[str], hosts: set[str], beside: dict[str, list[str]], found: dict[str, Place], left: float
+) -> float:
+    """Place the nodes of one group and their hosts; the right end of what was placed."""
+    among = set(group)
+    from_first = _distances(group[0], beside, among)
+    end = max(group, key=lambda name: (from_first[name], -group.index(name)))
+    from_end = _distances(end, beside, among)
+    start = max(group, key=lambda name: (from_end[name], -group.index(name)))
+    depth = _distances(start, beside, among)
+    deepest = max(depth.values())
+    columns: dict[float, list[tuple[str, float]]] = {}
+    rows: dict[int, list[str]] = {}
+    for name in group:
+        rows.setdefault(depth[name], []).append(name)
+    for number, names in rows.items():
+        for row, name in enumerate(names):
+            columns.setdefault(number + 1.0, []).append((name, row - (len(names) - 1) / 2))
+    height_of = {name: row for column in columns.values() for name, row in column}
+    over: dict[int, list[str]] = {}
+    for name in group:
+        own = [other for other in dict.fromkeys(beside[name]) if other in hosts and other not in found]
+        own = [other for other in own if all(other not in column for column in over.values())]
+        if deepest == 0:
+            half = -(-len(own) // 2)
+            sides = {0.0: own[:half], 2.0: own[half:]}
+        elif depth[name] in (0, deepest):
+            sides = {0.0 if depth[name] == 0 else deepest + 2.0: own}
+        else:
+            over.setdefault(depth[name], []).extend(own)
+            continue
+        for column, names in sides.items():
+            columns.setdefault(column, []).extend((one, height_of[name]) for one in names)
+    for column, placed in columns.items():
+        outside = column in (0.0, deepest + 2.0)
+        wanted = [row for _, row in placed]
+        ys = _apart(wanted) if outside and wanted else wanted
+        for (name, _), y in zip(placed, ys, strict=True):
+            found[name] = Place(left + column, y)
+    for number, names in over.items():
+        highest = max(height_of[name] for name in rows[number])
+        spread = min(0.8, 1.6 / max(1, (len(names) + 1) // 2))
+        for index, name in enumerate(names):
+            side, position = (-1, index // 2) if index % 2 == 0 else (1, index // 2)
+            count = (len(names) + (1 if side < 0 else 0)) // 2
+            x = number + 1.0 + (position - (count - 1) / 2) * spread
+            level = 1.2 + (position % 2) * 0.5 if count > 2 else 1.2
+            found[name] = Place(left + x, side * (highest + level))
+    return left + deepest + 2
+
+
+def _apart(wanted: list[float]) -> list[float]:
+    """Places one step apart, in this order, around where they are wanted."""
+    middle = sum(wanted) / len(wanted)
+    return [middle + number - (len(wanted) - 1) / 2 for number in range(len(wanted))]
+
+
+def drawing(network: Network, identity: str) -> str:
+    """The SVG element. Ports have `data-port`, from which the page finds what to colour."""
+    if len(network.nodes) > _MOST_NODES:
+        return f'<p class="note">{len(network.nodes)} nodes are too many to draw; at most {_MOST_NODES} are.</p>'
+    at = places(network)
+    if not at:
+        return '<p class="note">The result has no description of this network.</p>'
+    x0, y0 = min(p.x for p in at.values()), min(p.y for p in at.values())
+    points = {name: (_MARGIN + (p.x - x0) * _X, _MARGIN_Y + (p.y - y0) * _Y) for name, p in at.items()}
+    width = max(x for x, _ in points.values()) + _MARGIN
+    height = max(y for _, y in points.values()) + _MARGIN_Y
+    title = text(f"Topology of {_cut(network.title, 80)}: {len(network.nodes)} nodes, {len(network.cables)} cables")
+    out = [
+        f'<svg class="topology" id="{identity}" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img" '
+        f'aria-label="{title}" preserveAspectRatio="xMidYMid meet">'
+    ]
+    pairs: dict[frozenset[str], int] = {}
+    degree = Counter(node for cable in network.cables for node in cable["nodes"])
+    for cable in network.cables:
+        out += _cable(cable, points, pairs, degree)
+    for name, (x, y) in points.items():
+        out.append(_node(name, network.nodes[name], x, y, network.buffers.get(name, {}).get("shared_cells")))
+    return "\n".join([*out, "</svg>"])
+
+
+def _cable(
+    cable: dict[str, Any],
+    points: dict[str, tuple[float, float]],
+    pairs: dict[frozenset[str], int],
+    degree: Counter[str],
+) -> list[str]:
+    one, other = cable["nodes"]
+    if one not in points or other not in points:
+        return []
+    (x1, y1), (x2, y2) = points[one], points[other]
+    length = max(1.0, ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5)
+    dx, dy = (x2 - x1) / length, (y2 - y1) / length
+    beside = pairs.get(frozenset((one, other)), 0)
+    pairs[frozenset((one, other))] = beside + 1
+    shift = (beside + 1) // 2 * (12 if beside % 2 else -12)  # parallel cables
+    x1, x2, y1, y2 = x1 - dy * shift, x2 - dy * shift, y1 + dx * shift, y2 + dx * shift
+    title = text(f"{cable['ends'][0]} to {cable['ends'][1]}{_speed(cable)}")
+    middle_x, middle_y, rate = (x1 + x2) / 2, (y1 + y2) / 2, cable.get("rate_bps")
+    out = [f'<g><title>{title}</title><line class="cable" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>']
+    for name, x, y in zip(cable["ends"], (x1, x2), (y1, y2), strict=True):  # each half has the load of its sender
+        known = f' data-rate="{rate}"' if type(rate) is int and 0 < rate < 2**53 else ""
+        out.append(
+            f'<line class="load" data-load="{text(name)}"{known} x1="{x:.1f}" y1="{y:.1f}" x2="{middle_x:.1f}" '
+            f'y2="{middle_y:.1f}"/>'
+        )
+    out.append("</g>")
+    for at, (x, y, way) in enumerate(((x1, y1, 1), (x2, y2, -1))):
+        name, node = cable["ends"][at], cable["nodes"][at]
+        step = min(44.0 + 4 * max(0, degree[cable["nodes"][at]] - 8), length * 0.4)  # ports of many apart
+        out.append(
+            f'<g class="port" data-port="{text(name)}" data-node="{text(node)}"><title>{text(name)}</title>'
+            f'<circle cx="{x + dx * step * way:.1f}" cy="{y + dy * step * way:.1f}" r="7"/></g>'
+        )
+    return out
+
+
+def _speed(cable: dict[str, Any]) -> str:
+    """Rate and delay in the lab and of the hardware that the cable stands for."""
+    rate, delay = cable.get("rate_bps"), cable.get("delay_ns")
+    real_rate, real_length = cable.get("hardware_rate_bps"), cable.get("hardware_length_m")
+    try:
+        if not isinstance(rate, int) or not isinstance(delay, int):
+            return ""
+        words = f", {Rate.from_bps(rate)}, delay {Duration.from_ns(delay)}"
+        if isinstance(real_rate, int) and real_rate != rate:
+            words += f" (hardware: {Rate.from_bps(real_rate)}, {real_length:g} m)"
+        return words
+    except (ValueError, TypeError, OverflowError):
+        return ""
+
+
+def _node(name: str, kind: str, x: float, y: float, cells: object) -> str:
+    half_x, half_y = _HALF.get(kind, _HALF["switch"])
+    if kind == "router":
+        shape = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{half_x}"/>'
+    else:
+        corner = 12 if kind == "host" else 3
+        size = f'width="{2 * half_x}" height="{2 * half_y}" rx="{corner}"'
+        shape = f'<rect x="{x - half_x:.1f}" y="{y - half_y:.1f}" {size}/>'
+    known = kind if kind in _HALF else "other"
+    bar = ""
+    if type(cells) is int and 0 < cells < 2**31:
+        wide, place = half_x * 2 - 12, f'x="{x - half_x + 6:.1f}" y="{y + 10:.1f}" height="4"'
+        bar = (
+            f'<rect class="pool" {place} width="{wide}"/>'
+            f'<rect class="use" {place} data-node="{text(name)}" data-cells="{cells}" data-width="{wide}" width="0"/>'
+        )
+    return (
+        f'<g class="node {known}" data-node="{text(name)}"><title>{text(f"{name}: {kind}")}</title>{shape}{bar}'
+        f'<text x="{x:.1f}" y="{y + 5:.1f}" text-anchor="middle">{text(_cut(name, _MOST_CHARACTERS))}</text></g>'
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,1 @@
+"""The log of a run as tracks over time, and their compressed form."""

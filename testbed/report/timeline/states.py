@@ -1,0 +1,66 @@
+"""What DCBX, segment routing and agents came to over time, in rows of words: [time, subject, words].
+
+A subject has its words until its next row; empty words mean that there is nothing of it any more. The page of a report
+shows those of the time that its slider is at, and a live view those of now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from testbed.report.folder import Event, Folder
+from testbed.report.pages.markup import readable
+
+Row = tuple[int, str, str]
+MOST = 3000
+_CHANGES = {"pfc_changed": "PFC", "ets_changed": "ETS", "applications_changed": "Application", "cn_changed": "CN"}
+
+
+def states(folder: Folder, facts: list[Event]) -> list[Row]:
+    """The rows of a result, in the order of time; `facts` are the events of agents that tables show."""
+    rows = [*_of_dcbx(folder), *_of_facts(facts)]
+    rows.sort(key=lambda row: row[0])
+    return rows[:MOST]
+
+
+def _of_dcbx(folder: Folder) -> Iterator[Row]:
+    for line in folder.dcbx():
+        what, port = line["what"], readable(line["port"], 60)
+        if what in _CHANGES:
+            words = [f"oper {_value(_content(line))}"]
+            if line.get("remote") is not None:
+                words.append(f"peer {_value(line['remote'])}")
+            yield line["t_ns"], f"{port} {_CHANGES[what]}", readable(f"{'; '.join(words)}. {line.get('why', '')}", 300)
+        elif what == "not_lossless":
+            yield line["t_ns"], f"{port} refused", readable(line.get("why", ""), 300)
+        elif what == "headroom":
+            yield line["t_ns"], f"{port} headroom", readable(line.get("text", ""), 300)
+
+
+def _content(line: Mapping[str, Any]) -> Any:
+    return next((line[key] for key in ("enabled", "ets", "applications", "entries") if key in line), None)
+
+
+def _of_facts(facts: list[Event]) -> Iterator[Row]:
+    """Segment routing: tunnels that routers have learned, and what their controller has installed."""
+    tunnels: dict[str, int] = {}
+    installed: dict[tuple[str, str], int] = {}
+    for event in facts:
+        node = event.port.rpartition("-")[0] or event.port
+        if event.name == "tunnel_learned":
+            tunnels[event.port] = tunnels.get(event.port, 0) + 1
+            yield event.t_ns, f"{event.port or node} tunnels", f"{tunnels[event.port]} learned from data packets"
+        elif event.name in ("sr_installed", "sr_removed"):
+            what = str(event.fields.get("what", ""))
+            installed[node, what] = installed.get((node, what), 0) + (1 if event.name == "sr_installed" else -1)
+            count = installed[node, what]
+            yield event.t_ns, f"{node or 'router'} {readable(what, 40)}", f"{count} installed" if count else ""
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
+    if isinstance(value, Mapping) and isinstance(value.get("bandwidth"), list):
+        return " ".join(f"{number}:{percent}%" for number, percent in enumerate(value["bandwidth"]) if percent)
+    return "-" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""The traffic generator of a network: processes that send and receive at its test ports, and what they have counted."""
+"""The traffic generator of a network: processes that send and receive at its test ports, and their counters."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from testbed.otg.reading import OtgError
 from testbed.otg.transmit import State
 
 LEAD_NS = 1_000_000
-"""From a start to the first frame: all ports have the command by then."""
+"""The time from a start to the first frame. All ports have the command by then."""
 
 
 class GeneratorError(XoffError):
-    """A process of the generator failed."""
+    """The error of a process of the generator that failed."""
 
 
 class _Process:
@@ -54,7 +54,7 @@ class _Process:
         signal.pause()  # to end a process takes milliseconds of the lab's only CPU
 
     def answer(self) -> Any:
-        """What it answers; its failure is an error here."""
+        """Return the process's answer. Its failure is an error here."""
         try:
             answer = self.pipe.recv()
         except (EOFError, OSError):
@@ -64,7 +64,7 @@ class _Process:
         return answer
 
     def ask(self, do: str, *arguments: Any) -> Any:
-        """Have the receiver do something."""
+        """Send the receiver a request, and return its answer."""
         with suppress(BrokenPipeError):
             self.pipe.send((do, arguments))
         return self.answer()
@@ -75,7 +75,7 @@ class _Process:
 
 
 class Generator:
-    """Sends and receives what a plan has, from when it is made until it is closed."""
+    """Sends and receives by a plan, until it is closed."""
 
     def __init__(self, fabric: Fabric, plan: TestPlan, places: Mapping[str, Place]) -> None:
         self.plan, self.places, self._fabric = plan, places, fabric
@@ -102,7 +102,7 @@ class Generator:
             self.set_link([name], True)
 
     def transmit(self, do: str, names: Iterable[str] = ()) -> None:
-        """`start`, `stop`, `pause` or `resume` flows: those that are named, or all."""
+        """Start, stop, pause or resume flows: the named ones, or all."""
         chosen = frozenset(names) or frozenset(flow.name for flow in self.plan.flows)
         neighbours: Neighbours | None = None
         if do == "start":
@@ -114,7 +114,7 @@ class Generator:
         self._command(Command(do, chosen, at_ns, neighbours))
 
     def _command(self, command: Command) -> None:
-        """Have all senders do something; it is done when this returns."""
+        """Give all senders a command, and wait until it is done."""
         self.tallies.count_command()
         for process in self._senders.values():
             with suppress(BrokenPipeError):
@@ -134,7 +134,7 @@ class Generator:
             raise OtgError(missing)
 
     def change(self, plan: TestPlan, flows: Sequence[FlowPlan]) -> None:
-        """Other rates or sizes for flows that may run."""
+        """Change rates or sizes of flows, which may run."""
         self.plan = plan
         self._command(Command("plan", plans=tuple(flows)))
 
@@ -142,15 +142,15 @@ class Generator:
         return STATES[self.flow_tallies(flow)[0].words[STATE]]
 
     def flow_tallies(self, name: str) -> tuple[Tally, Tally]:
-        """What of a flow was sent and was received."""
+        """Return the tallies of a flow: sent and received."""
         return self.tallies.sent[f"flow {name}"], self.tallies.received[f"flow {name}"]
 
     def count(self) -> None:
-        """Bring what is counted as received up to this moment."""
+        """Bring the counters of received frames up to this moment."""
         self._receiver.ask("count")
 
     def sent_by_port(self, name: str) -> tuple[Tally, Tally]:
-        """What its flows have sent, and its devices for address resolution."""
+        """Return the tally of a port: frames of its flows, and of its devices for address resolution."""
         return self.tallies.sent[f"port {name}"], self.tallies.sent[f"resolver {name}"]
 
     def capture(self, names: Sequence[str], is_on: bool) -> None:
@@ -158,7 +158,7 @@ class Generator:
         self.capturing = self.capturing | set(names) if is_on else self.capturing - set(names)
 
     def captured(self, name: str) -> list[Tapped]:
-        """What a port has captured; the capture ends."""
+        """End the capture of a port, and return its frames."""
         frames, _ = self._receiver.ask("captured", name)
         self.capture([name], False)
         found: list[Tapped] = frames

@@ -1,4 +1,4 @@
-"""Where a test port is in the network, and how its host is kept silent."""
+"""The place of a test port in the network, and the silence of its host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Place:
 
 
 def places(fabric: Fabric, ports: Mapping[str, TestPort]) -> dict[str, Place]:
-    """The place of each port: the host, or its port, that its location names, and else the next host that is free."""
+    """Return the place of each port: the host or the port that its location names, or else the next free host."""
     free = {port.name: port for port in fabric.ports.values() if not forwards(port.node)}
     by_host: dict[str, str] = {}
     for state in reversed(list(free.values())):

@@ -20,14 +20,14 @@ from testbed.otg.packet import FCS
 
 _LOOK_S = 0.1
 _LONGEST = 9344
-"""Octets of a frame that are looked at, and captured: more than any MTU here."""
+"""The most octets of a frame that are read and captured: more than any MTU here."""
 _MOST_CAPTURED = 1 << 20
-"""Frames that are kept of a capture; later ones take the place of the first."""
+"""The most frames of a capture. Later ones take the place of the first."""
 
 
 @dataclass
 class _Port:
-    """A port that is received from."""
+    """A port from which the receiver receives."""
 
     name: str
     tap: PacketTap
@@ -38,7 +38,7 @@ class _Port:
 
 
 class Receiver:
-    """Runs in a process of its own; its sockets are in the hosts' namespaces."""
+    """The receiver, in a process of its own. Its sockets are in the hosts' namespaces."""
 
     def __init__(self, plan: TestPlan, places: Mapping[str, Place], tallies: Tallies, pipe: Connection) -> None:
         self._plan, self._tallies, self._pipe = plan, tallies, pipe
@@ -54,7 +54,7 @@ class Receiver:
             return _Port(name, PacketTap(place.interface), RawSocket(place.interface, takes), Resolver(devices))
 
     def run(self) -> None:
-        """Until the pipe is closed."""
+        """Run until the pipe is closed."""
         self._pipe.send("ready")
         by_socket = {port.socket.fileno(): port for port in self._ports.values() if port.resolver.devices}
         self._resolve()
@@ -74,7 +74,7 @@ class Receiver:
                 self._drain()
 
     def do_count(self) -> None:
-        """What came so far is counted when this is answered."""
+        """Count all frames that have come so far, before the answer."""
 
     def do_capture(self, names: Sequence[str], is_on: bool) -> None:
         for name in names:
@@ -84,7 +84,7 @@ class Receiver:
             port.is_capturing = is_on
 
     def do_captured(self, name: str) -> tuple[list[Tapped], bool]:
-        """What was captured, and whether it still goes on."""
+        """Return the captured frames, and whether the capture goes on."""
         port = self._ports[name]
         return port.captured, port.is_capturing
 
@@ -94,7 +94,7 @@ class Receiver:
         self._resolve()
 
     def do_neighbours(self) -> Neighbours:
-        """Those that are resolved; the others are asked for once more."""
+        """Return the resolved neighbours, and ask for the others once more."""
         self._resolve()
         return {key: mac for port in self._ports.values() for key, mac in port.resolver.neighbours.items()}
 

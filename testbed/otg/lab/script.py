@@ -1,4 +1,4 @@
-"""Runs a script of snappi in the lab, unchanged: whatever `snappi.api` is called with, it is the lab's test ports."""
+"""The runner of snappi's scripts in the lab, unchanged: `snappi.api` means the lab's test ports with any arguments."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from testbed.otg.lab.session import Session
 from testbed.units import Rate
 
 _KEPT = ("logger", "loglevel", "version_check")
-"""Arguments of `snappi.api` that mean something here: not the address of a server."""
+"""The arguments of `snappi.api` that have a meaning here. The address of a server has none."""
 
 
 def run_script(source: Path, run: Notebook, topology: str, line: Rate) -> None:
-    """Run the script as a program, or by pytest if it has tests and no part of its own for being run."""
+    """Run the script as a program, or by pytest if it has tests and no main part."""
     Session.line = line
     with network(shell.build(topology), run) if topology else nullcontext(), _our_api():
         if _is_for_pytest(source):

@@ -21,28 +21,29 @@ from testbed.otg.transmit import Start, State, Stream, Transmitter
 _BATCH = 32
 _MS = 1_000_000
 _LONG_NS = 2 * _MS
-"""A wait of that length is for commands and pauses too, in whole milliseconds; a shorter one, and the end of it, is for
-the clock alone."""
+"""The shortest wait in which the sender also waits for commands and pauses, in whole milliseconds. In a shorter one,
+and at the end of each, it waits for the clock alone.
+"""
 _NS = 1000
 STATES = (State.STOPPED, State.STARTED, State.PAUSED)
-"""By number, as a tally has it."""
+"""The states by number, as in a tally."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What flows of the port are to do, at a moment of the monotonic clock."""
+    """A command for flows of the port, at a moment of the monotonic clock."""
 
     do: str
-    """`start`, `stop`, `pause`, `resume` or `plan`."""
+    """The command: `start`, `stop`, `pause`, `resume` or `plan`."""
     flows: frozenset[str] = frozenset()
     at_ns: int = 0
     neighbours: Neighbours | None = None
     plans: tuple[FlowPlan, ...] = ()
-    """With `plan`: what replaces flows of the same names."""
+    """With `plan`: the plans that replace flows of the same names."""
 
 
 class Sender:
-    """Sends the flows of one port; runs in a process of its own, in the host's network namespace."""
+    """The sender of one port's flows, in a process of its own in the host's network namespace."""
 
     def __init__(
         self, port: TestPort, place: Place, flows: Sequence[FlowPlan], tallies: Tallies, pipe: Connection
@@ -58,7 +59,7 @@ class Sender:
         self._port_tally = tallies.sent[f"port {port.name}"]
 
     def run(self) -> None:
-        """Until the pipe is closed."""
+        """Run until the pipe is closed."""
         self._pipe.send("ready")
         while True:
             start = self._transmitter.next()
@@ -74,7 +75,7 @@ class Sender:
             self._send()
 
     def _attend(self, timeout_s: float | None) -> bool:
-        """Take commands and pauses that have come, or come within a time; False: it is over."""
+        """Take commands and pauses that have come, or come within a time. Return False at the end."""
         for ready in kernel.wait_readable([self._pipe, *([self._socket] if self._obeys else [])], timeout_s):
             if ready == self._pipe.fileno():
                 try:
@@ -118,7 +119,7 @@ class Sender:
             stream.plan = replace(plan, packet=replace(plan.packet, ends=ends), ends=ends)
 
     def _send(self) -> None:
-        """Everything that starts by now, in one call."""
+        """Send all frames that start by now, in one call."""
         now_ns = time.monotonic_ns()
         taken: list[tuple[Stream, int, int]] = []
         frames: list[bytes] = []

@@ -32,7 +32,7 @@ from testbed.units import Rate
 Config = dict[str, Any]
 DEFAULT_LINE = Rate("100Mb/s")
 _AROUND = 18
-"""Octets of a frame that its MTU does not count."""
+"""The octets of a frame that its MTU does not count."""
 
 
 class OneSwitch(LosslessTopo):
@@ -48,14 +48,14 @@ class Session:
     """One client's test."""
 
     line = DEFAULT_LINE
-    """What the fastest port of a network has in the lab that is made for a configuration."""
+    """The lab's rate of the fastest port in a network that is made for a configuration."""
     _open: ClassVar[list[Session]] = []
 
     def __init__(self) -> None:
         self.config: Config = {}
         self.plan = TestPlan()
         self.running: Generator | None = None
-        """None: no port is configured."""
+        """The running generator, or None if no port is configured."""
         self._own = ExitStack()
         self._made_for: tuple[list[Rate], int] | None = None
         """The speeds of ports, and the MTU, of a network that was made here."""
@@ -68,7 +68,7 @@ class Session:
         return self.running
 
     def set_config(self, config: Mapping[str, Any]) -> None:
-        """Check a configuration, and carry it out from now on; nothing is changed if something in it is wrong."""
+        """Check a configuration, and carry it out from now on. A wrong one changes nothing."""
         ports = read_ports(config)
         largest = read_config(config, {}).largest  # before a network is made for it
         fabric = self._network(ports, max(MTU, largest - _AROUND))
@@ -91,7 +91,7 @@ class Session:
         self.set_config(self.config | {"flows": flows})
 
     def update_flows(self, names: Sequence[str], flows: Sequence[Mapping[str, Any]]) -> None:
-        """Other rates or sizes; flows that run go on with them."""
+        """Change rates or sizes of flows. Running flows go on with them."""
         changed, described = {}, {flow["name"]: dict(flow) for flow in self.config.get("flows", ())}
         for number, flow in enumerate(flows):
             plan = self.plan.flow(flow["name"])
@@ -115,7 +115,7 @@ class Session:
             self.generator.protocols(control.state == "start")
 
     def capture(self, wanted: WantedCapture) -> bytes:
-        """The file of what a port has captured."""
+        """Return the capture of a port as a file."""
         capture = self.plan.captures[wanted.port]
         end = None if wanted.most is None else wanted.first + wanted.most
         frames = [_with_fcs(frame, capture.octets) for frame in self.generator.captured(wanted.port)]
@@ -130,7 +130,7 @@ class Session:
         return out.getvalue()
 
     def _network(self, ports: Mapping[str, TestPort], mtu: int) -> Fabric:
-        """The network that runs, or one for these ports."""
+        """Return the running network, or make one for these ports."""
         running = Fabric.running()
         if running is not None and self._made_for is None:
             return running
@@ -161,12 +161,12 @@ class Session:
 
     @classmethod
     def close_all(cls) -> None:
-        """End what scripts have left open."""
+        """Close the sessions that scripts have left open."""
         while cls._open:
             cls._open.pop().close()
 
     def close(self) -> None:
-        """End the generator, and the network if it was made here; the run's figures have what was counted last."""
+        """End the generator, and the network if it was made here. The last counters are in the run's figures."""
         if self.running is not None and (run := current.current()) is not None:
             self._report(self.running, run)
         self._leave()
@@ -178,7 +178,7 @@ class Session:
 
 
 def _with_fcs(frame: Tapped, most: int | None) -> Tapped:
-    """A frame as it was on the wire, with its FCS; of it the first octets only, if the capture has so few."""
+    """Return a frame as it was on the wire, with its FCS, or only its first octets if the capture has no more."""
     whole = frame.octets
     if len(whole) == frame.length:
         whole += crc32(whole).to_bytes(4, "little")

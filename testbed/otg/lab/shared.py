@@ -9,7 +9,7 @@ from testbed.otg.counting import WORDS, Tally
 
 
 class Tallies:
-    """Tallies by name, each for what is sent and what is received."""
+    """Tallies by name, each for sending and for receiving."""
 
     def __init__(self, names: Sequence[str]) -> None:
         size = WORDS * 2 * len(names)
@@ -22,7 +22,7 @@ class Tallies:
 
     @property
     def commands(self) -> int:
-        """How many commands senders have been given; to look costs them no system call."""
+        """The number of commands given to senders. To look at it costs them no system call."""
         return self._commands[0]
 
     def count_command(self) -> None:

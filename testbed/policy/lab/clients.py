@@ -2,8 +2,7 @@
 
 The SL is the DSCP of a flow's packets, and of a TCP connection's ACKs. The route to the target has the path's MTU,
 which a TCP connection uses. A UDP flow has datagrams of it, a RoCE connection the largest MTU of InfiniBand below it,
-which counts payload. The rate is the path's. Flows between the same hosts, one after the other,
-have each its own.
+which counts payload. The rate is the path's. Flows between the same hosts, one after the other, each have their own.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from testbed.units import Rate, Size
 
 _ETHERNET_HEADER = 14
 _ROCE_HEADERS = 60
-"""Octets of IP, UDP and InfiniBand headers of the longest packet, with its check."""
+"""The octets of the IP, UDP and InfiniBand headers of the longest packet, with its ICRC."""
 
 
 def flow(vector: AddressVector, source: Any, target: Any, transport: Transport | str = "udp", **others: Any) -> Flow:
-    """A flow from one host to another by an address vector. `others` are further arguments of `Flow`."""
+    """Return a flow from one host to another with an address vector. `others` are further arguments of `Flow`."""
     port = Fabric.current().between(source.name, _switch_of(source))
     if vector.rate < port.scale.real(port.lab_cable.rate).bps:
         others["rate"] = port.units.real(port.scale.lab(Rate.from_bps(vector.rate)))
@@ -47,7 +46,7 @@ def flow(vector: AddressVector, source: Any, target: Any, transport: Transport |
 
 
 def _switch_of(host: Any) -> str:
-    """The neighbour at a host's only lossless port."""
+    """Return the neighbour at a host's only lossless port."""
     fabric = Fabric.current()
     ports = [port for port in fabric.ports.values() if port.node is host]
     if len(ports) != 1:
@@ -57,7 +56,7 @@ def _switch_of(host: Any) -> str:
 
 
 def _set_route_mtu(source: Any, target: Any, mtu: int) -> None:
-    """Packets from one host to another are no longer than this."""
+    """Limit the length of packets from one host to another."""
     interface = source.defaultIntf().name
     if refused := source.cmd(f"ip route replace {target.IP()}/32 dev {interface} mtu lock {mtu}").strip():
         raise FabricError(f"{source.name}: no route to {target.IP()} with MTU {mtu}: {refused}")

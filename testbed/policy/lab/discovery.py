@@ -1,5 +1,5 @@
-"""What a subnet manager finds in a lossless network: nodes, ports and cables, as the fabric of a QoS policy. Only the
-lab can import this.
+"""The discovery of a lossless network by a subnet manager: nodes, ports and cables, as the fabric of a QoS policy. Only
+the lab can import this.
 
 Hosts are channel adapters, switches switches, and routers routers. A GUID is the EUI-64 of a MAC address; a node's own
 is that of its first port. Port numbers begin with 1: h1-eth0 is port 1 of h1, s1-eth1 port 1 of s1. Rates are those of
@@ -25,19 +25,19 @@ _ADAPTER = "HCA-1"
 
 
 def eui64(mac: Mac) -> int:
-    """A GUID of 64 bits: the address with FFFE in its middle and the bit for universal addresses inverted."""
+    """Return a GUID of 64 bits: the address with FFFE in its middle and the bit for universal addresses inverted."""
     octets = mac.octets
     return int.from_bytes(bytes([octets[0] ^ 2, *octets[1:3], 0xFF, 0xFE, *octets[3:]]), "big")
 
 
 def port_key(port: PortState) -> PortKey:
-    """A port's node and number."""
+    """Return a port's node and number."""
     node = port.node
     return PortKey(node.name, node.ports[port.intf] - node.portBase + 1)
 
 
 class Discovery:
-    """Asks all nodes for their links, again and again."""
+    """Discovers the network, as often as it is asked to."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
@@ -52,7 +52,7 @@ class Discovery:
             self.slots[port_key(port)] = port.slot
 
     def fabric(self, partitions: Iterable[policy.Partition] = (), manager: str | None = None) -> policy.Fabric:
-        """The fabric as it is now, with forwarding tables by shortest paths."""
+        """Return the fabric as it is now, with forwarding tables by shortest paths."""
         found = policy.Fabric()
         by_node: dict[str, list[PortState]] = {}
         for port in self._fabric.ports.values():
@@ -75,7 +75,7 @@ class Discovery:
         return found
 
     def _carriers(self, by_node: Mapping[str, list[PortState]]) -> set[int]:
-        """The slots of ports that are up and have a carrier."""
+        """Return the slots of ports that are up and have a carrier."""
         found = set()
         for name, ports in by_node.items():
             watch = self._watches.get(name)

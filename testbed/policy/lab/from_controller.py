@@ -31,7 +31,7 @@ _PATIENCE_S = 10
 
 
 class FollowingManager:
-    """The process, and the controller's SA for those who ask."""
+    """A subnet manager in a process of its own, and the controller's SA for clients."""
 
     def __init__(
         self, fabric: Fabric, client: Client, partitions: Sequence[Partition] = (), every: Duration = Duration("100ms")
@@ -52,7 +52,7 @@ class FollowingManager:
         self._process.wait()
 
     def wait(self) -> None:
-        """Until the ports are set up by the policy in force, and the controller has had the fabric since."""
+        """Wait until the ports are set up by the policy in force, and the controller has had the fabric since."""
         deadline = time.monotonic() + _PATIENCE_S
         wanted = self.sa.policy()[0]
         while time.monotonic() < deadline:
@@ -63,12 +63,12 @@ class FollowingManager:
         raise FabricError(f"the subnet manager has not applied revision {wanted} of the policy in {_PATIENCE_S} s")
 
     def status(self) -> dict[str, Any]:
-        """GET /qos/status."""
+        """Return the answer to GET /qos/status."""
         found: dict[str, Any] = self._client.ask("GET", "/qos/status")
         return found
 
     def _follow(self) -> None:
-        """The process."""
+        """Be the process: follow the policy until the end."""
         manager, revision, reported = SubnetManager(self._fabric, partitions=self._partitions), 0, False
         while True:
             try:

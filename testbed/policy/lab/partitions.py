@@ -22,13 +22,13 @@ _MOST_MEMBERS = 250
 
 
 class Member:
-    """A host in a partition: its address is that of its interface there."""
+    """A host in a partition. Its address is that of its interface there."""
 
     def __init__(self, host: Any, partition: Partition, interface: str, address: str) -> None:
         self.host, self.partition, self.interface, self._address = host, partition, interface, address
 
     def IP(self) -> str:
-        """Mininet's name."""
+        """Return the address, under the name that Mininet has for it."""
         return self._address
 
     def __getattr__(self, name: str) -> Any:
@@ -52,7 +52,7 @@ class Partitions:
             self._set_up(fabric, partition, vlan, number)
 
     def member(self, partition: str, host: Any) -> Member:
-        """A host in a partition; NotConnected if it is none of its members."""
+        """Return a host in a partition; NotConnected if it is not a member."""
         found = self._members.get((partition, host.name))
         if found is None:
             raise NotConnected(f"{host.name} is not a member of partition {partition}")

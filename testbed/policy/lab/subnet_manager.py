@@ -4,7 +4,7 @@
 with network(Star(port=Port().with_vls())) as net, SubnetManager(net.fabric, policy) as manager:
     records = PathRecords(policy, manager.subnet, manager.plan.tables)
 
-`sweep` looks at the network again and does what is to be done: it repairs what has drifted from the plan, follows
+`sweep` looks at the network again and does what is needed: it repairs what has drifted from the plan, follows
 cables that came and went, and applies another policy. SL2VL tables change one by one, each at once; VLs have their
 queues always and are lossless before and after, so nothing is lost in a change.
 """
@@ -33,19 +33,19 @@ from testbed.policy.setup import Finding
 from testbed.policy.shares import Shares
 
 _URGENCY = 45
-"""Above traffic and below agents, as the fabric's own changes are."""
+"""The priority of the manager's changes: above traffic and below agents, like the fabric's own changes."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What one look at the network found and did."""
+    """The findings and changes of one look at the network."""
 
     drift: Sequence[Difference] = ()
-    """What ports had otherwise than planned; it has been repaired."""
+    """The settings of ports that differed from the plan. They were repaired."""
     changes: Sequence[Difference] = ()
-    """What another policy or topology changed."""
+    """The changes because of another policy or topology."""
     rerouted: int = 0
-    """Entries of forwarding tables that changed."""
+    """The number of changed entries of forwarding tables."""
 
     @property
     def is_quiet(self) -> bool:
@@ -54,7 +54,7 @@ class Sweep:
 
 @dataclass
 class SubnetManager:
-    """Of one running network. `partitions` are its tenants, and `node` is the one that the manager counts as."""
+    """The subnet manager of one running network. `partitions` are its tenants; `node` is the node that it counts as."""
 
     fabric: Fabric
     policy: Policy = field(default_factory=Policy)
@@ -79,7 +79,7 @@ class SubnetManager:
         self.close()
 
     def close(self) -> None:
-        """Let go of sockets; what is set stays."""
+        """Close the sockets. All settings of ports stay."""
         self._discovery.close()
         for socket in self._sockets.values():
             socket.close()
@@ -87,20 +87,20 @@ class SubnetManager:
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """Warnings and errors of the policy on this network."""
+        """The warnings and errors of the policy on this network."""
         return self.plan.findings
 
     def records(self) -> PathRecords:
-        """Answers to path record queries, by what is set up at this moment."""
+        """The answers to path record queries, by the settings at this moment."""
         return PathRecords(self.policy, self.subnet, self.plan.tables)
 
     def apply(self, policy: Policy) -> Sweep:
-        """Set up by another policy from now on."""
+        """Set the network up by another policy from now on."""
         self.policy = policy
         return self.sweep()
 
     def sweep(self) -> Sweep:
-        """Look at the network, and do what is to be done."""
+        """Look at the network, and make all changes that are needed."""
         reported = {key: self.reported(key) for key in self.plan.ports}
         drift = differences(self.plan.ports, reported)
         for key in {one.port for one in drift}:
@@ -114,7 +114,7 @@ class SubnetManager:
         return Sweep(drift, changes, self._route())
 
     def reported(self, key: PortKey) -> PortSetup:
-        """What a port has, as its tables and the kernel's classes have it."""
+        """Return the setup of a port, as read from its tables and the kernel's classes."""
         port = self._port(key)
         sl2vl = {}
         for number in self._inputs(key):
@@ -136,7 +136,7 @@ class SubnetManager:
         return PortSetup(sl2vl, Shares(order, weighted, ()))
 
     def dropped(self) -> dict[str, tuple[int, ...]]:
-        """Frames that have no VL, by the output port that dropped them and by SL."""
+        """Return the frames without a VL, by the output port that dropped them and by SL."""
         counted = {name: self.fabric.sent(name).vl15_frames for name in self.fabric.names()}
         return {name: drops for name, drops in counted.items() if any(drops)}
 
@@ -158,14 +158,14 @@ class SubnetManager:
         self._program.set_lanes(port.slot, old, tables)
 
     def _neighbours(self, port: PortState) -> list[PortState]:
-        """The other ports of its node."""
+        """Return the other ports of a port's node."""
         return [other for other in self.fabric.ports.values() if other.node is port.node and other is not port]
 
     def _inputs(self, key: PortKey) -> Iterable[int]:
         return self.plan.ports[key].sl2vl
 
     def _source(self, key: PortKey, number: int) -> int:
-        """An input port's number as the port program has it."""
+        """Return an input port's number as the port program has it."""
         return OWN_FRAMES if number == 0 else self._discovery.slots[PortKey(key.node, number)]
 
     def _port(self, key: PortKey) -> PortState:
@@ -181,7 +181,7 @@ class SubnetManager:
     # Forwarding tables
 
     def _route(self) -> int:
-        """Write what the forwarding tables of switches have otherwise now; how many entries that are."""
+        """Write the changes of switches' forwarding tables, and return the number of changed entries."""
         changed = 0
         for switch, table in self.subnet.forwarding.items():
             for end in self.subnet.end_ports:

@@ -1,5 +1,4 @@
-"""SONiC's commands in the command line of a running network: show, pfcwd, sonic-clear. Only the lab can import "
-"this."""
+"""SONiC's commands in the command line of a running network: show, pfcwd, sonic-clear. Only the lab can import it."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ CLEAR = (
 
 
 def views() -> SonicViews:
-    """Those of the running network; they keep what was cleared."""
+    """Return the views of the running network, which remember cleared counters."""
     fabric = Fabric.current()
     if id(fabric.core) not in _VIEWS:
         _VIEWS.clear()
@@ -42,7 +41,7 @@ def views() -> SonicViews:
 
 
 def show(words: Sequence[str]) -> str:
-    """The text of a show command."""
+    """Return the text of a show command."""
     seen = views()
     match list(words):
         case ["pfc", "counters", *rest]:
@@ -71,7 +70,7 @@ def show(words: Sequence[str]) -> str:
 
 
 def _configuration(wanted: str) -> str:
-    """The config_db.json of a switch, as it runs."""
+    """Return the config_db.json of a switch, as it runs."""
     fabric = Fabric.current()
     names = list(fabric.buffers)
     if not wanted and len(names) != 1:
@@ -80,7 +79,7 @@ def _configuration(wanted: str) -> str:
 
 
 def clear(words: Sequence[str]) -> None:
-    """What sonic-clear does."""
+    """Do what sonic-clear does."""
     seen = views()
     match list(words):
         case ["pfccounters"]:
@@ -114,7 +113,7 @@ def _unknown(command: str, words: Sequence[str], known: Iterable[str]) -> str:
 
 
 def watchdog(words: Sequence[str]) -> str:
-    """pfcwd start, stop, interval, show."""
+    """Do a command of pfcwd: start, stop, interval or show."""
     match list(words):
         case ["show", "config" | "stats" as what]:
             return show(["pfcwd", what])
@@ -128,7 +127,7 @@ def watchdog(words: Sequence[str]) -> str:
 
 
 def _start(words: Sequence[str]) -> str:
-    """Both forms that SONiC has had: with the words `ports` and `detection-time`, and without them."""
+    """Do pfcwd start in both forms of SONiC: with the words `ports` and `detection-time`, and without them."""
     action, restoration = Action.DROP, None
     places: list[str] = []
     left = iter(words)
@@ -172,7 +171,7 @@ def _set(ports: Iterable[PortState], settings: Callable[[PortState], WatchdogSet
 
 
 def _ports(names: Sequence[str]) -> list[PortState]:
-    """Ports of switches with PFC, as on a switch; all of them if none is named."""
+    """Return the named ports, by default all ports of switches that have PFC, as on a switch."""
     seen = views()
     if not names:
         return [port for _, ports in seen.ports() for port in ports if port.settings and port.settings.pfc.enabled]

@@ -1,7 +1,7 @@
 """Any switch of the lab as tables of config_db.json: ports, buffer and maps, with every number as the lab has it.
 
-What SONiC has no field for stands in tables of Xoff's own, whose names begin with XOFF_; a SONiC switch passes them
-over as it does with any unknown table. `switch_of` makes ports and buffer of such tables again, equal to those that
+Settings that SONiC has no field for stand in tables of Xoff's own, whose names begin with XOFF_; a SONiC switch passes
+them over like any unknown table. `switch_of` makes ports and buffer of such tables again, equal to those that
 were written. A port that speaks DCBX, or has the virtual lanes of a QoS policy, is refused: its settings are
 negotiated, or a policy's.
 """
@@ -54,12 +54,12 @@ _OF_HARDWARE = "hardware"
 
 
 class ExportError(UsageError):
-    """A switch that config_db.json cannot describe."""
+    """The error of a switch that config_db.json cannot describe."""
 
 
 @dataclass(frozen=True)
 class ExportedPort:
-    """A port, as that of the hardware."""
+    """A port, with the values of the hardware."""
 
     settings: Port
     rate: Rate
@@ -77,12 +77,12 @@ class Exported:
 
 
 def name_of(number: int) -> str:
-    """The SONiC name of a port of the lab."""
+    """Return the SONiC name of a port of the lab."""
     return f"Ethernet{number}"
 
 
 def tables_of(switch: Exported) -> Tables:
-    """ExportError for what has no form in these tables."""
+    """Return the tables of a switch. ExportError for settings that have no form in them."""
     for number, port in switch.ports.items():
         if port.settings.dcbx is not None or port.settings.vls is not None:
             why = "speaks DCBX" if port.settings.dcbx else "has virtual lanes of a QoS policy"
@@ -158,7 +158,7 @@ def _named(profiles: dict[str, ProfileRow], own: Any, name: str, row: ProfileRow
 
 
 def _with_port(tables: Tables, name: str, port: Port) -> Tables:
-    """The tables with one more port's maps, schedulers, WRED profiles and watchdog."""
+    """Return the tables with one more port's maps, schedulers, WRED profiles and watchdog."""
     priorities, maps = port.priorities, dict(tables.maps)
     chosen = {
         MapKind.DSCP_TO_TC: priorities.dscp_to_dot1p,
@@ -193,7 +193,7 @@ def _with_port(tables: Tables, name: str, port: Port) -> Tables:
 
 
 def _own_port(port: Port) -> dict[str, str]:
-    """What SONiC has no field for, where it is not the default."""
+    """Return the settings that SONiC has no field for, if they are not the default."""
     usual, found = Port(), {"trust": port.priorities.trust.value}
     found["port_priority"] = str(port.priorities.port_priority)
     for name in ("rewrite_dot1p", "rewrite_dscp"):
@@ -214,7 +214,7 @@ def _own_port(port: Port) -> dict[str, str]:
 
 
 def of_fabric(fabric: Any, node: str) -> Exported:
-    """A switch or router of a running network."""
+    """Return a switch or router of a running network."""
     if node not in fabric.buffers:
         raise ExportError(f"{node} has no buffer; {listed(fabric.buffers)} have")
     ports = {}
@@ -233,7 +233,7 @@ def of_fabric(fabric: Any, node: str) -> Exported:
 
 
 def switch_of(tables: Tables) -> Exported:
-    """The switch that `tables_of` was given; ExportError if they are not of its making."""
+    """Return the switch from which `tables_of` made the tables. ExportError if it did not make them."""
     try:
         return _switch_of(tables)
     except (KeyError, ValueError, IndexError) as error:

@@ -1,6 +1,6 @@
 """The cables between switches that were read from config_db.json files, and the hosts at their other ports.
 
-Hosts are put so that a run tests what is most at risk: the port with the least headroom to spare, and one of each
+Hosts are put so that a run tests the ports most at risk: the one with the least headroom to spare, and one of each
 class of ports. Everything here can be used outside of the lab.
 """
 
@@ -19,7 +19,7 @@ _End = tuple[Switch, SwitchPort]
 
 
 def by_name(switches: Sequence[Switch]) -> dict[str, Switch]:
-    """Switches by their hostnames; SwitchError if two have the same."""
+    """Return switches by their hostnames. SwitchError if two have the same."""
     found: dict[str, Switch] = {}
     for switch in switches:
         if switch.name in found:
@@ -56,7 +56,7 @@ def cables_between(switches: Sequence[Switch]) -> list[tuple[_End, _End]]:
 
 
 def free_places(switches: Sequence[Switch]) -> list[Place]:
-    """Ports that are up and have no cable to another of these switches, in the order of the files."""
+    """Return the ports that are up and have no cable to another of these switches, in the order of the files."""
     cabled = {(switch.name, port.name) for ends in cables_between(switches) for switch, port in ends}
     return [
         (switch.name, port.name)
@@ -69,12 +69,11 @@ def free_places(switches: Sequence[Switch]) -> list[Place]:
 def hosts_at(
     switches: Sequence[Switch], wanted: int, named: Sequence[str] = (), *, last_receives: bool = False
 ) -> list[Place]:
-    """Return the ports for the hosts h1, h2, ..., so many as are `wanted`.
+    """Return the ports for the hosts h1, h2, ..., as many as `wanted`.
 
-    First the ports that are named, as "Ethernet4" or "leaf1:Ethernet4". The others are spread over the switches: of
-    each the port with the least slack, one of each other class, and the others in the order of the file.
-    `last_receives` puts the host of the port with the most slack to the end: where all send to it, its headroom is not
-    used.
+    Named ports are first, as "Ethernet4" or "leaf1:Ethernet4". The others are spread over the switches: of each the
+    port with the least slack, one of each other class, and the others in the order of the file. `last_receives` puts
+    the host of the port with the most slack to the end: if all send to it, its headroom is not used.
     """
     free, chosen = free_places(switches), [_place(switches, text) for text in named]
     for name, port in chosen:
@@ -104,7 +103,7 @@ def hosts_at(
 
 
 def _place(switches: Sequence[Switch], text: str) -> Place:
-    """A port as the user names it."""
+    """Return the place of a port that the user names."""
     hostname, colon, port = text.rpartition(":")
     if colon:
         if hostname not in by_name(switches):

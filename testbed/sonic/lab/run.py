@@ -1,4 +1,4 @@
-"""A workload on switches that were read from config_db.json files: what `xoff switch run` has the lab do."""
+"""A workload on switches that were read from config_db.json files, as `xoff switch run` runs it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from testbed.workload.transfers import Transfer
 
 PATTERNS = ("incast", "permutation", "all-to-all")
 USUAL_SIZE = Size("1MB")
-"""The least size of each flow, where the user gives none."""
+"""The size of each flow, at the least, if the user gives none."""
 
 
 class Run(Protocol):
@@ -36,7 +36,7 @@ class Run(Protocol):
 
 @dataclass(frozen=True)
 class Workload:
-    """A pattern of senders and receivers, and its number of hosts; an incast has one more, which receives."""
+    """A pattern of senders and receivers, and its number of hosts. An incast has one more, which receives."""
 
     pattern: str
     count: int
@@ -70,7 +70,7 @@ def hosts_at_ports(switches: Sequence[Switch], workload: Workload, ports: str) -
 
 
 def untested(switches: Sequence[Switch], places: Sequence[Place], workload: Workload) -> list[str]:
-    """The classes of ports whose headroom the run does not use, each as one of its ports with its kind."""
+    """Return the classes of ports whose headroom the run does not use, each as one of its ports with its kind."""
     senders = {*(places[:-1] if workload.pattern == "incast" else places)}
     free, found = {*free_places(switches)}, []
     for switch in switches:
@@ -86,9 +86,10 @@ def untested(switches: Sequence[Switch], places: Sequence[Place], workload: Work
 
 
 def size_to_test(switches: Sequence[Switch], places: Sequence[Place], workload: Workload, priority: int) -> Size:
-    """Return the least size of each flow with which all senders are paused, and what comes meanwhile is in headroom.
+    """Return the least size of each flow with which all senders are paused and headroom is used.
 
-    Twice what a group may hold when all senders' groups are full, and two round trips of the longest cable.
+    It is twice the bytes that a group may hold when all senders' groups are full, and two round trips of the longest
+    cable.
     """
     most = 0
     converging = {"incast": workload.count, "all-to-all": workload.count - 1}.get(workload.pattern, 1)
@@ -111,14 +112,14 @@ def size_to_test(switches: Sequence[Switch], places: Sequence[Place], workload: 
 
 
 def settles_at(threshold: Threshold, shared: int, groups: int) -> int:
-    """The cells of the shared pool that each of so many full groups holds."""
+    """Return the cells of the shared pool that each of so many full groups holds."""
     if isinstance(threshold, Static):
         return min(threshold.cells, shared)
     return int(shared * threshold.alpha / (1 + groups * threshold.alpha))
 
 
 def perform(run: Run, files: Sequence[Path], **options: Any) -> None:
-    """The whole run; `options` are those of the experiment."""
+    """Do the whole run; `options` are those of the experiment."""
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from testbed.sonic.lab.topo import SonicTopo
@@ -158,7 +159,7 @@ def perform(run: Run, files: Sequence[Path], **options: Any) -> None:
 
 
 def port_in_words(switch: Switch, port: str, priority: int) -> str:
-    """A port with its speed, cable and MTU, and the headroom of the priority's group."""
+    """Return a port with its speed, cable and MTU, and the headroom of the priority's group."""
     groups = lossless_groups(switch.tables, port, switch.buffer.cell)
     group = next((one for one in groups if one.group == priority), None)
     if group is None:
@@ -167,8 +168,9 @@ def port_in_words(switch: Switch, port: str, priority: int) -> str:
 
 
 def _report(run: Run, fabric: Any, topo: Any, switches: Sequence[Switch]) -> list[tuple[Switch, str]]:
-    """A line for each group that was used: its pauses, what it held at most, and what it lost and why; and the ports
-    whose groups lost frames although they are lossless.
+    """Return a line for each used group, and the ports whose lossless groups lost frames.
+
+    A line has the group's pauses, its most bytes, and its losses with their reasons.
     """
     lost, losing, calm = 0, [], []
     for switch in switches:

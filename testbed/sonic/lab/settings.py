@@ -49,16 +49,16 @@ from testbed.switch.priority.settings import PriorityMap, Trust
 from testbed.units import Duration, Length, Rate, Scale, Size
 
 CELL = 208
-"""Bytes of a cell where it is not given: config_db.json does not have it."""
+"""The usual bytes of a cell. config_db.json does not have them."""
 LAB_RATE = Rate("100Mb/s")
-"""Of the fastest port, in the lab, if no scale is given."""
+"""The rate of the fastest port in the lab, if no scale is given."""
 DEFAULT_POLL_MS = 200
 _NODE = re.compile(r"(?=.*[0-9])[a-z][a-z0-9]{0,8}", re.ASCII)
 _ACTIONS = {"drop": Action.DROP, "forward": Action.FORWARD, "alert": Action.ALERT}
 
 
 class SwitchError(UsageError):
-    """A switch that the lab cannot have."""
+    """The error of a switch that the lab cannot have."""
 
 
 @dataclass(frozen=True)
@@ -67,21 +67,21 @@ class SwitchPort:
 
     name: str
     number: int
-    """At the lab's switch, from 1 on, in the order of the file: Ethernet4 may be s1-eth2."""
+    """The port's number at the lab's switch, from 1 on, in the order of the file: Ethernet4 may be s1-eth2."""
     rate: Rate
     length: Length
     up: bool
     settings: Port
     neighbour: tuple[str, str] | None
-    """By DEVICE_NEIGHBOR: the name of the device, and its port."""
+    """The neighbour by DEVICE_NEIGHBOR: the name of the device, and its port."""
 
 
 @dataclass(frozen=True)
 class Switch:
-    """What a config_db.json configures of a switch, as the lab has it."""
+    """A switch of the lab, as a config_db.json configures it."""
 
     name: str
-    """Of the file: its hostname."""
+    """The hostname in the file."""
     tables: Tables
     scale: Scale
     ports: Mapping[str, SwitchPort]
@@ -97,11 +97,11 @@ class Switch:
         watchdog_scale: int | None = None,
         cell: int = CELL,
     ) -> Switch:
-        """Read a file. ConfigDbError names everything in it that is wrong, with its JSON path.
+        """Read a file. ConfigDbError names all mistakes in it, each with its JSON path.
 
-        Without `scale` it is the one that makes 100 Mb/s of the fastest port: 1000 for 100 Gb/s. `watchdog_scale`
-        multiplies the watchdog's times in the lab in place of `scale`, because a storm of 400 ms is long there: the
-        watchdog's times in `settings` are then those of hardware with so much quicker a watchdog.
+        The default of `scale` makes 100 Mb/s of the fastest port: 1000 for 100 Gb/s. `watchdog_scale` multiplies the
+        watchdog's times in the lab in place of `scale`, because a storm of 400 ms is long there: the watchdog's times
+        in `settings` are then those of hardware with a quicker watchdog.
         """
         name = str(path)
         reading = read(read_octets(name))
@@ -122,7 +122,7 @@ class Switch:
         name: str = "config_db.json",
         reading: Reading | None = None,
     ) -> Switch:
-        """The switch that tables describe."""
+        """Return the switch that tables describe."""
         chosen = scale_for(tables) if scale is None else Scale(scale)
         try:
             numbers = {port: number for number, port in enumerate(tables.ports, 1)}
@@ -151,12 +151,12 @@ class Switch:
         return [problem for problem in self.problems if problem.severity is Severity.WARNING]
 
     def buffer_of(self, ports: Iterable[str]) -> Buffer:
-        """The buffer of a network in which only these ports are there. What others reserve is not for them."""
+        """Return the buffer of a network that has only these ports, without the reserved memory of others."""
         numbers = {port.name: port.number for port in self.ports.values()}
         return _buffer(self.tables, numbers, self.buffer.cell, frozenset(ports))
 
     def require(self) -> None:
-        """SwitchError if the buffer cannot be divided as the tables say."""
+        """Raise a SwitchError if the buffer cannot be divided as the tables say."""
         needs = {
             port.number: PortNeeds(port.settings.pfc.enabled, port.rate, Duration("0s")) for port in self.ports.values()
         }
@@ -166,10 +166,11 @@ class Switch:
             raise SwitchError(f"{self.name}: {error}") from None
 
     def dscp(self, priority: int, port: str | None = None) -> int:
-        """A DSCP that this switch takes for a priority (traffic class): for `Flow(..., dscp=...)`. Where ports trust
-        the tag it is -1: the host's tag has the priority.
+        """Return a DSCP that this switch takes for a priority (traffic class), for `Flow(..., dscp=...)`.
 
-        `port` is the one at which the sender is; without it the first will do that is up and has such a DSCP.
+        It is -1 if ports trust the tag: the host's tag has the priority.
+
+        `port` is that of the sender, by default the first port that is up and has such a DSCP.
         """
         up = [one for one in self.ports.values() if one.up]
         for one in [self.ports[port]] if port is not None else up or self.ports.values():
@@ -191,7 +192,7 @@ def read_octets(name: str) -> bytes:
 
 
 def scale_for(tables: Tables) -> Scale:
-    """The scale that makes 100 Mb/s of the fastest port."""
+    """Return the scale that makes 100 Mb/s of the fastest port."""
     fastest = max((row.speed for row in tables.ports.values()), default=100)
     return Scale(max(1, -(-fastest * 10**6 // LAB_RATE.bps)))
 
@@ -201,7 +202,7 @@ def speed(tables: Tables, port: str) -> Rate:
 
 
 def node_name(hostname: str, number: int) -> str:
-    """The switch's name in the lab: its own if interfaces and Mininet can have it, else s1, s2, ..."""
+    """Return the switch's name in the lab: its own if it fits interfaces and Mininet, else s1, s2, ..."""
     return hostname if _NODE.fullmatch(hostname) else f"s{number}"
 
 
@@ -237,7 +238,7 @@ def _priorities(tables: Tables, name: str) -> PriorityMap:
 
 
 def _schedulers(tables: Tables, name: str) -> tuple[dict[int, int], frozenset[int]]:
-    """Weights and strict queues; a queue without a scheduler shares with a weight of 1."""
+    """Return the weights and the strict queues. A queue without a scheduler shares with a weight of 1."""
     weights, strict = {}, set()
     for queue in range(8):
         row = tables.queues.get((name, queue))
@@ -288,7 +289,7 @@ def watchdog_settings(row: WatchdogRow, poll_ms: int, scale: Fraction = Fraction
 
 
 def _buffer(tables: Tables, numbers: Mapping[str, int], cell: int, ports: frozenset[str]) -> Buffer:
-    """The buffer as `ports` share it. What other ports reserve is not for them."""
+    """Return the buffer as `ports` share it, without the reserved memory of other ports."""
     ingress, egress = ingress_pools(tables), egress_pools(tables)
     if not ingress:
         return Buffer(cell=cell)
@@ -370,7 +371,7 @@ def _threshold(profile: ProfileRow, cell: int) -> Threshold:
 
 
 def as_json(switch: Switch) -> dict[str, Any]:
-    """What became of a file, for programs."""
+    """Return the switch that was made of a file, for programs."""
     return {
         "name": switch.name,
         "scale": switch.scale.k,

@@ -18,11 +18,11 @@ from testbed.units import Length
 class SonicTopo(LosslessTopo):
     """Switches with the cables that their DEVICE_NEIGHBOR tables name, and a host h1, h2, ... on each other port.
 
-    `hosts` limits the hosts of each switch; ports beyond are left out. `places` has the port of each host in their
-    order, by the hostname of its switch, instead: [("leaf1", "Ethernet4"), ...]. `mtu` is that of all links.
+    `hosts` limits the hosts of each switch; other ports are left out. `places` has instead the port of each host in
+    their order, by the hostname of its switch: [("leaf1", "Ethernet4"), ...]. `mtu` is that of all links.
 
-    `names` has the SONiC name of each port by that
-    of the lab, as {"s1-eth1": "Ethernet0"}, and `nodes` the lab's name of each switch by its hostname. `at` has the
+    `names` has the SONiC name of each port by that of the lab, as {"s1-eth1": "Ethernet0"}, and `nodes` the lab's name
+    of each switch by its hostname. `at` has the
     port of the switch at which a host is: {"h1": ("s1", "Ethernet0")}.
     """
 
@@ -88,7 +88,7 @@ class SonicTopo(LosslessTopo):
 
 
 def host_port(settings: Port) -> Port:
-    """The port of a host at such a port: the same priorities, and nothing of what only a switch does."""
+    """Return the port of a host at such a port: the same priorities, without all that only a switch does."""
     return Port(replace(settings.pfc, watchdog=None), settings.priorities)
 
 

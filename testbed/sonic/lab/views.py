@@ -1,4 +1,4 @@
-"""What an engineer types on a SONiC switch, with the same columns: PFC, priority groups, queues, pools, watchdog.
+"""The views of a SONiC switch, with the same columns: PFC, priority groups, queues, pools, watchdog.
 
 Ports have their SONiC names where the network was made of config_db.json files, and the lab's otherwise. Counters are
 those of the lab's switch. Watermarks are in bytes, as cells in use times their size. Times are those of the hardware:
@@ -22,8 +22,7 @@ Row = Sequence[object]
 
 
 def table(heads: Sequence[str], rows: Sequence[Row], left: bool = False) -> str:
-    """Columns as SONiC's commands have them: two blanks wider than their heads, a line of dashes; `left`: words to the
-    left."""
+    """Return columns like those of SONiC's commands: two blanks wider than their heads, above a line of dashes."""
     lines = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(head) + 2, *(len(row[column]) for row in lines), 0) for column, head in enumerate(heads)]
     align = str.ljust if left else str.rjust
@@ -34,11 +33,11 @@ def table(heads: Sequence[str], rows: Sequence[Row], left: bool = False) -> str:
 
 @dataclass
 class Cleared:
-    """What was counted when a user cleared counters, and the watermarks from before."""
+    """The counters at the moment when a user cleared them, and the watermarks before it."""
 
     counts: dict[tuple[object, ...], int] = field(default_factory=dict)
     most: dict[tuple[object, ...], int] = field(default_factory=dict)
-    """Of persistent watermarks: what `sonic-clear` of the others must not change."""
+    """The persistent watermarks, which `sonic-clear` of the others must not change."""
 
     def since(self, key: tuple[object, ...], now: int) -> int:
         return max(0, now - self.counts.get(key, 0))
@@ -57,12 +56,12 @@ class SonicViews:
         return self._fabric.core.labels.get(port.name, port.name)
 
     def switches(self) -> list[tuple[str, list[PortState]]]:
-        """Each switch with a buffer, and its ports in their order."""
+        """Return each switch with a buffer, and its ports in their order."""
         found = self._fabric.core.ports.by_node()
         return [(name, sorted(found[name], key=lambda port: port.number)) for name in self._fabric.buffers]
 
     def ports(self, wanted: str = "") -> list[tuple[str, list[PortState]]]:
-        """By switch; `wanted` is a port by either name, a switch, or empty for all."""
+        """Return ports by switch; `wanted` is a port by either name, a switch, or empty for all."""
         found = []
         for node, ports in self.switches():
             chosen = [port for port in ports if wanted in ("", node, port.name, self.label(port))]
@@ -74,7 +73,7 @@ class SonicViews:
         return found
 
     def _each(self, wanted: str, make: Callable[[str, list[PortState]], str]) -> str:
-        """One block for each switch; with several each has its name above it."""
+        """Return one block for each switch. If there are several, each has its name above it."""
         blocks = self.ports(wanted)
         several = len(self.switches()) > 1
         return "\n".join((f"{node}:\n" if several else "") + make(node, ports) for node, ports in blocks)
@@ -96,7 +95,7 @@ class SonicViews:
         return "\n".join(parts)
 
     def _pfc_frames(self, port: PortState, head: str) -> list[int]:
-        """Frames with this priority, by priority: obeyed or not."""
+        """Return the PFC frames by priority, obeyed or not."""
         states = self._states(port)
         if head == "Port Rx":
             return [one["xoff_received"] + one["xon_received"] + sum(one["ignored"].values()) for one in states]
@@ -181,7 +180,7 @@ class SonicViews:
         return self._each("", make)
 
     def _pools(self, node: str) -> list[tuple[str, int, int]]:
-        """Name, place among the program's pools, and most bytes of the shared part."""
+        """Return, for each pool, its name, its place among the program's pools, and the size of its shared part."""
         settings, pools = self._fabric.buffers[node], self._fabric.pools(node)
         names = self._fabric.core.pool_labels.get(node)
         places = [*range(len(settings.pools)), *(POOLS + n for n in range(len(settings.egress_pools)))]
@@ -261,7 +260,7 @@ class SonicViews:
         return self._each("", make)
 
     def ecn(self) -> str:
-        """A profile for each curve that queues have."""
+        """Return a profile for each curve that queues have."""
         curves: dict[tuple[object, ...], list[str]] = {}
         for _, ports in self.switches():
             for port in ports:
@@ -287,7 +286,7 @@ class SonicViews:
     # Clearing
 
     def clear_counts(self, what: str) -> None:
-        """Counters of one kind start anew: "pfc", "queue counters" or "group drops"."""
+        """Begin counters of one kind anew: "pfc", "queue counters" or "group drops"."""
         counts = self._cleared.counts
         for node, ports in self.switches():
             for port in ports:
@@ -304,7 +303,7 @@ class SonicViews:
                             counts[what, port.name, number, place] = count
 
     def clear_watermark(self, what: str, kind: str = "shared") -> None:
-        """Watermarks of "group", "queue" or "pool" begin anew, in the port program; persistent ones keep what was."""
+        """Begin watermarks of "group", "queue" or "pool" anew. Persistent ones keep the earlier values."""
         program = self._fabric.core.running_program()
         for node, ports in self.switches():
             number, settings = self._fabric.core.numbers[node], self._fabric.buffers[node]

@@ -30,24 +30,24 @@ _REST = "127.0.0.1:8181"
 
 
 class ControllerFailed(XoffError):
-    """The controller does not start, or did not do in time what it should."""
+    """The error of a controller that does not start, or is late."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True)
 class ControllerAccess:
-    """How routers' agents reach the controller, its Unix socket and their keys; and how leaves do."""
+    """The ways to the controller: its Unix socket and the keys for routers' agents, and the address for leaves."""
 
     path: str
     admit: Callable[[str, Sequence[IPv6Network]], bytes]
-    """Configure a router with its locators; gives the key that it has."""
+    """Configures a router with its locators, and returns its key."""
     openflow: str
-    """Where leaves reach it: unix:PATH."""
+    """The address for leaves, as in unix:PATH."""
 
 
 class SrController:
-    """A controller of its own for one network, with secrets of its own. Routers may be there before it, or after."""
+    """A controller for one network, with secrets of its own. Routers may be there before it, or after."""
 
     def __init__(self, library: str = "os-ken") -> None:
         self._library = library
@@ -79,7 +79,7 @@ class SrController:
         self._folder.cleanup()
 
     def start(self) -> None:
-        """Start it, again if it was stopped, and wait until it listens."""
+        """Start the controller, also again after a stop, and wait until it listens."""
         command = [sys.executable, "-m", "controllers", "--library", self._library]
         command += ["--agents", f"unix:{self.session.path}", "--rest", _REST, "--openflow", self.session.openflow]
         with self._log.open("a") as log:
@@ -107,7 +107,7 @@ class SrController:
         return router_key(self._key, router)
 
     def stop(self) -> None:
-        """Let it end in order; what is installed on routers stays."""
+        """End the controller in order. Items on routers stay installed."""
         if self._process is None:
             return
         self._process.terminate()
@@ -118,7 +118,7 @@ class SrController:
         self._close()
 
     def kill(self) -> None:
-        """As if it crashed."""
+        """Kill the controller, as if it crashed."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -128,11 +128,11 @@ class SrController:
         return self._log.read_text() if self._log.exists() else ""
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON of its answer; an error if it refuses."""
+        """Return the JSON of the controller's answer. A refusal is an error."""
         return self.client.ask(method, path, body)
 
     def request(self, vpns: list[dict[str, Any]], policies: list[dict[str, Any]]) -> None:
-        """Ask for these, once all routers have reported."""
+        """Request these policies and VPNs, once all routers have reported."""
         self.wait(lambda: self.ask("GET", "/topology")["settled"], "all routers have reported")
         for vpn in vpns:
             self.ask("POST", "/vpns", vpn)
@@ -140,7 +140,7 @@ class SrController:
             self.ask("POST", "/policies", policy)
 
     def wait(self, until: Callable[[], Any], what: str, seconds: float = 30) -> None:
-        """Until something is so; ControllerFailed, with what it is, if that takes too long."""
+        """Wait until a condition holds. ControllerFailed, with the end of the log, if that takes too long."""
         deadline = time.monotonic() + seconds
         while not until():
             if time.monotonic() > deadline:
@@ -148,7 +148,7 @@ class SrController:
             time.sleep(0.02)
 
     def settled(self) -> bool:
-        """Whether every policy is active and each of its tunnels is there."""
+        """Return True if every policy is active and all its tunnels are installed."""
         policies = self.ask("GET", "/policies")["policies"]
         if any(policy["status"] != "active" for policy in policies):
             return False

@@ -23,11 +23,11 @@ from testbed.srv6.protocol.domain import SrDomain
 _SOURCE_AT, _DESTINATION_AT = 8, 24
 _PASS, _FIRST = 1, 2
 REASONS = ("source_outside", "to_the_domain", "from_the_domain")
-"""Why a packet is dropped; the index gives the filter's preference."""
+"""The reasons why a packet is dropped. The index of a reason gives the filter's preference."""
 
 
 def outwards(interface: str, domain: SrDomain) -> list[str]:
-    """Commands that filter a port which leads out of the domain."""
+    """Return the commands that filter a port which leads out of the domain."""
     prefixes = (*domain.sids, *domain.routers)
     drops = [_drop(interface, "to_the_domain", prefix, _DESTINATION_AT) for prefix in prefixes]
     return [
@@ -38,13 +38,13 @@ def outwards(interface: str, domain: SrDomain) -> list[str]:
 
 
 def inwards(interface: str, domain: SrDomain, own: IPv6Network) -> list[str]:
-    """Commands that filter a port to another router of the domain; `own` is this router's locator."""
+    """Return the commands that filter a port to another router of the domain; `own` is this router's locator."""
     passes = [_filter(interface, _PASS, prefix, _SOURCE_AT, "pass") for prefix in domain.routers]
     return [_begin(interface), *passes, _drop(interface, "source_outside", own, _DESTINATION_AT)]
 
 
 def dropped(node: Any, interfaces: Iterable[str]) -> dict[str, int]:
-    """Packets that the filters of a router's ports have dropped, by reason. XoffError if they cannot be read."""
+    """Return the packets dropped by the filters of a router's ports, by reason. XoffError if they cannot be read."""
     found = Counter(dict.fromkeys(REASONS, 0))
     for interface in interfaces:
         shown, refused, code = node.pexec("tc", "-s", "-j", "filter", "show", "dev", interface, "ingress")
@@ -66,7 +66,7 @@ def _drop(interface: str, reason: str, prefix: IPv6Network, at: int) -> str:
 
 
 def _filter(interface: str, preference: int, prefix: IPv6Network, at: int, action: str) -> str:
-    """For all protocols, since a tag counts as one; the first match is the IP version."""
+    """Return a filter for all protocols, since a tag counts as one. The first match is the IP version."""
     matches = ["match u8 0x60 0xf0 at 0"]
     for word in range(0, 16, 4):
         value, mask = (int.from_bytes(octets.packed[word : word + 4]) for octets in (prefix[0], prefix.netmask))

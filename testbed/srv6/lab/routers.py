@@ -1,8 +1,8 @@
 """SRv6 on a lab's routers: a numbering plan for SIDs and addresses, and the set-up of the kernel.
 
 Router r<n> has the locator fd00:5:n::/48, and in it End ...:1::, and for its k-th neighbour (k from 0) End.X ...:2k::
-and End.X.PFC ...:1k::, or ...:axxk:: for slice xx. A VPN's SID is ...:d4::, or what the controller takes. Cable c of
-the WAN has fd00:c:c::/64 with ::1 and ::2 at its ends.
+and End.X.PFC ...:1k::, or ...:axxk:: for slice xx. A VPN's SID is ...:d4::, or one that the controller takes. Cable c
+of the WAN has fd00:c:c::/64 with ::1 and ::2 at its ends.
 
 There is no routing protocol: each router has routes by the shortest delay, and for the case that its own link fails
 others by a neighbour that does not send back (a loop-free alternate, RFC 5286).
@@ -39,22 +39,22 @@ _END, _PFC, _CROSS, _SLICED, _DT4 = 0x1, 0x10, 0x20, 0xA000, 0xD4
 _BACKUP_METRIC = 2048
 MOST_LEGS = _CROSS - _PFC
 _IN_A_ROUTER = Duration("5ms")
-"""What a frame waits for in a router at most, behind those that are on the line."""
+"""The longest wait of a frame in a router, behind frames that are on the line."""
 _CELLS_OF_A_KILOBYTE, _CELLS_AT_THE_ENDS = 5, 100
 _PATIENCE_MS = 1000
-"""The kernel asks a neighbour for its address three times, so long one after the other."""
+"""The time between two of the three requests of the kernel for a neighbour's address."""
 _XOFF, _XON_OFFSET = Static(100), 32
 _SHORTEST = 1000
-"""Octets of the shortest frame that headroom is measured for."""
+"""The octets of the shortest frame for which headroom is measured."""
 
 
 @dataclass(frozen=True)
 class Wan:
-    """What a router's node is given."""
+    """The arguments of a router's node."""
 
     plan: WanPlan
     interfaces: tuple[str, ...]
-    """Whose congestion goes into tunnels."""
+    """The interfaces whose congestion is signalled through tunnels."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class WanGraph:
     """The routers of a WAN and the cables between them."""
 
     def __init__(self, spans: Sequence[tuple[str, str, Duration]], ports_before: Mapping[str, int]) -> None:
-        """`spans`: two routers and the delay in the lab. `ports_before`: how many ports a router has before these;
-        they lead out of the SR domain.
+        """`spans` have two routers and the delay in the lab. `ports_before` is the number of ports that a router has
+        before these; they lead out of the SR domain.
         """
         self.legs: dict[str, list[Leg]] = {}
         self._ports_before = dict(ports_before)
@@ -151,14 +151,14 @@ class WanGraph:
         return sorted(self.legs)
 
     def path(self, start: str, goal: str) -> list[str]:
-        """The routers on the shortest way, with both ends."""
+        """Return the routers on the shortest way, with both ends."""
         found = [start]
         while found[-1] != goal:
             found.append(self.ways(found[-1], goal)[0].neighbour)
         return found
 
     def ways(self, router: str, goal: str) -> list[Leg]:
-        """The shortest way, and after it those of the others that do not lead back here."""
+        """Return the shortest way, and after it the other ways that do not lead back here."""
         direct = self._distances[router, goal]
         loop_free = [
             leg
@@ -168,17 +168,17 @@ class WanGraph:
         return sorted(loop_free, key=lambda leg: (leg.delay.ps + self._distances[leg.neighbour, goal], leg.neighbour))
 
     def longest(self, router: str, goal: str) -> Duration:
-        """The delay of the longest of the ways."""
+        """Return the delay of the longest of the ways."""
         ways = self.ways(router, goal)
         return Duration.from_ps(max(leg.delay.ps + self._distances[leg.neighbour, goal] for leg in ways))
 
     def leg(self, router: str, neighbour: str) -> tuple[int, Leg]:
-        """The link to a neighbour, of several the shortest, with its place among the router's."""
+        """Return the shortest link to a neighbour, with its place among the router's links."""
         found = [(place, leg) for place, leg in enumerate(self.legs[router]) if leg.neighbour == neighbour]
         return min(found, key=lambda one: one[1].delay.ps)
 
     def setup(self, router: str, sids: Iterable[Sid]) -> list[Setup]:
-        """Addresses, routes to all others, filters, and these SIDs."""
+        """Return the set-up of a router: addresses, routes to all others, filters, and these SIDs."""
         legs, own = self.legs[router], router_number(router)
         everywhere = "net.ipv6.conf.all"
         settings = [
@@ -224,7 +224,7 @@ class WanGraph:
     def report(
         self, router: str, sids: Sequence[Sid], can_pause: bool, slices: Sequence[SliceQueues], rate_bps: int
     ) -> Report:
-        """What the router reports of itself to the controller."""
+        """Return the router's report to the controller."""
         ids = frozenset(one.id for one in slices)
         links = tuple(
             LinkEnd(
@@ -236,7 +236,7 @@ class WanGraph:
         return Report(router, tuple(sids), links, known)
 
     def _far_cables(self, router: str) -> dict[int, str]:
-        """Cables that do not end at this router, and the nearest router at which they end."""
+        """Return the cables that do not end at this router, each with the nearest router at which it ends."""
         found: dict[int, str] = {}
         for owner in sorted(self.routers, key=lambda other: self._distances[router, other]):
             for leg in self.legs[owner]:
@@ -244,7 +244,7 @@ class WanGraph:
         return {cable: owner for cable, owner in found.items() if owner != router}
 
     def _check_numbers(self) -> None:
-        """Addresses are made of them."""
+        """Check that routers' numbers differ, since addresses are made of them."""
         routers: dict[int, str] = {}
         for router, legs in self.legs.items():
             if (other := routers.setdefault(router_number(router), router)) != router:
@@ -269,7 +269,7 @@ class WanGraph:
 
 @dataclass(frozen=True)
 class SidRoute:
-    """What the kernel does with packets to a SID. The route names an interface, which only End.X uses."""
+    """The kernel's route for packets to a SID. It names an interface, which only End.X uses."""
 
     sid: Sid
     action: KernelAction
@@ -300,7 +300,7 @@ class Site:
         ]
 
     def route(self, prefix: str, segments: Sequence[IPv6Address], out: str) -> SegmentRoute:
-        """Packets of the VPN to `prefix` are encapsulated with these segments."""
+        """Return the route that encapsulates packets of the VPN to `prefix` with these segments."""
         return SegmentRoute(prefix, self.table, tuple(segments), out)
 
 
@@ -332,7 +332,7 @@ def apply(node: Any, step: SidRoute | Site | SegmentRoute) -> None:
 
 
 def headroom(rate: Rate, delay: Duration, routers: int) -> int:
-    """Cells at an edge for what still comes from another one that it pauses: one way and back.
+    """Return the cells of headroom at an edge that pauses another one: for the way there and back.
 
     `delay` is one way, and so many `routers` are between. Cells hold 208 octets, and frames fill most of theirs.
     """
@@ -341,8 +341,9 @@ def headroom(rate: Rate, delay: Duration, routers: int) -> int:
 
 
 def edge_buffer(groups: Iterable[tuple[int, int]], headroom: int, most: int = 0) -> Buffer:
-    """Of an edge router whose ports to the WAN have this headroom: by port's number and local priority. There is room
-    for `most` cells each, if headroom is measured.
+    """Return the buffer of an edge router with this headroom, by the number of the port to the WAN and local priority.
+
+    If headroom is measured, each has room for `most` cells.
     """
     waiting = GroupSettings(lossless=True, threshold=_XOFF, xon_offset=_XON_OFFSET, headroom=headroom)
     settings = dict.fromkeys(groups, waiting)
@@ -351,12 +352,12 @@ def edge_buffer(groups: Iterable[tuple[int, int]], headroom: int, most: int = 0)
 
 
 def _metric(rank: int) -> str:
-    """Of one of several routes to the same: of those that are up the kernel takes the first."""
+    """Return the metric of one of several routes to the same prefix. The kernel takes the first that is up."""
     return f" metric {_BACKUP_METRIC + rank}" if rank else ""
 
 
 def sid_routes(sid: Sid, interfaces: Sequence[str]) -> list[Setup]:
-    """The kernel's routes for a SID. An action that uses no interface has a route by each, so that one is up."""
+    """Return the kernel's routes for a SID. An action without an interface has a route by each, so that one is up."""
     kernel_endx.check(sid)
     action = sid.behaviour.kernel_action(sid.parameters)
     if action is None:

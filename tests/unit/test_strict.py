@@ -1,4 +1,4 @@
-"""Strict reading of what users write: tables whose every key must be known, and lists of what is wrong."""
+"""Strict reading of users' files: tables whose every key must be known, and lists of problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON from other parties: what is read, what is refused, and what follows from one description."""
+"""JSON from other parties: its reading and refusal, and the forms that follow from one description."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Colour(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Key:
-    """What identifies it."""
+    """The identity of a thing."""
 
     left: Annotated[str, Meta(pattern="^[a-z]+$", examples=("ab",))]
     right: int = 0

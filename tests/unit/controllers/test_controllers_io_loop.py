@@ -1,4 +1,4 @@
-"""The controller's sockets under attack: limits, order of service, what meets a defect. Real sockets, one process."""
+"""The controller's sockets under attack: limits, order of service, defects. Real sockets, one process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY, TOKEN = b"a key for tests, and for nothing else", "a-token-for-tests-only"
 
 
 class Rounds:
-    """A service whose turns the test makes, and who asks it something."""
+    """An I/O loop whose turns the test makes, and its clients."""
 
     def __init__(self, routers: Routers | None = None, file: str = "") -> None:
         here = Address("127.0.0.1", 0)
@@ -85,7 +85,7 @@ class Rounds:
         return self.until(over)
 
     def router(self, name: str, key: bytes | None = None) -> tuple[Router, socket.socket]:
-        """A router that is connected; `carry` moves its octets."""
+        """Return a connected router; `carry` moves its octets."""
         router = Router(name, key or router_key(KEY, name))
         router.know(report(name, FIGURE_3, ("R1", "R3")), 0)
         made = self.connect(agents=True)
@@ -93,7 +93,7 @@ class Rounds:
         return router, made
 
     def carry(self, router: Router, made: socket.socket) -> bool:
-        """Whether its session is open."""
+        """Move a router's octets. Return True if its session is open."""
         made.sendall(router.data_to_send())
         self.turn()
         try:

@@ -1,4 +1,4 @@
-"""What switches get: queues, learned forwarding, their links."""
+"""The rules for switches: queues, learned forwarding, their links."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def leaves() -> Leaves:
 
 
 def matching(rules: list[Rule], table: int, **fields: Any) -> Rule:
-    """The rule of highest priority whose match is in the fields."""
+    """Return the rule of highest priority whose match is in the fields."""
     fitting = [rule for rule in rules if rule.table == table and set(rule.match) <= set(fields.items())]
     return max(fitting, key=lambda rule: rule.priority)
 

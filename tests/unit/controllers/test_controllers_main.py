@@ -1,4 +1,4 @@
-"""`python3 -m controllers`: a defect at the start ends it, whatever threads the library has by then."""
+"""The command `python3 -m controllers`: a defect at the start ends it, with any threads of the library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AppManager:
     "controller/__init__": "",
     "controller/controller": "",
 }
-"""What os-ken has, as far as the start uses it."""
+"""The parts of os-ken that the start uses."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What keeps the controller from starting: the list of routers, and addresses that are open to the network."""
+"""Errors at the start of the controller: the list of routers, and addresses that are open to the network."""
 
 from __future__ import annotations
 

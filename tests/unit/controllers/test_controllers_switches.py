@@ -1,4 +1,4 @@
-"""The door for OpenFlow switches: its limits, and what the libraries need to take switches from a Unix socket."""
+"""The door for OpenFlow switches: its limits, and the libraries' needs for switches at a Unix socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controllers.switches import SwitchDoor, install
 
 
 class _Server:
-    """Stands for the library's server; its `accepted` are raised or end it."""
+    """A stand-in for the library's server. Its `accepted` are raised, or end it."""
 
     accepted: list[Exception]
 

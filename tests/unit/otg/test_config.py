@@ -1,4 +1,4 @@
-"""Configurations of Open Traffic Generator: what frames and schedules they make, and what is refused, by its path."""
+"""Configurations of Open Traffic Generator: their frames and schedules, and refusals with a path."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UDP = [
 
 
 def config(*changes: Mapping[str, Any], **flow: Any) -> dict[str, Any]:
-    """Two ports and a flow from the one to the other."""
+    """Return a configuration with two ports and a flow from the one to the other."""
     described = {"name": "f", "tx_rx": {"port": {"tx_name": "p1", "rx_names": ["p2"]}}, "packet": UDP} | flow
     made: dict[str, Any] = {"ports": [{"name": "p1"}, {"name": "p2"}], "flows": [described]}
     for change in changes:
@@ -340,7 +340,7 @@ def test_every_header_has_whole_octets() -> None:
 
 
 def test_the_page_lists_the_headers_and_their_fields() -> None:
-    """docs/snappi.md"""
+    """Compare the table of docs/snappi.md with the headers."""
     page = (Path(__file__).parents[3] / "docs" / "snappi.md").read_text()
     rows = page.partition("<!-- headers -->")[2].partition("<!-- end -->")[0].strip().splitlines()[2:]
     assert rows == [f"| `{header.name}` | {', '.join(header.names())} |" for header in HEADERS.values()]

@@ -1,4 +1,4 @@
-"""Requests while a test runs, and what is counted of flows."""
+"""Requests while a test runs, and counters of flows."""
 
 from __future__ import annotations
 

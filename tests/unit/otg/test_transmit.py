@@ -1,4 +1,4 @@
-"""When the flows of a port send: by their rates, one line for all, in bursts, and with the pauses that they obey."""
+"""The times at which the flows of a port send: by their rates, one line for all, in bursts, and with pauses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.otg.transmit import State, Transmitter
 LINE = Line(100_000_000, 1000)
 OCTET_PS = 80_000
 FULL_PS = 84 * OCTET_PS
-"""What a frame of 64 octets takes on the line."""
+"""The time of a frame of 64 octets on the line."""
 QUANTUM_PS = 64 * OCTET_PS
 PEER = Mac.parse("02:00:00:00:00:09")
 EVERY = tuple(range(8))

@@ -133,7 +133,7 @@ def random_ranges(rng: random.Random, most: int, span: int = 8) -> Ranges:
 
 
 def random_policy(rng: random.Random, *, rules: int = 12, syntax_block: bool = False) -> Policy:
-    """A policy with some of everything; `syntax_block`: only what OpenSM's text can express."""
+    """Return a policy with some of everything; with `syntax_block` only parts that OpenSM's text can express."""
     groups = []
     for number in range(rng.randrange(1, 6)):
         groups.append(
@@ -214,7 +214,7 @@ def random_ulp(rng: random.Random) -> UlpRule:
 
 
 def small_fabric(*, lmc: int = 0) -> Fabric:
-    """h1 and h2 at s1, h3 and the router r1 at s2, one cable between the switches."""
+    """Return a fabric: h1 and h2 at s1, h3 and the router r1 at s2, one cable between the switches."""
     fabric = Fabric()
     for number in (1, 2):
         fabric.add(
@@ -247,7 +247,7 @@ _TOKENS = (
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
-    """A file with a few of these: octets changed, parts cut out, repeated, moved, or something put in between."""
+    """Return a damaged file: octets changed, parts cut out, repeated, moved, or something put in between."""
     data = bytearray(content)
     for _ in range(rng.randrange(1, 6)):
         place = rng.randrange(len(data) + 1)

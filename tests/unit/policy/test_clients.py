@@ -1,4 +1,4 @@
-"""What each client of the QoS RFC asks for, and what its connection has then."""
+"""The queries of each client of the QoS RFC, and the settings of its connection."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ end-qos-match-rules
 
 
 class Sa:
-    """Answers by a policy, and keeps what it was asked."""
+    """An SA that answers by a policy, and keeps the requests."""
 
     def __init__(self) -> None:
         self.fabric = small_fabric()

@@ -1,4 +1,4 @@
-"""QoS policy files: both syntaxes into one model and back, and errors with line, column and what was expected."""
+"""QoS policy files: both syntaxes into one model and back, and errors with line, column and the right thing."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ def test_entities_are_never_expanded() -> None:
     ids=range(15),
 )
 def test_hostile_files_take_time_and_memory_in_proportion(content: bytes) -> None:
-    """Whatever took the square of their length would not end within a day."""
+    """Check that reading ends: work with the square of the files' length would take a day."""
     tracemalloc.start()
     try:
         reading = read(content)
@@ -425,7 +425,7 @@ def test_mutated_files_never_fail_otherwise_than_by_errors_with_a_place(sample: 
 
 
 def check_reading(reading: Reading) -> None:
-    """What holds for every file, whatever is in it."""
+    """Check the properties that reading has for every file."""
     for problem in (*reading.problems.errors, *reading.problems.warnings):
         assert problem.place.line >= 1 and problem.place.column >= 1 and problem.message
         assert problem.expected or problem.severity is Severity.WARNING, problem

@@ -1,4 +1,4 @@
-"""Which rule a request matches: by the text of the RFC, and the compiled form against it."""
+"""The rule that a request matches: by the text of the RFC, and the compiled form against it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def one(value: int, last: int | None = None) -> Ranges:
 
 
 def first(rules: list[MatchRule], fields: Fields) -> int | None:
-    """By both ways, which have to agree."""
+    """Return the first rule in both ways, which have to agree."""
     found = sequential(rules, fields, GROUPS)
     assert Rules(rules, GROUPS, 4).first(fields) == found
     return found

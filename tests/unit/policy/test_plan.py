@@ -1,4 +1,4 @@
-"""What each port has under a policy, what a change changes, and what has drifted."""
+"""The setup of each port under a policy, the effect of a change, and drift."""
 
 from __future__ import annotations
 

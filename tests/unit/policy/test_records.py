@@ -1,4 +1,4 @@
-"""Path records under a policy: levels, limits, paths by the forwarding tables, and why none is found."""
+"""Path records under a policy: levels, limits, paths by the forwarding tables, and reasons why there is none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SERVICE = Ranges(((22, 22),))
 
 
 def policy_of(level: QosLevel, **more: object) -> Policy:
-    """Requests for service 22 get the level, all others SL 1."""
+    """Return a policy that gives requests for service 22 the level, and all others SL 1."""
     return replace(
         Policy(
             levels=(QosLevel("other", 1), level),

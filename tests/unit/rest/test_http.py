@@ -1,4 +1,4 @@
-"""HTTP as the controller speaks it: requests in any pieces, and what is no request."""
+"""HTTP as the controller speaks it: requests in any pieces, and octets that are no request."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_stream_has_no_length_and_no_deadline() -> None:
     ],
 )
 def test_a_head_that_is_slow_to_parse_is_refused_before_it_is_parsed(head: bytes) -> None:
-    """These take regular expressions from 50 ms to 150 s, and all other clients with them."""
+    """Check heads that regular expressions need 50 ms to 150 s for, while all other clients wait."""
     with pytest.raises(BadRequest) as caught:
         HttpConnection(0).receive(b"GET / HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n\r\n")
     assert caught.value.text == "a header field is folded, or has more than 32 blanks in a row"

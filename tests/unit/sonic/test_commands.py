@@ -1,4 +1,4 @@
-"""SONiC's commands: how their words are read, and the columns of their tables. The lab's tests have the numbers."""
+"""SONiC's commands: their words, and the columns of their tables. The lab's tests have the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Switches of the lab as config_db.json: what is written and read is the same switch, whatever its settings are."""
+"""Switches of the lab as config_db.json: a switch that is written and read is the same, with any settings."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def switches(draw: st.DrawFn) -> Exported:
 
 
 def _same(one: BufferSettings, other: BufferSettings) -> bool:
-    """Equal whether groups are given for all ports or one by one."""
+    """Return True if two buffers are equal, whether groups are given for all ports or one by one."""
     return (
         one.all_groups() == other.all_groups()
         and (one.pools, one.egress_pools, dict(one.queues)) == (other.pools, other.egress_pools, dict(other.queues))

@@ -1,4 +1,4 @@
-"""The ports of a switch under test, the one that `check` warns of and one of each class; and the setting to change."""
+"""The ports of a switch under test: the one of `check`'s warning and one of each class; and the setting to change."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def tables(change: Change = lambda _: None) -> Tables:
-    """The leaf with eight ports of 100 Gb/s, changed."""
+    """Return the tables of the leaf with eight ports of 100 Gb/s, changed."""
     content = config("leaf_100g_names")
     change(content)
     return read(json.dumps(content).encode()).require("it")
 
 
 def far(content: dict[str, Any]) -> None:
-    """The cable of the last port is 50 km long, and its headroom is that for 5 m."""
+    """Make the last port's cable 50 km long, with the headroom for 5 m."""
     content["CABLE_LENGTH"]["AZURE"]["Ethernet28"] = "50km"
 
 
 def fast(content: dict[str, Any]) -> None:
-    """Two ports have 400 Gb/s."""
+    """Give two ports 400 Gb/s."""
     for port in ("Ethernet8", "Ethernet12"):
         content["PORT"][port]["speed"] = "400000"
 
@@ -46,7 +46,7 @@ def down(content: dict[str, Any]) -> None:
 
 
 def without_pfc(content: dict[str, Any]) -> None:
-    """One port has no PFC."""
+    """Take PFC from one port."""
     row = next(iter(content["PORT_QOS_MAP"].values()))
     content["PORT_QOS_MAP"] = {",".join(NAMES[1:]): row, NAMES[0]: {**row, "pfc_enable": "", "pfcwd_sw_enable": ""}}
 
@@ -92,7 +92,7 @@ def test_what_makes_a_port_another_class(change: Change) -> None:
 
 
 def _own_profile(content: dict[str, Any], port: str) -> dict[str, Any]:
-    """A row for a port's lossless groups with a profile that has another name and the same values."""
+    """Add a row for a port's lossless groups, with a profile that has another name and the same values."""
     content["BUFFER_PROFILE"]["other"] = content["BUFFER_PROFILE"]["pg_lossless_100000_5m_profile"]
     return {f"{port}|3-4": {"profile": "other"}}
 

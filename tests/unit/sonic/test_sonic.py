@@ -252,7 +252,7 @@ def test_a_profile_of_the_wrong_direction_is_named_with_its_pool_and_its_queues(
 
 
 def test_an_xon_offset_that_a_threshold_reaches_has_no_warning() -> None:
-    """With alpha 1 a group that is alone may hold nearly all of the 18 980 032 B that are shared."""
+    """Check alpha 1, with which a group that is alone may hold nearly all of the 18 980 032 B that are shared."""
     content = config("leaf_100g_names")
     _lossless_profile(content)["xon_offset"] = "18980031"
     assert "xon_offset above threshold" not in {one.rule for one in checked(content).problems.warnings}

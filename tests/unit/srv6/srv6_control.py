@@ -34,7 +34,7 @@ class World:
         self.restart()
 
     def restart(self) -> None:
-        """A controller without state; all sessions are gone."""
+        """Begin anew with a controller without state and without sessions."""
         self._at = {}
         self.manager = Manager(self.settings)
         self.south = Southbound(self.manager, "controller", lambda name: SHARED_KEY, self.nonce)
@@ -64,7 +64,7 @@ class World:
         self.run()
 
     def run(self, later_ns: int = 0) -> None:
-        """Carry octets until there are no more; before, let time pass in steps of 100 ms."""
+        """Let time pass in steps of 100 ms, and then carry octets until there are no more."""
         until = self.now_ns + later_ns
         while True:
             self._carry()
@@ -97,7 +97,7 @@ class World:
                 return
 
     def _check_plan(self) -> None:
-        """After a step, which plans what has changed only, a plan of everything has nothing to add."""
+        """Check that a plan of everything has nothing to add to a step, which plans changes only."""
         manager, deployment = self.manager, self.manager.deployment
         if manager.is_settled and not manager.intents.all_changed and not manager.intents.changed:
             kept = deployment.kept
@@ -127,7 +127,7 @@ class World:
         return key
 
     def log(self) -> list[str]:
-        """What all routers did since the last call."""
+        """Return the actions of all routers since the last call."""
         done = [f"{fake.name}: {line}" for fake in self.routers.values() for line in fake.log]
         for fake in self.routers.values():
             fake.log.clear()

@@ -1,4 +1,4 @@
-"""What a router's kernel would have of SRv6 requests, for tests: read octet by octet, without the code that wrote them.
+"""A router's kernel as SRv6 requests would make it, for tests: read octet by octet, without the code that wrote them.
 
 A request for something that is not there, or is there already, is refused as Linux does (6.12). Like there, the routes
 of a VRF's table stay when the VRF goes, but for those that lead into the VRF itself.
@@ -31,7 +31,7 @@ Prefix = IPv4Network | IPv6Network
 
 
 def attributes(octets: bytes) -> dict[int, bytes]:
-    """Each kind once, with nothing left over; the flag of nested ones is taken off."""
+    """Return the attributes, each kind once, with nothing left over. The flag of nested ones is taken off."""
     found: dict[int, bytes] = {}
     while octets:
         length, kind = struct.unpack_from("=HH", octets)
@@ -48,7 +48,7 @@ def number(octets: bytes) -> int:
 
 @dataclass(frozen=True)
 class Encap:
-    """Into IPv6 with a segment routing header."""
+    """Encapsulation into IPv6 with a segment routing header."""
 
     segments: tuple[IPv6Address, ...]
     """In order of travel."""
@@ -57,7 +57,7 @@ class Encap:
 
 @dataclass(frozen=True)
 class Local:
-    """A behaviour behind a SID."""
+    """The behaviour of a SID."""
 
     action: str
     table: int
@@ -66,7 +66,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Bound:
-    """End.B6.Encaps behind a SID."""
+    """The behaviour End.B6.Encaps of a SID."""
 
     segments: tuple[IPv6Address, ...]
     """In order of travel."""
@@ -79,11 +79,11 @@ class Route:
     table: int
     metric: int
     what: Encap | Local | Bound | None
-    """None: unreachable."""
+    """The action of the route, or None if the prefix is unreachable."""
 
 
 def route(message: Message) -> Route:
-    """Of a request for a route, or for its end, which does not contain what it does."""
+    """Return the route of a request. One that removes a route does not contain its action."""
     family, length, source, service, table, protocol, scope, kind, flags = struct.unpack_from(
         "=BBBBBBBBI", message.body
     )
@@ -116,7 +116,7 @@ def _what(parts: Mapping[int, bytes]) -> Encap | Local | Bound:
 
 
 def _segments(header: bytes) -> tuple[IPv6Address, ...]:
-    """Of a segment routing header."""
+    """Return the segments of a segment routing header."""
     after, length, routing, left, last = header[:5]
     assert (after, routing) == (0, 4), "the kernel fills in what comes after"
     flags_and_tag, listed = header[5:8], header[8:]
@@ -126,7 +126,7 @@ def _segments(header: bytes) -> tuple[IPv6Address, ...]:
 
 
 def link(message: Message) -> tuple[int, dict[int, bytes]]:
-    """The interface's number and its attributes."""
+    """Return the interface's number and its attributes."""
     _, _, index, flags, change = struct.unpack_from("=BxHiII", message.body)
     parts = attributes(message.body[16:])
     assert (flags, change) == ((1, 1) if 18 in parts else (0, 0)), "a new one is up"
@@ -135,19 +135,19 @@ def link(message: Message) -> tuple[int, dict[int, bytes]]:
 
 @dataclass
 class Kernel:
-    """Of one router with these interfaces."""
+    """The kernel of one router with these interfaces."""
 
     interfaces: Mapping[str, int]
     refuses: Callable[[Message], bool] = lambda message: False
     said: list[Message] = field(default_factory=list)
-    """All requests so far."""
+    """The requests so far."""
     vrfs: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Their names and tables."""
+    """The names and tables of VRFs."""
     masters: dict[int, int] = field(default_factory=dict)
     routes: dict[tuple[Prefix, int, int], Encap | Local | Bound | None] = field(default_factory=dict)
 
     def send(self, messages: Iterable[Message]) -> None:
-        """As `netlink.Socket` does: all are tried, and the first that is refused is raised."""
+        """Carry out requests as `netlink.Socket` does: all are tried, and the first refusal is raised."""
         first: NetlinkError | None = None
         for message in messages:
             self.said.append(message)
@@ -158,7 +158,7 @@ class Kernel:
             raise first
 
     def state(self) -> dict[str, Any]:
-        """By names, whatever the numbers of tables are."""
+        """Return the routes by names, independent of the numbers of tables."""
         names = {table: name for name, table in self.vrfs.values()}
         found: dict[str, Any] = {name: {"members": set(), "routes": {}, "last": set()} for name in names.values()}
         for index, master in self.masters.items():
@@ -234,7 +234,7 @@ class Kernel:
 def wanted(
     node: str, interfaces: Mapping[str, int], ways: Sequence[int], installed: Mapping[ItemKey, Item]
 ) -> dict[str, Any]:
-    """What a kernel's `state` has to be with these items, thought out anew."""
+    """Return the right `state` of a kernel with these items, thought out anew."""
     found: dict[str, Any] = {}
     for item in installed.values():
         if isinstance(item, PolicyItem) and item.intent.binding_sid is not None:

@@ -73,5 +73,5 @@ def with_flavours(sid: Sid, flavours: Flavours) -> Sid:
 
 
 def changed(packet: bytes, place: int, value: int) -> bytes:
-    """The packet with one octet changed."""
+    """Return the packet with one octet changed."""
     return packet[:place] + bytes([value]) + packet[place + 1 :]

@@ -1,4 +1,4 @@
-"""What others read in our packets: scapy's decoders, and tshark's with its list of what it finds wrong.
+"""Our packets as other decoders read them: scapy's, and tshark's with its list of errors.
 
 Both are optional on a developer's machine; the tests that need one are skipped without it, and say so.
 """
@@ -146,7 +146,7 @@ LINKTYPE_IPV6 = 229
 
 
 def dissect(folder: Path, packets: list[bytes], *fields: str) -> list[list[str]]:
-    """One row of fields for each packet, as tshark sees it."""
+    """Return one row of fields for each packet, as tshark reads it."""
     capture = folder / "capture.pcap"
     with capture.open("wb") as out:
         out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, LINKTYPE_IPV6))
@@ -217,7 +217,7 @@ def test_tshark_finds_nothing_wrong_in_what_the_sid_answers_and_forwards(tmp_pat
 
 @needs_tshark
 def test_a_decoder_that_found_everything_right_would_be_noticed(tmp_path: Path) -> None:
-    """The check can fail: tshark warns of a list that is longer than its header."""
+    """Check that the check can fail: tshark warns of a list that is longer than its header."""
     broken = bytearray(PLAIN)
     broken[44] = 9
     assert dissect(tmp_path, [bytes(broken)], "_ws.expert.message") != [[""]]

@@ -62,7 +62,7 @@ from tests.unit.srv6.srv6_world import (
 LOCAL = LocalSid(R1_PFC, DOMAIN)
 PSP, USP, BOTH = Flavours.PSP, Flavours.USP, Flavours.PSP | Flavours.USP
 HOP_LIMIT, SEGMENTS_LEFT, LAST_ENTRY = 7, 43, 44
-"""Places of octets in a packet whose first extension header is the segment routing header."""
+"""The offsets of octets in a packet whose first extension header is the segment routing header."""
 
 
 def local(flavours: Flavours = Flavours.NONE, **settings: object) -> LocalSid:
@@ -70,19 +70,21 @@ def local(flavours: Flavours = Flavours.NONE, **settings: object) -> LocalSid:
 
 
 def to_r1(next_header: int, payload: bytes, **fields: int) -> bytes:
-    """A packet from R3 straight to R1's SID."""
+    """Return a packet from R3 straight to R1's SID."""
     return Packet(R3, R1_PFC.address, next_header, payload, **fields).encode()
 
 
 def with_srh(next_header: int, content: bytes, left: int = 0) -> bytes:
-    """The same behind the segment routing header of the reverse tunnel."""
+    """Return such a packet with the segment routing header of the reverse tunnel."""
     routing = bytearray.fromhex(REVERSE_SRH.format(left=f"{left:02x}"))
     routing[0] = next_header
     return to_r1(ipv6.ROUTING, bytes(routing) + content)
 
 
 def error_in(result: object, packet: bytes) -> tuple[Cause, ErrorType, int, int]:
-    """The content of an ICMP error; it must go back to the source, from the SID, and quote the packet as it came."""
+    """Return the content of an ICMP error, which must go back to the source, from the SID, and quote the packet as it
+    came.
+    """
     assert isinstance(result, SendIcmp)
     answer = Packet.parse(result.packet)
     message = icmpv6.parse(answer.source, answer.destination, answer.payload)
@@ -134,7 +136,7 @@ def test_hop_limit_2_is_enough() -> None:
 
 
 def test_the_last_segment_is_served_whatever_the_hop_limit_is() -> None:
-    """S02 comes before S05."""
+    """Check that step S02 comes before S05."""
     for hop_limit in (0, 1, 64):
         assert isinstance(process(changed(AT_R1, HOP_LIMIT, hop_limit), LOCAL), PauseJ)
 
@@ -245,7 +247,7 @@ def test_every_flavour_pauses_at_the_last_segment_with_and_without_routing_heade
 
 
 def test_an_ip_packet_inside_is_not_decapsulated_by_any_flavour() -> None:
-    """There is no USD (0142)."""
+    """Check that there is no USD (0142)."""
     for flavours, inner in product((Flavours.NONE, PSP, USP, BOTH), (4, 41)):
         packet = with_srh(inner, INNER)
         assert error_in(process(packet, local(flavours)), packet)[1:3] == (ErrorType.PARAMETER_PROBLEM, 4)
@@ -262,7 +264,7 @@ def test_a_pfc_frame_reaches_every_member_of_j_as_it_was_sent() -> None:
 
 
 def test_an_answer_to_a_measurement_goes_back_by_the_routers_that_it_came_by() -> None:
-    """The list of the request without its first segment, which is the asker's own, turned round; then the source."""
+    """Check the way back: the request's list without its first segment, turned round, and then the source."""
     content = Request(Mac.parse("02:00:00:00:00:03"), 7, 0, 1).encode()
     assert process(with_srh(ipv6.ETHERNET, content), local(measures=True)) == Measure(
         content, (R1_PFC.address, R2_END.address, R3)
@@ -553,7 +555,7 @@ def test_any_content_to_the_sid_has_a_result(next_header: int, content: bytes) -
 
 
 def test_the_world_is_consistent() -> None:
-    """What R2 does with the packet of R3 gives the packet at R1."""
+    """Check that R2's treatment of R3's packet gives the packet at R1."""
     assert AT_R1[24:40] == bytes.fromhex(R1_PFC_HEX)
     assert SENT_BY_R3[8:24] == bytes.fromhex(R3_HEX)
     assert SENT_BY_R3[24:40] == bytes.fromhex(R2_END_HEX)

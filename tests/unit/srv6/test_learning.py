@@ -1,4 +1,4 @@
-"""Scenario 2: what R3 learns from data packets, and what it refuses to learn."""
+"""Scenario 2: the tunnels that R3 learns from data packets, and those that it refuses to learn."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def learner(sids: Sequence[Sid] = ALL, settings: LearnerSettings = SETTINGS) -> 
 
 
 def data(path: Sequence[Sid], left: int = 0, slice_id: int | None = None) -> bytes:
-    """A tenant's packet that has all but `left` segments of its path behind it, from R1."""
+    """Return a tenant's packet from R1 that has all but `left` segments of its path behind it."""
     routing = Srh(4, tuple(sid.address for sid in reversed(path)), left).encode()
     first = ipv6.ROUTING
     if slice_id is not None:
@@ -59,7 +59,7 @@ def data(path: Sequence[Sid], left: int = 0, slice_id: int | None = None) -> byt
 
 
 def pfc_sid(number: int, slice_id: int | None = None) -> Sid:
-    """One of many upstream SIDs, each on a router of its own."""
+    """Return one of many upstream SIDs, each on a router of its own."""
     return Sid(
         f"U{number}", address(f"fd00:a:{number + 100:x}:f::"), behaviours.END_X_PFC, Flavours.NONE, (TO_R2,), slice_id
     )
@@ -69,7 +69,7 @@ def pfc_sid(number: int, slice_id: int | None = None) -> Sid:
 
 
 def test_the_first_data_packet_creates_the_reverse_tunnel() -> None:
-    """{R1.End.X.PFC, R2.End, VPN SID of R3} gives {R3.End, R2.End, R1.End.X.PFC}."""
+    """Check that {R1.End.X.PFC, R2.End, VPN SID of R3} gives {R3.End, R2.End, R1.End.X.PFC}."""
     router = learner()
     assert router.data_packet(DATA_AT_R3, 5) == Learned(TUNNEL, new=True)
     assert router.data_packet(DATA_AT_R3, 6) == Learned(TUNNEL, new=False)
@@ -78,7 +78,7 @@ def test_the_first_data_packet_creates_the_reverse_tunnel() -> None:
 
 
 def test_the_tunnel_may_start_with_the_routers_end_x() -> None:
-    """The draft's list for scenario 2: {R3.End.X, R2.End, R1.End.X.PFC}."""
+    """Check the draft's list for scenario 2: {R3.End.X, R2.End, R1.End.X.PFC}."""
     router = learner(settings=replace(SETTINGS, own=R3_END_X))
     router.data_packet(DATA_AT_R3, 0)
     assert [tunnel.segments for tunnel in router.tunnels()] == [(R3_END_X.address, R2_END.address, R1_PFC.address)]
@@ -86,7 +86,7 @@ def test_the_tunnel_may_start_with_the_routers_end_x() -> None:
 
 @pytest.mark.parametrize("own", [R3_END_X, R3_PFC])
 def test_the_drafts_literal_forward_lists_teach_the_same(own: Sid) -> None:
-    """{R1.End.X.PFC, R2.End, R3.End.X}, and with R3.End.X.PFC, as R3 receives it."""
+    """Check {R1.End.X.PFC, R2.End, R3.End.X}, and the list with R3.End.X.PFC, as R3 receives them."""
     assert learner().data_packet(data([R1_PFC, R2_END, own]), 0) == Learned(TUNNEL, new=True)
 
 
@@ -247,14 +247,14 @@ def test_forged_packets_push_nothing_out_of_the_table() -> None:
 
 
 def test_the_reduced_encapsulation_hides_the_sid_and_psp_hides_the_list() -> None:
-    """Why decision 0140 requires full encapsulation at R1, and no PSP at R2."""
+    """Show why decision 0140 requires full encapsulation at R1, and no PSP at R2."""
     routing = Srh(4, (R3_VPN.address, R2_END.address), 0).encode()  # R1.End.X.PFC was never in it
     packet = Packet(R1, R3_VPN.address, ipv6.ROUTING, routing + INNER).encode()
     assert learner().data_packet(packet, 0) == Refused(Refusal.NO_PFC_UPSTREAM)
 
 
 def test_end_x_pfc_differs_from_end_x_by_what_is_advertised() -> None:
-    """The same packet, while R1's SID is announced as a plain End.X."""
+    """Check the same packet while R1's SID is announced as a plain End.X."""
     plain = Sid("R1", R1_PFC.address, behaviours.END_X, adjacencies=(TO_R2,))
     router = learner([plain, *(sid for sid in ALL if sid is not R1_PFC)])
     assert router.data_packet(DATA_AT_R3, 0) == Refused(Refusal.NO_PFC_UPSTREAM)

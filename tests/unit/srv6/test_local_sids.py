@@ -1,4 +1,4 @@
-"""A router's End.X.PFC SIDs beside a kernel: which errors are sent, by whom, and how many."""
+"""A router's End.X.PFC SIDs beside a kernel: the errors that are sent, their senders, and their number."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SIDS = {R1_PFC.address}
 HOP_LIMIT, TYPE, LEFT, LAST = 7, 42, 43, 44
 TRANSIT = DATA_AT_R1[:8] + R3.packed + DATA_AT_R1[24:]
 PADDED = bytes([43, 0, 1, 4, 0, 0, 0, 0])
-"""Hop-by-hop options: padding, before a routing header."""
+"""Hop-by-hop options of padding, before a routing header."""
 PING = Echo(EchoType.REQUEST, 1, 1, b"").encode(R3, R1_PFC.address)
 UNKNOWN = bytes([43, 0, 0x9E, 4, 0, 0, 0, 0])
-"""One that must be known (RFC 8200: its first bits are 10)."""
+"""A hop-by-hop option that must be known (RFC 8200: its first bits are 10)."""
 
 
 def behind(options: bytes, packet: bytes) -> bytes:
-    """The packet with these hop-by-hop options before its routing header."""
+    """Return the packet with these hop-by-hop options before its routing header."""
     length = int.from_bytes(packet[4:6]) + len(options)
     return packet[:4] + length.to_bytes(2) + bytes([ipv6.HOP_BY_HOP]) + packet[7:40] + options + packet[40:]
 
@@ -102,7 +102,7 @@ def test_a_packet_that_the_kernel_has_advanced_is_read_as_it_came() -> None:
 
 
 def test_a_step_from_beyond_the_list_is_taken_back_where_there_is_one_sid() -> None:
-    """The reduced encapsulation leaves the first segment out of the list."""
+    """Check the reduced encapsulation, which leaves the first segment out of the list."""
     first = 80  # where the list has the SID itself
     came = changed(TRANSIT[:first] + address("fd00:a:2:2::").packed + TRANSIT[first + 16 :], LEFT, 3)
     passed = process(came, LOCAL)

@@ -32,7 +32,7 @@ FORTH = "tunnel R1 to R3 (fd00:a:1:1::, fd00:a:2:1::, fd00:a:3:f02::)"
 
 @pytest.fixture
 def figure_3() -> World:
-    """The draft's Figure 3 with a VPN and a policy from R1 to R3, all installed."""
+    """Return the draft's Figure 3 with a VPN and a policy from R1 to R3, all installed."""
     world = World()
     world.connect()
     world.vpn()
@@ -386,7 +386,9 @@ def test_the_new_session_of_a_router_takes_the_place_of_the_old_one(figure_3: Wo
 @settings(max_examples=40)
 @given(st.integers(0, 10**6))
 def test_after_any_history_routers_have_what_a_fresh_controller_would_give_them(seed: int) -> None:
-    """Links fail, agents come and go, the controller restarts, policies come and go: in the end all is as it should."""
+    """Let links fail, agents and policies come and go, and the controller restart: in the end all is as it
+    should be.
+    """
     chance = random.Random(seed)
     links = [*FIGURE_2, ("R1", "R3", 9)]
     world = World(links, ("R1", "R3", "R5"))
@@ -489,7 +491,7 @@ def test_an_invalid_policy_is_refused_and_nothing_changes(
 
 
 def test_a_binding_sid_needs_an_end_that_takes_out_ipv6(figure_3: World) -> None:
-    """What comes by it is IPv6 inside (RFC 8986, section 4.13), and End.DT4 drops that."""
+    """Check End.DT4, which drops the IPv6 packets that a binding SID carries (RFC 8986, section 4.13)."""
     manager, binding = figure_3.manager, IPv6Address("fd00:a:1:b::")
     figure_3.vpn("blue", colour=200, behaviour=behaviours.END_DT4)
     intent = PolicyIntent(Key("R1", 200, "R3"), vpn="blue", binding_sid=binding)
@@ -526,7 +528,7 @@ def test_two_policies_have_no_binding_sid_together_and_one_may_be_changed(figure
 
 
 def test_a_list_over_a_binding_sid_is_refused(figure_3: World) -> None:
-    """Where it leads is the other policy's affair, and may lead back."""
+    """Check that it is refused: its path is the other policy's, and may lead back."""
     bound = Sid("R1", IPv6Address("fd00:a:1:b::"), behaviours.END_B6_ENCAPS)
     router = figure_3.routers["R1"].router
     router.know(replace(router.known, sids=(*router.known.sids, bound)), 0)
@@ -789,7 +791,7 @@ def test_50_routers_with_200_policies_are_ready_at_once_and_again_after_a_failur
 
 
 def test_a_router_that_claims_the_sids_of_another_gets_none_of_them_when_locators_are_configured() -> None:
-    """A0 sorts before R1, had the key of all routers, and left R1's policy without a path even after it had gone."""
+    """Check a defect: A0 sorts before R1, had the key of all routers, and left R1's policy without a path for good."""
     world = World()
     world.manager.locators = {f"R{n}": (IPv6Network(f"fd00:a:{n}::/48"),) for n in (1, 2, 3)} | {"A0": ()}
     world.connect()
@@ -823,7 +825,7 @@ def test_without_configured_locators_a_router_that_is_gone_keeps_no_sid_from_one
 
 
 def test_one_policy_more_is_computed_and_planned_alone() -> None:
-    """Its time was that of all policies together: 93 ms at 500, 162 ms at 1000."""
+    """Check a defect: one policy took the time of all together, 93 ms at 500 and 162 ms at 1000."""
     world = World(FIGURE_2, pfc=("R1", "R5"))
     world.connect()
     world.vpn("red", ("R1", "R5"))

@@ -1,4 +1,4 @@
-"""What agents and controller say: there and back, and everything that is not quite it."""
+"""The messages of agents and controller: there and back, and all kinds of wrong ones."""
 
 from __future__ import annotations
 

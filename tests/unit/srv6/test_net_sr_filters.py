@@ -32,7 +32,7 @@ addresses = st.one_of(st.sampled_from(NEAR), st.integers(0, 2**128 - 1)).map(IPv
 
 
 def verdict(commands: list[str], packet: bytes) -> str:
-    """What the `tc` commands do with it: "pass", or why it is dropped."""
+    """Return the verdict of the `tc` commands on a packet: "pass", or the reason of its drop."""
     rules = []
     for command in commands:
         words = command.split()

@@ -1,4 +1,4 @@
-"""SRv6 on a lab's routers: ways through any WAN, what remains when a link fails, and the numbers in addresses."""
+"""SRv6 on a lab's routers: ways through any WAN, ways that remain when a link fails, and numbers in addresses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def graph(spans: Sequence[Span], **ports_before: int) -> WanGraph:
 
 @st.composite
 def _wans(draw: st.DrawFn) -> list[Span]:
-    """Two to nine routers of a connected graph, with further cables between any two, also beside others."""
+    """Draw two to nine routers of a connected graph, with further cables between any two, also parallel ones."""
     count = draw(st.integers(2, 9))
     delays = st.integers(1, 6)
     spans = [(f"r{draw(st.integers(1, n - 1))}", f"r{n}", draw(delays)) for n in range(2, count + 1)]
@@ -43,7 +43,7 @@ def _wans(draw: st.DrawFn) -> list[Span]:
 
 
 def distances(spans: Sequence[Span], goal: str) -> dict[str, int]:
-    """From everywhere, by Dijkstra's algorithm."""
+    """Return the distances from everywhere, by Dijkstra's algorithm."""
     found: dict[str, int] = {}
     waiting = [(0, goal)]
     while waiting:
@@ -59,7 +59,7 @@ def distances(spans: Sequence[Span], goal: str) -> dict[str, int]:
 
 
 def followed(wan: WanGraph, router: str, goal: str) -> Iterator[Leg]:
-    """The legs of a packet that goes by everybody's first way."""
+    """Return the legs of a packet that goes by everybody's first way."""
     while router != goal:
         leg = wan.ways(router, goal)[0]
         yield leg
@@ -108,7 +108,7 @@ def test_no_neighbour_that_would_not_send_back_is_left_out(spans: list[Span]) ->
 
 
 def test_a_neighbour_at_which_both_directions_are_equally_long_is_no_way_out() -> None:
-    """Figure 2 with equal cables: without r2-r5, r2 must not send to r3, which may send back."""
+    """Check figure 2 with equal cables: without r2-r5, r2 must not send to r3, which may send back."""
     wan = graph(FIGURE_2)
     assert wan.path("r1", "r5") == ["r1", "r2", "r5"]
     assert [leg.neighbour for leg in wan.ways("r2", "r5")] == ["r5"]
@@ -228,7 +228,7 @@ def test_a_sid_that_the_kernel_cannot_be_is_refused_before_anything_runs() -> No
 
 
 def _action(step: srv6.SidRoute) -> str:
-    """As `ip route` shows it."""
+    """Return the action as `ip route` shows it."""
     hop = f" nh6 {step.action.next_hop}" if step.action.next_hop else ""
     metric = f" metric {step.metric}" if step.metric != seg6.ORDINARY else ""
     (request,) = step.requests(lambda name: 1 + int(name[-1]))
@@ -237,11 +237,11 @@ def _action(step: srv6.SidRoute) -> str:
 
 
 class Routers:
-    """What routers would do with the commands, which are all that they are given."""
+    """Routers that know nothing but the commands."""
 
     def __init__(self, wan: WanGraph) -> None:
         self.at: dict[IPv6Address, tuple[str, str]] = {}
-        """Router and interface of each address."""
+        """The router and the interface of each address."""
         self.routes: dict[str, list[tuple[IPv6Network, int, IPv6Address, str]]] = {name: [] for name in wan.routers}
         self.local: dict[str, dict[str, list[str]]] = {name: {} for name in wan.routers}
         for router in wan.routers:
@@ -280,7 +280,7 @@ class Routers:
                 raise AssertionError(f"{words}: nothing to do with it")
 
     def path(self, router: str, goal: IPv6Address, down: Sequence[str] = ()) -> list[str]:
-        """Of a packet; interfaces in `down` have no carrier, and routes by them are not used."""
+        """Return the path of a packet. Interfaces in `down` have no carrier, and routes by them are not used."""
         found = [router]
         while not self._is_at(found[-1], goal):
             routes = [one for one in self.routes[found[-1]] if goal in one[0] and one[3] not in down]

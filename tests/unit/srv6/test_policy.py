@@ -1,4 +1,4 @@
-"""Paths, policies and the pairs of routers that press back: the draft's figures, failures, and random networks."""
+"""Paths, policies and the pairs of routers with back-pressure: the draft's figures, failures, and random networks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MS = 10**6
 def sid(
     router: str, function: int | str, behaviour: Behaviour = behaviours.END, interface: str = "", **more: object
 ) -> Sid:
-    """R7's SIDs are fd00:a:7:FUNCTION::."""
+    """Return a SID of a router: R7's SIDs are fd00:a:7:FUNCTION::."""
     adjacencies = (Adjacency(interface, address("fd00:b::ff")),) if interface else ()
     text = function if isinstance(function, str) else f"{function:x}"
     return Sid(router, address(f"fd00:a:{router[1:]}:{text}::"), behaviour, adjacencies=adjacencies, **more)  # type: ignore[arg-type]
@@ -43,7 +43,7 @@ def segment(router: str, function: int | str) -> IPv6Address:
 
 
 def wan(links: Sequence[tuple[str, str, int]], pfc: Sequence[str], slices: frozenset[int] = frozenset()) -> Topology:
-    """Routers, links with their delay in ms, and which routers are PFC-capable.
+    """Return a WAN of routers, links with their delay in ms, and PFC-capable routers.
 
     R1's interface to R2 is called "to2", its SIDs are 1 (End), d (DT46), 0e02 (End.X to R2), 0f02 (End.X.PFC to R2).
     """
@@ -67,7 +67,7 @@ def wan(links: Sequence[tuple[str, str, int]], pfc: Sequence[str], slices: froze
 
 
 def figure_2() -> Topology:
-    """DC1-R1-R2-R5-DC2, with the way round R2-R3-R4-R5; R1 and R5 are PFC-capable."""
+    """Return DC1-R1-R2-R5-DC2, with the way round R2-R3-R4-R5. R1 and R5 are PFC-capable."""
     links = [("R1", "R2", 5), ("R2", "R5", 5), ("R2", "R3", 3), ("R3", "R4", 3), ("R4", "R5", 3)]
     return wan(links, ["R1", "R5"])
 
@@ -109,7 +109,7 @@ def test_figure_3_gives_the_lists_of_decision_0140() -> None:
 
 
 def test_reverse_lists_may_start_with_end_x() -> None:
-    """As the draft writes them for scenario 2."""
+    """Check the lists that the draft writes for scenario 2."""
     (pair,) = only(figure_3(), policy("R1", "R3"), own=behaviours.END_X).pairs
     assert pair.back is not None
     assert pair.back.segments == (segment("R3", "e02"), segment("R2", 1), segment("R1", "f02"))
@@ -172,7 +172,7 @@ def test_a_path_without_an_able_router_upstream_has_no_pair() -> None:
 
 
 def test_the_drafts_literal_list_turns_back_or_loses_the_traffic_and_is_taken_only_if_told_to() -> None:
-    """{R1.End.X.PFC, R2.End, R3.End.X.PFC}, where R3's J is the link to R2 (0140)."""
+    """Check {R1.End.X.PFC, R2.End, R3.End.X.PFC}, where R3's J is the link to R2 (0140)."""
     topology = figure_3()
     lists = (segment("R1", "f02"), segment("R2", 1), segment("R3", "f02"))
     literal = Explicit(lists, name="draft")
@@ -349,7 +349,7 @@ def test_the_longest_tunnel_has_127_segments_one_more_than_hops(hops: int, fits:
 
 
 def test_pfc_at_both_ends_chooses_the_first_link_and_asks_the_endpoint() -> None:
-    """R1 can pause only its slower link."""
+    """Check a router R1 that can pause only its slower link."""
     topology = wan([("R1", "R2", 1), ("R1", "R3", 5), ("R2", "R4", 1), ("R3", "R4", 5)], ["R4"])
     topology.put_sids("R1", [*topology.sids("R1"), sid("R1", "f03", behaviours.END_X_PFC, "to3")])
     assert routers(only(topology, policy("R1", "R4", Dynamic()))) == "R1 R2 R4"
@@ -398,7 +398,7 @@ def test_affinities_keep_a_path_to_links_or_away_from_them() -> None:
 
 
 def test_a_slice_keeps_to_its_links_and_its_sids() -> None:
-    """Slice 7 is not on the short link, which R2 would take by itself: so its list names R2's End.X."""
+    """Check slice 7, which is not on the short link that R2 would take by itself: its list names R2's End.X."""
     topology = figure_2()
     for link in topology.links:
         if link.ends != (RouterPort("R2", "to5"), RouterPort("R5", "to2")):
@@ -484,7 +484,7 @@ def test_an_impossible_tunnel_is_missing_with_a_reason() -> None:
 
 
 def test_end_sids_without_psp_are_preferred() -> None:
-    """PSP would hide the list from R3 (0140)."""
+    """Check that SIDs without PSP go first: PSP would hide the list from R3 (0140)."""
     topology = figure_3()
     psp, plain = sid("R2", 1, flavours=Flavours.PSP), sid("R2", 2)
     topology.put_sids("R2", [psp])
@@ -648,7 +648,7 @@ Edge = tuple[int, int, tuple[int, int], bool, bool]
 
 
 def build(edges: Sequence[Edge], pfc: set[int], order: random.Random) -> Topology:
-    """A network with parallel links, delays of their own in each direction and links that are down."""
+    """Return a network with parallel links, a delay in each direction, and links that are down."""
     topology = Topology()
     names = [f"R{n}" for n in range(1, 7)]
     order.shuffle(names)
@@ -680,7 +680,7 @@ def build(edges: Sequence[Edge], pfc: set[int], order: random.Random) -> Topolog
 
 
 def simple_paths(topology: Topology, source: str, target: str) -> Iterator[list[Hop]]:
-    """All ways without a loop, by trying everything."""
+    """Return all ways without a loop, by trying everything."""
     hops = list(topology.hops())
 
     def extend(way: list[Hop], at: str, passed: set[str]) -> Iterator[list[Hop]]:
@@ -695,7 +695,7 @@ def simple_paths(topology: Topology, source: str, target: str) -> Iterator[list[
 
 
 def quality(way: Sequence[Hop]) -> tuple[object, ...]:
-    """What makes a path better, as in `paths`."""
+    """Return the key by which paths are compared, as in `paths`."""
     routers = [hop.into.router for hop in way]
     return sum(hop.delay_ns for hop in way), len(way), routers, [hop.out_of.interface for hop in way]
 
@@ -767,7 +767,7 @@ def test_lists_lead_where_they_should_and_pairs_fit_the_path(
 
 
 def test_50_routers_with_200_policies_are_computed_again_well_within_half_a_second() -> None:
-    """The promise for the time after a failure; it takes some 20 ms on a machine of 2023."""
+    """Check the promised time after a failure. It takes some 20 ms on a machine of 2023."""
     order = random.Random(1)
     names = [f"R{n}" for n in range(1, 51)]
     links = {(names[at - 1], names[at]): order.randint(1, 20) for at in range(50)}  # a ring, and chords

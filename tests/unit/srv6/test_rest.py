@@ -55,7 +55,7 @@ DOCUMENT = document(OF_SERVICE)
 
 
 class Client:
-    """Asks, and holds every answer against the description."""
+    """A client that checks every answer against the description."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -108,7 +108,7 @@ def client() -> Client:
 
 @pytest.fixture
 def full(client: Client) -> Client:
-    """With a VPN and a policy."""
+    """Return a client of a controller with a VPN and a policy."""
     client.ask("POST", "/vpns", VPN, 201)
     client.ask("POST", "/policies", POLICY, 201)
     return client
@@ -524,7 +524,7 @@ def test_the_checker_of_answers_can_fail() -> None:
 
 
 def test_queues_paused_without_a_slice_and_in_one_are_shown_together(client: Client) -> None:
-    """It was an error 500: None and a number have no order."""
+    """Check a defect, which gave status 500: None and a number have no order."""
     for slice_id in (7, None, 3):
         pause = Pause(IPv6Address("fd00:a:1:f02::"), "to2", 3, slice_id, stopped=True)
         client.world.manager.receive("R1", pause, client.world.now_ns)
@@ -543,7 +543,7 @@ def test_a_request_by_an_address_or_a_name_of_the_service_is_answered(client: Cl
 @pytest.mark.parametrize("host", ["", "evil.example:8181", "127.0.0.1.evil.example", "localhost@evil.example", "1::]x"])
 @pytest.mark.parametrize("path", ["/topology", "/openapi.json"])
 def test_a_request_by_the_name_of_another_is_refused(client: Client, host: str, path: str) -> None:
-    """A web page whose name resolves to this address (DNS rebinding) gets no answer, whatever else it has."""
+    """Check that a web page whose name resolves to this address (DNS rebinding) gets no answer."""
     said = client.ask("GET", path, expect=421, host=host)
     assert "is not a name of this service" in said["detail"]
 

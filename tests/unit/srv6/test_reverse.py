@@ -1,4 +1,4 @@
-"""Reverse tunnels: the packet that carries a PFC frame, to the octet, and when it has to be sent again."""
+"""Reverse tunnels: the packet that carries a PFC frame, to the octet, and the time of its repetition."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_interval_leaves_room_for_losses_and_variation(refresh: Refresh, int
 def test_a_pause_never_lapses_within_what_was_promised(
     pause: int, delay: int, variation: int, losses: int, data: st.DataObject
 ) -> None:
-    """Frames of one interval, each with its own delay, and as many lost in a row as may be."""
+    """Check frames of one interval, each with its own delay, and the most that may be lost in a row."""
     try:
         refresh = Refresh(pause, delay, variation, losses)
     except Srv6Error:
@@ -223,7 +223,7 @@ def test_nothing_is_sent_for_what_is_so_already() -> None:
 def test_the_other_end_holds_what_is_stopped_as_long_as_deadlines_are_kept(
     steps: list[tuple[str, int, int]],
 ) -> None:
-    """The other end counts each pause from the arrival; nothing is lost and the delay is the same for all."""
+    """Check the other end, which counts each pause from the arrival, without loss and with one delay."""
     pause, now = sender(), 0
     until: dict[int, int] = {}
 

@@ -1,4 +1,4 @@
-"""The session between agent and controller: two ends in memory, and whoever else may be on the line."""
+"""The session between agent and controller: two ends in memory, and attackers on the line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def end_of(role: Role, *, key: bytes = KEY, nonce: int = 0, name: str = "", now_
 
 
 def exchange(a: Session, b: Session, now_ns: int = 0) -> tuple[list[Event], list[Event]]:
-    """Carry octets until there are no more; what each of the two found out."""
+    """Carry octets until there are no more. Return the events of both ends."""
     found: tuple[list[Event], list[Event]] = ([], [])
     while (to_b := a.data_to_send()) or (to_a := b.data_to_send()):
         if to_b:
@@ -305,7 +305,7 @@ def test_a_hello_may_have_fields_that_this_version_does_not_have() -> None:
 
 
 def test_until_a_peer_has_proved_its_key_nothing_longer_than_a_hello_is_taken_from_it() -> None:
-    """A refusal in the clear was parsed as JSON up to 4 MB before."""
+    """Check a defect: a refusal in the clear was parsed as JSON up to 4 MB."""
     controller = end_of(Role.CONTROLLER)
     controller.receive(hello(), 0)
     (ended,) = controller.receive(struct.pack("!I", 1025), 0)

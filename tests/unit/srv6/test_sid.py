@@ -1,4 +1,4 @@
-"""SIDs, their code points, and how they are announced: the octets of RFC 9514 and JSON of the same shape."""
+"""SIDs, their code points and their announcement: the octets of RFC 9514, and JSON of the same shape."""
 
 from __future__ import annotations
 

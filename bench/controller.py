@@ -30,11 +30,11 @@ from tests.soak_controller import Soak
 MOST_NS = 50 * MS
 MOST_GROWTH_KIB = 20_000
 WARM = 5000
-"""Inputs before memory is looked at first: histories and caches fill until then."""
+"""The number of inputs before the first look at memory: histories and caches fill until then."""
 
 
 def fuzz(name: str, count: int, seed: int) -> bool:
-    """Whether each input was in time and memory stayed."""
+    """Return True if each input was in time and memory did not grow."""
     door: Door = DOORS[name](seed)
     slowest = 0
 
@@ -59,7 +59,7 @@ def fuzz(name: str, count: int, seed: int) -> bool:
 
 
 def memory_kib() -> int:
-    """What this process has now."""
+    """Return the memory of this process now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() // 1024
 
 

@@ -1,4 +1,4 @@
-"""How fast QoS policies are: loading a large one, path record queries, and mutated files that must do no harm.
+"""The speed of QoS policies: loading a large one, path record queries, and mutated files that must do no harm.
 
     python bench/policy.py             all, with OpenSM's rate beside it where opensm and ibsim are installed
     python bench/policy.py --files N   so many mutated files (default 200 000)
@@ -41,14 +41,14 @@ from tests.unit.policy.policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, 
 
 LEAVES, SPINES, PORTS_EACH = 25, 4, 40
 SERVICES = 1 << 20
-"""Service-IDs that rules and requests are drawn from."""
+"""The Service-IDs of rules and requests."""
 QUERIES = 100_000
 TOKEN = "a-token-for-the-benchmark-only"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One figure, and what it has to be."""
+    """One figure, and its bound."""
 
     name: str
     value: float
@@ -57,7 +57,7 @@ class Row:
     most: float | None = None
 
     def show(self) -> bool:
-        """Print it; whether it is not as it has to be."""
+        """Print the figure. Return True if it is out of its bound."""
         failed = (self.least is not None and self.value < self.least) or (
             self.most is not None and self.value > self.most
         )
@@ -68,7 +68,7 @@ class Row:
 
 
 def leaf_spine() -> Fabric:
-    """1000 hosts on 25 leaves with 4 spines."""
+    """Return a fabric of 1000 hosts on 25 leaves with 4 spines."""
     fabric = Fabric()
     for number in range(SPINES):
         ports = [PortCapabilities(n, 100 * GBIT, 4096) for n in range(1, LEAVES + 1)]
@@ -87,7 +87,7 @@ def leaf_spine() -> Fabric:
 
 
 def large_policy(rules: int, fabric: Fabric, rng: random.Random) -> Policy:
-    """Rules of every kind, most of them for Service-IDs."""
+    """Return a policy with rules of every kind, most of them for Service-IDs."""
     guids = [port.guid for port in fabric.end_ports]
     groups = tuple(
         PortGroup(f"group {number}", port_guids=Ranges.of((guid, guid) for guid in rng.sample(guids, 100)))
@@ -132,7 +132,7 @@ def requests(fabric: Fabric, rng: random.Random) -> list[Request]:
 
 
 def query_rate(rules: int) -> tuple[float, float]:
-    """Queries per second of CPU time, and the part that found a path by a rule and not by default."""
+    """Return the queries per second of CPU time, and the part that found a path by a rule and not by default."""
     rng, fabric = random.Random(1), leaf_spine()
     records = PathRecords(large_policy(rules, fabric, rng), fabric)
     asked = requests(fabric, rng)
@@ -146,7 +146,7 @@ def query_rate(rules: int) -> tuple[float, float]:
 
 
 def load_time(rules: int) -> dict[str, float]:
-    """CPU seconds from a file's bytes to compiled rules."""
+    """Return the CPU seconds from a file's bytes to compiled rules."""
     fabric, taken = leaf_spine(), {}
     policy = large_policy(rules, fabric, random.Random(1))
     for syntax in (XML, BLOCK):
@@ -165,7 +165,9 @@ def load_time(rules: int) -> dict[str, float]:
 
 
 def mutated_files(count: int) -> Iterator[Row]:
-    """Both syntaxes, mutated. Every error has a place, a cause and what was expected, or the run ends here."""
+    """Read mutated files of both syntaxes. Raise an error if a problem lacks its place, its cause or the right
+    thing.
+    """
     samples = [EXAMPLE.read_bytes(), BLOCK_SAMPLE, RFC_SAMPLE.read_bytes()]
     rng, slowest, refused = random.Random(1), 0.0, 0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -184,7 +186,7 @@ def mutated_files(count: int) -> Iterator[Row]:
 
 
 def opensm_rate() -> Row:
-    """OpenSM has no other interface than its SA; saquery asks it, and most of the time is its start."""
+    """Return OpenSM's rate. It has no other interface than its SA; most of the time is the start of saquery."""
     if (why := opensm_peer.missing()) is not None:
         return Row(f"OpenSM is not asked: {why}", 0, "/s")
     queries = [Query("h2", "h1", service_id=number) for number in range(100)]
@@ -198,7 +200,8 @@ def opensm_rate() -> Row:
 
 
 def rest_latencies(each_second: int, seconds: int) -> list[float]:
-    """Milliseconds of path record queries over REST, one after the other at this rate, with 1000 rules and 1000 ports.
+    """Return the milliseconds of path record queries over REST, one by one at this rate, with 1000 rules and 1000
+    ports.
 
     The controller is a process of its own. The time is wall time, so other work on the machine is in it.
     """

@@ -1,4 +1,4 @@
-"""Damaged input for the controller's three doors: sessions of routers, REST, and what switches send.
+"""Damaged input for the controller's three doors: sessions of routers, REST, and switches.
 
 Each input is made of a valid one: octets are flipped, cut, doubled and borrowed from others; values inside JSON are
 replaced by others that stand at the borders of what is allowed; and now and then one is swollen up to a door's limits.
@@ -43,7 +43,7 @@ NAMES = ("R1", "R2", "R3")
 LOCATORS = {name: (IPv6Network(f"fd00:a:{name[1:]}::/48"),) for name in NAMES}
 MS = 10**6
 MOST_INTENTS = 40
-"""With more the doors are emptied, so that memory is not that of what was requested."""
+"""The most intents. With more the doors are emptied, so that intents do not fill the memory."""
 _LONGEST_SWOLLEN = 60_000
 
 _BORDERS: list[Any] = [
@@ -63,7 +63,7 @@ class Mutator:
         self.dice = random.Random(seed)
 
     def value(self, original: Any) -> Any:
-        """JSON with some of its values replaced, removed, doubled or added."""
+        """Return JSON with some of its values replaced, removed, doubled or added."""
         found = copy.deepcopy(original)
         for _ in range(self.dice.choice((1, 1, 1, 2, 3))):
             found = self._change(found)
@@ -108,7 +108,7 @@ class Mutator:
         return bytes(found)
 
     def swollen(self, original: bytes, longest: int) -> bytes:
-        """Some piece of it, or what parsers like least, again and again up to a limit."""
+        """Return some piece of the input, or octets that are hard for parsers, repeated up to a limit."""
         pieces = (
             b" ",
             b"\t",
@@ -130,7 +130,7 @@ class Mutator:
         return original[:place] + piece * (room // len(piece)) + original[place:]
 
     def pieces(self, octets: bytes) -> list[bytes]:
-        """As a line may cut it."""
+        """Return the input in pieces, as a connection may cut it."""
         if self.dice.random() < 0.6 or len(octets) < 2:
             return [octets]
         cut = self.dice.randrange(1, len(octets))
@@ -159,7 +159,7 @@ class SessionDoor:
             self._connect(name)
 
     def input(self) -> Callable[[], None]:
-        """What is to be done with the next input; making it is no part of that."""
+        """Make the next input, and return a function that gives it to the door."""
         self.now_ns += MS
         chance = self.mutator.dice.random()
         if chance < 0.3:
@@ -179,7 +179,7 @@ class SessionDoor:
         return lambda: self._message(name, frame)
 
     def again(self) -> None:
-        """Have every router connected, and the intents few."""
+        """Connect every router again, and keep the intents few."""
         for name in NAMES:
             session = self._routers[name].router.session
             if name not in self.south.routers or session is None or not session.is_open:
@@ -191,7 +191,7 @@ class SessionDoor:
                 self.manager.remove_vpn(vpn, self.now_ns)
 
     def answer(self) -> None:
-        """Carry what the routers have to say, and then what is for them."""
+        """Carry the output of the routers, and then that of the controller."""
         for name, number in self._numbers.items():
             self.south.receive(number, self._routers[name].router.data_to_send(), self.now_ns)
         self.south.step(self.now_ns)
@@ -303,7 +303,7 @@ class RestDoor:
         self._behind.again()
 
     def settle(self) -> None:
-        """Let the routers do what they are sent, and answer."""
+        """Let the routers carry out their commands, and answer."""
         for _ in range(3):
             self._behind.answer()
 
@@ -338,7 +338,7 @@ class RestDoor:
 
 
 class SwitchDoor:
-    """What switches send, behind the library's parser: ports and frames."""
+    """The door of switches, behind the library's parser: ports and frames."""
 
     def __init__(self, seed: int) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -396,7 +396,7 @@ DOORS: dict[str, Callable[[int], Door]] = {"sessions": SessionDoor, "rest": Rest
 
 
 def run(door: Door, count: int, measure: Callable[[Callable[[], None]], None] = lambda act: act()) -> None:
-    """Raises whatever the door raises that is no error of Xoff's family."""
+    """Run inputs through a door. Raise every error of the door that is not of Xoff's family."""
     for _ in range(count):
         act = door.input()
         try:

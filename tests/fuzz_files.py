@@ -1,4 +1,4 @@
-"""Fuzzing of what reads files of users and the stream of a run, in the frame of `tests.fuzz`."""
+"""Fuzzing of the readers of users' files and of the stream of a run, on top of `tests.fuzz`."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from tests import fuzz_lldp
 
 ROOT = Path(__file__).parents[1]
 _PICTURES = 10
-"""One log in so many is drawn as SVG, which takes much longer than as text."""
+"""The number of logs of which one is drawn as SVG, which takes much longer than as text."""
 
 
 def policies() -> list[bytes]:
-    """One file of each syntax."""
+    """Return one file of each syntax."""
     xml = (ROOT / "docs" / "examples" / "qos-policy.xml").read_bytes()
     block = write(language.load(xml, "xml"), BLOCK, Problems(), approximate=True)
     return [xml, block.encode()]
 
 
 def read_policy(octets: bytes) -> str:
-    """What is read without an error is written and read again."""
+    """Read a policy. One without an error is written and read again."""
     reading = language.read(octets)
     for problem in (*reading.problems.errors, *reading.problems.warnings):
         if problem.place.line < 1 or not problem.message:
@@ -67,7 +67,7 @@ def read_fabric(octets: bytes) -> str:
 
 
 def logs() -> list[str]:
-    """The log of a link: frames of the corpus, each sent by a and received by b, and events."""
+    """Return the log of a link: frames of the corpus, each sent by a and received by b, and events."""
     lines = []
     for number, frame in enumerate(fuzz_lldp.load_corpus()[:12]):
         directions: tuple[tuple[str, Direction], ...] = (("a", "sent"), ("b", "received"))
@@ -112,7 +112,7 @@ def read_json(octets: bytes) -> str:
 
 
 def streams(dice: random.Random) -> Iterator[bytes]:
-    """Streams of some records. Most damage is inside records whose sum is right, since a job can forge these."""
+    """Return streams of some records. Most damage is inside records whose sum is right, since a job can forge these."""
     note = [
         {"note": "figure", "name": "lost", "value": 3, "unit": ""},
         {"note": "claim", "name": "lost", "expected": {"equals": 0}, "measured": 3, "passed": False, "unit": ""},
@@ -212,7 +212,7 @@ _VALUES = (
 
 
 def configs(dice: random.Random) -> Iterator[bytes]:
-    """Files of switches with values, keys, rows and tables exchanged; sometimes damaged octets."""
+    """Return files of switches with values, keys, rows and tables exchanged, and sometimes damaged octets."""
     texts = [file.read_text() for file in sorted((ROOT / "tests" / "unit" / "data" / "sonic").glob("*.json"))]
     while True:
         content = json.loads(dice.choice(texts))
@@ -246,7 +246,7 @@ def _change(content: dict[str, Any], dice: random.Random) -> None:
 
 
 def read_config(octets: bytes) -> str:
-    """What is read without an error is checked, made a switch of, and written and read as the same."""
+    """Read a file. One without an error is checked, made into a switch, and written and read as the same."""
     reading = config_db.read(octets)
     for problem in reading.problems.found:
         if not problem.place.startswith("$") or "\n" in str(problem):

@@ -37,7 +37,7 @@ NAMES = ("R1", "R2", "R3", "R4")
 SITES = [{"router": name, "interfaces": [], "prefixes": [f"10.{name[1:]}.0.0/16"]} for name in ("R1", "R4")]
 OPERATOR_PAUSE_S = 0.05
 START_S = 60.0
-"""The controller is ready within this, on a busy machine too."""
+"""The time within which the controller is ready, on a busy machine too."""
 ALONE = """
 import signal
 from controllers.io_loop import IoLoop
@@ -47,7 +47,7 @@ signal.signal(signal.SIGTERM, lambda *_: service.stop())
 print(f"agents {service.agents_at}, REST {service.rest_at}, OpenFlow -, alone", flush=True)
 service.serve()
 """
-"""The service without a library, for machines that have none. Then there is no door for switches."""
+"""The program of the service without a library, for machines that have none. It has no door for switches."""
 
 HELLO = {"protocol": "xoff-srv6", "versions": [1], "role": "agent", "name": "R1", "nonce": "ab" * 32}
 
@@ -67,7 +67,7 @@ SWITCH = [
     b"\x04\x13\x00\x10\x00\x00\x00\x03\x00\x0d" + bytes(6),
     b"\x04\x0a\x00\x2a\x00\x00\x00\x04" + b"\xff" * 4 + bytes(12) + b"\x00\x01\x00\x04" + bytes(20),
 ]
-"""OpenFlow 1.3: hello, features, no ports; and then a frame that came in by no port."""
+"""Messages of OpenFlow 1.3: hello, features, no ports, and then a frame that came in by no port."""
 
 TRICKS: dict[str, tuple[str, list[bytes], float]] = {
     # The door, what is sent in which pieces, and how many seconds the connection is kept after it.
@@ -160,7 +160,7 @@ class Soak:
         self._folder.cleanup()
 
     def _first_line(self) -> str:
-        """What the controller prints when it is ready; "" if it ends before, or takes too long."""
+        """Return the controller's first line, which says that it is ready; "" if it ends before, or takes too long."""
         stdout, deadline = self._process.stdout, time.monotonic() + START_S
         assert stdout is not None
         line = b""
@@ -173,7 +173,7 @@ class Soak:
         return line.decode(errors="replace")
 
     def run(self, seconds: float) -> None:
-        """Set the network up in peace, then let the hostile clients loose for so long."""
+        """Set the network up in peace, and then let the hostile clients attack for some time."""
         self.seconds = seconds
         carrying = threading.Thread(target=self._carry)
         carrying.start()
@@ -242,7 +242,7 @@ class Soak:
         return "\n".join(lines)
 
     def _operate(self, deadline: float) -> None:
-        """Ask and change, each time by a new connection, as `xoff controller sr` does."""
+        """Read and change policies, each time by a new connection, as `xoff controller sr` does."""
         number = 0
         while time.monotonic() < deadline:
             number += 1
@@ -290,7 +290,7 @@ class Soak:
 
 
 def attack(doors: dict[str, Any], counts: Any, *, tricks: list[str], clients: int, seed: int, seconds: float) -> None:
-    """In a process of its own: so many clients, each of which does its trick again and again."""
+    """Be a process with some clients, each of which does its trick again and again."""
     dice, deadline = random.Random(seed), time.monotonic() + seconds
     found: Counter[str] = Counter()
     waiting = select.poll()

@@ -1,4 +1,4 @@
-"""What bench/srv6.py has the lab do."""
+"""The jobs in the lab of bench/srv6.py."""
 
 import time
 
@@ -7,7 +7,7 @@ from testbed.lab import Run, experiment
 
 @experiment(in_lab_time=True, timeout="300s")
 def tunnelled(run: Run, frames: int = 1000) -> None:
-    """PFC frames out of a reverse tunnel, while data flow: from a frame's arrival until its queue has stopped."""
+    """Measure PFC frames out of a reverse tunnel while data flow: the time from arrival to the stop of the queue."""
     import socket
 
     from testbed.frames import Mac

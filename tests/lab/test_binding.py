@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BINDING = {"r1": IPv6Address("fd00:5:1:b::"), "r5": IPv6Address("fd00:5:5:b::")}
 KEY = b"a key for this job, and nothing else"
 CUT = "r2-eth1"
-"""r2's port to r5; the way round is by r3 and r4."""
+"""The port of r2 to r5. The way round is by r3 and r4."""
 SHORT, ROUND = ["r1", "r2", "r5"], ["r1", "r2", "r3", "r4", "r5"]
 _PORT, _EACH = 5555, 5
 _IPV4_IN, _ETHERNET, _IPV6_HEADER = 4, 14, 40
@@ -61,7 +61,7 @@ class Sender:
             time.sleep(0.005)
 
     def unreachables(self) -> int:
-        """ICMPv6 errors of type 1 since the last call."""
+        """Return the number of ICMPv6 errors of type 1 since the last call."""
         found = 0
         while True:
             try:
@@ -81,7 +81,7 @@ def _datagram(target: str, payload: bytes) -> bytes:
 
 
 class Receiver:
-    """A host, and what it has been sent."""
+    """A host, and the packets that it received."""
 
     def __init__(self, node: Any) -> None:
         with kernel.in_network_of(node.pid):
@@ -100,7 +100,7 @@ class Receiver:
 
 
 def _outer_and_inner(octets: bytes) -> tuple[Srh, Srh]:
-    """The headers of a captured frame, and those of the packet in it."""
+    """Return the headers of a captured frame, and those of the packet in it."""
     outer = Srh.parse(octets, _ETHERNET + _IPV6_HEADER)
     inside = _ETHERNET + _IPV6_HEADER + 8 + 16 * len(outer.segments)
     return outer, Srh.parse(octets, inside + _IPV6_HEADER)
@@ -137,7 +137,7 @@ def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whateve
             expected: dict[str, tuple[str, list[str]]] = {}
 
             def forth(text: str, port: str) -> None:
-                """By r1's binding SID to b1; it has to come to r5 by this port, with the policy's list."""
+                """Send by r1's binding SID to b1. The packet has to come to r5 by this port, with the policy's list."""
                 active = _ask(controller, "/policies/r1:100:r5")["active"]
                 expected[text] = port, active["segments"]
                 senders["r2"].send((BINDING["r1"], services["r5"]), hosts["b1"].address, f"forth, {text}")
@@ -145,7 +145,7 @@ def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whateve
                 run.claim(f"{text}: arrived at b1", hosts["b1"].count(f"forth, {text}"), equals=_EACH)
 
             def back(text: str) -> None:
-                """By r5's binding SID to a1."""
+                """Send by r5's binding SID to a1."""
                 senders["r4"].send((BINDING["r5"], services["r1"]), hosts["a1"].address, f"back, {text}")
                 wait_for(lambda: hosts["a1"].count(f"back, {text}") >= _EACH, 1)
                 run.claim(f"back, {text}: arrived at a1", hosts["a1"].count(f"back, {text}"), equals=_EACH)
@@ -260,18 +260,18 @@ def _status(controller: Any) -> str:
 
 
 def _sids(controller: Any) -> dict[str, str]:
-    """All that are advertised, and their behaviours."""
+    """Return all advertised SIDs with their behaviours."""
     return {sid["nlri"]["sid"]: sid["endpoint_behavior"]["name"] for sid in _ask(controller, "/sids")["sids"]}
 
 
 def _bound(fabric: Any) -> dict[str, list[str]]:
-    """By headend, the list behind its binding SID."""
+    """Return, by headend, the list behind its binding SID."""
     found = {name: fabric.wan(name)["controller"]["binding_sids"] for name in BINDING}
     return {name: own[str(BINDING[name])] for name, own in found.items() if own}
 
 
 def _listed(controller: Any) -> dict[str, list[str]]:
-    """The same by the controller."""
+    """Return the same lists as the controller has them."""
     policies = _ask(controller, "/policies")["policies"]
     return {policy["intent"]["headend"]: policy["active"]["segments"] for policy in policies}
 
@@ -281,7 +281,7 @@ def _changes(fabric: Any) -> int:
 
 
 class Controller:
-    """What a controller decides, with a loop of its own and no REST: 500 intents by REST take minutes."""
+    """A controller with a loop of its own and without REST: 500 intents by REST take minutes."""
 
     def __init__(self, session: ControllerAccess) -> None:
         self.manager, self._lock, self._ends = Manager(), threading.Lock(), threading.Event()
@@ -303,7 +303,7 @@ class Controller:
             line.close()
 
     def request(self, *intents: VpnIntent | PolicyIntent) -> None:
-        """So many at once that no session ends meanwhile."""
+        """Request policies, as many at once as no session ends over."""
         for start in range(0, len(intents), 50):
             with self._lock:
                 for intent in intents[start : start + 50]:
@@ -312,7 +312,7 @@ class Controller:
             time.sleep(0.05)
 
     def policies(self, router: str) -> int:
-        """How many the router has said that it has."""
+        """Return the number of policies that the router has reported."""
         with self._lock:
             items = list(self.manager.deployment.all_installed())
         return sum(isinstance(item, PolicyItem) and item.node == router for item in items)

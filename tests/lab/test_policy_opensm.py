@@ -121,7 +121,7 @@ end-qos-ulps
 
 
 def random_policy(rng: random.Random) -> Policy:
-    """What both can read, over the hosts of the fabric."""
+    """Return a policy that both can read, over the hosts of the fabric."""
     guids = [opensm_peer.guid(name) for name in HOSTS]
     ways = [
         lambda: PortGroup("", port_guids=Ranges.of((g, g + rng.randrange(4)) for g in rng.sample(guids, 2))),
@@ -335,7 +335,7 @@ print(json.dumps([found[0] and found[0]["sl"], found[1]]))
 
 
 def stopped(what: str) -> subprocess.CompletedProcess[str]:
-    """Two queries while OpenSM does not answer: one that it would find, and one that it would not."""
+    """Make two queries while OpenSM does not answer: one that it would find, and one that it would not."""
     job = opensm_peer.job([(LEVELS, [Query("h2", "h1")])])
     return subprocess.run(
         [*opensm_peer.namespace(), sys.executable, "-c", STOPPED, what], cwd=opensm_peer.DRIVER.parent,

@@ -51,7 +51,7 @@ def is_uplink(net: Any, port: str) -> bool:
 
 
 def sent_in(net: Any, port: str, seconds: float) -> int:
-    """Frames that a port sends within some time."""
+    """Return the number of frames that a port sends within some time."""
     before = sum(net.fabric.sent(port).sent_frames)
     time.sleep(seconds)
     return int(sum(net.fabric.sent(port).sent_frames) - before)

@@ -1,4 +1,4 @@
-"""Scripts of snappi in the lab: exact counts beside those of the switch, PFC, captures, and what is refused."""
+"""Scripts of snappi in the lab: exact counts beside those of the switch, PFC, captures, and refusals."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_ports_that_do_not_obey_or_too_late_lose_what_the_switch_drops(run: Runn
 
 @pytest.mark.parametrize("quanta", [2_000, 10_000])
 def test_a_pause_that_a_test_port_sends_lasts_as_long_as_its_quanta(run: Runner, quanta: int) -> None:
-    """Its capture is read by others, and has the FCS."""
+    """Check the length of the pause, and its capture, which other programs read and which has the FCS."""
     result = passed(run("generator:one_pause", quanta=quanta))
     assert quanta * 5120 <= result.figure("longest gap") <= quanta * 5120 + 200_000
     assert result.folder is not None

@@ -67,7 +67,7 @@ def switch(content: dict[str, Any]) -> Any:
 
 
 def cells(text: str, port: str) -> list[str]:
-    """The row of a port in a table."""
+    """Return the row of a port in a table."""
     return next(line.split() for line in text.splitlines() if line.split()[:1] == [port])
 
 
@@ -249,7 +249,7 @@ def test_two_files_are_a_fabric_whose_pauses_reach_the_senders(run: Run) -> None
 
 @experiment(in_lab_time=True, timeout="120s")
 def risky(run: Run, xoff: str = "40000", length: str = "5m") -> None:
-    """An incast over a switch with another headroom or other cables."""
+    """Run an incast over a switch with another headroom or other cables."""
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from testbed.sonic.lab.topo import SonicTopo
@@ -267,7 +267,7 @@ def risky(run: Run, xoff: str = "40000", length: str = "5m") -> None:
 
 
 def test_what_the_check_calls_too_small_loses_frames_and_what_it_passes_does_not(run: Runner) -> None:
-    """The same profile on cables of 5 m and of 2 km."""
+    """Check the same profile on cables of 5 m and of 2 km."""
     near, far = run(risky), run(risky, length="2km")
     assert (near.figure("lost"), near.figure("warnings")) == (0, [])
     assert "headroom too small" in far.figure("warnings")

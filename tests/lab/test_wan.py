@@ -1,4 +1,4 @@
-"""End.X.PFC on real routers, and what another decoder makes of its packets."""
+"""End.X.PFC on real routers, and its packets as another decoder reads them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RECEIVE_ERRORS, _HOPS = 25, 16  # IPV6_RECVERR, IPV6_UNICAST_HOPS
 
 
 def _trace(node: Any, address: str) -> list[str]:
-    """Who answers a datagram that may go one hop, two hops and so on, up to the address itself."""
+    """Return the nodes that answer a datagram with a hop limit of one, two and so on, up to the address itself."""
     answered: list[str] = []
     with kernel.in_network_of(node.pid):
         probe = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -53,14 +53,16 @@ def _trace(node: Any, address: str) -> list[str]:
 
 
 def counters(fabric: Any) -> dict[str, int]:
-    """What became of packets to r1's SID."""
+    """Return the counters of packets to r1's SID."""
     (own, _) = fabric.wan("r1")["sids"].values()
     return dict(own)
 
 
 @experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def at_the_sid(run: Run) -> None:
-    """r1's SID answers r3's ping; PFC in a tunnel pauses J for its quanta; other things in it do nothing."""
+    """Check that r1's SID answers r3's ping, that PFC in a tunnel pauses J for its quanta, and that other frames do
+    nothing.
+    """
     from testbed.net.build.network import network
     from testbed.net.shell.wire import capture
     from topologies.srv6_wan import Srv6Wan
@@ -126,7 +128,7 @@ def test_the_sid_answers_pings_obeys_pfc_and_counts_the_rest(run: Runner) -> Non
 
 
 def _read(file: Path) -> list[dict[str, dict[str, str]]]:
-    """Each packet's layers with their fields, flattened."""
+    """Return each packet's layers with their fields, flattened."""
     said = subprocess.run(
         ["tshark", "-r", str(file), "-T", "json", "--no-duplicate-keys"], capture_output=True, text=True, check=True
     )

@@ -22,16 +22,16 @@ CASES = {
 LOSSLESS = 3
 FRAME = Size("1400B")
 READ, WRITE = ("b1", "a1"), ("a1", "b1")
-"""Who sends to whom over the WAN, if a tenant in data centre 1 reads, or writes."""
+"""The flows over the WAN of a tenant in data centre 1 that reads, or writes."""
 AT_READER, AT_WRITTEN = ("a2", "a1"), ("b2", "b1")
-"""Who else sends to the same host, from inside its data centre."""
+"""The flows to the same host from inside its data centre."""
 
 
 @experiment(in_lab_time=True, timeout="200s")
 def test_back_pressure_goes_against_the_data_whichever_way_they_go(
     run: Run, back: str = "planned", seconds: int = 3
 ) -> None:
-    """Read, write, and both at once, each with an overload where the data go."""
+    """Check reading, writing, and both at once, each with an overload at the data's target."""
     from contextlib import ExitStack
 
     from testbed.net.build.network import network

@@ -32,11 +32,11 @@ _PACKET_INFO, _ROUTING_HEADER = 49, 56  # IPV6_RECVPKTINFO, IPV6_RECVRTHDR
 _PACKET_INFO_CAME, _ROUTING_HEADER_CAME = 50, 57
 TIME_EXCEEDED, PARAMETER_PROBLEM = 3, 4
 UNKNOWN_OPTION = bytes([0x9E, 4, 0, 0, 0, 0])
-"""One that a node has to know (its first bits are 10)."""
+"""An option that a node has to know (its first bits are 10)."""
 PADDING = bytes([1, 4, 0, 0, 0, 0])
 BURST = 40
 APART_S = 0.25
-"""More than the router needs until it may send the next error."""
+"""A time after which the router may send the next error."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,21 @@ class Case:
     packet: bytes
     expected: Sequence[tuple[int, int, int]]
     counted: str | None
-    """Under what name at the SID; None: not at all."""
+    """The name of the counter at the SID, or None if the packet is not counted."""
     who: str = "r3"
     kernel: bool = False
-    """The error is the kernel's, which quotes the packet as it has changed it."""
+    """True if the error is the kernel's, which quotes the packet as the kernel has changed it."""
 
 
 def routing(path: Sequence[IPv6Address], next_header: int, left: int, last: int | None = None) -> bytes:
-    """A segment routing header for a path in order of travel, with these fields, true or not."""
+    """Return a segment routing header for a path in order of travel, with these fields, true or not."""
     octets = bytearray(Srh.along(path, next_header).encode())
     octets[3], octets[4] = left, len(path) - 1 if last is None else last
     return bytes(octets)
 
 
 def udp(source: IPv6Address, destination: IPv6Address, content: bytes) -> bytes:
-    """A datagram with its checksum."""
+    """Return a datagram with its checksum."""
     length = 8 + len(content)
     head = UDP_PORT.to_bytes(2) + UDP_PORT.to_bytes(2) + length.to_bytes(2)
     pseudo = source.packed + destination.packed + length.to_bytes(4) + ipv6.UDP.to_bytes(4)
@@ -71,7 +71,7 @@ def udp(source: IPv6Address, destination: IPv6Address, content: bytes) -> bytes:
 
 
 def cases(sid: IPv6Address, after: IPv6Address) -> list[Case]:
-    """`after`: the segment that follows it in the lists."""
+    """Return the cases of a SID; `after` is the segment that follows it in the lists."""
     r2, r3 = srv6.source_address(2), srv6.source_address(3)
     path = [srv6.end_sid("r2").address, sid, after]
 
@@ -136,7 +136,7 @@ def cases(sid: IPv6Address, after: IPv6Address) -> list[Case]:
 
 @experiment(timeout="120s")
 def test_the_sender_of_what_a_sid_does_not_take_gets_each_error_once(run: Run) -> None:
-    """Type, code, pointer, number and quotation of what comes back, and the SID's counters."""
+    """Check type, code, pointer, number and quotation of the errors, and the SID's counters."""
     for flavours in (Flavours.NONE, Flavours.USP):
         _errors(run, flavours)
 
@@ -183,7 +183,7 @@ def _errors(run: Run, flavours: Flavours) -> None:
 
 
 def _delivered(run: Run, net: Any, sid: IPv6Address, flavours: Flavours) -> None:
-    """UDP is allowed: a program on r1 gets it, and sees the list only if USP has not taken it off."""
+    """Check UDP, which is allowed: a program on r1 gets it, and the list too unless USP has taken it off."""
     r3 = srv6.source_address(3)
     with kernel.in_network_of(net["r1"].pid):
         program = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -211,7 +211,7 @@ def _delivered(run: Run, net: Any, sid: IPv6Address, flavours: Flavours) -> None
 
 
 def _limited(run: Run, ear: Ear, net: Any, sid: IPv6Address, flavours: Flavours) -> None:
-    """Many at once: ten are answered, and a few more as time goes by; all are counted."""
+    """Check many packets at once: ten are answered, and a few more as time goes by; all are counted."""
     time.sleep(1)
     before = at(net, sid)
     packet = Packet(srv6.source_address(3), sid, 6, bytes(20)).encode()
@@ -226,7 +226,7 @@ def _limited(run: Run, ear: Ear, net: Any, sid: IPv6Address, flavours: Flavours)
 
 
 def wan(flavours: Flavours, allowed: frozenset[int]) -> Any:
-    """Figure 3, with these settings for r1's SID."""
+    """Return figure 3 with these settings for r1's SID."""
     from topologies.srv6_wan import Srv6Wan
 
     topo = Srv6Wan(n=1, wan="1km")
@@ -237,12 +237,12 @@ def wan(flavours: Flavours, allowed: frozenset[int]) -> Any:
 
 
 def at(net: Any, sid: IPv6Address) -> dict[str, int]:
-    """What became of packets to r1's SID."""
+    """Return the counters of packets to r1's SID."""
     return dict(net.fabric.wan("r1")["sids"][str(sid)])
 
 
 def hopped(packet: bytes) -> bytes:
-    """After one router more."""
+    """Return the packet as it is after one more router."""
     return packet[:7] + bytes([packet[7] - 1]) + packet[8:]
 
 
@@ -260,7 +260,7 @@ class Ear:
         self._out.sendto(packet, (str(destination), 0))
 
     def errors(self) -> list[Error]:
-        """Those since the last call."""
+        """Return the errors since the last call."""
         found: list[Error] = []
         while True:
             try:

@@ -31,7 +31,7 @@ TO_B1 = srv6.STRUCTURE.sid(srv6.locator(3), 0x2B)
 def test_the_drafts_literal_lists_teach_a_tunnel_and_deliver_where_the_last_segment_decapsulates(
     run: Run, seconds: int = 3
 ) -> None:
-    """r3 learns from the literal list; its End.X delivers or does not; where it does, back-pressure loses nothing."""
+    """Check that r3 learns from the literal list, and that back-pressure loses nothing where its End.X delivers."""
     from testbed.net.build.network import network
     from testbed.net.traffic import ping, probe
     from topologies.srv6_wan import Srv6Wan
@@ -66,7 +66,7 @@ def test_the_drafts_literal_lists_teach_a_tunnel_and_deliver_where_the_last_segm
 
 
 def _advertise(topo: Any, sid: Sid, first: Sid) -> None:
-    """Another SID of r3; and r3's reverse tunnels are to start with its End.X, as in the draft."""
+    """Advertise another SID of r3, and let r3's reverse tunnels start with its End.X, as in the draft."""
     for router in ("r1", "r3"):
         mine = topo.nodeInfo(router)["wan"]
         plan = replace(mine.plan, directory=(*mine.plan.directory, sid))
@@ -80,7 +80,7 @@ def _tunnels(fabric: Any) -> list[list[str]]:
 
 
 def _flows(run: Run, net: Any, seconds: int) -> None:
-    """a1 and b2 want all of the port to b1."""
+    """Return flows of a1 and b2, each of which wants all of the port to b1."""
     from testbed.net.traffic import Flow, Flows
 
     fabric = net.fabric

@@ -34,21 +34,23 @@ IN_IPV4 = 4
 
 @dataclass(frozen=True)
 class Seen:
-    """What the attacks can change."""
+    """The things that the attacks can change."""
 
     paused: list[str]
-    """Ports to the WAN whose lossless queue is stopped."""
+    """The ports to the WAN whose lossless queue is stopped."""
     intruded: int
-    """Datagrams that came to b1 from outside of its VPN."""
+    """The number of datagrams that came to b1 from outside of its VPN."""
     learned: int
-    """Tunnels that routers learned."""
+    """The number of tunnels that routers learned."""
     at_sids: int
-    """Packets that came to SIDs of End.X.PFC."""
+    """The number of packets that came to SIDs of End.X.PFC."""
 
 
 @experiment(in_lab_time=True, timeout="120s")
 def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> None:
-    """All attacks, each also with a priority tag: nothing changes, and each packet is counted. Then without filters."""
+    """Make all attacks, also with a priority tag: nothing changes, and each packet is counted. Repeat without
+    filters.
+    """
     from testbed.net.build.network import network
     from testbed.net.traffic import ping
     from topologies.srv6_wan import Srv6Wan
@@ -84,7 +86,7 @@ def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> N
 
 @experiment(in_lab_time=True, timeout="120s")
 def test_a_stranger_inside_the_domain_reaches_no_sid(run: Run) -> None:
-    """A packet inside the domain whose source is none of it: each router drops what is for its own SIDs."""
+    """Check a packet inside the domain with a foreign source: each router drops packets to its own SIDs."""
     from testbed.net.build.network import network
     from topologies.srv6_wan import Srv6Wan
 
@@ -129,14 +131,14 @@ def _attacks(topo: Any) -> Mapping[str, bytes]:
 
 
 def _datagram() -> bytes:
-    """IPv4 and UDP, for b1's program."""
+    """Return an IPv4 packet with UDP for b1's program."""
     head = bytes.fromhex("4500 0020 0000 0000 4011 0000 0a010063 0a020001".replace(" ", ""))
     total = int.from_bytes(head) % 0xFFFF
     return head[:10] + (0xFFFF - total).to_bytes(2) + head[12:] + PORT.to_bytes(2) * 2 + bytes([0, 12, 0, 0]) + b"boo!"
 
 
 def _send(net: Any, packets: Mapping[str, bytes]) -> None:
-    """All of them from a1 to its gateway, without a tag and with one."""
+    """Send all attacks from a1 to its gateway, without a tag and with one."""
     from testbed.net.shell.wire import RawPort
 
     fabric = net.fabric

@@ -30,7 +30,7 @@ NAMES = ("R1", "R2", "R3")
 
 @experiment(in_lab_time=True, timeout="60s", files=("fake_routers.py",))
 def controls(run: Run, library: str = "os-ken") -> None:
-    """Policies and switches under one library, through a restart."""
+    """Check policies and switches under one library, through a restart."""
     with leaves() as hosts, controller(library) as (process, token, key):
         fleet = Fleet(
             [FakeRouter(report(name, FIGURE_3, ("R1", "R3")), router_key(key, name)) for name in NAMES],
@@ -84,7 +84,7 @@ def controls(run: Run, library: str = "os-ken") -> None:
 
 @experiment(in_lab_time=True, timeout="120s", files=("fake_routers.py",))
 def fifty(run: Run, library: str = "os-ken") -> None:
-    """50 routers and 200 policies: how long until all is installed, and again after a failure.
+    """Measure, with 50 routers and 200 policies, the time until all is installed, and again after a failure.
 
     All agents are one process on the lab's one core, beside the controller: both are in the times.
     """
@@ -129,12 +129,12 @@ def fifty(run: Run, library: str = "os-ken") -> None:
 
 
 def count_lists(fleet: Fleet) -> int:
-    """Policies that were installed since the log was looked at."""
+    """Return the number of policies installed since the last look at the log."""
     return sum(line.startswith("install policy") for fake in fleet.routers.values() for line in fake.log)
 
 
 def request_200(token: str, edges: list[str], fleet: Fleet) -> None:
-    """Three VPNs and 200 policies between the edges, once all routers have reported."""
+    """Request three VPNs and 200 policies between the edges, once all routers have reported."""
     fleet.run(lambda: bool((ask(URL, token, "GET", "/topology")[1] or {}).get("settled")), 30)
     for colour in (100, 101, 102):
         sites = [{"router": edge, "interfaces": [], "prefixes": [f"10.{edge[1:]}.{colour}.0/24"]} for edge in edges]
@@ -145,7 +145,7 @@ def request_200(token: str, edges: list[str], fleet: Fleet) -> None:
 
 
 def lists(fleet: Fleet) -> list[list[str]]:
-    """The segments of every installed policy that has some."""
+    """Return the segments of every installed policy that has some."""
     items = [item for fake in fleet.routers.values() for item in fake.items(PolicyItem)]
     return [list(map(str, item.segments)) for item in items if isinstance(item, PolicyItem) and item.segments]
 
@@ -156,7 +156,7 @@ def count_tunnels(fleet: Fleet) -> int:
 
 @experiment(in_lab_time=True, timeout="60s", files=("fake_routers.py",))
 def ryu_manager(run: Run) -> None:
-    """Ryu's own launcher with the application."""
+    """Start the application by Ryu's own launcher."""
     token, key = secrets()
     with started(["ryu-manager", "--ofp-listen-host", "127.0.0.1", "controllers.xoff_controller"]):
         fleet = Fleet(
@@ -173,7 +173,7 @@ def wait(run: Run, fleet: Fleet, what: str, until: Callable[[], Any], seconds: f
 
 
 def secrets() -> tuple[str, bytes]:
-    """Files with token and key, as the environment of controllers names them."""
+    """Make files with token and key, and return their names in the environment of controllers."""
     for name, text in (("key", "a key for the lab and nothing else"), ("token", "a-token-for-the-lab")):
         path = Path(name).absolute()
         path.write_text(text)
@@ -212,7 +212,7 @@ def controller(library: str) -> Iterator[tuple[subprocess.Popen[bytes], str, byt
 
 @contextmanager
 def leaves() -> Iterator[list[Any]]:
-    """Two switches of the controller's, and a host at each."""
+    """Make two switches of the controller's, with a host at each."""
     from mininet.link import Link
     from mininet.net import Mininet
     from mininet.node import OVSSwitch, RemoteController
@@ -240,7 +240,7 @@ def leaves() -> Iterator[list[Any]]:
 
 
 def pings(hosts: list[Any], count: int, dscp: int = 0) -> int:
-    """How many were answered."""
+    """Return the number of answered pings."""
     said = hosts[0].cmd(f"ping -c {count} -i 0.2 -W 1 -Q {dscp << 2} {hosts[1].IP()}")
     match = re.search(r"(\d+) received", said)
     return int(match[1]) if match else 0
@@ -252,6 +252,6 @@ def flows(switch: str) -> list[str]:
 
 
 def queued(switch: str, queue: int) -> int:
-    """IPv4 packets that were given this queue."""
+    """Return the number of IPv4 packets that were given this queue."""
     lines = [line for line in flows(switch) if f"set_queue:{queue}," in line and ",ip," in line]
     return sum(int(match[1]) for line in lines if (match := re.search(r"n_packets=(\d+)", line)))

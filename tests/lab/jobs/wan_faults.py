@@ -13,7 +13,7 @@ from testbed.lab import Run, experiment
 
 @experiment(timeout="240s")
 def a_pause_of_all_slices(run: Run) -> None:
-    """What comes out of one slice's tunnel stops the queues of both. What is not about slices is left out."""
+    """Let the frames of one slice's tunnel stop the queues of both. Parts that are not about slices are left out."""
     from testbed.agent.wan import tunnel_pauses
 
     class EnoughError(Exception): ...
@@ -34,7 +34,7 @@ def a_pause_of_all_slices(run: Run) -> None:
 
 @experiment(timeout="600s")
 def headroom_for_one_way(run: Run) -> None:
-    """Headroom for the way there, and not for the way back."""
+    """Give headroom for the way there only, and not for the way back."""
     from testbed.srv6.lab import routers as srv6
 
     whole = srv6.headroom
@@ -45,7 +45,7 @@ def headroom_for_one_way(run: Run) -> None:
 
 @experiment(timeout="240s")
 def tunnels_that_never_say_go_on(run: Run) -> None:
-    """XON does not go into a tunnel, and XOFF is said again for ever."""
+    """Keep XON out of tunnels, so that XOFF is repeated for ever."""
     from testbed.srv6.protocol.pause_refresh import PauseSender
 
     PauseSender.xon = lambda *_: None  # type: ignore[method-assign]

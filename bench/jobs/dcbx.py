@@ -73,7 +73,7 @@ def ip(commands: list[str], inside: int | None = None) -> None:
 
 def fork(interfaces: list[str], file: Path | None, log: Path | None, inside: int | None) -> int:
     """An agent in a process of its own; its pid."""
-    from testbed.dcbx.daemon.agent import Agent
+    from testbed.dcbx.daemon.agent import DcbxAgent
     from testbed.dcbx.daemon.log_file import LogFile
     from testbed.linux.process import kernel
 
@@ -83,7 +83,7 @@ def fork(interfaces: list[str], file: Path | None, log: Path | None, inside: int
         try:
             if inside:
                 kernel.enter_network_of(inside)
-            Agent(interfaces, file, lambda _: None, LogFile(log, print) if log else None).run()
+            DcbxAgent(interfaces, file, lambda _: None, LogFile(log, print) if log else None).run()
             code = 0
         finally:
             os._exit(code)

@@ -524,11 +524,11 @@ def said_by(result: Result) -> list[DcbxTlvs]:
 def _decoder() -> ModuleType:
     import pytest
 
-    from tests.unit.frames import test_dcbx_tshark as test_frames_dcbx_tshark
+    from tests.unit.dcbx import test_tlvs_tshark
 
     if shutil.which("tshark") is None:
         pytest.skip("tshark is missing; it is the independent decoder of the captures")
-    return test_frames_dcbx_tshark
+    return test_tlvs_tshark
 
 
 def assert_wireshark_agrees(result: Result, folder: Path) -> None:

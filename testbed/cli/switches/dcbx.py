@@ -53,7 +53,7 @@ def agent(options: argparse.Namespace) -> int:
         return Exit.OK
     if not options.interface:
         raise UsageError("xoff dcbx agent needs an interface, as in xoff dcbx agent eth0")
-    from testbed.dcbx.daemon.agent import Agent
+    from testbed.dcbx.daemon.agent import DcbxAgent
     from testbed.dcbx.daemon.log_file import LogFile
 
     user, group = _user(options.user), _group(options.group)
@@ -65,7 +65,7 @@ def agent(options: argparse.Namespace) -> int:
             except OSError as error:
                 raise UsageError(f"--log {options.log}: {error.strerror}") from None
             stack.callback(log.close)
-        made = Agent(options.interface, options.config, _say, log, group)
+        made = DcbxAgent(options.interface, options.config, _say, log, group)
         made.run(become=user)
     return Exit.OK
 

@@ -4,7 +4,7 @@ It sleeps until a frame, a change of a link, a signal, a changed file, a caller 
 that loses its carrier, goes down or is removed is waited for, by its name. SIGHUP and a changed file have the settings
 read again; SIGINT and SIGTERM end it: each peer gets a shutdown frame, and each NIC is restored.
 
-One interface is `testbed.dcbx.daemon.port`; DCBX itself is `testbed.dcbx.port`; queries and permissions are
+One interface is `testbed.dcbx.daemon.interface`; DCBX itself is `testbed.dcbx.port`; queries and permissions are
 `testbed.dcbx.daemon.control_socket`.
 """
 
@@ -21,10 +21,10 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-from testbed.dcbx.daemon.config_sources import Source, sources_of
+from testbed.dcbx.daemon.config_sources import ConfigSource, sources_of
 from testbed.dcbx.daemon.control_socket import FORGET, Access, Answer, Claim
+from testbed.dcbx.daemon.interface import AgentInterface, Tell, open_socket
 from testbed.dcbx.daemon.log_file import LogFile
-from testbed.dcbx.daemon.port import Report, StandalonePort, open_socket
 from testbed.dcbx.daemon.saved_settings import SavedSettingsFile
 from testbed.errors import UsageError, XoffError
 from testbed.linux.netlink import netlink
@@ -37,7 +37,7 @@ _KEPT = (privileges.Capability.NET_RAW, privileges.Capability.NET_ADMIN)
 """The capabilities that are needed later: for sockets of interfaces that come back, and for settings of NICs."""
 
 
-class Agent:
+class DcbxAgent:
     """DCBX on all interfaces of one process. `file` has the settings of all of them; without it each has its default
     file.
     """
@@ -46,51 +46,51 @@ class Agent:
         self,
         interfaces: Sequence[str],
         file: Path | None = None,
-        report: Report = print,
+        tell: Tell = print,
         log: LogFile | None = None,
         group: int | None = None,
     ) -> None:
-        self._report = report
+        self._tell = tell
         self._links = LinkWatch()
         links = _chosen(list(dict.fromkeys(interfaces)), self._links.all())
         self._sources = sources_of((link.name for link in links), file)
         open_socket(links[0].name).close()  # whether we may, before anything else can be wrong
         self._netlink = netlink.Socket()
         self._claims: dict[str, Claim] = {}
-        self._keepers: list[SavedSettingsFile] = []
-        self._watches: list[tuple[FileWatch, Source]] = []
-        self.ports: dict[str, StandalonePort] = {}
+        self._saved: list[SavedSettingsFile] = []
+        self._watches: list[tuple[FileWatch, ConfigSource]] = []
+        self.ports: dict[str, AgentInterface] = {}
         try:
             access = Access(os.getuid(), group)
             for link in links:
                 self._claims[link.name] = Claim(link.name, access)
             for link in links:
-                say, source = self._sayer(link.name), self._sources[link.name]
+                say, source = self._tell_about(link.name), self._sources[link.name]
                 if source.file and not file:
                     say(f"its settings are those of {source.file}")
-                self._keepers.append(SavedSettingsFile(link.name))
+                self._saved.append(SavedSettingsFile(link.name))
                 config = source.config
-                self.ports[link.name] = StandalonePort(link, config, self._netlink, say, log, keeper=self._keepers[-1])
+                self.ports[link.name] = AgentInterface(link, config, self._netlink, say, log, store=self._saved[-1])
             for source in self._all_sources():
                 self._watch(source)
         except BaseException:
             self._end(0)
             raise
 
-    def _watch(self, source: Source) -> None:
+    def _watch(self, source: ConfigSource) -> None:
         """Watch a source's file for changes, while this process may still read the folder."""
         if source.file:
             try:
                 self._watches.append((FileWatch(source.file), source))
             except OSError as error:
-                self._report(f"{error.strerror}; SIGHUP has it read again")
+                self._tell(f"{error.strerror}; SIGHUP has it read again")
 
     def _become(self, uid: int, gid: int) -> None:
         """Become another user than root. All that root is needed for was opened before."""
         privileges.drop(uid, gid, _KEPT)
         for source in self._all_sources():
             if source.file and not os.access(source.file, os.R_OK, effective_ids=True):
-                self._report(f"user {uid} cannot read {source.file}: a change of it does not count")
+                self._tell(f"user {uid} cannot read {source.file}: a change of it does not count")
 
     def run(self, become: tuple[int, int] | None = None) -> None:
         """Run until a signal ends it; as another user and group, if they are given."""
@@ -113,8 +113,8 @@ class Agent:
             port.close()
         for claim in self._claims.values():
             claim.close()
-        for keeper in self._keepers:
-            keeper.close()
+        for saved in self._saved:
+            saved.close()
         for watch, _ in self._watches:
             watch.close()
         self._links.close()
@@ -132,7 +132,7 @@ class Agent:
             calls[watch.fd] = partial(self._file_touched, watch, source)
         for fd in (*calls, signals.fileno()):
             waiting.register(fd, select.EPOLLIN)
-        sockets: dict[int, StandalonePort] = {}
+        sockets: dict[int, AgentInterface] = {}
         now_ns = time.monotonic_ns()
         for port in self.ports.values():
             port.start(now_ns)
@@ -168,7 +168,7 @@ class Agent:
         times = [port.deadline_ns for port in self.ports.values()]
         return min(*times, *(claim.deadline_ns or NEVER for claim in self._claims.values()))
 
-    def _register(self, waiting: select.epoll, sockets: dict[int, StandalonePort]) -> None:
+    def _register(self, waiting: select.epoll, sockets: dict[int, AgentInterface]) -> None:
         """Wait for the sockets that were opened; closed ones have left by themselves."""
         for port in self.ports.values():
             if port.socket_is_new and port.fd is not None:
@@ -195,21 +195,21 @@ class Agent:
         if any(number != signal.SIGHUP for number in numbers):
             return True
         if not any(source.file for source in self._all_sources()):
-            self._report("there is no file to read again; start with --config")
+            self._tell("there is no file to read again; start with --config")
         for source in self._all_sources():
             if source.file:
                 self._read_again(source, is_asked=True)
         return False
 
-    def _all_sources(self) -> list[Source]:
+    def _all_sources(self) -> list[ConfigSource]:
         """Return each source once."""
         return list({id(source): source for source in self._sources.values()}.values())
 
-    def _read_again(self, source: Source, is_asked: bool) -> None:
+    def _read_again(self, source: ConfigSource, is_asked: bool) -> None:
         try:
             changed = source.read_again()
         except XoffError as error:
-            self._report(f"{error}; the settings stay as they were")
+            self._tell(f"{error}; the settings stay as they were")
             return
         if not (changed.text or is_asked):
             return
@@ -217,14 +217,14 @@ class Agent:
         said += "the settings are in force" if changed.settings else "nothing is different"
         if changed.timers:
             said += "; [lldp] counts from the next start of the agent"
-        self._report(said)
+        self._tell(said)
         if changed.settings:
             now_ns = time.monotonic_ns()
             for name, port in self.ports.items():
                 if self._sources[name] is source:
                     port.configure(source.config, now_ns)
 
-    def _file_touched(self, watch: FileWatch, source: Source) -> None:
+    def _file_touched(self, watch: FileWatch, source: ConfigSource) -> None:
         if watch.changed():
             self._read_again(source, is_asked=False)
 
@@ -239,8 +239,8 @@ class Agent:
         file = self._sources[name].file
         return about | {"config": file and str(file), "port": port.snapshot()}
 
-    def _sayer(self, name: str) -> Report:
-        return lambda text: self._report(f"{name}: {text}")
+    def _tell_about(self, name: str) -> Tell:
+        return lambda text: self._tell(f"{name}: {text}")
 
 
 def _chosen(names: Sequence[str], links: Sequence[Link]) -> list[Link]:

@@ -17,7 +17,7 @@ _LARGEST = 1 << 20
 
 
 @dataclass(frozen=True)
-class Changed:
+class Changes:
     """The parts that have changed when a file was read again."""
 
     text: bool
@@ -25,28 +25,28 @@ class Changed:
     timers: bool
 
 
-class Source:
+class ConfigSource:
     """The settings of one file; without a file, those of an interface that takes everything from its peer."""
 
     def __init__(self, file: Path | None) -> None:
         self.file = file
         self._text, self.config = read(file) if file else ("", WILLING)
 
-    def read_again(self) -> Changed:
+    def read_again(self) -> Changes:
         """Read the file again; after a ConfigError nothing has changed. Timers stay as they were at the start."""
         assert self.file is not None
         before, (text, config) = self.config, read(self.file)
-        changed = Changed(text != self._text, config.settings != before.settings, config.timers != before.timers)
+        changed = Changes(text != self._text, config.settings != before.settings, config.timers != before.timers)
         self._text, self.config = text, Config(config.settings, before.timers)
         return changed
 
 
-def sources_of(interfaces: Iterable[str], file: Path | None) -> dict[str, Source]:
+def sources_of(interfaces: Iterable[str], file: Path | None) -> dict[str, ConfigSource]:
     """Return the source of each interface: `file`, or what is at its default place. Interfaces with one file share its
     source.
     """
     files = {name: file or _default(name) for name in interfaces}
-    sources = {each: Source(each) for each in dict.fromkeys(files.values())}
+    sources = {each: ConfigSource(each) for each in dict.fromkeys(files.values())}
     return {name: sources[each] for name, each in files.items()}
 
 

@@ -17,12 +17,12 @@ _EVERYBODY_READS = 0o644
 
 
 class LogFile:
-    """The log as a file; OSError if it cannot be opened at all. `report` is called when lines begin to be lost, and
+    """The log as a file; OSError if it cannot be opened at all. `tell` is called when lines begin to be lost, and
     when writing succeeds again.
     """
 
-    def __init__(self, path: Path, report: Callable[[str], None]) -> None:
-        self._path, self._report = path, report
+    def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
+        self._path, self._tell = path, tell
         # A pipe without a reader must not block the agent.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
         self._file = os.open(path, flags, _EVERYBODY_READS)
@@ -49,7 +49,7 @@ class LogFile:
             return
         self._is_torn = False
         if self._lost_now:
-            self._report(f"the log {self._path} is written again; {self._lost_now} lines were lost")
+            self._tell(f"the log {self._path} is written again; {self._lost_now} lines were lost")
             self._lost_now = 0
 
     def close(self) -> None:
@@ -59,4 +59,4 @@ class LogFile:
         self.lost += 1
         self._lost_now += 1
         if self._lost_now == 1:
-            self._report(f"the log {self._path} cannot be written: {why}; lost lines are counted")
+            self._tell(f"the log {self._path} cannot be written: {why}; lost lines are counted")

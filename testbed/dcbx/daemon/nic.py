@@ -28,18 +28,18 @@ class SettingsStore(Protocol):
 
 
 class Nic:
-    """The NIC of one interface, with or without DCB. `report` is called once for each setting that is not applied."""
+    """The NIC of one interface, with or without DCB. `tell` is called once for each setting that is not applied."""
 
     def __init__(
         self,
         interface: str,
         ask: Ask,
-        report: Callable[[str], None],
-        keeper: SettingsStore | None = None,
+        tell: Callable[[str], None],
+        store: SettingsStore | None = None,
         index: int = 0,
     ) -> None:
-        self._report = report
-        self._keeper, self._index = keeper, index
+        self._tell = tell
+        self._store, self._index = store, index
         self._reported: set[str] = set()
         self._nic: DcbNic | None = None
         self._was_run = (False, False, False)
@@ -104,27 +104,27 @@ class Nic:
 
     def _saved(self) -> SavedSettings | None:
         """Return the original settings that an agent saved before it was killed, or None."""
-        if self._keeper is None:
+        if self._store is None:
             return None
         try:
-            return self._keeper.read(self._index)
+            return self._store.read(self._index)
         except XoffError as error:
             self._say(f"the original settings of the NIC, saved by an agent that was killed, cannot be read: {error}")
             return None
 
     def _keep(self, found: SavedSettings) -> None:
-        if self._keeper is None:
+        if self._store is None:
             return
         try:
-            self._keeper.write(self._index, found)
+            self._store.write(self._index, found)
         except XoffError as error:
             self._say(
                 f"the original settings of the NIC cannot be saved, so they are not restored after a kill: {error}"
             )
 
     def _forget(self) -> None:
-        if self._keeper is not None:
-            self._keeper.clear()
+        if self._store is not None:
+            self._store.clear()
 
     def _try(self, change: Callable[[], None]) -> bool:
         try:
@@ -138,4 +138,4 @@ class Nic:
     def _say(self, text: str) -> None:
         if text not in self._reported:
             self._reported.add(text)
-            self._report(text)
+            self._tell(text)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from testbed.dcbx.config import WILLING, Config
-from testbed.dcbx.daemon import port
-from testbed.dcbx.daemon.agent import Agent
-from testbed.dcbx.daemon.port import StandalonePort
+from testbed.dcbx.daemon import interface
+from testbed.dcbx.daemon.agent import DcbxAgent
+from testbed.dcbx.daemon.interface import AgentInterface
 from testbed.dcbx.settings import DcbxSettings, PfcAdmin, PortIdentity
 from testbed.dcbx.tlvs import DcbxTlvs, Pfc, encode
 from testbed.frames import Mac
@@ -48,12 +48,12 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: DcbxSettings = WILLING.settings) -> None:
         self.sockets: list[Socket] = []
-        monkeypatch.setattr(port, "open_socket", self._open)
+        monkeypatch.setattr(interface, "open_socket", self._open)
         self.driver = Driver()
         self.kernel = Kernel(self.driver)
         self.said: list[str] = []
         ask: Any = SimpleNamespace(ask=self.kernel.ask)
-        self.port = StandalonePort(link(OWN), Config(settings), ask, self.said.append, None)
+        self.port = AgentInterface(link(OWN), Config(settings), ask, self.said.append, None)
         self.port.start(1)
 
     def _open(self, _: str) -> Socket:
@@ -159,11 +159,11 @@ def test_what_goes_wrong_at_the_end_of_one_interface_keeps_no_other_from_its_end
         def close(self) -> None:
             ended.append(f"{self._name} closed")
 
-    made: Any = Agent.__new__(Agent)
+    made: Any = DcbxAgent.__new__(DcbxAgent)
     made.ports = {name: Port(name) for name in ("eth0", "eth1")}
     closing = SimpleNamespace(close=lambda: ended.append("closed"))
     made._watches = [(closing, None)]
-    made._claims, made._keepers, made._links, made._netlink = {"eth0": closing}, [closing], closing, closing
+    made._claims, made._saved, made._links, made._netlink = {"eth0": closing}, [closing], closing, closing
     with pytest.raises(OSError, match="no"):
         made._end(0)
     assert ended == ["eth0 closed", "eth1", "eth1 closed", *["closed"] * 5]

@@ -153,10 +153,10 @@ def test_settings_are_those_of_the_interface_else_those_of_all_else_willing(
 def test_a_file_that_is_read_again_changes_settings_and_not_timers(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text("[pfc]\nenabled = [3]")
-    source = config_sources.Source(file)
-    assert source.read_again() == config_sources.Changed(False, False, False)
+    source = config_sources.ConfigSource(file)
+    assert source.read_again() == config_sources.Changes(False, False, False)
     file.write_text("[pfc]\nenabled = [4]\n[lldp]\nhold = 2")
-    assert source.read_again() == config_sources.Changed(True, True, True)
+    assert source.read_again() == config_sources.Changes(True, True, True)
     assert source.config.timers == WILLING.timers
     for wrong in ("x", f"a = {'[' * 5000}", "\N{REPLACEMENT CHARACTER}", " " * 2_000_000):
         file.write_text(wrong)

@@ -30,12 +30,12 @@ from testbed.linux.netlink.link_state import Link
 from testbed.linux.sockets.lldp_socket import LldpSocket
 from testbed.units import NEVER
 
-Report = Callable[[str], None]
+Tell = Callable[[str], None]
 _SECOND = 10**9
-_FOR_THE_CARD = (PfcChanged, EtsChanged, ApplicationsChanged, CnChanged)
-_CARD = "card"
+_FOR_THE_NIC = (PfcChanged, EtsChanged, ApplicationsChanged, CnChanged)
+_NIC = "card"
 _MOST_LINES, _MOST_FRAMES = 30, 1000
-"""The lines that are reported at once, and one more each second; the frames that are logged at once, and a hundred a
+"""The lines that are printed at once, and one more each second; the frames that are logged at once, and a hundred a
 second."""
 
 
@@ -45,7 +45,7 @@ class AgentError(XoffError):
     exit_code = 3
 
 
-class StandalonePort:
+class AgentInterface:
     """One interface of an agent, there or not."""
 
     def __init__(
@@ -53,31 +53,31 @@ class StandalonePort:
         link: Link,
         config: Config,
         ask: netlink.Socket,
-        report: Report,
+        tell: Tell,
         log: LogFile | None,
         *,
-        keeper: SettingsStore | None = None,
+        store: SettingsStore | None = None,
     ) -> None:
         self.name = link.name
         self._config = config
         self._netlink = ask
-        self._tell = report
+        self._tell = tell
         self._log = log
-        self._keeper = keeper
+        self._store = store
         self._link = link
         self._counters = {"send_failed": 0, "tagged": 0, "log_left_out": 0, "log_lost": 0, "lines_left_out": 0}
         self._lines, self._frames = TokenBucket(_MOST_LINES, _SECOND), TokenBucket(_MOST_FRAMES, _SECOND // 100)
         self._lines_left_out = 0
         self._now_ns = 0
         self._said: dict[str, str] = {}
-        self._cautions: list[str] = []
-        self._card: Nic | None = None
+        self._warnings: list[str] = []
+        self._nic: Nic | None = None
         self._appear(link)
         if not link.is_up:
-            self._report(f"it is down, and waited for; `ip link set {self.name} up` sets it up")
+            self._say(f"it is down, and waited for; `ip link set {self.name} up` sets it up")
         elif not link.has_carrier:
-            self._report("it has no carrier, which is waited for")
-        self._look_for_oddities()
+            self._say("it has no carrier, which is waited for")
+        self._look_for_warnings()
 
     def _appear(self, link: Link) -> None:
         """Open the socket of an interface that is there, and find its NIC unless it is the same interface as before."""
@@ -85,9 +85,9 @@ class StandalonePort:
         self._socket: LldpSocket | None = open_socket(link.name)
         self.socket_is_new = True  # it may have the number of one that was closed
         self._link = link
-        if self._card is None:
-            say = partial(self._say_once, _CARD)
-            self._card = Nic(link.name, self._netlink.ask, say, self._keeper, link.index)
+        if self._nic is None:
+            say = partial(self._say_once, _NIC)
+            self._nic = Nic(link.name, self._netlink.ask, say, self._store, link.index)
         self._dcbx = DcbxPort(_identity(link.mac, link.name), self._config.settings, self._config.timers)
 
     @property
@@ -118,34 +118,34 @@ class StandalonePort:
                 self.vanished(now_ns)
             return
         if self._socket and link.mac is not None and link.mac != self._dcbx.identity.mac:
-            self._say_goodbye(now_ns)  # as the neighbour that the peer has
+            self._shut_down(now_ns)  # as the neighbour that the peer has
             self._socket.close()
             self._socket = None
-            self._report(f"its address is {link.mac} now; a shutdown frame ended the one before")
+            self._say(f"its address is {link.mac} now; a shutdown frame ended the one before")
         if self._socket is None:
             was_there = self._link.exists
             try:
                 self._appear(link)
             except AgentError as error:
-                self._report(f"{error}; the interface is waited for")
+                self._say(f"{error}; the interface is waited for")
                 return
             if not was_there:
-                self._report("it is there again")
+                self._say("it is there again")
         talked, self._link = self._link.can_talk, link
         if self._dcbx.is_running and not link.can_talk:
             self._dcbx.link_down(now_ns)
             self._carry_out(now_ns)
-            self._report("the carrier is gone" if link.is_up else "it was set down")
+            self._say("the carrier is gone" if link.is_up else "it was set down")
         elif link.can_talk and not self._dcbx.is_running:
             if not talked:
-                self._report("the carrier is there")
+                self._say("the carrier is there")
             self.start(now_ns)
 
     def configure(self, config: Config, now_ns: int) -> None:
         self._config = Config(config.settings, self._config.timers)
         self._dcbx.configure(config.settings, now_ns)
         self._carry_out(now_ns)
-        self._look_for_oddities()
+        self._look_for_warnings()
 
     def receive(self, now_ns: int) -> None:
         """Process the frames that are there."""
@@ -169,11 +169,11 @@ class StandalonePort:
     def stop(self, now_ns: int) -> None:
         """Send a shutdown LLDPDU, and restore the NIC."""
         was_running = self._dcbx.is_running
-        self._say_goodbye(now_ns)
-        restored = self._card is not None and self._card.restore()
-        self._card = None
+        self._shut_down(now_ns)
+        restored = self._nic is not None and self._nic.restore()
+        self._nic = None
         peer = "; a shutdown frame was sent to the peer" * was_running
-        self._report(f"ended{peer}{'; the NIC is restored' * restored}")
+        self._say(f"ended{peer}{'; the NIC is restored' * restored}")
 
     def close(self) -> None:
         if self._socket:
@@ -190,11 +190,11 @@ class StandalonePort:
         counted = {name: count for name, count in self._counters.items() if count}
         state["counters"] = {**state["counters"], **counted}
         link = "up" if self._link.can_talk else "no carrier" if self._link.is_up else "down"
-        card = "there is no NIC" if self._card is None else self._card.summary
+        card = "there is no NIC" if self._nic is None else self._nic.summary
         return {
             "link": link if self._link.exists else "gone",
             "card": card,
-            "warnings": self._cautions,
+            "warnings": self._warnings,
             **state,
         }
 
@@ -207,10 +207,10 @@ class StandalonePort:
         self._dcbx.link_down(now_ns)
         self._carry_out(now_ns)
         self.close()
-        self._card = None
-        self._report("it is gone; an interface of that name is waited for")
+        self._nic = None
+        self._say("it is gone; an interface of that name is waited for")
 
-    def _say_goodbye(self, now_ns: int) -> None:
+    def _shut_down(self, now_ns: int) -> None:
         self._dcbx.stop(now_ns)
         self._carry_out(now_ns, tell=False)
 
@@ -219,21 +219,21 @@ class StandalonePort:
         for frame in self._dcbx.take_frames():
             self._send(frame, now_ns)
         events = self._dcbx.take_events()
-        if self._card and self._link.exists and tell and any(isinstance(event, _FOR_THE_CARD) for event in events):
-            self._card.apply(self._dcbx.state)
+        if self._nic and self._link.exists and tell and any(isinstance(event, _FOR_THE_NIC) for event in events):
+            self._nic.apply(self._dcbx.state)
         for event in events:
             record = show.record(event)
             self._write(record)
             if tell and (text := log_text.sentence(record)):
                 self._say_once(record["what"], text)
         if events:
-            self._look_for_oddities(tell)
+            self._look_for_warnings(tell)
 
-    def _look_for_oddities(self, tell: bool = True) -> None:
-        before, self._cautions = self._cautions, warnings(self._dcbx.settings, self._dcbx.state)
-        for text in self._cautions:
+    def _look_for_warnings(self, tell: bool = True) -> None:
+        before, self._warnings = self._warnings, warnings(self._dcbx.settings, self._dcbx.state)
+        for text in self._warnings:
             if tell and text not in before:
-                self._report(f"warning: {text}")
+                self._say(f"warning: {text}")
 
     def _send(self, frame: bytes, now_ns: int) -> None:
         if self._socket is None:
@@ -246,13 +246,13 @@ class StandalonePort:
         self._log_frame(frame, "sent", now_ns)
 
     def _say_once(self, kind: str, text: str) -> None:
-        """Report a text, but not a value again: its event also comes when only the peer's side of it changes."""
-        is_value = kind == _CARD or features.of_event(kind) is not None
+        """Say a text, but not a value again: its event also comes when only the peer's side of it changes."""
+        is_value = kind == _NIC or features.of_event(kind) is not None
         if not is_value or self._said.get(kind) != text:
             self._said[kind] = text
-            self._report(text)
+            self._say(text)
 
-    def _report(self, text: str) -> None:
+    def _say(self, text: str) -> None:
         """Print a line for people; not more of them than they can read."""
         if not self._lines.spend(self._now_ns):
             self._lines_left_out += 1

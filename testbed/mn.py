@@ -14,11 +14,11 @@ for _argument in sys.argv:
         if _name.endswith("mn.py") and (Path(_name).resolve().parents[1] / "testbed" / "__init__.py").exists():
             sys.path.insert(0, str(Path(_name).resolve().parents[1]))
 
-from testbed.net.shell import commands, plugin  # noqa: E402
+from testbed.net.shell import commands, mininet_command  # noqa: E402
 
 commands.install()
-plugin.install()
+mininet_command.install()
 
-topos = plugin.topologies()
-switches = plugin.SWITCHES
-tests = plugin.TESTS
+topos = mininet_command.topologies()
+switches = mininet_command.SWITCHES
+tests = mininet_command.TESTS

@@ -51,11 +51,11 @@ def start(run: Run) -> None:
     """Eight hosts and two switches: plain Mininet with shaped links, then lossless; how long the start takes."""
     from mininet.topo import Topo
 
-    from testbed.linux import ovs
+    from testbed.linux import vswitch
     from testbed.net.build.network import network
     from testbed.net.build.topo import LosslessTopo
 
-    ovs.ensure()
+    vswitch.ensure_daemons()
     for name, base, link in (("plain", Topo, {"bw": 100, "use_tbf": True}), ("lossless", LosslessTopo, {})):
 
         class Eight(base):  # type: ignore[misc, valid-type]

@@ -15,7 +15,7 @@ from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
 from testbed.errors import XoffError
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import Ets
-from testbed.linux.netlink.netlink import Message
+from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import GroupLimits, Sizes
 from testbed.srv6.protocol.endx_pfc import LocalSid
 from testbed.srv6.protocol.pause_refresh import Refresh

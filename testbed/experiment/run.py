@@ -48,7 +48,7 @@ class Run:
         self.series_ns = series_ns
         """The interval at which networks record time series; 0: the experiment records what it needs."""
         self.follower = follower
-        """Where networks report what they do while they run (`net/watch/following.py`); -1: nowhere."""
+        """Where networks report what they do while they run (`net/watch/progress.py`); -1: nowhere."""
         self._open_marks = 0
         """The marks of `measuring` that have begun and not ended."""
         self.is_in_lab_time = False

@@ -1,12 +1,16 @@
-"""Open vSwitch for one switch: a database and a daemon of its own, in the network namespace of the switch's ports.
+"""Open vSwitch, for one switch or for all of Mininet's own switches.
 
-Both are children of this process and end with it. All their files are in one folder, which is removed then. Open
-vSwitch removes the queueing disciplines of a port that is added to it, unless the port's QoS record has the type
-`linux-noop`, as it has here.
+A `Vswitch` has a database and a daemon of its own, in the network namespace of the switch's ports. Both are children of
+this process and end with it. All their files are in one folder, which is removed then. Open vSwitch removes the
+queueing disciplines of a port that is added to it, unless the port's QoS record has the type `linux-noop`, as it has
+here.
 
 A daemon that dies is restarted at once. The kernel keeps its flows in between; the new daemon deletes them, and a leaf
 with a controller loses frames until the controller has sent its rules again. The database is not restarted: a daemon
 works on without it.
+
+`ensure_daemons` starts one database and one daemon for all switches of a job, as Mininet expects them. Their sockets
+and database are in the sandbox's own /run, and they end when the sandbox does.
 """
 
 from __future__ import annotations
@@ -23,10 +27,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.errors import XoffError
 from testbed.frames import Mac
-from testbed.linux.ovs import SCHEMA, OvsError
 from testbed.linux.process import kernel
 
+_SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+_DATABASE = "/run/openvswitch/conf.db"
+_SOCKET = "/run/openvswitch/db.sock"
 _PATIENCE_S = 30
 _MOST_OFTEN_S = 1.0
 """The shortest time between two starts of the daemon."""
@@ -38,6 +45,12 @@ _SELDOM_MS = 3_600_000
 daemon takes the kernel lock that agents need."""
 _KEPT_MS = 300_000
 """The time after which the kernel removes an unused flow. A paused lossless flow counts as unused."""
+
+
+class OvsError(XoffError):
+    """Open vSwitch did not start."""
+
+    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -106,7 +119,7 @@ class Vswitch:
     def start(self) -> None:
         """Start database and daemon, and wait until the ports exist; OvsError with the reason if that fails."""
         database, socket = self.folder / "conf.db", self.folder / "db.sock"
-        self.run("ovsdb-tool", "create", str(database), SCHEMA)
+        self.run("ovsdb-tool", "create", str(database), _SCHEMA)
         self._database = self._spawn("ovsdb-server", f"--remote=punix:{socket}", str(database))
         deadline = time.monotonic() + _PATIENCE_S
         while not socket.exists():
@@ -207,3 +220,22 @@ class Vswitch:
     def _log(self, program: str) -> str:
         files = [self.folder / f"{program}.{kind}" for kind in ("err", "log")]
         return "\n".join(file.read_text()[-1000:] for file in files if file.exists())
+
+
+def ensure_daemons() -> None:
+    """Start the daemons if they do not run yet."""
+    if Path(_SOCKET).exists():
+        return
+    daemon = ["--pidfile", "--detach", "--no-chdir", "--log-file=/dev/null", "-vconsole:off", "-vsyslog:off"]
+    for command in (
+        ["ovsdb-tool", "create", _DATABASE, _SCHEMA],
+        ["ovsdb-server", f"--remote=punix:{_SOCKET}", *daemon, _DATABASE],
+        ["ovs-vsctl", "--no-wait", "init"],
+        ["ovs-vswitchd", *daemon, f"unix:{_SOCKET}"],
+    ):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise OvsError(f"Open vSwitch is not installed: {command[0]} is missing") from None
+        if done.returncode:
+            raise OvsError(f"Open vSwitch did not start: {' '.join(command[:2])}: {done.stderr.strip()}")

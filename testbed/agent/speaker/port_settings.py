@@ -23,7 +23,7 @@ from testbed.dcbx.events import (
 )
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets
 from testbed.frames.mac_control import LONGEST_PAUSE
-from testbed.linux.netlink.netlink import Socket
+from testbed.linux.netlink.messages import Socket
 from testbed.linux.port_program import Entry, PortProgram
 from testbed.switch.pfc.wire import pause_ns
 from testbed.switch.priority import applications

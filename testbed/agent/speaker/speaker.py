@@ -32,7 +32,7 @@ from testbed.dcbx.events import Event, HeadroomChanged, changes
 from testbed.dcbx.port import DcbxPort
 from testbed.dcbx.settings import DcbxSettings
 from testbed.errors import UsageError
-from testbed.linux.netlink import netlink
+from testbed.linux.netlink import messages
 from testbed.linux.netlink.link_state import LinkWatch
 from testbed.linux.port_program import PortProgram
 from testbed.linux.process import kernel
@@ -89,7 +89,7 @@ class Speaker:
         self._news = resources.news
         self._news.setblocking(False)
         kernel.enter_network_of(plan.pid)
-        self._netlink = netlink.Socket()
+        self._netlink = messages.Socket()
         self._watch = LinkWatch()
         self._ports = {port.slot: port for port in plan.ports}
         self._sockets = {port.slot: LldpSocket(port.name) for port in plan.ports if port.dcbx}

@@ -16,7 +16,7 @@ from ipaddress import IPv6Address, IPv6Network
 
 from testbed.errors import UsageError
 from testbed.linux.netlink import links, seg6
-from testbed.linux.netlink.netlink import Message, NetlinkError
+from testbed.linux.netlink.messages import Message, NetlinkError
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.behaviours import KernelAction, Parameters
 from testbed.srv6.session.intents import Key, Site

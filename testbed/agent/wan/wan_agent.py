@@ -25,7 +25,7 @@ from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.agent.wan.tunnel_pauses import TunnelPauses
 from testbed.errors import UsageError
 from testbed.linux.netlink import seg6
-from testbed.linux.netlink.netlink import Message
+from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import PortProgram
 from testbed.linux.sockets import packet_filter, stamped
 from testbed.srv6.protocol import kernel_endx

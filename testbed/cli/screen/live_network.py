@@ -1,6 +1,6 @@
 """A running network in a few lines of a terminal: its nodes in their order, their buffers, and who is stopped by PFC.
 
-What it shows comes from the lab, line by line (`net/watch/following.py`). Nothing in a line is trusted: what is not of
+What it shows comes from the lab, line by line (`net/watch/progress.py`). Nothing in a line is trusted: what is not of
 the form that it should have is left out, and names have no effect on the terminal.
 """
 

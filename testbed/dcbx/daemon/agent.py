@@ -27,7 +27,7 @@ from testbed.dcbx.daemon.interface import AgentInterface, Tell, open_socket
 from testbed.dcbx.daemon.log_file import LogFile
 from testbed.dcbx.daemon.saved_settings import SavedSettingsFile
 from testbed.errors import UsageError, XoffError
-from testbed.linux.netlink import netlink
+from testbed.linux.netlink import messages
 from testbed.linux.netlink.link_state import Link, LinkWatch
 from testbed.linux.process import kernel, privileges
 from testbed.linux.process.file_watch import FileWatch
@@ -55,7 +55,7 @@ class DcbxAgent:
         links = _chosen(list(dict.fromkeys(interfaces)), self._links.all())
         self._sources = sources_of((link.name for link in links), file)
         open_socket(links[0].name).close()  # whether we may, before anything else can be wrong
-        self._netlink = netlink.Socket()
+        self._netlink = messages.Socket()
         self._claims: dict[str, Claim] = {}
         self._saved: list[SavedSettingsFile] = []
         self._watches: list[tuple[FileWatch, ConfigSource]] = []

@@ -25,7 +25,7 @@ from testbed.errors import XoffError
 from testbed.frames import Mac
 from testbed.frames.lldp import ChassisId, PortId
 from testbed.frames.lldp_tlvs import Capabilities, Capability, Text, TextKind
-from testbed.linux.netlink import netlink
+from testbed.linux.netlink import messages
 from testbed.linux.netlink.link_state import Link
 from testbed.linux.sockets.lldp_socket import LldpSocket
 from testbed.units import NEVER
@@ -52,7 +52,7 @@ class AgentInterface:
         self,
         link: Link,
         config: Config,
-        ask: netlink.Socket,
+        ask: messages.Socket,
         tell: Tell,
         log: LogFile | None,
         *,

@@ -14,7 +14,7 @@ from testbed.dcbx.negotiation import PortState
 from testbed.errors import XoffError
 from testbed.frames.dcbx.values import Selector
 from testbed.linux.netlink.dcb import Ask, DcbError, DcbNic, NoDcb, SavedSettings, in_classes
-from testbed.linux.netlink.netlink import NetlinkError
+from testbed.linux.netlink.messages import NetlinkError
 
 _STILL = "negotiated settings are shown but not applied"
 

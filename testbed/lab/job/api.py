@@ -88,7 +88,7 @@ def run(
     those that the experiment names itself. With `capture_octets` all cables are captured, so much of each frame (65536:
     whole frames), as pcapng files in the folder `captures` of the result. With `series_ns` networks record time series
     at that interval of lab time. `follow` is called with what networks report while they run
-    (`net/watch/following.py`). Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
+    (`net/watch/progress.py`). Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
     """
     if not isinstance(experiment, Experiment):
         experiment = definition.find(str(experiment))

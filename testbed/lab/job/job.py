@@ -37,7 +37,7 @@ PARAMETER_FILES = "parameter-files"
 WHOLE_FRAMES = 1 << 16
 """As `capture_octets`: captures have all of each frame."""
 Follow = Callable[[Any], None]
-"""It is called with each line that networks report while they run (`net/watch/following.py`)."""
+"""It is called with each line that networks report while they run (`net/watch/progress.py`)."""
 
 
 @dataclass(frozen=True)

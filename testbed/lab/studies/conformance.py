@@ -15,7 +15,7 @@ from testbed.errors import UsageError
 from testbed.experiment.definition import Experiment
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Claim, Figure, Result, Status
-from testbed.net.watch.losses import NOT_COUNTED
+from testbed.net.watch.description import NOT_COUNTED
 from testbed.units import written
 
 FILE = "conformance.json"

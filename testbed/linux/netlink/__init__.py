@@ -2,4 +2,4 @@
 
 from testbed.moved import attributes
 
-__getattr__ = attributes(__name__, "netlink")
+__getattr__ = attributes(__name__, "messages")

@@ -18,7 +18,7 @@ from functools import partial
 from testbed.errors import XoffError
 from testbed.frames.dcbx.values import AVB, STRICT, AppEntry, Ets, Tsa
 from testbed.frames.dcbx.values import PUBLISHED_SELECTORS as SELECTORS
-from testbed.linux.netlink.netlink import NetlinkError, attribute, text
+from testbed.linux.netlink.messages import NetlinkError, attribute, text
 
 Ask = Callable[[int, bytes, str], bytes]
 """`netlink.Socket.ask`."""

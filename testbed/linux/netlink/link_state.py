@@ -1,4 +1,4 @@
-"""The existence and carrier of interfaces, followed by the kernel's notifications (rtnetlink) instead of polling."""
+"""The state of interfaces: existence and carrier by the kernel's notifications (rtnetlink), and counters."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import socket
 import struct
 import sys
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from testbed.frames import Mac
-from testbed.linux.netlink import netlink
+from testbed.linux.netlink.messages import Socket, attributes
 
 _NEW_LINK, _DELETE_LINK, _GET_LINK = 16, 17, 18
 _LINK_GROUP = 1  # RTMGRP_LINK
@@ -20,6 +21,9 @@ _IFF_UP, _IFF_LOOPBACK, _IFF_LOWER_UP = 0x1, 0x8, 0x10000
 _ETHERNET = 1  # ARPHRD_ETHER
 _LOOPBACK = 1  # its index in every network namespace
 _AT_ONCE = 64
+_GET_STATISTICS, _LINK_64 = 94, 1
+_REQUEST = struct.Struct("=BxxxII")
+_COUNTERS = struct.Struct("=4Q")
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class LinkWatch:
         flags = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         self._socket = socket.socket(socket.AF_NETLINK, flags, 0)
         self._socket.bind((0, _LINK_GROUP))  # before anything is listed, so that no change is missed
-        self._asking = netlink.Socket()
+        self._asking = Socket()
 
     @property
     def fd(self) -> int:
@@ -99,7 +103,7 @@ def _link(kind: int, body: bytes) -> Link | None:
     family, hardware, index, flags, _ = _BODY.unpack_from(body)
     if family:  # a bridge's message about its port
         return None
-    found = netlink.attributes(body, _BODY.size)
+    found = attributes(body, _BODY.size)
     mac = found.get(_ADDRESS, b"")
     downs = found.get(_CARRIER_DOWNS, b"")
     return Link(
@@ -113,3 +117,22 @@ def _link(kind: int, body: bytes) -> Link | None:
         kind == _NEW_LINK,
         int.from_bytes(downs, sys.byteorder) if downs else None,
     )
+
+
+class Sent(NamedTuple):
+    """Frames and octets that left an interface, without preamble, FCS and gap."""
+
+    frames: int
+    octets: int
+
+
+def sent(netlink: Socket) -> dict[int, Sent]:
+    """Return the counters of each interface of a namespace, by its index; one request lists all."""
+    found = {}
+    for _, body in netlink.dump(_GET_STATISTICS, _REQUEST.pack(0, 0, 1 << (_LINK_64 - 1))):
+        _, interface, _ = _REQUEST.unpack_from(body)
+        counters = attributes(body, _REQUEST.size).get(_LINK_64, b"")
+        if len(counters) >= _COUNTERS.size:
+            _, frames, _, octets = _COUNTERS.unpack_from(counters)
+            found[interface] = Sent(frames, octets)
+    return found

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 
 from testbed.frames import Mac
-from testbed.linux.netlink.netlink import Message, attribute, text, u8, u32
+from testbed.linux.netlink.messages import Message, attribute, text, u8, u32
 
 _NEW_LINK, _DELETE_LINK, _SET_LINK, _NEW_ADDRESS, _DELETE_ADDRESS, _NEW_ROUTE, _NEW_NEIGHBOUR = (
     16,

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from testbed.linux.netlink.netlink import Message, Socket, attribute, attributes, text, u32, u64
+from testbed.linux.netlink.messages import Message, Socket, attribute, attributes, text, u32, u64
 from testbed.units import Duration, Rate, Size
 
 ROOT = 0xFFFF_FFFF

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 
-from testbed.linux.netlink.netlink import Message, attribute, text, u32
+from testbed.linux.netlink.messages import Message, attribute, text, u32
 
 _NEW_LINK, _NEW_ROUTE, _DELETE_ROUTE, _NEW_RULE, _DELETE_RULE = 16, 24, 25, 32, 33
 _AF_INET, _AF_INET6 = 2, 10

@@ -14,7 +14,7 @@ from typing import Any
 from mininet.link import Link, OVSIntf, TCIntf
 
 from testbed.linux.netlink import qdiscs
-from testbed.linux.netlink.netlink import Socket
+from testbed.linux.netlink.messages import Socket
 from testbed.linux.process.kernel import in_network_of
 from testbed.net.build.link import LosslessIntf
 from testbed.net.build.replaced import replaced

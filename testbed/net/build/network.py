@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.experiment import current
 from testbed.experiment.current import DCBX_LOG, Notebook
-from testbed.linux import ovs
+from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
 from testbed.linux.process.beside import Beside
 from testbed.linux.process.kernel import in_network_of, set_arp
@@ -23,9 +23,8 @@ from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.ports import FabricError
 from testbed.net.traffic import Flow, FlowOptionError, Flows
-from testbed.net.watch import captures, description, following
-from testbed.net.watch.losses import account
-from testbed.net.watch.whole_series import recorded
+from testbed.net.watch import captures, description, progress
+from testbed.net.watch.run_series import recorded
 from testbed.units import Duration, Scale
 
 _DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 24
@@ -163,7 +162,7 @@ def network(
     if not isinstance(topo, LosslessTopo):
         from testbed.net.build import line_rate
 
-        ovs.ensure()
+        vswitch.ensure_daemons()
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
         shaped = line_rate.of_links(line_rate.DEFAULT)
     core = FabricCore.current()
@@ -201,12 +200,12 @@ def network(
             run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__, since_ns)])
             is_described = True
             if run.follower >= 0:
-                followed = following.following(net, run, case)
+                followed = progress.reporting(net, run, case)
         with run.network_is_up() if run is not None else nullcontext():
             with recorded(fabric, run) if run is not None else nullcontext():
                 yield net
             if run is not None:
-                account(run, core.lost, fabric.losses)
+                description.account_for_losses(run, core.lost, fabric.losses)
     finally:
         if followed is not None:
             followed.stop()

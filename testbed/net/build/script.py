@@ -21,7 +21,7 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.experiment.current import Notebook
-from testbed.linux import ovs
+from testbed.linux import vswitch
 from testbed.net.build.replaced import replaced
 from testbed.units import Rate
 
@@ -68,7 +68,7 @@ def _mininet_is_ready(run: Notebook, line: Rate) -> Iterator[None]:
     from testbed.net.build.network import prepare_mininet
     from testbed.net.build.node_shells import few_processes
 
-    ovs.ensure()
+    vswitch.ensure_daemons()
     prepare_mininet()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _DESCRIPTORS:

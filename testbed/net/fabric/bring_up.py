@@ -13,7 +13,7 @@ from dataclasses import replace
 from testbed.errors import UsageError
 from testbed.experiment.current import warn
 from testbed.linux.netlink import links
-from testbed.linux.netlink.netlink import Message
+from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import PortProgram, PortTables
 from testbed.linux.process import kernel
 from testbed.linux.vswitch import Bridge, Vswitch

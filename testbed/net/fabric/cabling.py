@@ -12,7 +12,7 @@ from typing import Any
 
 from testbed.frames import Mac
 from testbed.linux.netlink import links, qdiscs
-from testbed.linux.netlink.netlink import Message, Socket
+from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import Cable

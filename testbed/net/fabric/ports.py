@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.errors import UsageError, nearest
 from testbed.frames import Mac
-from testbed.linux.netlink.netlink import Socket
+from testbed.linux.netlink.messages import Socket
 from testbed.linux.port_program import FIRST_INTERFACE
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import Cable

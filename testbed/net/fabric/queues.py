@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from testbed.agent.plan import Arrangement
 from testbed.frames.dcbx.values import Ets
 from testbed.linux.netlink import qdiscs
-from testbed.linux.netlink.netlink import Message
+from testbed.linux.netlink.messages import Message
 from testbed.net.fabric.port import Port
 from testbed.net.fabric.scheduling import SHARED, Scheduling
 from testbed.switch.ecn.curve import EcnCurve

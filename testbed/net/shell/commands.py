@@ -28,7 +28,7 @@ from testbed.net import traffic
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.shell import wire
-from testbed.net.shell.custom_file import with_our_file
+from testbed.net.shell.mininet_command import with_xoff_file
 from testbed.net.shell.views import VIEWS, table
 from testbed.net.traffic import Flow, Flows, Report
 from testbed.net.traffic.tcp import TcpReport
@@ -335,7 +335,7 @@ def _mn(_: CLI, words: list[str]) -> None:
     """Run Mininet's own command with Xoff's topologies, switch, link and test, beside this network.
 
     mn --topo incast,4 --link lossless --switch lossless [--test lossless]"""
-    given = with_our_file(words)
+    given = with_xoff_file(words)
     # It runs in namespaces of its own: when Mininet fails, it kills every process that is named like one of its nodes.
     own = ["unshare", "--fork", "--kill-child", "--pid", "--net", "--mount", "--mount-proc"]
     with _interrupts_are_its_own():

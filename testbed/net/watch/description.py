@@ -1,4 +1,6 @@
-"""The description of a run's networks: a line at the start and one at the end of each in the result's `networks.jsonl`.
+"""The records that a run keeps of its networks: their descriptions, and whether each loss is accounted for.
+
+A network has a line at its start and one at its end in the result's `networks.jsonl`.
 
 A run may have several networks one after another, whose ports have the same names, so a reader of the event log needs
 the time of each. The lines have plain numbers: rates in b/s, times in ns, lengths in m, buffers in cells.
@@ -8,14 +10,16 @@ the time of each. The lines have plain numbers: rates in b/s, times in ns, lengt
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from testbed.switch.buffer.settings import BufferSettings, Dynamic, GroupSettings
 from testbed.switch.ecn.curve import EcnCurve
 
 NETWORKS_LOG = "networks.jsonl"
 """The name of the file in a result folder."""
+NOT_COUNTED = "lost, and in no counter"
+"""The name of the claim on frames that flows lost and no counter has."""
 _KINDS = (
     ("steered", "leaf"),
     ("bridges", "switch"),
@@ -116,3 +120,23 @@ def _buffer(settings: BufferSettings) -> dict[str, Any]:
 
 def _ecn(curve: EcnCurve) -> dict[str, Any]:
     return {"kmin_bytes": curve.kmin.bytes, "kmax_bytes": curve.kmax.bytes, "pmax": str(curve.pmax)}
+
+
+class Claims(Protocol):
+    """The part of a `Run` that takes figures and claims."""
+
+    def figure(self, name: str, value: Any) -> None: ...
+    def claim(self, name: str, measured: Any, *, equals: Any) -> object: ...
+
+
+def account_for_losses(run: Claims, lost: int, losses: Callable[[], dict[str, int] | None]) -> None:
+    """Claim that each loss of a flow is in a counter of the network, if flows have lost anything.
+
+    Congestion drops frames in a buffer, which counts them. A frame that is lost without a counter, for example while a
+    kernel resolves a neighbour's address, points to another fault and must not pass for a loss by congestion.
+    """
+    if not lost or (counted := losses()) is None:
+        return
+    run.figure("lost by flows", lost)
+    run.figure("dropped or still queued, by reason", counted)
+    run.claim(NOT_COUNTED, max(0, lost - sum(counted.values())), equals=0)

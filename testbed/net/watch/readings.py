@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from testbed.linux.netlink import qdiscs
-from testbed.linux.netlink.netlink import Socket
+from testbed.linux.netlink.messages import Socket
 from testbed.linux.port_program import DROP_REASONS
 from testbed.net.fabric.fabric import Fabric, FabricError, PortState
 from testbed.units import real_ns

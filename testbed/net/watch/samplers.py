@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from testbed.linux.netlink import link_counters
-from testbed.linux.netlink.link_counters import Sent
-from testbed.linux.netlink.netlink import Socket
+from testbed.linux.netlink import link_state
+from testbed.linux.netlink.link_state import Sent
+from testbed.linux.netlink.messages import Socket
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.port_program import GroupCounters
 from testbed.linux.process import kernel
@@ -106,7 +106,7 @@ class LoadSampler:
     def changes(self, passed_ns: int) -> Iterator[tuple[str, int]]:
         """Yield (port, load) where the load since the last sample, `passed_ns` ago, differs from the one before."""
         for node, ports in self._fabric.core.ports.by_node().items():
-            counted = link_counters.sent(self._sockets[node])
+            counted = link_state.sent(self._sockets[node])
             for port in ports:
                 now = counted.get(port.interface)
                 if now is None:

@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from testbed.linux.netlink import qdiscs
-from testbed.linux.netlink.netlink import Socket
+from testbed.linux.netlink.messages import Socket
 from testbed.linux.port_program import OWN_FRAMES, PortProgram
 from testbed.linux.process import kernel
 from testbed.net.fabric.fabric import Fabric

@@ -20,7 +20,7 @@ from testbed.agent.plan import SliceQueues, WanPlan
 from testbed.agent.wan.kernel_sr import sid_action
 from testbed.errors import UsageError
 from testbed.linux.netlink import seg6
-from testbed.linux.netlink.netlink import Message, Socket
+from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.process import kernel
 from testbed.net.fabric.port import Buffer
 from testbed.srv6.lab import filters as sr_filters

@@ -119,9 +119,9 @@ def mixes(run: Run) -> None:
 @experiment(in_lab_time=True)
 def controllers_start(run: Run) -> None:
     """Starts Ryu 4.34 and os-ken with an OpenFlow app each, and a switch that connects to them."""
-    from testbed.linux import ovs
+    from testbed.linux import vswitch
 
-    ovs.ensure()
+    vswitch.ensure_daemons()
     app = Path("app.py")
     for name, library in (("ryu", "ryu"), ("os-ken", "os_ken")):
         app.write_text(_APP.format(library=library, base="RyuApp" if name == "ryu" else "OSKenApp"))

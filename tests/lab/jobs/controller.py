@@ -217,9 +217,9 @@ def leaves() -> Iterator[list[Any]]:
     from mininet.net import Mininet
     from mininet.node import OVSSwitch, RemoteController
 
-    from testbed.linux import ovs
+    from testbed.linux import vswitch
 
-    ovs.ensure()
+    vswitch.ensure_daemons()
     Mininet.inited = True  # its set-up tunes settings of the whole machine, which a sandbox has not
     net = Mininet(controller=None, link=Link, autoSetMacs=True, build=False)
     net.addController("c0", controller=RemoteController, ip="127.0.0.1", port=6653)

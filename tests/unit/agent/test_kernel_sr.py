@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from testbed.agent.wan import kernel_sr
 from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.errors import UsageError
-from testbed.linux.netlink.netlink import Message, NetlinkError
+from testbed.linux.netlink.messages import Message, NetlinkError
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.session.intents import Key, PolicyIntent, Site, VpnIntent
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem

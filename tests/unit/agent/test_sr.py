@@ -27,7 +27,7 @@ from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.agent.wan.sr_agent import SrAgent, SrServices
 from testbed.agent.wan.sr_notes import SrNotes
 from testbed.errors import UsageError
-from testbed.linux.netlink.netlink import Message
+from testbed.linux.netlink.messages import Message
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.session.intents import Candidate, Dynamic, Explicit, Key, PolicyIntent

@@ -27,7 +27,7 @@ from testbed.frames import Mac, ipv6, mac_control
 from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.frames.srh import Srh
-from testbed.linux.netlink.netlink import Message
+from testbed.linux.netlink.messages import Message
 from testbed.linux.process import kernel
 from testbed.srv6.lab import routers as srv6
 from testbed.srv6.lab.routers import WanGraph

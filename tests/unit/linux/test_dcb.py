@@ -15,7 +15,7 @@ from testbed.dcbx.tlvs import DcbxTlvs, Pfc
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, Selector, Tsa, mask
 from testbed.linux.netlink.dcb import DcbError, DcbNic, NicSettings, NoDcb, in_classes
-from testbed.linux.netlink.netlink import NetlinkError
+from testbed.linux.netlink.messages import NetlinkError
 from tests.dcb_driver import Driver
 
 ADMINISTRATORS = AppEntry(1, Selector.TCP, 80)

@@ -10,7 +10,7 @@ import pytest
 
 from testbed.frames import Mac
 from testbed.linux.netlink import links, qdiscs
-from testbed.linux.netlink.netlink import attribute, attributes, text, u32
+from testbed.linux.netlink.messages import attribute, attributes, text, u32
 from testbed.linux.port_program import build
 from testbed.net.fabric.port import Port
 from testbed.net.fabric.queues import CONTROL_QUEUE, Queues

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.linux.netlink import links, qdiscs
-from testbed.linux.netlink.netlink import Message, NetlinkError, Socket
+from testbed.linux.netlink.messages import Message, NetlinkError, Socket
 from testbed.linux.process import kernel
 
 LOOPBACK = 1

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scapy.layers.inet6 import IPv6ExtHdrSegmentRouting
 
 from testbed.linux.netlink import seg6
-from testbed.linux.netlink.netlink import Message, NetlinkError, Socket
+from testbed.linux.netlink.messages import Message, NetlinkError, Socket
 from testbed.linux.process import kernel
 from tests.unit.srv6.srv6_kernel import Bound, Encap, Local, attributes, link, number, route
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from testbed.frames.dcbx.values import STRICT, Ets, Tsa
-from testbed.linux.netlink.netlink import Message, attributes
+from testbed.linux.netlink.messages import Message, attributes
 from testbed.net.fabric.port import Port, PortError
 from testbed.net.fabric.queues import Queues
 from testbed.net.fabric.scheduling import SHARED, Scheduling

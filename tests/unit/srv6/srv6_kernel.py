@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
-from testbed.linux.netlink.netlink import Message, NetlinkError
+from testbed.linux.netlink.messages import Message, NetlinkError
 from testbed.srv6.session.intents import Key
 from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
 

@@ -15,7 +15,7 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.lab.results import series as reading
-from testbed.linux.netlink.link_counters import Sent
+from testbed.linux.netlink.link_state import Sent
 from testbed.linux.port_program import GroupCounters
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
@@ -122,7 +122,7 @@ def test_a_load_is_what_was_sent_since_the_sample_before_with_preamble_and_gap(m
     core = core_with(Program())
     core.ports.by_slot[0] = SimpleNamespace(interface=7, name="s1-eth1", node=SimpleNamespace(name="s1"))
     counted = {7: Sent(10, 1000)}
-    monkeypatch.setattr("testbed.linux.netlink.link_counters.sent", lambda socket: counted)
+    monkeypatch.setattr("testbed.linux.netlink.link_state.sent", lambda socket: counted)
     sampler = LoadSampler(Fabric(core), {"s1": None})  # type: ignore[dict-item]
     assert [*sampler.changes(1000)] == []
     counted[7] = Sent(11, 1226)

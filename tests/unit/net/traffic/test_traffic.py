@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testbed.net.traffic import PingError, ping, probe
-from testbed.net.watch.losses import account
+from testbed.net.watch.description import account_for_losses
 from testbed.units import Duration
 
 ANSWER = "PING 10.0.0.2\n64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=1503 ms\n"
@@ -79,6 +79,6 @@ def test_what_no_counter_explains_is_claimed_to_be_nothing(
     lost: int, counted: dict[str, int] | None, unexplained: int | None
 ) -> None:
     book = Book()
-    account(book, lost, lambda: counted)
+    account_for_losses(book, lost, lambda: counted)
     claims = {} if unexplained is None else {"lost, and in no counter": (unexplained, 0)}
     assert book.claims == claims

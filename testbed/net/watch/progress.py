@@ -26,7 +26,7 @@ _MOST_EVENTS = 200
 """The most events in a line; the event log has all."""
 
 
-def following(net: Any, run: Notebook, case: str) -> Beside:
+def reporting(net: Any, run: Notebook, case: str) -> Beside:
     """Start the process that writes lines about a running network."""
     return Beside("xoff-follow", "following the network", lambda commands: _follow(net, run, case, commands))
 

@@ -1,12 +1,13 @@
-"""The topologies, switch, link and test that Mininet's own command gets (testbed/mn.py)."""
+"""Mininet's own command with Xoff's topologies, switch, link and test, by its `--custom testbed/mn.py`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from mininet.node import Host, NullController
-
+import testbed
 from testbed.net.build.link import LosslessLink
 from testbed.net.build.nodes import LosslessSwitch
 from testbed.net.fabric.fabric import Fabric
@@ -27,6 +28,8 @@ def install() -> None:
     command: Any = sys.modules["__main__"]
     if not hasattr(command, "LINKS"):
         return  # another program than mn reads testbed/mn.py
+    from mininet.node import NullController
+
     command.LINKS["lossless"] = LosslessLink
     find = command.findController
     # Without --controller Mininet wants one for switch classes other than its own; Xoff's switches learn by themselves.
@@ -35,6 +38,8 @@ def install() -> None:
 
 def lossless_test(net: Any, frames: str = "600") -> None:
     """Send lossless frames from all hosts to the last one at once, enough to need pauses; nothing may be lost."""
+    from mininet.node import Host
+
     *senders, target = [host for host in net.hosts if isinstance(host, Host)]
     lost = net.ping([senders[0], target], timeout="1")
     with Flows([Flow(sender, target, count=int(frames)) for sender in senders]) as flows:
@@ -50,3 +55,21 @@ def lossless_test(net: Any, frames: str = "600") -> None:
 
 
 TESTS = {"lossless": lossless_test}
+
+
+def with_xoff_file(words: Sequence[str]) -> list[str]:
+    """Return the arguments of Mininet's own command with --custom naming Xoff's file where it is in the lab.
+
+    The documentation names that file from Xoff's folder, in which the shell does not run.
+    """
+    ours, others, files = str(Path(testbed.__path__[0]) / "mn.py"), [], []
+    given = iter(words)
+    for word in given:
+        if word == "--custom" or word.startswith("--custom="):
+            name = next(given, "") if word == "--custom" else word.partition("=")[2]
+            files += [
+                one for one in name.split(",") if one and (Path(one).exists() or not one.endswith("testbed/mn.py"))
+            ]
+        else:
+            others.append(word)
+    return ["--custom", ",".join([ours, *(one for one in files if Path(one).resolve() != Path(ours))]), *others]

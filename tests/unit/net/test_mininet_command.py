@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import testbed
-from testbed.net.shell.custom_file import with_our_file
+from testbed.net.shell.mininet_command import with_xoff_file
 
 OURS = str(Path(testbed.__path__[0]) / "mn.py")
 
@@ -28,4 +28,4 @@ def test_mininets_command_gets_xoffs_file_wherever_the_shell_is(
     typed: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert with_our_file(typed.split()) == given.split()
+    assert with_xoff_file(typed.split()) == given.split()

@@ -19,7 +19,7 @@ from testbed.experiment.output import Decoder, Record, RecordKind
 from testbed.lab.engines.engine import PreparedEngine, RunningJob
 from testbed.lab.image import cache
 from testbed.lab.job.job import Job, Limits, Terminal, pack
-from testbed.net.shell import shell as topologies
+from testbed.net.shell import topologies
 
 _FOREVER = 1e9
 SLOWEST, FASTEST = 0.001, 100.0

@@ -53,7 +53,7 @@ from plug.rates import Plug
 def uses(run: Run, control: str = "plug") -> None:
     """The topology and the rate control of this package, by their names."""
     from testbed.net.network import network
-    from testbed.net.shell import build
+    from testbed.net.shell.topologies import build
     from testbed.net.traffic import Flow, Flows
 
     with network(build("plug,1"), autoStaticArp=True) as net:

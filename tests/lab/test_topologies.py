@@ -10,7 +10,7 @@ from testbed import lab
 from testbed.experiment import definition
 from testbed.lab import Status
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.net.shell.shell import names
+from testbed.net.shell.topologies import names
 from tests.lab.conftest import ROOT, Runner
 
 RUNS = (

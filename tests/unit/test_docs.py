@@ -20,7 +20,7 @@ from testbed.dcbx import config
 from testbed.experiment import definition
 from testbed.net.fabric.port import LAB_AGENT_REACTION
 from testbed.net.fabric.routes import Graph
-from testbed.net.shell import shell
+from testbed.net.shell import topologies
 from testbed.srv6.session.intents import VpnIntent
 from testbed.typed_json.codec import CODEC
 from tests import pages
@@ -103,8 +103,8 @@ def test_a_command_line_of_a_page_is_one_that_xoff_takes(page: str, line: str) -
     known = {experiment.name for experiment in definition.shipped()}
     for name in getattr(options, "experiment", []):
         assert name in known or name.endswith(".py"), f"{page}: {name}"
-    if words[0] == "shell" and shell.file_of(options.topology)[0] is None:
-        shell.check(options.topology)
+    if words[0] == "shell" and topologies.file_of(options.topology)[0] is None:
+        topologies.check(options.topology)
 
 
 def test_equally_short_ways_are_chosen_as_on_the_page() -> None:

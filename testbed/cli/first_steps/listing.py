@@ -70,12 +70,12 @@ def list_(options: argparse.Namespace) -> int:
 
 def _topologies(report: Callable[[str], None]) -> dict[str, str]:
     """The first line about each topology; a broken one of others is reported and left out."""
-    from testbed.net.shell import shell
+    from testbed.net.shell import topologies
 
     found = {}
-    for name in shell.names():
+    for name in topologies.names():
         try:
-            found[name] = shell.summary(name)
+            found[name] = topologies.summary(name)
         except plugins.PluginError as error:
             report(str(error))
     return found

@@ -39,7 +39,7 @@ from testbed.lab.job.job import Job, Limits, Terminal, UserCode, job_for, pack, 
 from testbed.lab.results.collect import OUTPUT_LOG, Collector
 from testbed.lab.results.result import Exit
 from testbed.lab.results.result_folder import new_folder
-from testbed.net.shell import shell as topologies
+from testbed.net.shell import topologies
 
 _FOREVER = 1e9
 _LOOK_S, _SHORTEST_LOOK_S = 0.01, 0.001

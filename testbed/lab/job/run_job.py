@@ -27,7 +27,7 @@ def run_job(job: Job, run: Run, code: Path) -> None:
         with current.current_is(run):
             live(job.name)
     elif job.terminal is not None and (not job.source or script.is_of_topologies(code / job.source)):
-        from testbed.net.shell.shell import shell
+        from testbed.net.shell.commands import shell
 
         with current.current_is(run):
             shell(str((code / job.source).parent / job.name) if job.source else job.name)

@@ -29,7 +29,7 @@ from testbed.net.fabric import changes
 from testbed.net.fabric.port import Port
 from testbed.net.live.controls import Controls
 from testbed.net.live.sampler import Sampler
-from testbed.net.shell.shell import build
+from testbed.net.shell.topologies import build
 from testbed.net.watch import description, samplers
 
 _STEP_NS, _WRITE_NS = 10_000_000, 50_000_000

@@ -2,4 +2,4 @@
 
 from testbed.moved import attributes
 
-__getattr__ = attributes(__name__, "shell")
+__getattr__ = attributes(__name__, "topologies")

@@ -25,9 +25,10 @@ from mininet.cli import CLI
 import testbed
 from testbed.errors import UsageError, XoffError, nearest
 from testbed.net import traffic
+from testbed.net.build.network import network
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.shell import wire
+from testbed.net.shell import topologies, wire
 from testbed.net.shell.mininet_command import with_xoff_file
 from testbed.net.shell.views import VIEWS, table
 from testbed.net.traffic import Flow, Flows, Report
@@ -42,6 +43,19 @@ _FLOW_WORDS = {"rate": "rate", "for": "duration", "count": "count", "priority": 
                }  # fmt: skip
 _LAB_DURATION = Duration("1s")
 _MN = Path(testbed.__path__[0]) / "mn.py"
+
+
+def shell(wanted: str) -> None:
+    """Build the topology that `wanted` names, as in `star,4`, and run Mininet's command line on it."""
+    topo = topologies.build(wanted)
+    install()
+    with network(topo, log="output") as net:
+        has = f"{len(net.hosts)} hosts, {len(net.switches)} switches"
+        print(f"*** {topologies.shown(wanted)}: {has}; `help` for commands, `exit` to end")
+        try:
+            CLI(net)
+        finally:
+            end()
 
 
 def install() -> None:

@@ -11,7 +11,7 @@ import testbed
 from testbed.net.build.link import LosslessLink
 from testbed.net.build.nodes import LosslessSwitch
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.shell import shell
+from testbed.net.shell import topologies as named
 from testbed.net.shell.views import buffers, pfc
 from testbed.net.traffic import Flow, Flows
 
@@ -20,7 +20,7 @@ SWITCHES = {"lossless": LosslessSwitch}
 
 def topologies() -> dict[str, Any]:
     """Return all topologies of Xoff, by the names that users type."""
-    return {name: shell.find(name) for name in shell.own_names()}
+    return {name: named.find(name) for name in named.own_names()}
 
 
 def install() -> None:

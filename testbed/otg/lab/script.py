@@ -12,7 +12,7 @@ from typing import Any
 from testbed.experiment.current import Notebook
 from testbed.net.build.network import network
 from testbed.net.build.script import as_program
-from testbed.net.shell import shell
+from testbed.net.shell import topologies
 from testbed.otg.lab.session import Session
 from testbed.units import Rate
 
@@ -23,7 +23,7 @@ _KEPT = ("logger", "loglevel", "version_check")
 def run_script(source: Path, run: Notebook, topology: str, line: Rate) -> None:
     """Run the script as a program, or by pytest if it has tests and no main part."""
     Session.line = line
-    with network(shell.build(topology), run) if topology else nullcontext(), _our_api():
+    with network(topologies.build(topology), run) if topology else nullcontext(), _our_api():
         if _is_for_pytest(source):
             import pytest
 

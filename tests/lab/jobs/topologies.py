@@ -19,7 +19,7 @@ _ROUND = 25
 def work(run: Run, wanted: str = "incast,3") -> None:
     """In each of these topologies everyone reaches everyone, broadcasts arrive once, and nothing is lost or goes on."""
     from testbed.net.build.network import network
-    from testbed.net.shell.shell import build
+    from testbed.net.shell.topologies import build
 
     for one in wanted.split():
         with network(build(one), run) as net:
@@ -30,7 +30,7 @@ def work(run: Run, wanted: str = "incast,3") -> None:
 def rests(run: Run, wanted: str = "incast,8") -> None:
     """A network in which nothing happens for two seconds, and no word of what is measured."""
     from testbed.net.build.network import network
-    from testbed.net.shell.shell import build
+    from testbed.net.shell.topologies import build
 
     begin_ns = run.lab_ns
     with network(build(wanted), run):
@@ -84,7 +84,7 @@ def works(run: Run, net: Any, name: str) -> None:
 def refused(run: Run) -> None:
     """Arguments that make no sense, and what is said about them."""
     from testbed.errors import UsageError
-    from testbed.net.shell.shell import build
+    from testbed.net.shell.topologies import build
 
     for wanted in (
         "incast,0",
@@ -114,7 +114,7 @@ def refused(run: Run) -> None:
 def ways(run: Run, wanted: str = "ring,4;h2;h1") -> None:
     """Which cables between switches a flow uses, in each of these (topology;source;target)."""
     from testbed.net.build.network import network
-    from testbed.net.shell.shell import build
+    from testbed.net.shell.topologies import build
 
     for one in wanted.split():
         topology, source, target = one.split(";")

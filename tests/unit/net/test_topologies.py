@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UsageError
-from testbed.net.shell import shell
+from testbed.net.shell import topologies
 from testbed.net.shell.views import VIEWS
 
 
@@ -23,7 +23,7 @@ class Incast:
 
 @pytest.fixture(autouse=True)
 def topology(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell, "find", lambda name: Incast)
+    monkeypatch.setattr(topologies, "find", lambda name: Incast)
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ def topology(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_a_topology_does_not_take_is_named_with_what_it_takes(wanted: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        shell.build(wanted)
+        topologies.build(wanted)
     assert str(caught.value) == message
 
 
 def test_what_it_takes_is_passed_on() -> None:
-    assert shell.build("incast,4,length=5m,scale=10").given == ((4,), {"length": "5m", "scale": 10})
+    assert topologies.build("incast,4,length=5m,scale=10").given == ((4,), {"length": "5m", "scale": 10})
 
 
 FILE = """
@@ -64,8 +64,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_topology_of_a_file_may_be_a_function_and_import_what_is_beside_it(file: Path) -> None:
-    assert shell.build(f"{file},4") == ("ring", 4, 7)
-    assert shell.build(f"{file}:ring,n=5") == ("ring", 5, 7)
+    assert topologies.build(f"{file},4") == ("ring", 4, 7)
+    assert topologies.build(f"{file}:ring,n=5") == ("ring", 5, 7)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_topology_of_a_file_may_be_a_function_and_import_what_is_beside_it(fil
 def test_a_file_without_the_wanted_topology_is_named(topos: str, wanted: str, message: str, file: Path) -> None:
     file.write_text(f"{FILE}topos = {topos}\n")
     with pytest.raises(UsageError) as caught:
-        shell.build(str(file.parent / wanted))
+        topologies.build(str(file.parent / wanted))
     assert str(caught.value).startswith(message)
 
 

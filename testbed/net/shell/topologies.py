@@ -1,4 +1,4 @@
-"""Mininet's command line on one of Xoff's topologies."""
+"""Topologies by the names that users type: those that come with Xoff, those of installed packages, and files."""
 
 from __future__ import annotations
 
@@ -18,24 +18,6 @@ from testbed.experiment.module_level import importing_from_folder_of
 _FILE = re.compile(r"(.*?\.py)(?=[:,]|$)", re.DOTALL)
 
 
-def shell(wanted: str) -> None:
-    """Build the topology that `wanted` names, as in `star,4`, and run Mininet's command line on it."""
-    topo = build(wanted)
-    from mininet.cli import CLI
-
-    from testbed.net.build.network import network
-    from testbed.net.shell import commands
-
-    commands.install()
-    with network(topo, log="output") as net:
-        has = f"{len(net.hosts)} hosts, {len(net.switches)} switches"
-        print(f"*** {_shown(wanted)}: {has}; `help` for commands, `exit` to end")
-        try:
-            CLI(net)
-        finally:
-            commands.end()
-
-
 def build(wanted: str) -> Any:
     """Build a topology from its name and arguments, written as for Mininet's own `mn --topo`."""
     name, *arguments = wanted.split(",")
@@ -48,10 +30,10 @@ def build(wanted: str) -> Any:
             values.append(_value(argument))
     kind = find(name)
     try:
-        _check_arguments(_shown(name), kind, values, named)
+        _check_arguments(shown(name), kind, values, named)
         return kind(*values, **named)
     except (TypeError, UsageError) as error:
-        raise UsageError(f"topology {_shown(wanted)}: {error}") from None
+        raise UsageError(f"topology {shown(wanted)}: {error}") from None
 
 
 def _check_arguments(name: str, kind: Any, values: list[Any], named: dict[str, Any]) -> None:
@@ -133,7 +115,7 @@ def _of_file(file: Path, name: str) -> Any:
     return found[name] if name else next(iter(found.values()))
 
 
-def _shown(wanted: str) -> str:
+def shown(wanted: str) -> str:
     """Return the name of a topology without the folder of its file."""
     file, rest = file_of(wanted)
     return wanted if file is None else f"{file.name}{rest}"

@@ -100,7 +100,7 @@ def bursts(
             self.addLink(self.addHost("r"), "s1", cable=Cable("100Gb/s"), settings1=Port(), settings2=Port())
 
     numbers = range(1, len(senders) + 1)
-    with network(Links(port=port, buffer=buffer), autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire:
+    with network(Links(port=port, buffer=buffer)) as net, RawPort(net["r"], "r-eth0") as wire:
         fabric, target = net.fabric, net["r"]
         mac = fabric.port("r-eth0").mac
         ports = [f"s1-eth{number}" for number in numbers]

@@ -49,7 +49,7 @@ def cross_dc(
 
 
 def _without(run: Run, wan: Length) -> dict[str, Any]:
-    with network(Srv6Wan(wan=wan, back="none"), case="without End.X.PFC", autoStaticArp=False) as net:
+    with network(Srv6Wan(wan=wan, back="none"), case="without End.X.PFC") as net:
         return _overload(run, net)
 
 
@@ -58,7 +58,7 @@ def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
     port = replace(Port(), measurement=settings).with_dcbx(headroom=True)
     with SrController(library) as controller:
         topo = Srv6Wan(wan=wan, back="controlled", measure=True, control=controller.session, port=port)
-        with network(topo, case="with End.X.PFC", autoStaticArp=False) as net:
+        with network(topo, case="with End.X.PFC") as net:
             fabric = net.fabric
             links = ["s1-eth2", "s1-eth3", "s2-eth2", "s2-eth3"]
             print("2  Links settle by DCBX, and measure how much headroom each needs.")

@@ -97,7 +97,7 @@ def dcbx_negotiation(run: Run, frames: Annotated[int, Between(100, 1000)] = 400)
 
 
 def _agree(run: Run) -> None:
-    with network(_links(), autoStaticArp=False) as net:
+    with network(_links()) as net:
         fabric = net.fabric
         ends = {name: (f"n{number}-eth0", f"s1-eth{number}") for number, name in enumerate(LINKS, 1)}
 

@@ -88,7 +88,7 @@ def dcbx_willing(run: Run) -> None:
     table; nothing is pending. Then each end receives XOFF, and sends a frame: those that operate with PFC hold it
     back, and the others, the control cases, send it.
     """
-    with network(_links(), autoSetMacs=False, autoStaticArp=False) as net:
+    with network(_links(), autoSetMacs=False) as net:
         fabric = net.fabric
         ports = {case: (f"a-eth{number}", f"b-eth{number}") for number, case in enumerate(CASES)}
 

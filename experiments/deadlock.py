@@ -83,7 +83,7 @@ def _ring(clockwise: bool, port: Port, watchdog: WatchdogSettings | None = None,
             switch: str = super().addSwitch(name, port=watched, **options)
             return switch
 
-    with network(Watched(n=SWITCHES, clockwise=clockwise, port=port), autoStaticArp=False) as net:
+    with network(Watched(n=SWITCHES, clockwise=clockwise, port=port)) as net:
         across = [
             Flow(f"h{number}", f"h{(number + SWITCHES // 2 - 1) % SWITCHES + 1}", buffer=Size("64kB"))
             for number in range(1, SWITCHES + 1)

@@ -33,7 +33,7 @@ def _through(run: Run, port: Port, beats: list[tuple[Fraction, bool]]) -> list[t
     """Return the goodput and the losses of a flow at line rate in each beat."""
     found = []
     with (
-        network(Incast(n=1, port=port), autoStaticArp=False) as net,
+        network(Incast(n=1, port=port)) as net,
         RawPort(net["r"], "r-eth0") as wire,
         run.measuring(),
     ):

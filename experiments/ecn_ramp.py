@@ -83,7 +83,7 @@ def _share(curve: EcnCurve, waiting: int) -> float:
 
 def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
     """Return the report of the packets at each length."""
-    with network(Marking(curve), autoStaticArp=False) as net:
+    with network(Marking(curve)) as net:
         held = Held(net)
         held.grow(f"to {BELOW}", BELOW)
         for kind in Ecn:

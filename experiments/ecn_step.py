@@ -42,7 +42,7 @@ def ecn_step(run: Run) -> None:
 
 def _lengths(run: Run, curve: EcnCurve | None) -> dict[str, Any]:
     """Return the report of the packets of each kind at each length."""
-    with network(Marking(curve), autoStaticArp=False) as net:
+    with network(Marking(curve)) as net:
         held = Held(net)
         length = 0
         for next_length in (SHORT, THRESHOLD - 1, THRESHOLD):

@@ -52,7 +52,7 @@ def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
     buffer = Buffer(total=6000, xoff=Static(160), xon_offset=16, headroom=headroom, shortest=FRAME.bytes + 4)
     found: dict[str, Any] = {"round trips": [], "headroom": [], "meanwhile": [], "pauses": []}
     measures = port is None
-    with network(Overload(port=port or able(), buffer=buffer), autoStaticArp=False) as net:
+    with network(Overload(port=port or able(), buffer=buffer)) as net:
         fabric = net.fabric
 
         def note(before: int) -> None:

@@ -42,7 +42,7 @@ def not_enabled(run: Run) -> None:
     nor prolong it.
     """
     half = Duration.from_ns(STEP.ns // 2)
-    with network(Incast(n=2), autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
+    with network(Incast(n=2)) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
         senders = [Flow("h1", "r", LOSSLESS, rate=RATE), Flow("h2", "r", LOSSY, rate=RATE)]
         with Flows(senders) as flows:
             begin_ns = time.monotonic_ns() + 100_000_000

@@ -80,7 +80,7 @@ def _lost_and_pauses(buffer: Buffer, port: Port) -> list[tuple[int, int]]:
 
     numbers = range(1, len(DELAYS) + 1)
     lost = [0] * len(numbers)
-    with network(Responses(buffer=buffer, port=port), autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire:
+    with network(Responses(buffer=buffer, port=port)) as net, RawPort(net["r"], "r-eth0") as wire:
         for _ in range(BURSTS):
             wire.send(PfcFrame.xoff(RECEIVER, [3]).encode())
             senders = [Flow(f"h{number}", "r", frame=FRAME, count=BURST) for number in numbers]

@@ -55,7 +55,7 @@ def storm(run: Run) -> None:
 def _storm_of(run: Run, priorities: Iterable[int], port: Port) -> tuple[dict[str, Rate], dict[str, Rate], int]:
     """Return the goodput of the flows during the storm and after it, and the losses."""
     topo = Incast(n=3, port=port, xoff=400)
-    with network(topo, autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
+    with network(topo) as net, RawPort(net["r"], "r-eth0") as wire, run.measuring():
         flows = {
             "stormed": Flow("h1", "r", STORMED, rate=RATE),
             "innocent": Flow("h1", "h2", STORMED, rate=RATE),

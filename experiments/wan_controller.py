@@ -26,7 +26,7 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
     """
     with SrController(library) as controller:
         topo = Srv6Wan(figure=2, wan=CABLE, back="controlled", control=controller.session)
-        with network(topo, autoStaticArp=False) as net:
+        with network(topo) as net:
             begun_ns = run.lab_ns
             controller.request(*topo.intents())
             controller.wait(controller.settled, "every policy and tunnel is installed")

@@ -108,7 +108,7 @@ def _case(
     **options: object,
 ) -> Seen:
     """Run all flows at once for a while, and wait for what may still come."""
-    with network(Srv6Ring(n=1, wan=wan, rate=rate, **options), autoStaticArp=False) as net:
+    with network(Srv6Ring(n=1, wan=wan, rate=rate, **options)) as net:
         for source, target in FLOWS:
             ping(net[source], net[target])
         wanted = [

@@ -74,7 +74,7 @@ def _case(run: Run, distance: str, cable: str, headroom: int = 0) -> Seen:
     buffer = Buffer(xoff=Static(BELOW), xon_offset=32)
     topo = Srv6Wan(n=1, wan=cable, rate=RATE, buffer=buffer, headroom=headroom)
     trip = topo.delay * 4
-    with network(topo, autoStaticArp=False) as net, RawPort(net["b1"], "b1-eth0") as wire:
+    with network(topo) as net, RawPort(net["b1"], "b1-eth0") as wire:
         fabric = net.fabric
         mac = fabric.port("b1-eth0").mac
         ping(net["a1"], net["b1"])

@@ -51,7 +51,7 @@ def _congest(run: Run, wan: Length, measure: bool) -> dict[str, Any]:
     longer = Duration.from_ns(int(topo.delay.ns * Fraction(FACTOR)))
     found: dict[str, Any] = {"trips": [], "cells": [], "lost": []}
     found["delays"] = [topo.delay.ns * 2, topo.delay.ns + longer.ns]
-    with network(topo, autoStaticArp=False) as net:
+    with network(topo) as net:
         fabric = net.fabric
         for cable, delay_ns in zip((topo.delay, longer), found["delays"], strict=True):
             if cable != topo.delay:

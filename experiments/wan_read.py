@@ -42,7 +42,7 @@ def wan_read(
 
 
 def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
-    with network(Srv6Wan(back=back, wan=wan), autoStaticArp=False) as net:
+    with network(Srv6Wan(back=back, wan=wan)) as net:
         fabric = net.fabric
         with overload(net, LOSSLESS) as flows:
             time.sleep(seconds + 2 * long(net, "r3-eth1", LOSSLESS))

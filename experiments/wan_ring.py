@@ -68,7 +68,7 @@ def wan_ring(
     First the flows round the ring are alone, which is what the next case is compared with: one destination overloaded.
     Then all are. In the end every buffer is empty and nothing is stopped. Without End.X.PFC each edge drops.
     """
-    with network(Srv6Ring(wan=wan, rate=rate), autoStaticArp=False) as net:
+    with network(Srv6Ring(wan=wan, rate=rate)) as net:
         alone = _case(run, net, "alone", ROUND, seconds)
         one = _case(run, net, "one overloaded", ROUND + OVERLOAD[:1], seconds)
         every = _case(run, net, "all overloaded", ROUND + OVERLOAD, seconds)
@@ -91,7 +91,7 @@ def wan_ring(
     run.claim("dropped by any buffer", dropped, equals=0)
     run.claim("in the end: cells in use", cells, equals=0)
     run.claim("in the end: what is stopped", stopped, equals=[])
-    with network(Srv6Ring(wan=wan, rate=rate, back="none"), autoStaticArp=False) as net:
+    with network(Srv6Ring(wan=wan, rate=rate, back="none")) as net:
         none = _case(run, net, "no back-pressure", ROUND + OVERLOAD, seconds)
         drops = [sum(net.fabric.group(port, LOSSLESS).dropped_frames) for port in ("r1-eth2", "r3-eth1", "r5-eth1")]
     for edge, dropped in zip(EDGES, drops, strict=True):

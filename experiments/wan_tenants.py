@@ -80,14 +80,14 @@ def wan_tenants(
         quarter = _division(run, net, "slices")
         run.claim("slices, both want the WAN: red's part of it", quarter, at_least=0.24, at_most=0.26)
 
-    with network(Srv6Wan(n=many, tenants=2, wan=wan, blind=True), autoStaticArp=False) as net:
+    with network(Srv6Wan(n=many, tenants=2, wan=wan, blind=True)) as net:
         blind = _blue_and(run, net, "one queue", RED, seconds)
         run.claim("one queue: lost", blind.lost, equals={"red": 0, "blue": 0})
         run.claim("one queue: blue's goodput, part of what it had before", _part(blind, before), at_most=0.8)
         half = _division(run, net, "one queue")
         run.claim("one queue, both want the WAN: red's part of it", half, at_least=0.4, at_most=0.6)
 
-    with network(Srv6Wan(n=many, tenants=2, wan=wan, back="none"), autoStaticArp=False) as net:
+    with network(Srv6Wan(n=many, tenants=2, wan=wan, back="none")) as net:
         none = _blue_and(run, net, "no back-pressure", RED, seconds)
         run.claim("no back-pressure: lost of red", none.lost["red"], at_least=100)
         run.claim("no back-pressure: lost of blue", none.lost["blue"], equals=0)
@@ -98,7 +98,7 @@ def wan_tenants(
 def _under(controller: SrController, run: Run, n: int, wan: Length) -> Iterator[Any]:
     """Start the network with a slice each; its switches, VPNs, policies and tunnels are the controller's."""
     topo = Srv6Wan(n=n, tenants=2, wan=wan, shares=SHARES, back="controlled", control=controller.session)
-    with network(topo, autoStaticArp=False) as net:
+    with network(topo) as net:
         controller.request(*topo.intents())
         controller.wait(controller.settled, "every policy and tunnel is installed")
         yield net

@@ -108,7 +108,7 @@ def _storm(action: WatchdogAction | None) -> Seen:
             port = Port(pfc=PfcSettings(frozenset({PRIORITY}), watchdog=watch))
             self.addLink("s1", self.addHost("r"), settings1=port)
 
-    with network(Watched(), autoStaticArp=False) as net, RawPort(net["r"], "r-eth0") as wire:
+    with network(Watched()) as net, RawPort(net["r"], "r-eth0") as wire:
         line = net.fabric.port("s1-eth3").cable.rate
         both = [
             Flow("h1", "r", PRIORITY, rate=RATE),

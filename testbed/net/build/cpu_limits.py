@@ -1,4 +1,4 @@
-"""Mininet's CPULimitedHost as an ordinary host. Only the lab can import this.
+"""Mininet's CPULimitedHost as an ordinary host. It needs Mininet.
 
 It needs control groups of version 1, which the lab has not, and its limits would mean nothing where the work of the CPU
 takes no time.
@@ -20,7 +20,7 @@ from testbed.net.build.replaced import replaced
 
 @contextmanager
 def left_out() -> Iterator[None]:
-    """Make hosts without limits meanwhile; a warning names the first that was given one."""
+    """Make hosts without limits while the block lasts; a warning names the first that was given one."""
     warned: list[str] = []
 
     def made(host: Any, name: str, sched: str = "cfs", **options: Any) -> None:

@@ -25,10 +25,10 @@ class Topo:
         self.sopts: Info = params.pop("sopts", {})
         self.lopts: Info = params.pop("lopts", {})
         self.ports: dict[str, dict[int, tuple[str, int]]] = {}
-        """Of each node, by the number of its port: the node at the other end, and the number of the port there."""
+        """The node and port at the other end of each port, by node and by number."""
         self._nodes: dict[str, Info] = {}
         self._links: dict[str, dict[str, dict[Key, Info]]] = {}
-        """By both orders of two nodes; a pair has several links if their keys differ."""
+        """The links between two nodes by their keys; both orders of the two have the same ones."""
         self.build(*args, **params)
 
     if TYPE_CHECKING:

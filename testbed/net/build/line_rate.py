@@ -1,4 +1,4 @@
-"""A rate for links of Mininet that have none. Only the lab can import this.
+"""A rate for links of Mininet that have none. It needs Mininet.
 
 On a computer the work of the CPU limits what such a link carries. In a lab where that takes no time TCP would find no
 limit at all, and a test of some seconds would send a million megabytes.
@@ -23,7 +23,7 @@ from testbed.units import Rate
 DEFAULT = Rate("1Gb/s")
 """The most that Mininet's own links take as `bw`."""
 _BURST, _LIMIT = 1 << 17, 4 << 20
-"""In octets. A burst takes the largest segment of TCP as it is; the queue is as long as 33 ms of the default rate."""
+"""Octets: a burst takes the largest segment of TCP as it is; the queue is as long as 33 ms of the default rate."""
 _HANDLE = qdiscs.handle(1)
 _SHAPES = ("bw", "delay", "loss", "max_queue_size")
 """Options of Mininet's shaped links that give an interface a queue of its own."""
@@ -31,7 +31,7 @@ _SHAPES = ("bw", "delay", "loss", "max_queue_size")
 
 @contextmanager
 def of_links(rate: Rate) -> Iterator[None]:
-    """Give each link that is made meanwhile this rate in both directions, unless its options shape it.
+    """Give each link that is made in the block this rate in both directions, unless its options shape it.
 
     An interface that is shaped later loses it, and so do ports of Open vSwitch: there what the hosts send is limited.
     """

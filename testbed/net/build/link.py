@@ -17,7 +17,7 @@ from testbed.net.fabric.port import Port
 from testbed.units import Scale
 
 _GIVEN_BY_MININET = ("intf", "fast")
-"""What Mininet gives every link, whatever its class."""
+"""Options that Mininet gives every link, whatever its class."""
 
 
 class LosslessIntf(Intf):
@@ -76,7 +76,7 @@ class LosslessIntf(Intf):
         return text
 
     def ifconfig(self, *args: str) -> str:
-        """Mininet's `link s1 h1 down` comes here."""
+        """Set the link up or down for Mininet's `link s1 h1 down`; other arguments go to ifconfig."""
         if args in (("up",), ("down",)):
             return self.ipLink(*args)
         text: str = super().ifconfig(*args)
@@ -92,8 +92,10 @@ class LosslessIntf(Intf):
 
 
 class LosslessLink(Link):
-    """A cable. Options: `cable` or words that describe one (`testbed.net.build.options`), `scale`, and `settings1` and
-    `settings2` for the ports at its ends.
+    """A cable between two ports.
+
+    Its options are `cable` or words that describe one (`testbed.net.build.options`), `scale`,
+    and `settings1` and `settings2` for the ports at its ends.
     """
 
     def __init__(
@@ -153,5 +155,5 @@ class LosslessLink(Link):
             end.delete()
 
     def stop(self) -> None:
-        """The network ends: agents first. The ports go with the nodes' namespaces."""
+        """Stop the agents, which have to end first; the ports go with the nodes' namespaces."""
         self.fabric.stop()

@@ -28,15 +28,15 @@ from testbed.net.watch.run_series import recorded
 from testbed.units import Duration, Scale
 
 _DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 24
-"""Files that are open anyway, and the socket of each port; and those for each node in the process that starts the
-agents: its shell's ends, its logs, the sockets of its agent, and some room."""
+"""The files that are open anyway with a socket for each port, and those of each node in the process that starts agents:
+the ends of its shell, its logs, the sockets of its agent, and some room."""
 _MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
-"""As root the system allows more than the limit that a process starts with. Each node is a process as well."""
+"""The most files that a network may need. Root may raise the limit that a process starts with up to here."""
 _OF_TOPOLOGIES = ("hosts", "switches", "links", "nodes", "nodeInfo")
 """The methods that Mininet and we call: a topology is of our class or of Mininet's."""
 _ROUND_NS = 10_000_000
 _REPORTED = 4096
-"""Octets of a connection that iperf takes for a client's."""
+"""The octets that a connection needs for iperf to report it as a client's."""
 
 
 class Network(Mininet):
@@ -48,7 +48,7 @@ class Network(Mininet):
         return self.getNodeByName(name)
 
     def getNodeByName(self, *names: str) -> Any:
-        """One node, or a list of several."""
+        """Return one node, or a list of several."""
         found = [self.fabric.core.ports.node(name) for name in names]
         return found[0] if len(found) == 1 else found
 
@@ -68,7 +68,7 @@ class Network(Mininet):
     def run(self, *flows: Flow, settle: Duration | str | None = None) -> Flows:
         """Run flows to their ends, and return them with their reports.
 
-        Afterwards it is waited for what is still under way, for as long as `settle` at most.
+        Frames that are still under way then are waited for, for as long as `settle` at most.
         """
         for flow in flows:
             if flow.count is None and flow.size is None and flow.duration is None:
@@ -81,7 +81,10 @@ class Network(Mininet):
         return running
 
     def staticArp(self) -> None:
-        """Mininet starts a program for each pair of hosts, which would take most of the time of a large network."""
+        """Tell each host the addresses of all others.
+
+        Mininet would start a program for each pair of hosts, which takes most of the time of a large network.
+        """
         known = [(host, host.IP(), host.MAC()) for host in self.hosts]
         for host in self.hosts:
             with in_network_of(host.pid):
@@ -89,7 +92,7 @@ class Network(Mininet):
 
 
 def prepare_mininet() -> None:
-    """Have Mininet do without what a sandbox has not, and measure with the iperf that is here."""
+    """Prepare Mininet for a sandbox, whose settings it may not tune, and for the iperf that is here."""
     import mininet.net
 
     Mininet.inited = True  # its set-up tunes settings of the whole machine
@@ -111,7 +114,7 @@ def _wait_listening(client: Any, server: str, port: int) -> bool:
 
 
 def _require_possible(nodes: int) -> None:
-    """Refuse what is beyond the descriptors that the system allows."""
+    """Refuse a network that needs more descriptors than the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = (max(hard, _MOST_DESCRIPTORS) - _DESCRIPTORS) // _DESCRIPTORS_OF_NODE
     if nodes > most:
@@ -119,7 +122,7 @@ def _require_possible(nodes: int) -> None:
 
 
 def _require_descriptors(nodes: int) -> None:
-    """Mininet keeps files open for each node; let it have what the system allows."""
+    """Raise the limit of open files, of which Mininet needs several for each node."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = _DESCRIPTORS + nodes * _DESCRIPTORS_OF_NODE
     if needed > soft:

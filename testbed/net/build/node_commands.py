@@ -24,7 +24,7 @@ _FAILED = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Batch:
-    """Commands that one process carries out; without a program each of them is for the node's shell."""
+    """Commands that one process carries out, or the node's shell if they have no program in common."""
 
     program: tuple[str, ...]
     commands: list[str] = field(default_factory=list)
@@ -35,11 +35,14 @@ class Batch:
         return [*self.program, "-batch", "-"]
 
     def lines(self) -> str:
-        """What a batch reads."""
+        """The lines that the program reads."""
         return "".join(" ".join(self._words(command)) + "\n" for command in self.commands)
 
     def failure(self, output: str) -> tuple[str, str]:
-        """The command that failed, and the reason. The program names its line, or a word of it that it cannot parse."""
+        """Return the command that failed, and the reason.
+
+        The program names the line, or a word of it that it cannot parse.
+        """
         reason = " ".join(_FAILED.sub("", output).split())
         if found := _FAILED.search(output):
             return self.commands[int(found[1]) - 1], reason
@@ -52,12 +55,12 @@ class Batch:
 
 
 def batches(commands: Iterable[str]) -> list[Batch]:
-    """The commands in their order, as few batches."""
+    """Return the commands in their order, as few batches."""
     return [Batch(program, list(group)) for program, group in groupby(commands, key=_program)]
 
 
 def run(node: Any, commands: Iterable[str]) -> tuple[str, str] | None:
-    """Carry the commands out in a node until one fails: that one, and the reason."""
+    """Carry the commands out in a node; return the first that failed and the reason, or None."""
     for batch in batches(commands):
         if not batch.program:
             for command in batch.commands:
@@ -75,7 +78,7 @@ def run(node: Any, commands: Iterable[str]) -> tuple[str, str] | None:
 
 
 def _program(command: str) -> tuple[str, ...]:
-    """Which batch takes a command: none, if it needs a shell or has options of its own."""
+    """Return the program whose batch takes a command, or None if it needs a shell or has options of its own."""
     words = tuple(command.split())
     if not _NEEDS_A_SHELL.search(command):
         for program in (_SYSCTL, *_BATCHED):

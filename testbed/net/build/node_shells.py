@@ -22,7 +22,7 @@ _LOCAL_MODES = 3  # in what termios.tcgetattr() returns
 
 @contextmanager
 def few_processes() -> Iterator[None]:
-    """For as long as this lasts, nodes of all classes start with what is here instead of those programs."""
+    """Have nodes of all classes start without those programs while the block lasts."""
     node: Any = Node
     command, popen = node.cmd, node._popen
 

@@ -18,7 +18,7 @@ from testbed.net.fabric.ports import FabricError
 from testbed.srv6.lab.routers import apply
 
 _GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")
-"""What Mininet gives nodes, whatever their class."""
+"""Options that Mininet gives nodes, whatever their class."""
 
 
 class LosslessSwitch(Switch):
@@ -36,7 +36,7 @@ class LosslessSwitch(Switch):
         super().__init__(name, **params | {"inNamespace": True})
 
     def start(self, controllers: Sequence[Any]) -> None:
-        """Everything is done for all switches together, in `batchStartup`."""
+        """Do nothing: `batchStartup` starts all switches together."""
 
     @classmethod
     def batchStartup(cls, switches: Sequence[Any]) -> Sequence[Any]:
@@ -73,19 +73,19 @@ class LosslessLeaf(LosslessSwitch):
 
     @property
     def vswitch(self) -> Vswitch:
-        """Its daemons, while the network runs."""
+        """Open vSwitch's daemons of this switch, while the network runs."""
         return FabricCore.current().vswitch(self.name)
 
     def dpctl(self, *args: str) -> str:
-        """Mininet's `dpctl dump-flows`."""
+        """Return the output of `ovs-ofctl` for Mininet's `dpctl dump-flows`."""
         return self.vswitch.ofctl(*args or ("show",))
 
 
 class LosslessRouter(Node):
     """An IPv4 and IPv6 router with lossless ports and a buffer. Options as for LosslessSwitch.
 
-    And `routes`, static ones: {"10.2.0.0/16": "10.0.1.2"}, from destinations to the neighbours on the way; `commands`,
-    to be run when its ports are there, and other steps of set-up (`testbed.srv6.lab.routers.Setup`); `wan`, its part in
+    And `routes`, static ones from destinations to neighbours on the way, {"10.2.0.0/16": "10.0.1.2"}; `commands` to be
+    run when its ports are there, and other steps of set-up (`testbed.srv6.lab.routers.Setup`); `wan`, the settings of
     End.X.PFC.
     """
 

@@ -21,13 +21,13 @@ from testbed.units import Rate
 
 
 class OptionError(UsageError):
-    """An option that does not exist, or contradicts another one."""
+    """An option does not exist, or contradicts another one."""
 
 
 CABLE_WORDS = ("bw", "rate", "delay", "length", "loss", "mtu")
-"""What describes a cable beside `cable` itself. `bw`, in Mb/s, and a `loss` in percent are Mininet's words."""
+"""Words that describe a cable beside `cable` itself. `bw`, in Mb/s, and a `loss` in percent are Mininet's words."""
 BUFFER_WORDS = ("total", "xoff", "xon_offset", "headroom", "guaranteed")
-"""What describes the buffers of a topology's switches beside `buffer` itself."""
+"""Words that describe the buffers of a topology's switches beside `buffer` itself."""
 LINK = ("cable", *CABLE_WORDS, "scale", "mismatch", "settings1", "settings2", "params1", "params2")
 LINK_OF_MININET = ("addr1", "addr2", "intfName1", "intfName2", "port1", "port2", "cls", "key")
 NODE_OF_MININET = ("ip", "mac", "defaultRoute", "inNamespace", "privateDirs", "cls")
@@ -54,7 +54,7 @@ _INSTEAD = {
     "cpu": "the lab has one CPU for all hosts",
     "cores": "the lab has one CPU for all hosts",
 }
-"""Words of Mininet that have no meaning here, and what is there in their place."""
+"""Words of Mininet that have no meaning here, and what to write in their place."""
 
 
 def refuse_unknown(where: str, options: Iterable[str], known: Iterable[str]) -> None:
@@ -69,7 +69,7 @@ def refuse_unknown(where: str, options: Iterable[str], known: Iterable[str]) -> 
 
 
 def cable_of(where: str, options: Mapping[str, Any], default: Cable) -> Cable:
-    """The cable that options describe: `cable`, or single properties of one that is as `default` otherwise."""
+    """Return the cable that options describe: `cable`, or single properties of one that is as `default` otherwise."""
     words = [word for word in CABLE_WORDS if options.get(word) is not None]
     cable = options.get("cable")
     if cable is not None:
@@ -132,7 +132,7 @@ def _threshold(xoff: Any) -> Threshold | None:
 
 
 def _bandwidth(bw: Any) -> Rate:
-    """Mininet's `bw`: a number of Mb/s."""
+    """Return the rate of Mininet's `bw`, a number of Mb/s."""
     if isinstance(bw, bool) or not isinstance(bw, (int, float)) or not 0 < bw <= 10**9:
         raise CableError(
             f"bw is {bw!r}; it is a number of Mb/s above zero, as in bw=10000; a text goes into rate='10Gb/s'"
@@ -141,7 +141,7 @@ def _bandwidth(bw: Any) -> Rate:
 
 
 def _percent(loss: Any) -> Fraction:
-    """Mininet's `loss`: a number of percent. A text or fraction is a part of the frames, as in Cable."""
+    """Return the loss of Mininet's `loss`, a number of percent; a text or fraction is a part of the frames."""
     if isinstance(loss, (str, Fraction)):
         return Cable(loss=loss).loss
     if isinstance(loss, bool) or not isinstance(loss, (int, float)) or not 0 <= loss <= 100:

@@ -26,7 +26,7 @@ from testbed.net.build.replaced import replaced
 from testbed.units import Rate
 
 _DESCRIPTORS = 16384
-"""As Mininet's own set-up has it."""
+"""The limit of open files that Mininet's own set-up sets."""
 
 
 def run_script(source: Path, for_mininet: bool, run: Notebook, arguments: str, line: Rate) -> None:
@@ -40,7 +40,10 @@ def run_script(source: Path, for_mininet: bool, run: Notebook, arguments: str, l
 
 
 def as_program(source: Path, arguments: Sequence[str] = ()) -> None:
-    """Execute a file as `python3 FILE ARGUMENTS` would, up to what it leaves for its end; SystemExit for a failure."""
+    """Execute a file as `python3 FILE ARGUMENTS` would, with its threads and exit functions.
+
+    Raise SystemExit if it fails.
+    """
     before, sys.argv = sys.argv, [str(source), *arguments]
     try:
         runpy.run_path(str(source), run_name="__main__")
@@ -79,7 +82,7 @@ def _mininet_is_ready(run: Notebook, line: Rate) -> Iterator[None]:
 
 @contextmanager
 def _networks_are_followed(run: Notebook) -> Iterator[None]:
-    """Mark in the run when a network of Mininet's is up, and capture and describe those that are started as a whole.
+    """Mark in the run the time while a network of Mininet's is up; capture and describe those that are started whole.
 
     A script may also build one, and then start its controllers and switches singly. One of `network` does all of it.
     """

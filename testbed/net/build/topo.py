@@ -33,30 +33,35 @@ _OF_MININET = ("hopts", "sopts", "lopts")
 
 
 def _is_foreign(options: dict[str, Any]) -> bool:
-    """Is it of a class that is not ours, with options of its own?"""
+    """Report whether a node or link is of a class that is not ours, with options of its own."""
     kind = options.get("cls")
     return kind is not None and not getattr(kind, "__module__", "").startswith("testbed.net.")
 
 
 class TopoError(UsageError):
-    """A topology that cannot be."""
+    """A topology contradicts itself."""
 
 
 class LosslessTopo(Topo):
     """A topology with lossless switches, routers and cables.
 
-    Options of every topology, beside its own: `scale`, `cable` (or `rate` or `bw`, `length` or `delay`, `loss`) for
-    links that name no cable, `port` and `buffer` for nodes that name none (or single settings of the buffer: `total`,
-    `xoff` in cells or as in "50%", `xon_offset`, `headroom`, `guaranteed`), and `mismatch`: what to do if ports of a
-    path map priorities differently ("refuse", "warn" or "ignore"). With `dcbx` switches that name no port announce
-    theirs by DCBX, and hosts that name none are willing; LLDP's timers are on the lab's scale, so scale=1 is best for
-    looking on. `deadlock_poll` is the interval of looking for deadlocks, as in "10us". Mininet's `hopts`,
-    `sopts` and `lopts` are further defaults of hosts, switches and links. What is none of these and no argument of
-    `build` is refused, and so is an unknown option of a node or a link.
+    Every topology has these options beside the arguments of its `build`:
+
+    - `scale`: how many times slower the lab is than the hardware.
+    - `cable`, or `rate` or `bw`, `length` or `delay`, `loss`: the cable of links that name none.
+    - `port` and `buffer`: the settings of nodes that name none. In place of `buffer` its single settings can be given:
+      `total`, `xoff` (cells, or a part of the free ones as in "50%"), `xon_offset`, `headroom` and `guaranteed`.
+    - `mismatch`: "refuse", "warn" or "ignore" ports of a path that map priorities differently.
+    - `dcbx`: switches that name no port announce theirs by DCBX, and hosts that name none are willing. LLDP's timers
+      are on the lab's scale, so scale=1 is best for looking on.
+    - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
+    - Mininet's `hopts`, `sopts` and `lopts`: further defaults of hosts, switches and links.
+
+    Any other option is refused, and so is an unknown option of a node or a link.
     """
 
     OPTIONS = ("scale", "cable", "rate", "length", "delay", "port", "buffer", "mismatch", "dcbx", "deadlock_poll")
-    """What every topology takes beside the arguments of its `build`."""
+    """The options of every topology beside the arguments of its `build`."""
 
     scale = Scale(1000)
     cable = Cable("10Gb/s")
@@ -106,7 +111,7 @@ class LosslessTopo(Topo):
         return added
 
     def addLeaf(self, name: str, controller: str | None = None, **options: Any) -> str:
-        """A switch with Open vSwitch's forwarding; `controller` as LosslessLeaf has it."""
+        """Add a switch with Open vSwitch's forwarding, whose `controller` is as LosslessLeaf has it."""
         return self.addSwitch(name, cls=LosslessLeaf, controller=controller, **options)
 
     def addRouter(self, name: str, **options: Any) -> str:
@@ -138,7 +143,7 @@ class LosslessTopo(Topo):
         return super().addLink(node1, node2, port1, port2, key, **defaults | options)
 
     def _checked(self, method: str, name: str, options: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
-        """The options of a node, if there are such."""
+        """Return the options of a node, all of which are known."""
         where = f"{method}({name})"
         if name in self.nodes():
             raise TopoError(f"{where}: there is a node {name} already; give this one another name")
@@ -148,12 +153,15 @@ class LosslessTopo(Topo):
 
     @classmethod
     def _arguments(cls) -> set[str]:
-        """The names of `build`'s own arguments; `**` for one that takes any."""
+        """Return the names of `build`'s own arguments; `**` for one that takes any."""
         parameters = list(inspect.signature(cls.build).parameters.values())[1:]
         return {_ANYTHING if one.kind is one.VAR_KEYWORD else one.name for one in parameters}
 
     def next_hop(self, switch: str, host: str) -> str | None:
-        """The neighbour by which a switch sends frames to a host, where there are loops; None: the shortest way."""
+        """Return the neighbour by which a switch sends frames to a host, or None for the shortest way.
+
+        A topology with loops overrides it.
+        """
         return None
 
     def require(self, least: int, **counts: int) -> None:

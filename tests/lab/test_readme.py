@@ -97,7 +97,7 @@ def test_the_python_example_runs(ready: PreparedEngine, tmp_path: Path) -> None:
     program = BLOCKS["docs/lab.md:0"].text
     program = program.replace("seed=3)", "seed=3, on=ready, out=out)").replace("on=ready)", "on=ready, out=out)")
     names: dict[str, object] = {"out": tmp_path, "ready": ready}
-    exec(program.replace('lab.prepare("vm")', f'lab.prepare("{ready.engine.name}")'), names)
+    exec(program.replace('xoff.prepare("vm")', f'xoff.prepare("{ready.engine.name}")'), names)
     result = names["result"]
     assert isinstance(result, lab.Result)
     assert (result.seed, result.parameters["hosts"]) == (3, 8)

@@ -96,7 +96,7 @@ class Leaves:
         switch = self._switches[number] = _Switch(name or f"{number:016x}", dict(ports))
         return [*self.base_rules(), *(self._hello(number, port) for port in sorted(switch.ports) if ports[port][1])]
 
-    def left(self, number: int) -> None:
+    def disconnected(self, number: int) -> None:
         self._switches.pop(number, None)
 
     def port(self, number: int, port: int, state: tuple[str, bool, str] | None) -> list[Order]:

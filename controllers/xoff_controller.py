@@ -110,7 +110,7 @@ class XoffController(compat.App):
             return  # it was not identified yet, or has another connection already
         del self._datapaths[number]
         with self._lock:
-            self.leaves.left(number)
+            self.leaves.disconnected(number)
         self._facts(number)
 
     @compat.set_ev_cls(compat.ofp_event.EventOFPPortStatus, compat.MAIN_DISPATCHER)

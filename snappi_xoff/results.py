@@ -9,14 +9,14 @@ from typing import Any
 from testbed.otg.config import Counting, FlowPlan
 from testbed.otg.lab.generator import Generator
 from testbed.otg.pacing import GAP, PREAMBLE
-from testbed.otg.requests import Wanted
+from testbed.otg.requests import MetricsRequest
 from testbed.otg.transmit import State
 
 _ALWAYS = {"name", "port_tx", "port_rx", "loss", "timestamps", "latency"}
 _VERSIONS = {"ipv4_neighbors": 4, "ipv6_neighbors": 6}
 
 
-def metrics(generator: Generator | None, wanted: Wanted) -> dict[str, Any]:
+def metrics(generator: Generator | None, wanted: MetricsRequest) -> dict[str, Any]:
     """Return the metrics of ports or of flows at this moment; without a generator there are none."""
     if generator is None:
         return {"choice": f"{wanted.what}_metrics", f"{wanted.what}_metrics": []}
@@ -106,7 +106,7 @@ def _rates(end: str, frames: int, octets: int) -> Mapping[str, float]:
     }
 
 
-def states(generator: Generator | None, wanted: Wanted) -> dict[str, Any]:
+def states(generator: Generator | None, wanted: MetricsRequest) -> dict[str, Any]:
     """Return the gateways of devices, with the MAC addresses of those that are resolved."""
     if generator is None:
         return {"choice": wanted.what, wanted.what: []}

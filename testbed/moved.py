@@ -173,6 +173,7 @@ MODULES = {
     "net.srv6": "srv6.lab.routers",
     "net.switch_buffer": "net.fabric.switch_buffer",
     "net.test_ports": "otg.lab",
+    "net.test_ports.shared": "otg.counting",
     "net.topo": "net.build.topo",
     "net.views": "net.shell.views",
     "net.whole_series": "net.watch.run_series",

@@ -4,7 +4,7 @@ Each input is made of a valid one: octets are flipped, cut, doubled and borrowed
 replaced by others that stand at the borders of what is allowed; and now and then one is swollen up to a door's limits.
 A door has to take, refuse or count whatever comes: an exception of another family than Xoff's own is a defect.
 
-`tests/unit/controllers/test_controller_fuzz.py` is a short run, `bench/controller.py` a long one that also takes times.
+`tests/unit/controllers/test_fuzz.py` is a short run, `bench/controller.py` a long one that also takes times.
 """
 
 from __future__ import annotations
@@ -369,7 +369,7 @@ class SwitchDoor:
     def again(self) -> None:
         for number in (1, 2, 3):
             if self.mutator.dice.random() < 0.002:
-                self.leaves.left(number)
+                self.leaves.disconnected(number)
                 self.leaves.connected(number, self._ports, f"s{number}")
 
     def _port(self, number: int, port: int, state: tuple[str, bool, str] | None) -> None:

@@ -2,7 +2,7 @@
 
 The controller is a process of its own, and so are the hostile clients; the operator and the routers are threads here. A
 hostile client does one of `TRICKS` again and again, with pauses of a fraction of a second. `bench/controller.py` runs
-it for ten minutes and holds it against its bounds, `tests/unit/controllers/test_controller_soak.py` for some seconds.
+it for ten minutes and holds it against its bounds, `tests/unit/controllers/test_soak.py` for some seconds.
 """
 
 from __future__ import annotations

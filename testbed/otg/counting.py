@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import mmap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.otg.config import FlowPlan
@@ -83,6 +84,31 @@ class Tally:
         """Return the least, the largest and the average latency in ns."""
         words = self.words
         return words[_LATENCY_LEAST], words[_LATENCY_MOST], words[_LATENCY_SUM] / max(1, words[_LATENCY_FRAMES])
+
+
+class Tallies:
+    """Tallies by name, each for sending and for receiving."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        size = WORDS * 2 * len(names)
+        self._memory = mmap.mmap(-1, 8 * (size + 1))
+        every = memoryview(self._memory).cast("q")
+        words, self._commands = every[:size], every[size:]
+        parts = [Tally(words[place : place + WORDS]) for place in range(0, len(words), WORDS)]
+        self.sent = dict(zip(names, parts[::2], strict=False))
+        self.received = dict(zip(names, parts[1::2], strict=False))
+
+    @property
+    def commands(self) -> int:
+        """The number of commands given to senders. To look at it costs them no system call."""
+        return self._commands[0]
+
+    def count_command(self) -> None:
+        self._commands[0] += 1
+
+    def clear(self) -> None:
+        for tally in (*self.sent.values(), *self.received.values()):
+            tally.clear()
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MetricsRequest:
     """A request for metrics or states."""
 
     what: str
@@ -37,7 +37,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class WantedCapture:
+class CaptureRequest:
     """A request for a capture: the frames from `first` on, counted from 0."""
 
     port: str
@@ -91,11 +91,11 @@ def _capturing(item: Item, names: tuple[str, ...], plan: TestPlan) -> tuple[str,
     return names or tuple(plan.captures)
 
 
-def read_metrics(request: Mapping[str, Any], plan: TestPlan) -> Wanted:
+def read_metrics(request: Mapping[str, Any], plan: TestPlan) -> MetricsRequest:
     counted = {flow.name: flow for flow in plan.flows if flow.counting is not None}
     with _reading(request) as item:
         chosen = item.choice("port", "port", "flow")
-        wanted = Wanted(chosen, ())
+        wanted = MetricsRequest(chosen, ())
         if chosen:
             with item.item(chosen) as inner:
                 if chosen == "port":
@@ -103,7 +103,7 @@ def read_metrics(request: Mapping[str, Any], plan: TestPlan) -> Wanted:
                 else:
                     inner.ignore("tagged_metrics")
                     names, fields = _counted(inner, plan, counted), inner.texts("metric_names")
-                wanted = Wanted(chosen, tuple(names), frozenset(fields))
+                wanted = MetricsRequest(chosen, tuple(names), frozenset(fields))
     return wanted
 
 
@@ -116,18 +116,18 @@ def _counted(item: Item, plan: TestPlan, counted: Mapping[str, Any]) -> list[str
     return names
 
 
-def read_states(request: Mapping[str, Any], plan: TestPlan) -> Wanted:
+def read_states(request: Mapping[str, Any], plan: TestPlan) -> MetricsRequest:
     devices = {device.name: device for device in plan.devices}
     with _reading(request) as item:
         chosen = item.choice("ipv4_neighbors", "ipv4_neighbors", "ipv6_neighbors")
-        wanted = Wanted(chosen, ())
+        wanted = MetricsRequest(chosen, ())
         if chosen:
             with item.item(chosen) as inner:
-                wanted = Wanted(chosen, tuple(known(inner, "ethernet_names", devices)))
+                wanted = MetricsRequest(chosen, tuple(known(inner, "ethernet_names", devices)))
     return wanted
 
 
-def read_capture(request: Mapping[str, Any], plan: TestPlan) -> WantedCapture:
+def read_capture(request: Mapping[str, Any], plan: TestPlan) -> CaptureRequest:
     with _reading(request) as item:
         names = known(item, "port_name", plan.captures)
         first, most = 0, None
@@ -138,4 +138,4 @@ def read_capture(request: Mapping[str, Any], plan: TestPlan) -> WantedCapture:
                         with part.item("initial") as initial:
                             first = initial.integer("start", 1, 1) - 1
                             most = initial.integer("count", 100, 1)
-    return WantedCapture(names[0] if names else "", first, most)
+    return CaptureRequest(names[0] if names else "", first, most)

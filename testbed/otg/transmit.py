@@ -36,7 +36,7 @@ class Stream:
     state: State = State.STOPPED
     number: int = 0
     """The number of the next frame, since the configuration was set."""
-    left: int | None = None
+    remaining: int | None = None
     """The number of frames until the flow ends, or None if their number does not end it."""
     due_ps: int = NEVER
     size: int = 0
@@ -49,7 +49,7 @@ class Stream:
 
     def start(self, now_ps: int) -> None:
         span = self.plan.span
-        self.state, self.left = State.STARTED, span.frames
+        self.state, self.remaining = State.STARTED, span.frames
         self._sizes = self.plan.sizes.each(seed=self.plan.number + 1)
         self._origin_ps = self.due_ps = now_ps + span.delay_ps
         self._units = self._in_burst = 0
@@ -86,8 +86,8 @@ class Stream:
         self.number += 1
         self._units += plan.pace.weight(self.size)
         self.size = next(self._sizes)
-        if self.left is not None:
-            self.left -= 1
+        if self.remaining is not None:
+            self.remaining -= 1
         self._in_burst += 1
         if span.burst is not None and self._in_burst == span.burst:
             self._in_burst = self._units = 0
@@ -97,7 +97,7 @@ class Stream:
         self._end_if_over()
 
     def _end_if_over(self) -> None:
-        if self.left == 0 or self.due_ps >= self._end_ps:
+        if self.remaining == 0 or self.due_ps >= self._end_ps:
             self.stop()
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from testbed.errors import UsageError
 
 _PART, _MOST_PARTS = re.compile(r"[\s\w\"'-]+"), 16
-"""Of a dotted key."""
+"""A part of a dotted key, and the most parts of one."""
 _SHOWN = 40
 
 
 def read(text: str | bytes, name: str, error: type[UsageError] = UsageError) -> dict[str, Any]:
-    """The content of a file, `name` in messages; an `error` if it is not TOML or cannot be read as such."""
+    """Return the content of a file, `name` in messages; an `error` if it is not TOML or cannot be read as such."""
     import tomllib  # not above: `xoff list` imports this module, and reads no file
 
     try:
@@ -29,7 +29,7 @@ def read(text: str | bytes, name: str, error: type[UsageError] = UsageError) -> 
 
 
 def _refuse_long_keys(text: str, name: str, error: type[UsageError]) -> None:
-    """`tomllib` takes the square of a dotted key's parts: a key of 64 kB would be read for minutes."""
+    """Refuse keys for which `tomllib` takes time with the square of their parts: minutes for a key of 64 kB."""
     parts = 0
     for piece in text.split("."):
         parts = parts + 1 if _PART.fullmatch(piece) else 0

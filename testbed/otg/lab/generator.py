@@ -16,12 +16,11 @@ from testbed.linux.process.child import Child
 from testbed.linux.sockets.packet_tap import Tapped
 from testbed.net.fabric.fabric import Fabric
 from testbed.otg.config import FlowPlan, TestPlan
-from testbed.otg.counting import STATE, Tally
+from testbed.otg.counting import STATE, Tallies, Tally
 from testbed.otg.devices import Neighbours
 from testbed.otg.lab.place import Place, silence
 from testbed.otg.lab.receiver import Receiver
 from testbed.otg.lab.sender import STATES, Command, Sender
-from testbed.otg.lab.shared import Tallies
 from testbed.otg.reading import OtgError
 from testbed.otg.transmit import State
 

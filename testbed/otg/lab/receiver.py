@@ -12,10 +12,9 @@ from testbed.linux.sockets import packet_filter
 from testbed.linux.sockets.packet_tap import PacketTap, Tapped
 from testbed.linux.sockets.raw_socket import RawSocket
 from testbed.otg.config import TestPlan
-from testbed.otg.counting import Receipts
+from testbed.otg.counting import Receipts, Tallies
 from testbed.otg.devices import Neighbours, Resolver
 from testbed.otg.lab.place import Place
-from testbed.otg.lab.shared import Tallies
 from testbed.otg.packet import FCS
 
 _LOOK_S = 0.1

@@ -11,11 +11,10 @@ from testbed.linux.process import kernel
 from testbed.linux.sockets import packet_filter
 from testbed.linux.sockets.raw_socket import RawSocket
 from testbed.otg.config import FlowPlan, TestPort
-from testbed.otg.counting import STATE
+from testbed.otg.counting import STATE, Tallies
 from testbed.otg.devices import Neighbours
 from testbed.otg.headers import MAC_CONTROL
 from testbed.otg.lab.place import Place
-from testbed.otg.lab.shared import Tallies
 from testbed.otg.transmit import Start, State, Stream, Transmitter
 
 _BATCH = 32

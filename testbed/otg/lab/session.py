@@ -26,7 +26,7 @@ from testbed.otg.lab.generator import Generator
 from testbed.otg.lab.place import places
 from testbed.otg.packet import FCS
 from testbed.otg.reading import OtgError
-from testbed.otg.requests import Control, WantedCapture
+from testbed.otg.requests import CaptureRequest, Control
 from testbed.units import Rate
 
 Config = dict[str, Any]
@@ -114,7 +114,7 @@ class Session:
         elif control.what == "protocols":
             self.generator.protocols(control.state == "start")
 
-    def capture(self, wanted: WantedCapture) -> bytes:
+    def capture(self, wanted: CaptureRequest) -> bytes:
         """Return the capture of a port as a file."""
         capture = self.plan.captures[wanted.port]
         end = None if wanted.most is None else wanted.first + wanted.most

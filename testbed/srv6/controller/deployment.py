@@ -81,7 +81,7 @@ class Deployment:
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
         self._last = 0
-        self.kept = False
+        self.waits_to_remove = False
         """True if an item is installed that should go, and may not go yet."""
 
     # Reports and answers
@@ -93,7 +93,7 @@ class Deployment:
         known.installed = {item.identity: item for item in items}
         known.refused.clear()
 
-    def left(self, node: str) -> None:
+    def session_ended(self, node: str) -> None:
         """Take in that a session is over. Items on their way may have arrived or not: the router's next report
         tells.
         """
@@ -180,7 +180,7 @@ class Deployment:
     ) -> list[Command]:
         """Return the commands to send now, in a fixed order. They count as sent.
 
-        With `places` only these are compared. `kept` is True if `may_remove` keeps an item that should go.
+        With `places` only these are compared. `waits_to_remove` is True if `may_remove` keeps an item.
         """
         by_node: dict[str, dict[ItemKey, None]] | None = None
         if places is not None:
@@ -188,7 +188,7 @@ class Deployment:
             for node, key in places:
                 by_node.setdefault(node, {})[key] = None
         else:
-            self.kept = False
+            self.waits_to_remove = False
         commands: list[Command] = []
         for name in sorted(self._nodes if by_node is None else by_node.keys() & self._nodes.keys()):
             known = self._nodes[name]
@@ -218,7 +218,7 @@ class Deployment:
                 continue
             item = known.installed[key]
             if not may_remove(item):
-                self.kept = True
+                self.waits_to_remove = True
                 continue
             refused = known.refused.get(key)
             if refused is None or not isinstance(refused[0], Remove):

@@ -103,9 +103,9 @@ class Manager:
 
     def leave(self, node: str, why: str, now_ns: int) -> None:
         """Take in that a router's session has ended."""
-        self.deployment.left(node)
+        self.deployment.session_ended(node)
         self.planner.all_changed = True
-        self.routers.left(node, why, now_ns)
+        self.routers.session_ended(node, why, now_ns)
 
     def remove_router(self, node: str, now_ns: int) -> None:
         """Remove the reports of a router. The manager does not wait for it; it may report again."""

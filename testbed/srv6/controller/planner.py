@@ -79,7 +79,7 @@ class Planner:
         are.
         """
         self._counters["computations_of_one"] += 1
-        self.all_changed |= self._deployment.kept
+        self.all_changed |= self._deployment.waits_to_remove
         if key not in self._intents.policies:
             self.outcomes.pop(key, None)
             self._places |= dict.fromkeys(self.desired.put(key, ()))
@@ -92,7 +92,7 @@ class Planner:
     def answered(self, item: Item) -> None:
         """Plan an item again that a router has answered about, and the items that may be installed only after it."""
         # An item to be removed may wait for any other one; that is so for a short time, after a path has changed.
-        self.all_changed |= self._deployment.kept
+        self.all_changed |= self._deployment.waits_to_remove
         place: Place = (item.node, item.identity)
         self._places[place] = None
         users: Iterable[User] = self.desired.users(place)

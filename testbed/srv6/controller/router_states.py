@@ -84,7 +84,7 @@ class RouterStates:
         kind = "tunnel_learned" if message.there else "tunnel_forgotten"
         self._history.add(now_ns, kind, node, f"{node}: {message.why}", tunnel=CODEC.encode(message.tunnel))
 
-    def left(self, node: str, why: str, now_ns: int) -> None:
+    def session_ended(self, node: str, why: str, now_ns: int) -> None:
         """Take in that a router's session has ended."""
         self._drop_remarks(node)  # the router sends them again in its next session
         if node in self.reports:

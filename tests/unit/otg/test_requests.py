@@ -62,11 +62,11 @@ def test_metrics_states_and_captures() -> None:
     wanted = requests.read_metrics(
         {"choice": "flow", "flow": {"flow_names": ["f"], "metric_names": ["frames_tx"]}}, plan()
     )
-    assert wanted == requests.Wanted("flow", ("f",), frozenset({"frames_tx"}))
-    assert requests.read_metrics({}, plan()) == requests.Wanted("port", ())
-    assert requests.read_states({"choice": "ipv6_neighbors"}, plan()) == requests.Wanted("ipv6_neighbors", ())
+    assert wanted == requests.MetricsRequest("flow", ("f",), frozenset({"frames_tx"}))
+    assert requests.read_metrics({}, plan()) == requests.MetricsRequest("port", ())
+    assert requests.read_states({"choice": "ipv6_neighbors"}, plan()) == requests.MetricsRequest("ipv6_neighbors", ())
     part = {"choice": "slice", "slice": {"choice": "initial", "initial": {"start": 3, "count": 5}}}
-    assert requests.read_capture({"port_name": "p2", "packets": part}, plan()) == requests.WantedCapture("p2", 2, 5)
+    assert requests.read_capture({"port_name": "p2", "packets": part}, plan()) == requests.CaptureRequest("p2", 2, 5)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from testbed.sonic.read import read
 from testbed.sonic.tables import Tables
 from testbed.switch.buffer.settings import Dynamic, Static
 from testbed.units import Size
-from tests.unit.sonic.test_sonic import FILES, checked, config
+from tests.unit.sonic.test_switches import FILES, checked, config
 
 NAMES = [f"Ethernet{4 * number}" for number in range(8)]
 Change = Callable[[dict[str, Any]], object]

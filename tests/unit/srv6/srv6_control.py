@@ -100,10 +100,10 @@ class World:
         """Check that a plan of everything has nothing to add to a step, which plans changes only."""
         manager, deployment = self.manager, self.manager.deployment
         if manager.is_settled and not manager.intents.all_changed and not manager.intents.changed:
-            kept = deployment.kept
+            waits = deployment.waits_to_remove
             planner = manager.planner
             left = deployment.plan(planner.desired.items, planner.may_install, planner.removals())
-            deployment.kept = kept
+            deployment.waits_to_remove = waits
             assert left == []
 
     # What tests ask for

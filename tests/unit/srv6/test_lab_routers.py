@@ -272,7 +272,7 @@ class Routers:
                 pass
             case ["ip", "sr", "tunsrc", "set", address]:
                 assert self.at[IPv6Address(address)] == (router, "lo")
-            case ["tc", *_]:  # in test_net_sr_filters
+            case ["tc", *_]:  # in test_lab_filters
                 pass
             case ["sysctl", "-qw", *_]:
                 pass

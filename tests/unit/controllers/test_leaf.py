@@ -114,7 +114,7 @@ def test_two_switches_that_are_connected_find_each_other_by_the_frames_that_each
     assert one is not None and one.links == ()
     again = leaves.port(1, 2, PORTS[2])
     assert len(again) == 1 and isinstance(again[0], Send)
-    leaves.left(2)
+    leaves.disconnected(2)
     assert leaves.numbers == [1] and leaves.port(2, 1, PORTS[1]) == []
 
 

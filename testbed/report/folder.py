@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from testbed.lab.results.foreign import DEEPEST, LARGEST_LOG, ForeignError, ForeignFolder, is_shallow
 from testbed.lab.results.result import RESULT, Claim, Figure, ResultFile
 from testbed.report.damage import Damage
+from testbed.units import Duration, Scale
 
 EVENTS = "events.jsonl"
 NETWORKS = "networks.jsonl"
@@ -24,6 +25,7 @@ LATEST_NS = 10**18
 MOST_KINDS = 1000
 """Names of events, and of fields, in one log."""
 MOST_NETWORKS = 2000
+_TIMES = ("ns", "us", "ms", "s")
 _LARGEST_LIST = 256 << 20
 """Octets of a log that is kept in memory as a whole."""
 
@@ -80,6 +82,8 @@ class Folder:
     files: ForeignFolder = field(init=False)
     damage: Damage = field(init=False)
     """The lines of its files that are left out, as they are not what they should be."""
+    lab_time: bool = False
+    """True if rates and times are shown as those of the lab, and not of the hardware."""
 
     def __post_init__(self) -> None:
         self.files = ForeignFolder(self.path)
@@ -88,6 +92,23 @@ class Folder:
     @property
     def name(self) -> str:
         return self.path.resolve().name
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the run's networks; 1 if there is none, or there are several."""
+        scales = {cable.get("scale") for network in self.networks for cable in network.cables}
+        scales.discard(None)
+        found = scales.pop() if len(scales) == 1 else 1
+        return Scale(found) if type(found) is int and 1 <= found <= Scale.limit else Scale(1)
+
+    @property
+    def units(self) -> Scale:
+        """The scale between the times of the logs, which are the lab's, and those that are shown."""
+        return Scale(1) if self.lab_time else self.scale
+
+    def span(self, lab_ns: int) -> str:
+        """Return a time of the logs as it is shown."""
+        return str(self.units.nearest_real(Duration.from_ns(max(0, lab_ns))))
 
     @property
     def end_ns(self) -> int:
@@ -165,17 +186,46 @@ class Folder:
             return
 
 
-def read(path: Path) -> Folder:
-    """The result in a folder, without its logs, which are read when they are needed."""
+def read(path: Path, lab_time: bool = False) -> Folder:
+    """Return the result in a folder, without its logs, which are read when they are needed.
+
+    With `lab_time` its rates and times are those of the lab.
+    """
     found = ResultFile.read(ForeignFolder(path))
-    folder = Folder(path, found.content)
+    folder = Folder(path, found.content, lab_time=lab_time)
 
     def damaged(line: int, reason: str) -> None:
         folder.damage.add(RESULT, line, reason)
 
     folder.read_networks()
     folder.figures, folder.claims = found.figures(damaged), found.claims(damaged)
+    if lab_time and folder.scale.k > 1:
+        k = folder.scale.k
+        folder.figures = [replace(one, value=_in_lab(one.value, one.unit, k)) for one in folder.figures]
+        folder.claims = [
+            replace(
+                one,
+                measured=_in_lab(one.measured, one.unit, k),
+                expected={bound: _in_lab(value, one.unit, k) for bound, value in one.expected.items()},
+            )
+            for one in folder.claims
+        ]
     return folder
+
+
+def _in_lab(value: Any, unit: str, k: int) -> Any:
+    """Return a figure's value, or each number in it, as that of the lab."""
+    if isinstance(value, list):
+        return [_in_lab(one, unit, k) for one in value]
+    if isinstance(value, dict):
+        if isinstance(value.get("unit"), str) and "value" in value:
+            return value | {"value": _in_lab(value["value"], value["unit"], k)}
+        return {name: _in_lab(one, unit, k) for name, one in value.items()}
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    if unit in _TIMES or unit == "m":
+        return value * k
+    return value / k if unit == "b/s" else value
 
 
 def _event(line: Any) -> Event | None:

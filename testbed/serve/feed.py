@@ -85,6 +85,7 @@ class Feed:
         return {
             "type": "snapshot",
             "t_ns": self.t_ns,
+            "scale": self._folder.scale.k,
             "tracks": [
                 _described(track) | {"t": list(track.t_ns[:done]), "v": list(track.values[:done])}
                 for track, done in zip(found, self._done, strict=False)
@@ -126,7 +127,7 @@ class Feed:
                 octets = (received - before) * (int(flow["frame"]) + _WIRE_OCTETS)
                 name = f"{flow['source']} to {flow['target']} ({number})"
                 track = self._reader.track(_FLOWS, "", name, Shape.STEPS, "b/s")
-                track.add(t_ns, octets * 8 * 10**9 // (t_ns - before_ns))
+                track.add(t_ns, octets * 8 * 10**9 // (t_ns - before_ns) * self._folder.scale.k)
                 self._received[number] = t_ns, received
 
     def _end_flows(self) -> None:

@@ -18,7 +18,7 @@ _SPEEDS = ("0.01", "0.03", "0.1", "0.3", "1", "3", "10", "100")
 _SPANS = ("1", "3", "10", "30", "60")
 _BODY = """
 <header class="top"><h1>{title}</h1>
-<p><span class="clock" id="clock" aria-label="The lab's time">0 s</span>
+<p><span class="clock" id="clock" aria-label="The network's time">0 s</span>
 <span id="connection" role="status">connecting</span></p></header>
 <main>
 <p id="problem" role="alert" hidden></p>

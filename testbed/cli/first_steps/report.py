@@ -22,19 +22,22 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="result folders, side by side; or a sweep's folder",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=f"default: {FILE} in the first folder")
+    parser.add_argument(
+        "--lab-time", action="store_true", help="rates and times of the lab, not of the modelled hardware"
+    )
 
 
 def make(options: argparse.Namespace) -> int:
     """One HTML file with claims, topology, pauses, buffers, drops and provenance of results. It opens offline."""
     path = options.output or options.result[0] / FILE
-    write(options.result, path)
+    write(options.result, path, options.lab_time)
     print(path)
     return Exit.OK
 
 
-def write(folders: list[Path], path: Path) -> None:
+def write(folders: list[Path], path: Path, lab_time: bool = False) -> None:
     """Write the report of result folders, whole or not at all."""
-    page = report(folders)
+    page = report(folders, lab_time=lab_time)
     with whole(path, folders) as out:
         out.write(page.encode())
 

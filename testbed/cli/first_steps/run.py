@@ -61,8 +61,8 @@ def run_options(parser: argparse.ArgumentParser, default: str | None = table.DEF
         "--capture-octets", type=whole(14, 128), metavar="N", help="the same, of each frame the first N octets only"
     )
     parser.add_argument(
-        "--series", type=above_zero(Duration, "10ms"), metavar="T",
-        help="record loads of links, buffers, queues, ECN marks and rates of flows at this interval of lab time",
+        "--series", type=above_zero(Duration, "10us"), metavar="T",
+        help="record loads of links, buffers, queues, ECN marks and rates of flows at this interval, as in 10us",
     )  # fmt: skip
     parser.add_argument("--report", action="store_true", help="write report.html into the first result folder")
     parser.add_argument("--allow-degraded", action="store_true", help="a run of low fidelity is no failure")

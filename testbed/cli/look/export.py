@@ -53,6 +53,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     formats.add_argument(
         "--ladder", nargs=2, metavar="PORT", help="how the two ports of a link came to agree by DCBX, as a diagram"
     )
+    parser.add_argument(
+        "--lab-time", action="store_true", help="rates and times of the lab, not of the modelled hardware"
+    )
     names = ", ".join(_FILES.values())
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE",
@@ -70,7 +73,7 @@ def export(options: argparse.Namespace) -> int:
         if options.output is None:
             raise UsageError("--figure needs -o FILE, a .pdf, .svg or .png")
         ending = require_ending(options.output)
-    folder = read_folder(options.result)
+    folder = read_folder(options.result, options.lab_time)
     path = options.output or options.result / _FILES[options.format]
     with whole(path, [options.result]) as out:
         if options.figure is not None:

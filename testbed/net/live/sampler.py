@@ -100,7 +100,7 @@ class Sampler:
             "pfc": [priority for priority in range(8) if pfc >> priority & 1],
             "can_ecn": sorted(port.settings.ecn) if port.settings else [],
             "ecn": self._controls.marking(port.name),
-            "delay_ns": port.cable.delay.number,
+            "delay_lab_ns": port.lab_cable.delay.ns,
             "cable": self._controls.is_in(port.name),
             "can_delay": bool(port.lab_cable.delay.ps or port.lab_cable.loss),
         }

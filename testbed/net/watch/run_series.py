@@ -88,7 +88,7 @@ class _Recorder:
 
     def _sample(self, t_ns: int) -> None:
         for port, load in self._loads.changes(self._every_ns):
-            self._row("links", t_ns, port, load * self._units.k)
+            self._row("links", t_ns, port, load)
         for port, marked in self._marks.changes():
             self._row("marks", t_ns, port, marked)
         for flows in list(self._fabric.core.flows):

@@ -114,7 +114,7 @@ class LoadSampler:
                 before = self._sent.get(port.name, now)
                 self._sent[port.name] = now
                 octets = now.octets - before.octets + WIRE_OVERHEAD * (now.frames - before.frames)
-                rate = max(0, octets) * 8 * 10**9 // max(1, passed_ns)
+                rate = max(0, octets) * 8 * 10**9 // max(1, passed_ns) * port.units.k
                 if rate != self._rates.get(port.name, 0):
                     self._rates[port.name] = rate
                     yield port.name, rate

@@ -79,8 +79,12 @@ function rowAt(track, t) {
 
 const UNITS = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]];
 
+// Times are the lab's in ns; texts have those of the hardware for which the lab stands at this scale.
+let timeScale = 1;
+
 // A time with as many digits as tell apart what is `step` ns away.
 function timeText(t, step) {
+  t /= timeScale, step /= timeScale;
   const size = Math.max(Math.abs(t), step);
   const [unit, factor] = UNITS.find(([, factor]) => size >= factor) || UNITS[3];
   const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(factor / Math.max(step, 1e-3)))));
@@ -89,6 +93,7 @@ function timeText(t, step) {
 
 // Like timeText without digits that say nothing.
 function spanText(t) {
+  t /= timeScale;
   const [unit, factor] = UNITS.find(([, factor]) => t >= factor) || UNITS[3];
   return `${Number((t / factor).toPrecision(6))} ${unit}`;
 }

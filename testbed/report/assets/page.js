@@ -206,6 +206,7 @@ async function load(element) {
 
 async function begin() {
   reports.push(...await Promise.all([...document.querySelectorAll("script.data")].map(load)));
+  timeScale = reports[0]?.scale || 1;
   whole.end = Math.max(1, ...reports.map((report) => report.end_ns));
   controls();
   follow();

@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 from testbed.lab.results import parquet
 from testbed.lab.results.csv_cells import neutral
 from testbed.report.folder import Folder, ReportError
+from testbed.units import hardware_times, real_ns
 
-_FIXED = ("t_ns", "network", "event", "node", "port", "priorities")
+_FIXED = ("t_ns", "lab_ns", "network", "event", "node", "port", "priorities")
 
 
 def fields(folder: Folder) -> list[str]:
@@ -27,8 +28,10 @@ def rows(folder: Folder) -> Iterator[dict[str, Any]]:
     """Each event with the network that ran then and the node of its port; lists and objects as JSON."""
     for event in folder.events():
         network = next((one for one in folder.networks if one.start_ns <= event.t_ns <= one.end_ns), None)
-        yield {name: _plain(value) for name, value in event.fields.items() if name not in _FIXED} | {
-            "t_ns": event.t_ns,
+        found = hardware_times(event.fields, folder.units)
+        yield {name: _plain(value) for name, value in found.items() if name not in _FIXED} | {
+            "t_ns": real_ns(event.t_ns, folder.units),
+            "lab_ns": event.t_ns,
             "network": network.title if network else "",
             "event": event.name,
             "node": network.node_of(event.port) if network else event.port.rpartition("-")[0],

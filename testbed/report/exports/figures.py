@@ -1,4 +1,4 @@
-"""Figures of a result for papers, by matplotlib: pauses, buffers and drops over lab time, and claims beside bounds."""
+"""Figures of a result for papers, by matplotlib: pauses, buffers and drops over time, and claims beside bounds."""
 
 from __future__ import annotations
 
@@ -52,20 +52,22 @@ def _pauses(folder: Folder, drawn: Any) -> None:
     lanes = list(dict.fromkeys((track.port, track.label) for track in found))[:_MOST_LANES]
     drawn.set_size_inches(_WIDTH_IN, 0.9 + _LANE_IN * len(lanes))
     axes = drawn.subplots()
+    label, unit_ns = _time_axis(folder)
     for track in found:
         if (track.port, track.label) in lanes:
             lane = lanes.index((track.port, track.label))
-            bars = [(start / 1e9, (end - start) / 1e9) for start, end in zip(track.t_ns, track.values, strict=True)]
+            bars = [(start / unit_ns, (end - start) / unit_ns)
+                    for start, end in zip(track.t_ns, track.values, strict=True)]  # fmt: skip
             axes.broken_barh(bars, (lane - 0.4, 0.8), facecolors=_COLOURS.get(track.panel, _OTHER), linewidth=0)
     axes.set_yticks(range(len(lanes)), [_name(f"{port} {label}") for port, label in lanes])
     axes.invert_yaxis()
-    axes.set_xlabel("lab time, s")
+    axes.set_xlabel(label)
 
 
 def _buffer(folder: Folder, drawn: Any) -> None:
     found = tracks(folder)
     _require(found.of(OCCUPANCY), folder, "no threshold was crossed")
-    axes = _chart(drawn, found.of(OCCUPANCY))
+    axes = _chart(folder, drawn, found.of(OCCUPANCY))
     axes.set_ylabel("cells at a crossing of XOFF or XON")
     axes.set_ylim(bottom=0)
 
@@ -73,20 +75,27 @@ def _buffer(folder: Folder, drawn: Any) -> None:
 def _drops(folder: Folder, drawn: Any) -> None:
     found: Tracks = tracks(folder)
     _require(found.of(DROPS), folder, "no buffer dropped a frame")
-    _chart(drawn, found.of(DROPS)).set_ylabel("frames dropped")
+    _chart(folder, drawn, found.of(DROPS)).set_ylabel("frames dropped")
 
 
-def _chart(drawn: Any, found: list[Track]) -> Any:
+def _time_axis(folder: Folder) -> tuple[str, float]:
+    """Return the label of the axis of time, and how many ns of the logs its unit has."""
+    k = folder.units.k
+    return ("time, s", 1e9) if k == 1 else ("time, ms", 1e6 * k)
+
+
+def _chart(folder: Folder, drawn: Any, found: list[Track]) -> Any:
     drawn.set_size_inches(_WIDTH_IN, _CHART_IN)
     axes = drawn.subplots()
+    label, unit_ns = _time_axis(folder)
     for track in found:
-        times = [t / 1e9 for t in track.t_ns]
+        times = [t / unit_ns for t in track.t_ns]
         if track.shape is Shape.STEPS:
             values = [value / track.parts for value in track.values]
             axes.step(times, values, where="post", label=_name(track.name), linewidth=1)
         else:
             axes.plot(times, track.values, ".", markersize=2.5, label=_name(track.name))
-    axes.set_xlabel("lab time, s")
+    axes.set_xlabel(label)
     if len(found) <= 12:
         axes.legend(fontsize=7, frameon=False)
     return axes

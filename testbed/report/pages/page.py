@@ -37,18 +37,27 @@ value="0.1">0.1 x</option><option value="0.01">0.01 x</option><option value="0.0
 <span class="note">Window: <span id="window"></span></span>
 </div>
 <p class="note">Drag over a panel to zoom, click to set the time, double-click for all; Ctrl and the wheel zoom, Shift
-and the wheel move. All panels have one window of lab time.</p>
+and the wheel move. All panels have one window of time.</p>
 """
+_HARDWARE = "Rates and times are those of the modelled hardware; xoff report --lab-time shows the lab's."
+_LAB = "Rates and times are the lab's."
 
 
-def report(paths: list[Path], budget: int = columns.BUDGET) -> str:
-    """The report of one or more result folders, of a sweep, or of a conformance run."""
+def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = False) -> str:
+    """Return the report of one or more result folders, of a sweep, or of a conformance run.
+
+    Its rates and times are those of the modelled hardware, or with `lab_time` the lab's; so they are where results have
+    different scales, since all panels have one axis.
+    """
     if len(paths) == 1 and sweep_page.is_sweep(paths[0]):
         name = paths[0].resolve().name
         return _document(name, sweep_page.body(paths[0]), with_script=False)
     if len(paths) == 1 and conformance_page.is_conformance(paths[0]):
         return _document("Conformance", conformance_page.body(paths[0]), with_script=False)
-    folders = [read(path) for path in paths]
+    folders = [read(path, lab_time) for path in paths]
+    if len({folder.scale.k for folder in folders}) > 1:
+        folders = [read(path, True) for path in paths]
+    is_lab = any(folder.lab_time for folder in folders)
     title = ", ".join(dict.fromkeys(folder.result["experiment"] for folder in folders))
     articles = [
         _article(number, folder, budget // len(folders), len(folders) == 1) for number, folder in enumerate(folders)
@@ -57,7 +66,7 @@ def report(paths: list[Path], budget: int = columns.BUDGET) -> str:
     body = [
         f"<header><h1>{text(title, 200)}</h1>",
         f'<p class="note">Report of {len(folders)} result{"s" if len(folders) > 1 else ""} by Xoff '
-        f"{text(testbed.__version__)}. Times are the lab's.</p></header>",
+        f"{text(testbed.__version__)}. {_LAB if is_lab else _HARDWARE}</p></header>",
         "<main>",
         tables.summary(folders),
         tables.comparison(folders) if len(folders) > 1 else "",
@@ -94,6 +103,7 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
     rows = states.states(folder, found.facts)
     data = {
         "end_ns": folder.end_ns,
+        "scale": folder.units.k,
         "start": start,
         "stop": end,
         "state": f"state-{number}",
@@ -131,7 +141,7 @@ def _drawings(number: int, folder: Folder, has_states: bool, has_loads: bool) ->
         out.append(f'<div id="network-{number}-{network.number}"{hidden}><p>{text(network.title)}</p>{drawing}</div>')
     out.append(f'<p class="note">At this time: <span id="state-{number}"></span></p>')
     if folder.networks and not has_loads:
-        out.append('<p class="note">Loads of links were not recorded; xoff run NAME --series 10ms records them.</p>')
+        out.append('<p class="note">Loads of links were not recorded; xoff run NAME --series 10us records them.</p>')
     if has_states:
         head = '<th scope="col">DCBX and segment routing</th><th scope="col">at this time</th>'
         table = f'<table><thead><tr>{head}</tr></thead><tbody id="state-{number}-rows"></tbody></table>'
@@ -149,7 +159,7 @@ def _tables(folder: Folder, found: Tracks) -> list[str]:
             if found_budget := budget(network, found):
                 out.append(folded(f"Headroom budget: {network.title}", found_budget))
     if found.facts:
-        out += [heading(3, "Headroom, tunnels and policies"), tables.facts_table(found)]
+        out += [heading(3, "Headroom, tunnels and policies"), tables.facts_table(folder, found)]
     out += ladders.ladders(folder)
     out += [heading(3, "Fidelity"), tables.fidelity(folder)]
     out += [folded("Events by kind", tables.events_table(found))]

@@ -111,7 +111,7 @@ def _pause_rows(folder: Folder, found: Tracks) -> Iterator[list[object]]:
             lengths = [b - a for a, b in zip(track.t_ns, track.values, strict=True) if start <= a <= end]
             if lengths:
                 share = f"{100 * sum(lengths) / max(1, end - start):.3g} %"
-                total, longest = (str(Duration.from_ns(ns)) for ns in (sum(lengths), max(lengths)))
+                total, longest = (folder.span(ns) for ns in (sum(lengths), max(lengths)))
                 state = f"{track.label} {INTERVALS[track.panel]}"
                 yield [title, track.port, state, len(lengths), total, longest, share]
 
@@ -151,25 +151,25 @@ def buffers_table(network: Network) -> Html:
     )
 
 
-def facts_table(found: Tracks) -> Html:
+def facts_table(folder: Folder, found: Tracks) -> Html:
     """Measured headroom, tunnels and SR items, as agents logged them."""
     rows = [
         [
-            str(Duration.from_ns(max(0, event.t_ns))),
+            folder.span(event.t_ns),
             event.name.replace("_", " "),
             event.port or "-",
-            _detail(event.fields),
+            _detail(folder, event.fields),
         ]
         for event in found.facts
     ]
     return table("Headroom and tunnels", ("at", "event", "port", ""), rows, most=500)
 
 
-def _detail(fields: dict[str, Any]) -> str:
+def _detail(folder: Folder, fields: dict[str, Any]) -> str:
     words = []
     for name, value in fields.items():
         if name.endswith("_ns") and type(value) is int and value >= 0:
-            words.append(f"{name.removesuffix('_ns').replace('_', ' ')} {Duration.from_ns(value)}")
+            words.append(f"{name.removesuffix('_ns').replace('_', ' ')} {folder.span(value)}")
         else:
             words.append(f"{name.replace('_', ' ')} {value}")
     return ", ".join(words)

@@ -194,16 +194,16 @@ def _cable(
 
 
 def _speed(cable: dict[str, Any]) -> str:
-    """Rate and delay in the lab and of the hardware that the cable stands for."""
+    """Return rate and delay of the cable, and those in the lab where they are others."""
     rate, delay = cable.get("rate_bps"), cable.get("delay_ns")
     real_rate, real_length = cable.get("hardware_rate_bps"), cable.get("hardware_length_m")
     try:
         if not isinstance(rate, int) or not isinstance(delay, int):
             return ""
-        words = f", {Rate.from_bps(rate)}, delay {Duration.from_ns(delay)}"
+        lab = f"{Rate.from_bps(rate)}, delay {Duration.from_ns(delay)}"
         if isinstance(real_rate, int) and real_rate != rate:
-            words += f" (hardware: {Rate.from_bps(real_rate)}, {real_length:g} m)"
-        return words
+            return f", {Rate.from_bps(real_rate)}, {real_length:g} m (in the lab: {lab})"
+        return f", {lab}"
     except (ValueError, TypeError, OverflowError):
         return ""
 

@@ -57,6 +57,9 @@ function take(message) {
     live.states = message.states;
     live.cables = message.cables;
     live.newest = live.shown = message.t_ns;
+    timeScale = message.scale;
+    for (const one of at("span").options) one.textContent = spanText(Number(one.value) * 1e9);
+    at("step").textContent = `Step ${spanText(1e8)}`;
     at("words").replaceChildren();
     message.words.forEach(addWords);
     setOpen([])();
@@ -257,7 +260,7 @@ function showPort() {
       if (one.getAttribute("aria-label") === focused) one.focus();
     }
     at("cable").textContent = port.cable ? "Pull" : "Plug in";
-    at("delay").value = spanText(port.delay_ns).replace(" ", "");
+    at("delay").value = spanText(port.delay_lab_ns).replace(" ", "");
     at("delay").disabled = at("set-delay").disabled = !port.can_delay;
   }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import struct
 import sys
 from pathlib import Path
@@ -141,10 +142,36 @@ def test_the_table_has_a_row_for_each_event_and_a_column_for_each_field(
     with (folder / "events.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len((folder / "events.jsonl").read_text().splitlines())
-    (first,) = [row for row in rows if row["event"] == "xoff_sent" and row["t_ns"] == str(110 * MS)]
+    (first,) = [row for row in rows if row["event"] == "xoff_sent" and row["lab_ns"] == str(110 * MS)]
+    assert first["t_ns"] == str(110 * MS // 1000), "the cables have scale 1000"
     assert (first["network"], first["node"], first["port"], first["priorities"]) == ("with PFC", "s1", "s1-eth2", "3")
     assert first["quanta"] == "65535" and first["shared_cells"] == ""
     assert capsys.readouterr().out.strip() == str(folder / "events.csv")
+
+
+def test_times_of_the_lab_can_be_had_instead(tmp_path: Path) -> None:
+    folder = small(tmp_path / "one")
+    assert main(["export", str(folder), "--csv", "--lab-time"]) == 0
+    with (folder / "events.csv").open(newline="") as file:
+        assert all(row["t_ns"] == row["lab_ns"] for row in csv.DictReader(file))
+    assert main(["report", str(folder)]) == 0
+    assert "Rates and times are those of the modelled hardware" in (folder / "report.html").read_text()
+    assert main(["report", str(folder), "--lab-time"]) == 0
+    assert "Rates and times are the lab's" in (folder / "report.html").read_text()
+
+
+def test_figures_of_the_lab_are_the_hardwares_by_the_scale(tmp_path: Path) -> None:
+    folder = small(tmp_path / "one")
+    content = json.loads((folder / "result.json").read_text())
+    content["figures"] = [
+        {"name": "pause", "value": 3, "unit": "ns"},
+        {"name": "rates", "value": [5e9, 1e9], "unit": "b/s"},
+        {"name": "both", "value": {"value": 2, "unit": "ns"}, "unit": ""},
+        {"name": "frames", "value": 7, "unit": ""},
+    ]
+    (folder / "result.json").write_text(json.dumps(content))
+    found = {one.name: one.value for one in read(folder, lab_time=True).figures}
+    assert found == {"pause": 3000, "rates": [5e6, 1e6], "both": {"value": 2000, "unit": "ns"}, "frames": 7}
 
 
 def test_text_of_any_kind_comes_back_from_the_table_written_out(

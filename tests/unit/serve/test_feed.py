@@ -68,7 +68,9 @@ def test_rates_of_flows_are_those_of_frames_that_arrived() -> None:
     assert message is not None
     (track,) = message["tracks"]
     assert track["label"] == "h1 to h2 (1)" and track["unit"] == "b/s"
-    assert [row[2] for row in message["rows"]] == [50 * 1250 * 8 * 20 * 1000, 10 * 1250 * 8 * 20 * 1000], "at scale 1000"
+    assert [row[2] for row in message["rows"]] == [50 * 1250 * 8 * 20 * 1000, 10 * 1250 * 8 * 20 * 1000], (
+        "at scale 1000"
+    )
     silent = feed.take([window(500 * MS)])
     assert silent is not None and [row[2] for row in silent["rows"]] == [0]
 

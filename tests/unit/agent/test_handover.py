@@ -1,4 +1,4 @@
-"""What an agent leaves for its successor: all of it, or what was there before."""
+"""The state that a speaker leaves for its successor: all of it, or what was there before."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ BINDING = IPv6Address("fd00:a:1:b1::")
 
 @dataclass
 class Router:
-    """R1: its kernel, and what is installed, as an agent keeps it."""
+    """The router R1: its kernel, and the items that are installed, as an agent keeps them."""
 
     kernel: Kernel = field(default_factory=lambda: Kernel(INTERFACES))
     installed: dict[ItemKey, Item] = field(default_factory=dict)
@@ -319,7 +319,7 @@ def test_in_any_order_and_whatever_is_refused_the_kernel_has_what_is_installed(
         start = len(router.kernel.said)
 
         def refuses(message: Message, at: int | None = refused_at, start: int = start) -> bool:
-            """One request: the kernel does not refuse to undo what it has just done."""
+            """Refuse one request: the kernel does not refuse to undo what it has just done."""
             return at is not None and len(router.kernel.said) == start + at + 1
 
         router.kernel.refuses = refuses

@@ -14,7 +14,7 @@ from testbed.linux.process.child import Child
 
 @contextmanager
 def taking(lives: Lives, number: int) -> Iterator[tuple[int, bytes]]:
-    """A process that takes a lock, and whether it got it; it lives until the end of the block."""
+    """Run a process that takes a lock until the end of the block, and yield it with True if it got the lock."""
     reader, writer = os.pipe()
 
     def take() -> None:

@@ -46,7 +46,7 @@ class Program:
         return self.congested and (slot, priority) == (SLOT, PRIORITY)
 
     def recheck(self, slot: int, priority: int) -> bool:
-        """As in port.bpf.c: XON for a group that was congested until now; nothing for one that was not."""
+        """Answer as port.bpf.c does: XON for a group that was congested until now; nothing for one that was not."""
         xon = self.congested and self.made_room
         self.congested = self.congested and not xon
         return xon
@@ -101,7 +101,7 @@ class Agent:
         loop._news = News(self.told)
 
     def send(self, request: bytes) -> None:
-        """A netlink request."""
+        """Note a netlink request."""
         self.requests.append(request)
 
     def _sent(self, frame: bytes) -> int:
@@ -111,7 +111,7 @@ class Agent:
         return len(frame)
 
     def events(self, *kinds: EventKind) -> list[str]:
-        """Read these from the ring; the frames that were sent then."""
+        """Have the loop read these events from the ring, and return the frames that it sent."""
         now_ns = time.monotonic_ns()
         self.ring.memory = b"".join(EVENT.pack(now_ns, kind, SLOT, PRIORITY, 0, 0, 0, 0) for kind in kinds)
         self.loop._read_events(self.loop._ring.memory, self.loop._ring.records())
@@ -333,7 +333,7 @@ def test_a_successor_on_a_link_that_is_down_starts_afresh_when_it_is_back() -> N
 
 
 def order(agent: Agent, held: int) -> list[bytes]:
-    """Order a hold; the netlink requests since the last order."""
+    """Order a hold, and return the netlink requests since the last order."""
     agent.requests.clear()
     agent.loop._carry_out(Order(OrderType.HOLD, SLOT, held), time.monotonic_ns())
     return agent.requests[:]

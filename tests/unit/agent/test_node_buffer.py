@@ -1,4 +1,4 @@
-"""How a node's buffer is laid out for ports that want more cells than there are."""
+"""The layout of a node's buffer for ports that request more cells than there are."""
 
 from __future__ import annotations
 

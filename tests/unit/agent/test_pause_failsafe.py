@@ -11,7 +11,7 @@ from testbed.switch.pfc.settings import PfcSettings
 from testbed.units import Rate
 
 CHARGED, HOSTS = 2, 5
-"""Slots of a port with a buffer, and of one without."""
+"""The slots of a port with a buffer, and of one without."""
 
 
 def _port(slot: int) -> PortPlan:
@@ -32,7 +32,7 @@ def _port(slot: int) -> PortPlan:
 
 
 class Node:
-    """What is done at a node of two ports while it has no agent."""
+    """A node of two ports without an agent, and the requests and frames at it."""
 
     def __init__(self) -> None:
         self.requests: list[bytes] = []

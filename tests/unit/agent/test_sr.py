@@ -1,4 +1,4 @@
-"""A router's agent and a controller over a real Unix socket: what is requested is done, told, and kept.
+"""A router's SR agent and a controller over a real Unix socket: requests are carried out, answered, and kept.
 
 The agent is R1's. The other routers of the draft's Figure 3 are made up, the controller is the real one, and the kernel
 is the one of `srv6_kernel`. Time is set by hand.
@@ -60,7 +60,7 @@ class Controller(World):
         self.open()
 
     def open(self) -> None:
-        """Be there, with a memory that is empty."""
+        """Start, with an empty memory."""
         self.door = socket.socket(socket.AF_UNIX)
         self.door.bind(str(self.path))
         self.door.listen()
@@ -82,7 +82,7 @@ class Controller(World):
             pass
 
     def _deliver(self) -> bool:
-        """Have everybody read what has come; whether anything had."""
+        """Have all sides read what has come, and return True if there was anything."""
         busy = False
         while self.door is not None:
             try:
@@ -138,7 +138,7 @@ class Controller(World):
 
 @dataclass
 class R1:
-    """A router: its kernel, and what its agent has others do."""
+    """A router: its kernel, and the requests of its agent to others."""
 
     controller: Controller
     kernel: Kernel = field(default_factory=lambda: Kernel(INTERFACES))
@@ -146,12 +146,12 @@ class R1:
     records: list[str] = field(default_factory=list)
     changes: int = 0
     refuses: str = ""
-    """Why tunnels are refused."""
+    """The reason for which tunnels are refused; empty if they are not."""
     key: bytes = SHARED_KEY
     notes: Handover = field(default_factory=lambda: Handover(1 + agents._WAN))
 
     def start(self, left: SrNotes | None = None) -> SrAgent:
-        """An agent, in place of the one before."""
+        """Start an agent in place of the one before."""
         plan = ControlPlan(str(self.controller.path), self.key, report("R1", FIGURE_3, ("R1", "R3")), "to2")
         kernel = KernelSr("R1", INTERFACES, (INTERFACES["to2"],), self.kernel.send, left.tables if left else {})
         means = SrServices(kernel, self.add, self.drop, lambda: {"fd00:a:1:f02:: paused": 7}, self.record, self.change)
@@ -192,7 +192,7 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cont
 
 @pytest.fixture
 def r1(controller: Controller) -> R1:
-    """It is there, and so are the others."""
+    """Return R1 with a session, beside the other routers."""
     router = R1(controller)
     router.start()
     controller.connect("R2", "R3")
@@ -201,7 +201,7 @@ def r1(controller: Controller) -> R1:
 
 @pytest.fixture
 def red(r1: R1) -> R1:
-    """With a VPN, and a policy from R1 to R3."""
+    """Return R1 with a VPN, and a policy from R1 to R3."""
     r1.controller.vpn()
     r1.controller.policy("R1", "R3")
     return r1
@@ -213,7 +213,7 @@ def segments(r1: R1) -> tuple[str, ...]:
 
 
 def bind(r1: R1, *candidates: Candidate, sid: IPv6Address = BINDING) -> None:
-    """Have the policy from R1 to R3 a binding SID."""
+    """Give the policy from R1 to R3 a binding SID."""
     intent = PolicyIntent(R1_TO_R3, candidates or (Dynamic(pfc_ends=True),), "red", binding_sid=sid)
     r1.controller.manager.put_policy(intent, r1.controller.now_ns)
     r1.controller.run(S)

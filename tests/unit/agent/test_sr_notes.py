@@ -1,4 +1,4 @@
-"""What a router keeps of all that is installed on it: as much as notes and a report have room for, and no more."""
+"""The notes of a router about its items: as much as notes and a report have room for, and no more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEGMENTS = tuple(IPv6Address(f"fd00:a:{n}:1::") for n in range(1, 6))
 
 
 def policy(number: int, name: str = "loose", more: int = 0) -> PolicyItem:
-    """With a binding SID, and so many more segments in a candidate."""
+    """Return a policy with a binding SID, and so many more segments in a candidate."""
     binding = IPv6Address(f"fd00:a:1:{number:x}::")
     candidates = (Dynamic(name=name), Explicit(SEGMENTS + SEGMENTS[:1] * more, preference=200))
     return PolicyItem(PolicyIntent(Key("R1", number, "R3"), candidates, "red", binding_sid=binding), SEGMENTS)

@@ -44,7 +44,7 @@ class Edge:
 
 @pytest.fixture
 def edges(namespace: int) -> Iterator[tuple[Edge, Edge]]:
-    """r1, which answers, and r3, which asks."""
+    """Return r1, which answers, and r3, which asks."""
     made = []
     with kernel.in_network(namespace):
         kernel.set_up("lo")
@@ -68,7 +68,7 @@ def edges(namespace: int) -> Iterator[tuple[Edge, Edge]]:
 
 
 def ask(one: Edge, other: Edge) -> None:
-    """Carry what r3 asks to r1, and what it answers back, until r3 has nothing to ask."""
+    """Carry r3's requests to r1, and the answers back, until r3 has nothing to ask."""
     for _ in range(40):
         due_ns = one.machine.deadline_ns
         if due_ns > time.monotonic_ns() + 1000 * MS:
@@ -87,7 +87,7 @@ def ask(one: Edge, other: Edge) -> None:
 
 
 def asked(edge: Edge) -> Measure:
-    """The first request of an edge that has a tunnel, as it comes out of it."""
+    """Return the first request of an edge that has a tunnel, as it comes out of the tunnel."""
     edge.machine.add(TUNNEL, PACKETS, time.monotonic_ns())
     edge.machine.expire(time.monotonic_ns())
     result = process(_passed_on(edge.sent.pop()), LocalSid(SID, srv6.DOMAIN, measures=True))
@@ -96,7 +96,7 @@ def asked(edge: Edge) -> Measure:
 
 
 def _passed_on(packet: bytes) -> bytes:
-    """As it comes to the last segment: r2 has done its part."""
+    """Return a packet as it comes to the last segment: r2 has done its part."""
     header = next(one for one in ipv6.headers(packet) if one.protocol == ipv6.ROUTING)
     changed = bytearray(packet)
     changed[header.start + 3] = 0  # Segments Left

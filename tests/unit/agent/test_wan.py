@@ -1,4 +1,4 @@
-"""What a router decides about End.X.PFC: what it sends into its tunnels, and what it does with what comes out of them.
+"""End.X.PFC at a router: the packets that it sends into its tunnels, and the treatment of those that come out of them.
 
 The agent is the real one, with sockets in a network namespace where nothing is; packets are caught before they go, and
 handed in by a socket in the place of the one that reads them.
@@ -46,7 +46,7 @@ RATE = Rate("10Mb/s")
 QUIET = Refresh.of(RATE, Duration("1ms"), Duration("1ms"))
 GRAPH = WanGraph([("r1", "r2", Duration("1ms")), ("r2", "r3", Duration("1ms"))], {"r1": 1, "r3": 1})
 TENANT, WAN = 0, 1
-"""Slots of a router's two ports; one leads to its data centre, the other to r2."""
+"""The slots of a router's two ports; one leads to its data centre, the other to r2."""
 RED, BLUE = SliceQueues(10, "red", {3: 4, 5: 6}), SliceQueues(20, "blue", {3: 5})
 
 
@@ -56,7 +56,7 @@ def sid(router: str, slice_id: int | None = None) -> IPv6Address:
 
 def back(slice_id: int | None = None, interface: str | None = "r3-eth1", last: IPv6Address | None = None,
          **more: Any) -> ReverseTunnel:  # fmt: skip
-    """r3's to r1."""
+    """Return the reverse tunnel from r3 to r1."""
     first = more.pop("first", srv6.end_sid("r3").address)
     return ReverseTunnel("r3", "r1", (first, last or sid("r1", slice_id)), slice_id, interface, **more)
 
@@ -86,7 +86,7 @@ class Buffer:
 
 
 class RecordedAgent(WanAgent):
-    """Keeps what it would send and report."""
+    """A WAN agent that keeps what it would send and report."""
 
     is_recorded = True
 
@@ -107,7 +107,7 @@ class RecordedAgent(WanAgent):
 
 @dataclass
 class Edge:
-    """A router's agent, and what it did."""
+    """A router's agent, and a record of what it did."""
 
     agent: RecordedAgent
     inside: socket.socket
@@ -117,11 +117,11 @@ class Edge:
     records: list[tuple[AgentEvent, int, int]]
     told: list[Pause | OwnTunnel]
     requests: list[Message]
-    """Of the kernel."""
+    """The netlink requests."""
     buffer: Buffer = field(default_factory=Buffer)
 
     def signalled(self) -> list[str]:
-        """What went into tunnels since the last call, as in "xoff 3 to fd00:5:1:10::"."""
+        """Return what went into tunnels since the last call, as in "xoff 3 to fd00:5:1:10::"."""
         lines = []
         for packet in self.sent:
             found, slice_id = opened(packet)
@@ -137,7 +137,7 @@ class Edge:
         self.agent._take(now_ns)
 
     def learn(self, now_ns: int) -> None:
-        """A data packet of r1's comes to r3, and teaches it the tunnel back."""
+        """Give r3 a data packet of r1, which teaches it the tunnel back."""
         routing = Srh.along((sid("r1"), srv6.vpn_sid("r3").address), 4, done=1).encode()
         self.data.send(
             Packet(srv6.source_address(1), srv6.vpn_sid("r3").address, ipv6.ROUTING, routing + bytes(20)).encode()
@@ -145,7 +145,7 @@ class Edge:
         self.agent._learn(now_ns)
 
     def obeyed(self) -> list[tuple[int, dict[int, int]]]:
-        """Slot and the times in quanta of each order since the last call."""
+        """Return slot and the times in quanta of each order since the last call."""
         found = []
         for order in self.orders:
             assert order.type is OrderType.OBEY
@@ -167,7 +167,7 @@ class Edge:
 
 
 def opened(packet: bytes) -> tuple[PfcFrame, int | None]:
-    """The frame in a tunnel's packet, and the slice."""
+    """Return the frame in a tunnel's packet, and the slice."""
     slice_id = None
     for header in ipv6.headers(packet):
         if header.protocol == ipv6.HOP_BY_HOP:
@@ -180,7 +180,7 @@ def opened(packet: bytes) -> tuple[PfcFrame, int | None]:
 
 
 def pfc(changes: dict[int, int], slice_id: int | None = None) -> bytes:
-    """A packet for r1's SID as r3 sends it, with these times in quanta."""
+    """Return a packet for r1's SID as r3 sends it, with these times in quanta."""
     frame = PfcFrame.of(Mac.parse("02:00:00:00:00:03"), changes)
     return Encapsulator(back(slice_id), srv6.source_address(3)).packet(frame)
 
@@ -191,13 +191,13 @@ FIGURE = (
     srv6.vpn_sid("r3"),
     srv6.end_x_pfc_sid("r1", 0, GRAPH.legs["r1"][0]),
 )
-"""Of figure 3, what a learner at r3 has to know."""
+"""The announcements of figure 3 that a learner at r3 has to know."""
 Make = Callable[..., Edge]
 
 
 @pytest.fixture
 def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
-    """Makes r1 or r3; with `control`, as one that has a session with a controller."""
+    """Make r1 or r3; with `control`, as one that has a session with a controller."""
     with kernel.in_network(namespace):
         kernel.set_up("lo")
     opened_sockets: list[socket.socket] = []

@@ -1,4 +1,5 @@
-"""The draft's three ladder diagrams, run: two ports and a cable in memory, and the log that agents would keep of them.
+"""The scenarios of the draft's three ladder diagrams: two ports and a cable in memory, and the log that agents keep of
+them.
 
     PYTHONPATH=. python3 tests/unit/dcbx/dcbx_ladders.py FOLDER
 
@@ -29,7 +30,7 @@ Log = list[dict[str, Any]]
 
 
 class LoggedPort(DcbxPort):
-    """A port that keeps the log that an agent would keep: events before the frames that follow from them."""
+    """A port that keeps the log of an agent: events before the frames that follow from them."""
 
     def __init__(self, name: str, mac: Mac, settings: DcbxSettings, log: Log, now: Callable[[], int]) -> None:
         super().__init__(PortIdentity.of(mac, name), settings)
@@ -58,7 +59,7 @@ class LoggedPort(DcbxPort):
 
 
 def logged(left: tuple[str, DcbxSettings], right: tuple[str, DcbxSettings]) -> tuple[Link, Log]:
-    """Two ports that have not started, on a cable that takes its time."""
+    """Return two ports that have not started, on a cable with a delay, and their log."""
     log: Log = []
     a, b = (
         LoggedPort(name, mac, settings, log, lambda: link.now)
@@ -70,7 +71,7 @@ def logged(left: tuple[str, DcbxSettings], right: tuple[str, DcbxSettings]) -> t
 
 
 def _meet(link: Link) -> None:
-    """The bridge has been up for ten seconds, with no neighbour, when the host comes."""
+    """Start the bridge, and ten seconds later the host."""
     link.fate = lambda name: []
     link.b.start(0)
     link.run_until(10 * S)
@@ -80,7 +81,7 @@ def _meet(link: Link) -> None:
 
 
 def symmetric() -> Log:
-    """A willing host takes over the PFC of a bridge that is not."""
+    """Return the log of a willing host that takes over the PFC of a bridge that is not willing."""
     host, bridge = DcbxSettings(DRAFT, pfc=PfcAdmin(0x00, willing=True)), DcbxSettings(DRAFT, pfc=PfcAdmin(0x18))
     link, log = logged(("host", host), ("bridge", bridge))
     _meet(link)
@@ -88,7 +89,7 @@ def symmetric() -> Log:
 
 
 def asymmetric() -> Log:
-    """A bridge recommends shares to a willing host, once it has the host's priority groups."""
+    """Return the log of a bridge that recommends shares to a willing host, once it has the host's priority groups."""
     shares = Shares((20, 0, 0, 60, 0, 0, 0, 20))
     host = DcbxSettings(DRAFT, ets=EtsAdmin(GROUPS, willing=True))
     link, log = logged(("host", host), ("bridge", DcbxSettings(DRAFT, ets=EtsAdmin(GROUPS, recommend=shares))))
@@ -97,7 +98,7 @@ def asymmetric() -> Log:
 
 
 def defense() -> Log:
-    """Both ends defend until each receives that the other has the feature on."""
+    """Return the log of two ends that defend until each receives that the other has the feature on."""
     host, bridge = (DcbxSettings(DRAFT, pfc=PfcAdmin(mask, defense=True), cn=CnAdmin(0x10)) for mask in (0x08, 0x18))
     link, log = logged(("host", host), ("bridge", bridge))
     _meet(link)

@@ -1,4 +1,4 @@
-"""For tests of DCBX: two ports and a cable between them, in a time that only the test moves."""
+"""Two ports and a cable between them, for tests of DCBX, in a time that only the test moves."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def make_port(mac: Mac, settings: DcbxSettings, k: int = 1, timers: LldpTimers =
 
 
 def said(port: DcbxPort, frame: bytes) -> DcbxTlvs:
-    """The DCBX TLVs of a frame of a port."""
+    """Return the DCBX TLVs of a frame of a port."""
     return read(port.settings.version, parse(frame).pdu.tlvs).tlvs
 
 
 Fate = Callable[[str], list[int]]
-"""When a frame from "a" or "b" arrives: never, once, or more than once; as times after it was sent."""
+"""A function that returns when a frame from "a" or "b" arrives: never, once, or more than once, as times after it was
+sent."""
 
 
 def plain(_: str) -> list[int]:
@@ -36,7 +37,7 @@ def plain(_: str) -> list[int]:
 
 @dataclass
 class Link:
-    """Ports `a` and `b`, what is on its way, and what was sent and told so far."""
+    """Ports `a` and `b`, the frames on their way, and the frames and events so far."""
 
     a: DcbxPort
     b: DcbxPort

@@ -1,4 +1,4 @@
-"""For tests of DCBX: anything that each of the formats can say."""
+"""Strategies for tests of DCBX: any TLVs that each of the formats can carry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ algorithms = st.tuples(*[st.sampled_from([int(algorithm) for algorithm in Tsa])]
 
 @st.composite
 def percents(draw: st.DrawFn) -> tuple[int, ...]:
-    """Eight that sum to 100."""
+    """Draw eight percents that sum to 100."""
     cuts = sorted(draw(st.lists(st.integers(0, 100), min_size=7, max_size=7)))
     return tuple(high - low for low, high in zip([0, *cuts], [*cuts, 100], strict=True))
 
@@ -36,7 +36,7 @@ def entries(without: Selector, most: int = 168) -> st.SearchStrategy[tuple[AppEn
 
 @st.composite
 def drafts(draw: st.DrawFn) -> DcbxTlvs:
-    """In the draft's format."""
+    """Draw TLVs of the draft's format."""
     enabled, notified = draw(masks), draw(masks)
     defended = draw(maybe(masks.map(enabled.__and__)))
     headroom = st.just(False) if defended is None else st.booleans()
@@ -56,7 +56,7 @@ def drafts(draw: st.DrawFn) -> DcbxTlvs:
 
 @st.composite
 def publisheds(draw: st.DrawFn) -> DcbxTlvs:
-    """In the published format."""
+    """Draw TLVs of the published format."""
     table = st.builds(Ets, classes, percents(), algorithms)
     configuration = draw(maybe(st.builds(EtsConfiguration, table, st.booleans(), st.booleans())))
     notified = draw(masks)

@@ -1,4 +1,4 @@
-"""What is legal and odd in how a port operates is said, whether it was configured or taken over."""
+"""Warnings about legal but odd settings of a port, whether they were configured or taken over."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ STANDS = "kept for now: both ports are willing, and the same values come again a
 
 
 def settings(mac: Mac, own: int = OWN) -> DcbxSettings:
-    """Of a port that follows a willing peer with the other of the two addresses."""
+    """Return settings of a port that follows a willing peer with the other of the two addresses."""
     rule = TieBreak.HIGHER if mac == LOW else TieBreak.LOWER
     return DcbxSettings(DcbxVersion.DRAFT, rule, pfc=PfcAdmin(own, willing=True), cn=CnAdmin(own, willing=True))
 
@@ -40,7 +40,7 @@ def hear(port: DcbxPort, at_ns: int, pfc: int, cn: int = FIRST, *, willing: bool
 
 
 def in_doubt(mac: Mac = LOW, k: int = 1) -> DcbxPort:
-    """Since 2 s, because of PFC."""
+    """Return a port that holds PFC since 2 s."""
     port = follower(mac, k)
     hear(port, 1 * S * k, FIRST)
     assert (port.state.pfc.oper, port.state.pfc.why) == (FIRST, FOLLOWS)

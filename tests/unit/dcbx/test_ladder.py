@@ -40,7 +40,7 @@ STRANGER = Mac.parse("02:00:00:00:00:0c")
 
 
 def arrows(drawn: Ladder) -> list[tuple[Side, tuple[str, ...], bool]]:
-    """From where, what, and whether it arrived."""
+    """Return the source, the text and the arrival of each arrow."""
     return [(s.source, s.texts, s.arrived_ns is not None) for s in drawn.steps if isinstance(s, Arrow)]
 
 
@@ -76,7 +76,7 @@ def lost(at: int, port: str, mac: Mac = LOW) -> dict[str, Any]:
 
 
 def nothing(at: int, port: str) -> dict[str, Any]:
-    """A line that is not drawn, so that a port is in the log."""
+    """Return a line that is not drawn, so that a port is in the log."""
     return {"t_ns": at, "what": "peer_changed", "port": port, "mac": None, "tlvs": {}}
 
 
@@ -182,7 +182,7 @@ def test_the_ports_may_change_sides() -> None:
 
 
 def blocks() -> list[tuple[str, str]]:
-    """The commands of the page, each with the output that it shows."""
+    """Return the commands of the page, each with the output that it shows."""
     matches = re.findall(r"^    \$ xoff (export .*)\n((?:    .*\n)+)", PAGE, re.MULTILINE)
     return [(command, re.sub(r"^    ", "", output, flags=re.MULTILINE)) for command, output in matches]
 
@@ -441,7 +441,7 @@ def check_text(found: Ladder) -> None:
 
 
 def check_svg(found: Ladder) -> None:
-    """It is XML, all of it is in the picture, and no text is over another."""
+    """Check that it is XML, that all of it is in the picture, and that no text is over another."""
     root = ElementTree.fromstring(as_svg(found))
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
     rows: dict[float, list[tuple[float, float]]] = {}
@@ -475,7 +475,7 @@ texts = st.text(max_size=30) | st.text("0123456789 é\n<&", max_size=300)
 
 @st.composite
 def lines(draw: st.DrawFn, names: tuple[str, str]) -> dict[str, Any]:
-    """As `show` makes them, or something that an agent added."""
+    """Draw lines as `show` makes them, or something that an agent added."""
     port, at = draw(st.sampled_from(names)), draw(times)
     direction: Direction = draw(st.sampled_from(["sent", "received"]))
     made = draw(
@@ -505,7 +505,7 @@ actions = st.tuples(st.integers(0, 40 * S), st.sampled_from(["start", "stop", "d
 
 
 def log_of(fates: list[list[int]], steps: list[tuple[int, str, str]]) -> Log:
-    """Of two ports on a bad cable."""
+    """Draw the log of two ports on a bad cable."""
     link, log = logged(("a", DcbxSettings(pfc=PfcAdmin(8, willing=True))), ("b", DcbxSettings(pfc=PfcAdmin(24))))
     count = iter(range(10**9))
     link.fate = lambda name: fates[next(count) % len(fates)]

@@ -88,7 +88,7 @@ HOLD = """
     F - F  sent
     F - -  sent
 """
-"""Oper, Remote and the far port's DefOn of one priority."""
+"""The table of the hold machine: Oper, Remote and the far port's DefOn of one priority."""
 
 WHY = {
     "T T -": "local setting: both ports are willing, and there is no tie-break",
@@ -101,7 +101,7 @@ WHY = {
 
 
 def rows(table: str, *columns: str) -> list[list[str]]:
-    """The lines of a table, after a check that its first columns are all combinations."""
+    """Return the lines of a table, after a check that its first columns are all combinations."""
     lines = [line.split() for line in table.strip().splitlines()]
     combinations = [list(combination) for combination in itertools.product(*(column.split() for column in columns))]
     assert [line[: len(columns)] for line in lines] == combinations

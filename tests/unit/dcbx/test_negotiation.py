@@ -1,4 +1,5 @@
-"""What `negotiate` makes of settings and a peer: which machine each feature uses in each format, and what is sent."""
+"""The state that `negotiate` computes of settings and a peer: the machine of each feature in each format, and what is
+sent."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def ets_of(version: DcbxVersion) -> Ets:
 
 
 def settings(version: DcbxVersion, willing: bool = False, **more: object) -> DcbxSettings:
-    """Every feature on; `more` replaces settings."""
+    """Return settings with every feature on; `more` replaces some."""
     everything = DcbxSettings(
         version,
         None,
@@ -64,12 +65,12 @@ def settings(version: DcbxVersion, willing: bool = False, **more: object) -> Dcb
 
 
 def peer(version: DcbxVersion, tlvs: DcbxTlvs, mac: Mac = HIGH) -> Peer:
-    """As it comes from the wire."""
+    """Return a peer with TLVs as they come from the wire."""
     return Peer(mac, read(version, encode(version, tlvs)).tlvs)
 
 
 def hears(own: DcbxSettings, **tlvs: object) -> PortState:
-    """The state with a peer that sends these TLVs."""
+    """Return the state with a peer that sends these TLVs."""
     return negotiate(own, LOW, peer(own.version, DcbxTlvs(**tlvs)))  # type: ignore[arg-type]
 
 

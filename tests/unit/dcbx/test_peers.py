@@ -34,7 +34,8 @@ DRAFT, PUBLISHED = DcbxVersion.DRAFT, DcbxVersion.PUBLISHED
 LONGEST_DELAY = 5 * S
 LONGEST_DOUBT = 10 * S
 BOUND = LONGEST_DELAY + 30 * S + 2 * S + 3 * S + LONGEST_DOUBT
-"""The last late frame, an interval, reinit_delay, a second of credit for each of three transfers, and a doubt."""
+"""The time until two ports agree: the last late frame, an interval, reinit_delay, a second of credit for each of three
+transfers, and a hold."""
 
 T = TypeVar("T")
 
@@ -78,7 +79,7 @@ def any_settings(
 
 @dataclass(frozen=True)
 class Story:
-    """What happens on a cable."""
+    """The events on a cable."""
 
     before: tuple[DcbxSettings, DcbxSettings]
     steps: list[tuple[int, str, str]]  # after how long, what, to which port
@@ -88,7 +89,7 @@ class Story:
 
 @st.composite
 def stories(draw: st.DrawFn, contradiction: bool = False) -> Story:
-    """With a contradiction, each of two willing ports follows the other."""
+    """Draw stories. With a contradiction, each of two willing ports follows the other."""
     version, tie_break = draw(st.sampled_from(DcbxVersion)), draw(st.sampled_from([None, *TieBreak]))
     # Two willing ports are what could chase each other.
     willing = st.just(True) if contradiction else draw(st.sampled_from([booleans, st.just(True)]))
@@ -109,7 +110,9 @@ def stories(draw: st.DrawFn, contradiction: bool = False) -> Story:
 
 
 def after(story: Story) -> Link:
-    """The ports when the story is over, the cable is mended and BOUND has passed; nothing is left to be sent."""
+    """Return the ports when the story is over, the cable is repaired and BOUND has passed; nothing is left to be
+    sent.
+    """
     link = Link(make_port(LOW, story.before[0]), make_port(HIGH, story.before[1]))
     fates = (story.fates[number % len(story.fates)] for number in range(10**9))
     link.fate = lambda name: next(fates)
@@ -149,13 +152,15 @@ def undisturbed(first: DcbxSettings, second: DcbxSettings) -> Link:
 
 
 def passed(own: tuple[object, bool], far: tuple[object, bool], wins: bool | None) -> object:
-    """The draft's rule for a symmetric parameter, from both ports' settings (value, willing) alone."""
+    """Apply the draft's rule for a symmetric parameter to both ports' settings (value, willing) alone."""
     adopts = own[1] and (not far[1] or wins is False)
     return far[0] if adopts else own[0]
 
 
 def old_values_that_come_twice() -> Story:
-    """Every second frame late by a little, while both settings change; the follower gets its own value meanwhile."""
+    """Run a link with every second frame a little late while both settings change; the follower gets its own value
+    meanwhile.
+    """
 
     def port(pfc: int | None, cn: int) -> DcbxSettings:
         enabled = None if pfc is None else PfcAdmin(pfc, willing=True)
@@ -250,7 +255,7 @@ def test_other_stations_on_the_link_turn_dcbx_off_while_they_last_and_leave_no_t
 
 
 def followers(version: DcbxVersion = PUBLISHED) -> Link:
-    """Ports for each of which the other's configuration wins, on a cable that is plugged in at once."""
+    """Return ports for each of which the other's configuration wins, on a cable that is plugged in at once."""
     low = DcbxSettings(version, tie_break=TieBreak.HIGHER, pfc=PfcAdmin(0b1000, willing=True))
     high = DcbxSettings(version, tie_break=TieBreak.LOWER, pfc=PfcAdmin(0b10000, willing=True))
     link = Link(make_port(LOW, low), make_port(HIGH, high))
@@ -288,7 +293,7 @@ def test_opposite_tie_breaks_converge_whatever_becomes_of_the_first_frames() -> 
 
 
 def values_that_nobody_has_set() -> Story:
-    """Ports that were not willing become followers; what goes round are two values of the past."""
+    """Run ports that were not willing and become followers; the values that go round are two of the past."""
 
     def port(tie_break: TieBreak, cn: int, willing: bool) -> DcbxSettings:
         return DcbxSettings(DRAFT, tie_break, cn=CnAdmin(cn, willing))

@@ -62,13 +62,13 @@ def frame_of(
     version: DcbxVersion = PUBLISHED,
     name: str = "eth0",
 ) -> bytes:
-    """A peer's frame."""
+    """Return a frame of a peer."""
     optional = tuple(encode(version, tlvs)) if isinstance(tlvs, DcbxTlvs) else tlvs
     return LldpFrame(mac, Lldpdu(ChassisId.of_mac(mac), PortId.interface(name), ttl, optional)).encode()
 
 
 def running(settings: DcbxSettings, k: int = 1) -> DcbxPort:
-    """A port that has started at 0 and sent its first frame."""
+    """Return a port that has started at 0 and sent its first frame."""
     port = make_port(LOW, settings, k)
     port.start(0)
     assert len(port.take_frames()) == 1

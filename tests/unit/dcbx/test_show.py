@@ -1,4 +1,4 @@
-"""What is shown of DCBX: the state of a port as data and as a table, and the lines of a log."""
+"""The views of DCBX: the state of a port as data and as a table, and the lines of a log."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def through_json(plain: Any) -> Any:
 
 
 def shown(**ports: DcbxPort) -> list[str]:
-    """The table of these ports, by way of JSON."""
+    """Return the table of these ports, by way of JSON."""
     return table(through_json({name.replace("_", "-"): snapshot(port) for name, port in ports.items()})).splitlines()
 
 

@@ -140,7 +140,7 @@ KNOWN: dict[str, tuple[DcbxVersion, DcbxTlvs, str]] = {
 
 
 def tlv(octets: str) -> Organisational:
-    """One TLV, found by the LLDP codec."""
+    """Return one TLV, found by the LLDP codec."""
     (found,) = parse(bytes.fromhex("0180c200000e 020000000a01 88cc") + MANDATORY + bytes.fromhex(octets)).pdu.tlvs
     assert isinstance(found, Organisational)
     return found
@@ -284,7 +284,7 @@ def test_octets_after_pfc_are_our_capability_or_nothing(version: DcbxVersion, oc
 
 
 def ets(version: DcbxVersion, sums_to: int = 100, assignment: str = "00 00 00 00", tsa: str = "02") -> str:
-    """ETS Configuration with one class that has all."""
+    """Return an ETS Configuration with one class that has all."""
     if version is DRAFT:
         return f"fe11 0080c2 09 00 {assignment} {sums_to:02x} 00 00 00 00 00 00 00"
     return f"fe19 0080c2 09 00 {assignment} {sums_to:02x} 00 00 00 00 00 00 00 {tsa} 00 00 00 00 00 00 00"
@@ -436,7 +436,7 @@ def test_an_entry_with_a_reserved_selector_is_left_out_and_the_others_count(
 # One frame, one format
 
 TELLING = [name for name in KNOWN if not any(word in name for word in ("PFC", "applications"))]
-"""TLVs whose shape only one format has."""
+"""The names of TLVs whose shape only one format has."""
 
 
 @pytest.mark.parametrize("name", TELLING)

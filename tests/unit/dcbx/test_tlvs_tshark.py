@@ -35,7 +35,7 @@ LLDP = (
 
 
 def some_tlvs() -> Iterator[DcbxTlvs]:
-    """Each TLV by itself, none, all, and many at random: always the same ones."""
+    """Return each TLV by itself, none, all, and many at random: always the same ones."""
     dice = random.Random(802)
 
     def bandwidth() -> tuple[int, ...]:
@@ -72,7 +72,9 @@ def mask(fields: dict[str, list[str]], name: str) -> int:
 
 
 def understood(fields: dict[str, list[str]]) -> DcbxTlvs:
-    """The values again, from Wireshark's fields alone. Where two TLVs have the same field, ours come in order."""
+    """Return the values again, from Wireshark's fields alone. Where two TLVs have the same field, ours come in
+    order.
+    """
     subtypes = [int(subtype, 16) for subtype in fields["lldp.ieee.802_1.subtype"]]
     willing = iter(flag in {"1", "True"} for flag in fields["lldp.dcbx.ieee.willing"])
 
@@ -110,7 +112,7 @@ def understood(fields: dict[str, list[str]]) -> DcbxTlvs:
 
 
 def without_headroom(tlvs: DcbxTlvs) -> DcbxTlvs:
-    """Our private octet is not the business of others."""
+    """Return TLVs without our private octet, which other decoders do not know."""
     pfc = tlvs.pfc and Pfc(tlvs.pfc.enabled, tlvs.pfc.willing, tlvs.pfc.cap, tlvs.pfc.mbc)
     return DcbxTlvs(tlvs.traffic_classes, tlvs.ets, tlvs.recommendation, pfc, tlvs.applications, tlvs.cn)
 

@@ -1,4 +1,5 @@
-"""When LLDP sends, to the nanosecond: interval, fast start, credit, reinitialisation, and the scale of time."""
+"""The times at which LLDP sends, to the nanosecond: interval, fast start, credit, reinitialisation, and the scale of
+time."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ BEGIN = 10_000 * S + 5  # no round number
 
 
 def sent_until(transmitter: Transmitter, end_ns: int) -> list[int]:
-    """Times of the frames, seconds after BEGIN, when it is called at its deadlines and at no other time."""
+    """Return the times of frames, in seconds after BEGIN, of a transmitter that is called at its deadlines and at no
+    other time.
+    """
     times = []
     while (now := transmitter.deadline_ns()) is not None and now < end_ns:
         if transmitter.frame_due(now):
@@ -25,7 +28,7 @@ def sent_until(transmitter: Transmitter, end_ns: int) -> list[int]:
 
 
 def quiet(timers: LldpTimers = LldpTimers(), scale: Scale = Scale(1)) -> Transmitter:
-    """Running for a while: at BEGIN it has sent the last frame of its first fast series."""
+    """Return a transmitter that has run for a while: at BEGIN it has sent the last frame of its first fast series."""
     transmitter = Transmitter(timers, scale)
     gap = scale.lab(timers.fast_interval).ns
     transmitter.start(BEGIN - (timers.fast_count - 1) * gap)

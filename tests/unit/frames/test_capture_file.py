@@ -1,4 +1,4 @@
-"""What testbed.frames.capture_file promises of files that it writes: it reads them again, and so does Wireshark."""
+"""Capture files: what is written is read again, and by Wireshark too."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOSTILE = "\x1b[31m<b>\u00e9" + "x" * 70_000
 
 
 def written(name: str, *times: int, comment: str = "") -> io.BytesIO:
-    """A capture of one interface with an XOFF at each time."""
+    """Write a capture of one interface with an XOFF at each time."""
     file = io.BytesIO()
     writer = Writer(file, "about it")
     number = writer.interface(Interface(name, description="a cable", speed_bps=10_000_000))
@@ -117,7 +117,7 @@ def test_wireshark_reads_names_rates_comments_and_nanoseconds(tmp_path: Path) ->
 
 
 def result_with(folder: Path, *captures: io.BytesIO) -> Path:
-    """A result folder with these captures of its first network."""
+    """Make a result folder with these captures of its first network."""
     place = folder / "captures" / "1"
     place.mkdir(parents=True)
     (folder / RESULT).write_text("{}")

@@ -1,4 +1,4 @@
-"""What testbed.frames.headroom promises: the documented octets, a tag that holds, and no surprise from any others.
+"""Frames of headroom measurement: the documented octets, a tag that holds, and no surprise from any others.
 
 The known frames are written out field by field, so that nothing of the codec is used to check it.
 """
@@ -46,7 +46,7 @@ def tag(fields: bytes, key: bytes = b"") -> bytes:
 
 
 def refusal(data: bytes, key: bytes = b"") -> tuple[MeasurementReason, str]:
-    """Why a frame is refused, as the counter and as the message."""
+    """Return the reason why a frame is refused, as the counter and as the message."""
     with pytest.raises(MeasurementFrameError) as caught:
         parse(data, key)
     assert isinstance(caught.value, XoffError)

@@ -26,7 +26,7 @@ messages = st.builds(
 
 
 def checksum(source: IPv6Address, destination: IPv6Address, message: bytes) -> int:
-    """RFC 1071, word by word, over a message whose checksum is taken as 0."""
+    """Compute the checksum of RFC 1071, word by word, over a message whose checksum is taken as 0."""
     octets = source.packed + destination.packed + len(message).to_bytes(4) + bytes([0, 0, 0, 58])
     octets += message[:2] + bytes(2) + message[4:] + bytes(len(message) % 2)
     total = 0

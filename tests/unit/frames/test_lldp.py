@@ -63,7 +63,9 @@ def refusal(data: bytes) -> tuple[LldpReason, str]:
 
 
 def flaws(*tlvs: str) -> tuple[tuple[Tlv, ...], list[tuple[str, str]]]:
-    """Optional TLVs in hexadecimal, as the TLVs that are read and the counters and messages of those that are not."""
+    """Read optional TLVs in hexadecimal, and return the TLVs with the counters and messages of those that are left
+    out.
+    """
     pdu = parse(LEAST + bytes.fromhex("".join(tlvs))).pdu
     return pdu.tlvs, [(flaw.counter, flaw.message) for flaw in pdu.flaws]
 

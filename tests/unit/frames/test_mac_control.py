@@ -1,4 +1,4 @@
-"""What testbed.frames.mac_control promises: the octets of the standard, and no surprise from any others.
+"""MAC control frames: the octets of the standard, and no surprise from any others.
 
 The known frames are written out here field by field, so that nothing of the codec is used to check it.
 """
@@ -54,7 +54,7 @@ frames = pfc_frames | st.builds(PauseFrame, macs, quanta)
 
 
 def refusal(data: bytes) -> tuple[MacControlReason, str]:
-    """Why a frame is refused, as the counter and as the message."""
+    """Return the reason why a frame is refused, as the counter and as the message."""
     with pytest.raises(MacControlError) as caught:
         parse(data)
     assert isinstance(caught.value, XoffError)

@@ -46,7 +46,7 @@ MESSAGES = (
 
 
 def with_headers(opcode: Opcode, payload: bytes, number: int, psn: int) -> Packet:
-    """A packet with the headers that its opcode needs."""
+    """Return a packet with the headers that its opcode needs."""
     needs_reth = opcode in (Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMMEDIATE, Opcode.READ_REQUEST)
     has_aeth = opcode == Opcode.ACKNOWLEDGE or (opcode in roce.READ_RESPONSES and opcode != Opcode.READ_RESPONSE_MIDDLE)
     return Packet(
@@ -64,7 +64,7 @@ def with_headers(opcode: Opcode, payload: bytes, number: int, psn: int) -> Packe
 
 
 def every_packet() -> Iterator[Packet]:
-    """Each opcode, with payloads of several lengths where it has one."""
+    """Yield packets of each opcode, with payloads of several lengths where it has one."""
     for opcode in Opcode:
         without = opcode in (Opcode.READ_REQUEST, Opcode.ACKNOWLEDGE)
         for length in (0,) if without else (1024,) if opcode.name.endswith(("FIRST", "MIDDLE")) else (1, 63, 64, 1024):
@@ -72,7 +72,7 @@ def every_packet() -> Iterator[Packet]:
 
 
 def frame(packet: Packet, version: int = 4, dscp: int = 24) -> bytes:
-    """The packet in an Ethernet frame as the kernel would send it, ECT(0)."""
+    """Return the packet in an Ethernet frame as the kernel would send it, ECT(0)."""
     source, destination = (A4, B4) if version == 4 else (A6, B6)
     datagram = roce.Path(source, destination, SOURCE_PORT).seal(roce.encode(packet))
     udp_length = 8 + len(datagram)

@@ -73,7 +73,7 @@ def tables(value: Ets | EtsRecommendation) -> dict[str, int]:
 
 
 def as_published(tlvs: DcbxTlvs) -> list[Packet]:
-    """The same, said with Scapy."""
+    """Return the same TLVs as Scapy's layers."""
     made = []
     if tlvs.ets and tlvs.traffic_classes:
         first = {"willing": tlvs.ets.willing, "cbs": tlvs.ets.cbs, "traffic_classes": tlvs.traffic_classes % 8}
@@ -135,7 +135,7 @@ def entries(tlv: Any, selectors: dict[Selector, int]) -> tuple[AppEntry, ...]:
 
 
 def from_published(packet: Packet) -> DcbxTlvs:
-    """What Scapy read, as our values."""
+    """Return what Scapy read as our values."""
     classes, ets, advice, pfc, applications, cn = (None,) * 6
     if tlv := packet.getlayer(layers.DcbxEtsConfiguration):
         classes = tlv.traffic_classes or 8

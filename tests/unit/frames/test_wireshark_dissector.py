@@ -74,7 +74,7 @@ def test_every_field_of_a_measurement_frame_and_whether_its_tag_is_right(tmp_pat
 
 
 def _signed(value: int) -> int:
-    """As 64 bits hold it."""
+    """Return a number as 64 bits hold it."""
     return (value + 2**63) % 2**64 - 2**63
 
 

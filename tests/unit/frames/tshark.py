@@ -1,4 +1,4 @@
-"""Wireshark's decoder: what `tshark` shows of frames."""
+"""Wireshark's decoder `tshark`, for frames and captures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ TSHARK = shutil.which("tshark")
 
 
 def decode(folder: Path, frames: list[bytes], options: Sequence[str] = ()) -> list[dict[str, list[str]]]:
-    """For each frame what tshark shows: field name, values in order. `options` are further ones of tshark."""
+    """Return what tshark shows of each frame: the values of each field in order. `options` are further ones of
+    tshark.
+    """
     capture = folder / "frames.pcap"
     records = b"".join(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in frames)
     capture.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + records)
@@ -24,7 +26,7 @@ def decode(folder: Path, frames: list[bytes], options: Sequence[str] = ()) -> li
 
 
 def decode_capture(capture: Path, options: Sequence[str] = ()) -> list[dict[str, list[str]]]:
-    """The same for a file."""
+    """Return what tshark shows of each frame of a file."""
     assert TSHARK is not None
     command = [TSHARK, *options, "-n", "-r", str(capture), "-T", "pdml"]
     done = subprocess.run(command, capture_output=True, check=False, timeout=120)

@@ -32,7 +32,7 @@ LOSSLESS, LOSSY = 3, 0
 
 
 def switch(group: GroupSettings, total: int = 1000, pool: int | None = None, **more: Any) -> BufferModel:
-    """Ports 1 and 2; priority 3 of both is `group`, the others are lossy."""
+    """Return a buffer of ports 1 and 2; priority 3 of both is `group`, the others are lossy."""
     return BufferModel(BufferSettings((1, 2), total, pool, {LOSSLESS: group}, **more))
 
 
@@ -703,7 +703,9 @@ buffer_settings = st.builds(
 
 
 class Switch(RuleBasedStateMachine):
-    """Frames come and go in any order and settings change; what is inside is known from outside."""
+    """A switch whose frames come and go in any order and whose settings change; the content is counted from outside
+    too.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -713,7 +715,7 @@ class Switch(RuleBasedStateMachine):
         self.xoff: set[tuple[int, int]] = set()
 
     def note(self, key: tuple[int, int], signal: Signal | None) -> None:
-        """XOFF and XON take turns, and the model's state is that of its last signal."""
+        """Check that XOFF and XON take turns, and that the model's state is that of its last signal."""
         if signal is not None:
             assert (signal is Signal.XON) == (key in self.xoff)
             self.xoff ^= {key}

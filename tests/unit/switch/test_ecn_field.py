@@ -1,4 +1,4 @@
-"""The ECN field, and what becomes of each of its values (decision 0134)."""
+"""The ECN field, and the fate of packets with each of its values (decision 0134)."""
 
 from __future__ import annotations
 

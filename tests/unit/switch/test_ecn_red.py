@@ -25,13 +25,13 @@ from testbed.units import Size
 PACKET = 1500
 PMAXES = ["0.01", "0.1", "0.2", "0.5", "1"]
 BOUNDS = {"0.01": "0.0001", "0.1": "0.001", "0.2": "0.004", "0.5": "0.025", "1": "0.118"}
-"""How far the share of picked packets may be from the curve, at any length of the queue."""
+"""The most by which the share of picked packets may differ from the curve, at any length of the queue."""
 
 ONE = 2**32
 
 
 def spread(count: int) -> Callable[[], int]:
-    """`count` numbers of 32 bits at even distances, in an order without pattern; then again."""
+    """Return `count` numbers of 32 bits at even distances, in an order without pattern; then again."""
     numbers = [(2 * number + 1) * ONE // (2 * count) for number in range(count)]
     random.Random(1).shuffle(numbers)
     state = {"next": 0}
@@ -44,14 +44,14 @@ def spread(count: int) -> Callable[[], int]:
 
 
 def busy(parameters: RedParameters, draw: Callable[[], int] = spread(1)) -> RedModel:
-    """A model that has just seen a packet, so it measures the queue and does not age an average."""
+    """Return a model that has just seen a packet, so it measures the queue and does not age an average."""
     model = RedModel(parameters, draw)
     model.arrive(0, 0, PACKET)
     return model
 
 
 def share_picked(parameters: RedParameters, queue: int, draws: int = 2000) -> Fraction:
-    """Over so many draws, hence distances between picks, at a constant queue."""
+    """Return the share of packets picked over so many draws, hence distances between picks, at a constant queue."""
     model = busy(parameters, spread(draws))
     packets = picks = 0
     while picks < draws:
@@ -247,7 +247,7 @@ def test_ageing_is_a_line_where_the_table_has_zeros_and_a_shift_elsewhere() -> N
     parameters = RedParameters(0, 1, 10**6, ONE - 1, scell_log=10, stab=bytes(2) + bytes([3]) * 254)
 
     def average_after(idle_us: int) -> int:
-        """Found by asking where the picks begin: qth_max is lowered until the packet is forced."""
+        """Find the average by lowering qth_max until the packet is forced."""
         low, high = 0, 10**6
         while low < high:
             middle = (low + high + 1) // 2
@@ -268,7 +268,7 @@ def test_ageing_is_a_line_where_the_table_has_zeros_and_a_shift_elsewhere() -> N
 
 
 def in_a_pause(parameters: RedParameters, before: int) -> list[Pick]:
-    """30 packets that arrive while the queue grows to 1 MB, each followed by a try to send that finds the plug."""
+    """Pass 30 packets while the queue grows to 1 MB, each followed by an attempt to send that finds the plug."""
     model = busy(parameters)
     assert model.arrive(0, before, PACKET) is (Pick.FORCED if before >= 84_000 else Pick.PASSED)
     picks = []

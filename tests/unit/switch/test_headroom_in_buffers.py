@@ -25,7 +25,7 @@ FCS = 4
 
 
 def divided(total: int, *headroom: int) -> BufferSettings:
-    """A buffer of which each of the ports 1, 2, ... has priority 3 lossless, with this headroom."""
+    """Return a buffer of which each of the ports 1, 2, ... has priority 3 lossless, with this headroom."""
     ports = {
         number: PortNeeds(frozenset({3}), Rate("10Gb/s"), Duration("0s"), measured=cells)
         for number, cells in enumerate(headroom, start=1)
@@ -45,7 +45,9 @@ def test_headroom_and_shared_cells_are_of_one_pool_and_the_thresholds_are_even_p
 
 
 def by_classes(classes: int | None, **buffer: Any) -> BufferSettings:
-    """Two ports with four lossless priorities each, one of whose peers has so many traffic classes."""
+    """Return the buffer of two ports with four lossless priorities each, one of whose peers has so many traffic
+    classes.
+    """
     needs = PortNeeds(frozenset({1, 2, 3, 4}), Rate("10Gb/s"), Duration("0s"), measured=50)
     return Buffer(**{"total": 1000} | buffer).settings({1: needs, 2: replace(needs, classes=classes)})
 
@@ -88,7 +90,9 @@ def test_the_three_ports_of_the_proposal_from_one_pool() -> None:
 
 
 def losses_after_xoff(buffer: BufferSettings, delay_value: int, lengths: Iterator[int], not_kept: int = 0) -> int:
-    """Fill port 1 priority 3 until PAUSE is due, then admit all that the delay value allows; frames lost."""
+    """Fill port 1 priority 3 until PAUSE is due, then admit all that the delay value allows, and return the frames
+    lost.
+    """
     model = BufferModel(buffer)
     while model.admit(1, 3, next(lengths) - not_kept).signal is not Signal.XOFF:
         pass
@@ -125,7 +129,7 @@ def test_measured_headroom_loses_nothing_of_any_mix_of_frames(
 
 
 def twenty_frames() -> Headroom:
-    """Frames of 2000 B, and a delay value that is a whole number of them and of one PFC frame."""
+    """Return a port with frames of 2000 B, and a delay value that is a whole number of them and of one PFC frame."""
     port = HeadroomPort(Rate("10Gb/s"), 2000, 2000, given_alpha=read_alpha("2080/2020"))
     needed = adaptive(port, Duration.from_ps((20 * 16160 - 672) * 100))
     assert (needed.delay_value, needed.cells) == (22 * 16160, 220)

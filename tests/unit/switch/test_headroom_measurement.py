@@ -1,4 +1,4 @@
-"""Measuring a port's headroom: two machines on a link that may do anything to frames, and hands that know the format.
+"""The measurement of a port's headroom: two machines on a link that may do anything to frames, and forged frames.
 
 The link is in memory. Each end has a clock with an offset of its own, so nothing here holds by accident.
 """
@@ -33,7 +33,7 @@ QUICK = Settings(
 
 
 def measurer(mac: Mac = A, settings: Settings = QUICK, key: bytes = b"", **more: Any) -> Measurer:
-    """A port whose link is up and whose peer can measure too."""
+    """Return the measurer of a port whose link is up and whose peer can measure too."""
     port = Measurer("s1-eth1", mac, b"seed of " + mac.octets, settings, key, **more)
     port.link(True, 0)
     port.announced(True, True, 0)
@@ -41,7 +41,7 @@ def measurer(mac: Mac = A, settings: Settings = QUICK, key: bytes = b"", **more:
 
 
 def asked(output: Output, key: bytes = b"") -> Request:
-    """The one request in an output."""
+    """Return the one request in an output."""
     (octets,) = output.frames
     message = parse(octets, key)
     assert isinstance(message, Request)
@@ -61,7 +61,7 @@ def ignored(port: Measurer) -> dict[str, int]:
 
 @dataclass
 class End:
-    """One station: its machine, how far its clock is off, and how long it takes to react and to answer."""
+    """One station: its measurer, the offset of its clock, and the times that it takes to react and to answer."""
 
     machine: Measurer
     offset_ns: int = 0
@@ -89,7 +89,7 @@ class Link:
         self._order = count()
 
     def run(self, until_ns: int) -> None:
-        """Let true time pass; who has nothing planned by then waits for the next call."""
+        """Let true time pass; an end that has nothing planned by then waits for the next call."""
         for number in range(2):
             self._plan(number)
         while self._coming and self._coming[0][0] <= until_ns:
@@ -108,7 +108,7 @@ class Link:
         self._plan(number)
 
     def _plan(self, number: int) -> None:
-        """See to it that the deadline is kept; a poll that comes before it is made too."""
+        """Plan a poll at the deadline; a poll that comes before it is made too."""
         end = self._ends[number]
         if (due := end.machine.deadline()) is None:
             return
@@ -427,7 +427,7 @@ def test_sessions_differ_from_series_to_series_from_port_to_port_and_from_seed_t
 
 
 def ready_to_be_fooled(key: bytes = b"") -> tuple[Measurer, Request]:
-    """A port that waits for the answer to one request, sent at 0."""
+    """Return a port that waits for the answer to one request, sent at 0."""
     port = measurer(A, key=key)
     return port, asked(port.poll(0), key)
 

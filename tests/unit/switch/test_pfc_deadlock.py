@@ -17,12 +17,14 @@ from testbed.switch.pfc.deadlock import DeadlockWatch, Place, Waits, deadlocks, 
 
 
 def with_any_cell(group: Place, left: Mapping[Place, int]) -> bool:
-    """A group that is congested while it holds anything."""
+    """Return True for a group that holds any cell."""
     return left[group] > 0
 
 
 def ring(*queues: Place, cells: int = 1) -> Waits:
-    """Each queue is paused by a group that lies in the next queue; groups have the numbers of queues and 100."""
+    """Return queues, each of which is paused by a group that lies in the next one; groups have the numbers of queues
+    and 100.
+    """
     groups = {queue: (queue[0] + 100, queue[1]) for queue in queues}
     following = dict(zip(queues, queues[1:] + queues[:1], strict=True))
     return Waits(

@@ -49,7 +49,7 @@ def pfc(changes: dict[int, int], source: Mac = PEER) -> bytes:
 
 
 def said(frame: bytes | None) -> dict[int, int] | None:
-    """What a frame of ours asks, {priority: quanta}."""
+    """Return the request of a frame of ours, {priority: quanta}."""
     if frame is None:
         return None
     parsed = parse(frame)
@@ -357,12 +357,12 @@ def test_what_is_not_a_pfc_frame_changes_a_counter_and_nothing_else(frame: bytes
 
 
 def state(one: PfcPort) -> tuple[Any, ...]:
-    """Everything but counters."""
+    """Return everything of a port but its counters."""
     return one.paused_mask, one.congested_mask, one.stormed_mask, one.paused_until_ns, one.deadline_ns
 
 
 def noise(rng: random.Random) -> bytes:
-    """No frame at all, a damaged one, or a global PAUSE."""
+    """Draw octets that are no frame at all, a damaged one, or a global PAUSE."""
     kind = rng.randrange(4)
     if kind == 0:
         return rng.randbytes(rng.randrange(100))
@@ -539,7 +539,7 @@ def left_behind(memory: list[int]) -> dict[int, int]:
 
 
 class Death(Exception):
-    """Of a process, in the middle of something."""
+    """The death of a process in the middle of something."""
 
 
 class Dying(list[int]):
@@ -704,7 +704,7 @@ def test_events_are_handed_out_once_and_counted_once() -> None:
 
 
 def byte_codes(call: Callable[[], object]) -> int:
-    """How many byte codes a call executes in functions of ours; what is written in C counts as one."""
+    """Return how many byte codes a call executes in functions of ours; what is written in C counts as one."""
     executed = 0
 
     def within(frame: FrameType, event: str, argument: object) -> Any:
@@ -808,7 +808,7 @@ class Naive:
         return min(due, default=None)
 
     def send(self, xoff: set[int], xon: set[int], again: Set[int] = frozenset()) -> dict[int, int] | None:
-        """What the next frame has; the far end receives it."""
+        """Send the next frame to the far end."""
         if not self.settings.send_xon:
             xon = set()
         self.count(PfcEvent.XOFF_SENT, xoff)

@@ -1,4 +1,4 @@
-"""The PFC watchdog: when exactly a pause is a storm, what follows from it, and when it is over.
+"""The PFC watchdog: the moment when a pause becomes a storm, what follows, and the moment when it is over.
 
 Most tests are on a port of 10 Mb/s, where the longest pause takes 3.36 s, so that one XOFF is enough for a storm.
 """
@@ -34,7 +34,7 @@ def port(watchdog: WatchdogSettings | None = DROP, rate: Rate = Rate("10Mb/s")) 
 
 
 def stormed(watchdog: WatchdogSettings = DROP) -> PfcPort:
-    """A port whose priority 3 has been in a storm since 200 ms."""
+    """Return a port whose priority 3 has been in a storm since 200 ms."""
     one = port(watchdog)
     one.receive(XOFF, 0)
     one.expire(200 * MS)
@@ -395,7 +395,7 @@ def test_every_nanosecond_is_as_a_watchdog_that_never_sleeps_would_have_it(
     far_end = {3: 0, 4: 0}
 
     def change(now: int, **masks: int) -> None:
-        """Only changes are reported."""
+        """Check that only changes are reported."""
         for state, mask in masks.items():
             for priority in PRIORITIES_IN[mask]:
                 assert queue[priority] != state, (now, priority, state)

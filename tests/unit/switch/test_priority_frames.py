@@ -26,7 +26,7 @@ NO_TRUST = PriorityMap(Trust.NONE, PORT_PRIORITY)
 
 
 def ipv4(dscp: int, ecn: int = 0, first: int = 0x45) -> bytes:
-    """Type, header with a right checksum, and a little inside."""
+    """Return an IPv4 packet after its type: a header with a right checksum, and a little inside."""
     header = bytes([first, dscp << 2 | ecn]) + bytes.fromhex("001c 1234 0000 4011 0000 0a000001 0a000002")
     return b"\x08\x00" + header[:10] + checksum(header).to_bytes(2, "big") + header[12:] + b"payload!"
 
@@ -37,7 +37,9 @@ def ipv6(dscp: int, ecn: int = 0, next_header: int = 17) -> bytes:
 
 
 def checksum(header: bytes) -> int:
-    """Of a header whose checksum field is zero, as in RFC 791: all words added, carries too, then inverted."""
+    """Return the checksum of a header whose field is zero, as in RFC 791: all words added, carries too, then
+    inverted.
+    """
     total = sum(int.from_bytes(header[at : at + 2], "big") for at in range(0, len(header), 2))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -45,7 +47,7 @@ def checksum(header: bytes) -> int:
 
 
 def is_whole(frame: bytes, ip: int = 14) -> bool:
-    """Whether the IPv4 header's checksum is right."""
+    """Return True if the IPv4 header's checksum is right."""
     header = frame[ip : ip + 4 * (frame[ip] & 0xF)]
     return checksum(header[:10] + bytes(2) + header[12:]) == int.from_bytes(header[10:12], "big")
 
@@ -343,7 +345,9 @@ def test_every_string_of_octets_has_a_priority_and_a_form_to_be_forwarded_in(
 
 
 def _places(frame: bytes) -> Iterator[int]:
-    """Where rewriting may write: the first octet of the outermost tag, and in IP header the DS field and checksum."""
+    """Return the places where rewriting may write: the first octet of the outermost tag, and in an IP header the DS
+    field and checksum.
+    """
     ip = 14
     while frame[ip - 2 : ip] in (b"\x81\x00", b"\x88\xa8") and ip < 22:
         yield 14

@@ -1,4 +1,4 @@
-"""The VL of a frame by its SL and its way, and what the frame carries of both."""
+"""The VL of a frame by its SL and its way, and the marks of both in the frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports of a path that do not agree are found, and told once in a sentence that names the port and the value."""
+"""Ports of a path that do not agree are found, each once, in a sentence that names the port and the value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ("h1-eth0", "s1-eth1", "s1-eth2", "s2-eth2", "s2-eth1", "h2-eth0")
 
 
 def path(odd: dict[str, PathPort] | None = None, trust: str = "dscp", **settings: Any) -> list[PathPort]:
-    """h1 - s1 - s2 - h2, all alike but for the ports in `odd`."""
+    """Return the path h1 - s1 - s2 - h2, all ports alike but for those in `odd`."""
     return [(odd or {}).get(name, PathPort(name, PriorityMap(trust, **settings), {3})) for name in NAMES]
 
 
@@ -190,7 +190,9 @@ def test_pfc_on_a_port_without_trust_cannot_be_built() -> None:
 
 
 def leaf_spine(odd: PriorityMap | None = None) -> list[list[PathPort]]:
-    """All pairs of 64 hosts on 8 leaves and 4 spines; `odd` are the settings of one leaf's port to a host."""
+    """Return the paths of all pairs of 64 hosts on 8 leaves and 4 spines; `odd` are the settings of one leaf's port to
+    a host.
+    """
     usual = PriorityMap("dscp", dscp_to_dot1p={26: 3})
     ports: dict[str, PathPort] = {}
 
@@ -249,7 +251,7 @@ def test_each_pair_of_neighbours_is_looked_at_once_however_many_paths_share_it(
 
 
 def _ports() -> st.SearchStrategy[list[PathPort]]:
-    """A few ports whose settings differ little, so that agreement and disagreement are both likely."""
+    """Draw a few ports whose settings differ little, so that agreement and disagreement are both likely."""
     small = st.integers(2, 4)
     maps = st.builds(
         PriorityMap,

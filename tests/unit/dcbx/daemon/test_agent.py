@@ -1,4 +1,4 @@
-"""Parts of the stand-alone agent that need no interface: what it reports, its log, its settings, what it watches."""
+"""Parts of the DCBX agent that need no interface: its lines, its log, its settings, the files that it watches."""
 
 from __future__ import annotations
 

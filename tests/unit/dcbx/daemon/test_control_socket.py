@@ -1,4 +1,4 @@
-"""Where a stand-alone agent is found: one name for an interface, who may ask, and what a caller can do to it."""
+"""The socket at which a DCBX agent is found: one name for an interface, the users who may ask, and hostile callers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from testbed.dcbx.daemon import control_socket
 from testbed.dcbx.daemon.control_socket import FORGET, SHOW, Access, Answer, Claim, ControlError
 
 PREFIX = f"unit{os.getpid()}"
-"""Interfaces of this run alone: the names are those of the whole network namespace."""
+"""The beginning of the names of this run's interfaces: the names are those of the whole network namespace."""
 OWN = Access(os.getuid())
 
 
@@ -25,7 +25,7 @@ def name(text: str) -> str:
 
 @contextmanager
 def served(*names: str, access: Access = OWN, size: int = 0) -> Iterator[dict[str, list[str]]]:
-    """An agent that answers to each name; what was asked of it."""
+    """Run an agent that answers to each name, and yield what was asked of it."""
     claims = {one: Claim(one, access) for one in names}
     asked: dict[str, list[str]] = {one: [] for one in names}
     ended = threading.Event()
@@ -116,7 +116,7 @@ def test_a_killed_agent_leaves_nothing_in_the_way() -> None:
 
 @pytest.fixture
 def as_user(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    """Has the agent take its callers for this user, with these groups."""
+    """Have the agent take its callers for this user, with these groups."""
 
     def be(user: int, *groups: int) -> None:
         monkeypatch.setattr(control_socket, "_peer", lambda _: (1, user, groups[0]))

@@ -1,4 +1,4 @@
-"""One interface of a stand-alone agent, with a socket and a card that only the test has."""
+"""One interface of a DCBX agent, with a socket and a NIC that only the test has."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN, OTHER, PEER = (Mac.parse(f"02:00:00:00:00:0{last}") for last in "abc")
 
 
 class Socket:
-    """In place of `LldpSocket`."""
+    """A socket in place of `LldpSocket`."""
 
     tagged, fd = 0, 3
 
@@ -44,7 +44,7 @@ class Socket:
 
 
 class World:
-    """An interface, its card, and what was reported."""
+    """An interface, its NIC, and the lines that were printed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, settings: DcbxSettings = WILLING.settings) -> None:
         self.sockets: list[Socket] = []

@@ -1,4 +1,4 @@
-"""What a card was set to outlives an agent that is killed: the file, and the card that the next agent leaves."""
+"""The settings of a NIC outlive an agent that is killed: the file, and the NIC that the next agent leaves."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def state() -> PortState:
 
 
 def killed(driver: Driver, name: str = "eth0", index: int = 7) -> list[str]:
-    """An agent that changes the card and then is no more; what it reported."""
+    """Run an agent that changes the NIC and then is killed, and return the lines that it printed."""
     said: list[str] = []
     file = SavedSettingsFile(name)
     Nic("eth0", Kernel(driver).ask, said.append, file, index).apply(state())

@@ -1,4 +1,4 @@
-"""The digests of the repository, written: `xoff verify --update`."""
+"""Write the digests of the repository, for `xoff verify --update`."""
 
 from __future__ import annotations
 

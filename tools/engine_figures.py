@@ -1,8 +1,8 @@
-"""How far apart the two engines in virtual time are on one experiment: its claims, and each of its figures.
+"""The comparison of one experiment on the two engines in virtual time: its claims, and each of its figures.
 
-Figures are what a run reported as such and what its claims measured; of lists and tables each element counts by itself.
-Only runs within their fidelity bounds are compared: one that was short of CPU has other figures, and may have other
-claims, for that alone.
+Figures are those that a run reported and the measured values of its claims; each element of lists and tables counts by
+itself. Only runs within their fidelity bounds are compared: one that was short of CPU has other figures, and may have
+other claims, for that alone.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _QUANTITY = {"value", "unit"}
 
 @dataclass(frozen=True)
 class Agreement:
-    """What came of the comparison of two results."""
+    """The outcome of the comparison of two results."""
 
     experiment: str
     degraded: tuple[str, ...]
-    """Why the run on `vm` is not compared; none if it is."""
+    """The reasons why the run on `vm` is not compared; empty if it is."""
     figures: int = 0
     equal: int = 0
     widest: Pair | None = None
-    """Of those within the default that are not equal."""
+    """The widest pair within the default, if there is one that is not equal."""
     within: int = 0
     apart: tuple[tuple[Apart, tuple[Pair, ...]], ...] = ()
     """Each stated difference, with the pairs that need it."""
     faults: tuple[str, ...] = ()
-    """What is further apart than stated, or stated of no figure."""
+    """Figures that are further apart than stated, and statements about no figure."""
     notes: tuple[str, ...] = ()
-    """What is stated wider than needed."""
+    """Statements that are wider than needed."""
 
     def __str__(self) -> str:
         if self.degraded:
@@ -56,7 +56,7 @@ class Agreement:
 
 
 def compare(um: Result, vm: Result, stated: Stated) -> Agreement:
-    """How far apart a result of `um` and one of `vm` are."""
+    """Compare a result of `um` with one of `vm`."""
     _check_pair(um, vm)
     name = um.experiment
     faults = [f"on um the run is degraded: {reason}" for reason in um.fidelity.reasons if _is_degraded(um)]
@@ -92,7 +92,7 @@ def compare(um: Result, vm: Result, stated: Stated) -> Agreement:
 
 
 def stored(folder: Path) -> dict[str, Result]:
-    """The result in a folder, or those of all folders in it, by experiment."""
+    """Return the result in a folder, or those of all folders in it, by experiment."""
     found = {}
     files = ForeignFolder(folder)
     inside = [] if files.has(RESULT) else [files.inside(name) for name in files.listing() if not files.is_file(name)]
@@ -131,7 +131,7 @@ def _is_degraded(result: Result) -> bool:
 
 
 def _claims_apart(um: Result, vm: Result) -> Iterator[str]:
-    """Where the claims are not the same, in their order, or do not hold."""
+    """Yield the claims that are not the same, in their order, or do not hold."""
     if [claim.name for claim in um.claims] != [claim.name for claim in vm.claims]:
         yield "the claims have other names or another order"
     for result in (um, vm):
@@ -148,7 +148,8 @@ def _pairs(um: Result, vm: Result) -> list[Pair]:
 
 
 def values(result: Result) -> dict[str, Value]:
-    """All single values of a result's figures and claims, by name; a figure goes before a claim of the same name."""
+    """Return all single values of a result's figures and claims, by name; a figure goes before a claim of the same
+    name."""
     found: dict[str, Value] = {}
     for name, value, unit in (
         *((figure.name, figure.value, figure.unit) for figure in result.figures),
@@ -173,7 +174,7 @@ def _leaves(name: str, value: Any, unit: str) -> Iterator[Value]:
 
 
 def as_json(agreement: Agreement) -> dict[str, Any]:
-    """What is kept of a comparison, and what scripts read."""
+    """Return a comparison as JSON, for scripts and for the page."""
     return {
         "degraded": list(agreement.degraded),
         "figures": agreement.figures,
@@ -188,7 +189,7 @@ def as_json(agreement: Agreement) -> dict[str, Any]:
 
 
 def _widest(apart: Apart, pairs: tuple[Pair, ...]) -> Pair | None:
-    """The pair that needs the most of a stated tolerance."""
+    """Return the pair that needs the most of a stated tolerance."""
     return max(pairs, key=lambda pair: apart.within.needed_by(pair) or 0, default=None)
 
 

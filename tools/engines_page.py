@@ -1,4 +1,4 @@
-"""The tables of `docs/engines.md`: how far the engines in virtual time are apart on each experiment.
+"""The tables of `docs/engines.md`, with the distance of the engines in virtual time on each experiment.
 
 `tools/compare_engines.py UM VM --update` puts what it found into `experiments/engines.json`, and the tables that follow
 from it and from the stated tolerances into the page, between `<!-- engines: NAME -->` and `<!-- end of engines -->`. A
@@ -21,7 +21,7 @@ from tools.tolerances import DEFAULT, Stated
 FILE = Path(job.ENGINES)
 PAGE = Path("docs/engines.md")
 Kept = dict[str, dict[str, Any]]
-"""What is kept of each comparison, by experiment."""
+"""The comparisons, by experiment."""
 
 _BLOCK = re.compile(r"(<!-- engines: (\w+) -->\n).*?(\n<!-- end of engines -->)", re.DOTALL)
 
@@ -49,7 +49,7 @@ def written(kept: Kept) -> str:
 
 
 def filled(page: str, kept: Kept, stated: Mapping[str, Stated]) -> str:
-    """The page with each of its tables."""
+    """Return the page with its tables filled."""
     made = {"figures": _figures(kept), "apart": _apart(kept, stated), "degraded": _degraded(kept, stated)}
 
     def block(match: re.Match[str]) -> str:

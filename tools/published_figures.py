@@ -22,7 +22,7 @@ from testbed.lab.results.result import Result
 FILE = Path(job.FIGURES)
 TEXTS = Path("docs/figures.toml")
 Figures = dict[str, dict[str, Any]]
-"""By experiment, and by the name of the figure or claim; quantities as numbers in the units of result.json."""
+"""Values by experiment, and by the name of the figure or claim; quantities are numbers in the units of result.json."""
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
 _NAME = re.compile(r"(?P<name>.+?)(?P<index>(?:\[\w+\])*)(?: as (?P<unit>\S+))?")
@@ -35,21 +35,22 @@ _UNITS = {
     "MB": (10**6, 2),
     "percent": (0.01, 0),
 }
-"""Divisor and decimals; from nanoseconds, bits per second, octets and parts of one."""
+"""The divisor and the decimals of each unit; values are in nanoseconds, bits per second, octets and parts of one."""
 
 
 def texts(root: Path) -> dict[str, str]:
-    """The text of each block, by name; a name is that of an experiment, which `_` and more may follow."""
+    """Return the text of each block, by name; a name is that of an experiment, which `_` and more may follow."""
     return {name: str(block["text"]) for name, block in tomllib.loads((root / TEXTS).read_text()).items()}
 
 
 def experiment_of(block: str, experiments: Iterable[str]) -> str | None:
-    """The experiment whose figures a block quotes: of these, the longest name that the block's begins with."""
+    """Return the experiment whose figures a block quotes: the longest of these names that the block's name begins
+    with."""
     return max((name for name in experiments if block == name or block.startswith(f"{name}_")), key=len, default=None)
 
 
 def of(result: Result) -> dict[str, Any]:
-    """What a result has to quote; a figure goes before a claim of the same name."""
+    """Return the values of a result by name; a figure goes before a claim of the same name."""
     claimed = {claim.name: claim.measured for claim in result.claims}
     return claimed | {figure.name: figure.value for figure in result.figures}
 
@@ -82,7 +83,7 @@ def update(root: Path, results: Sequence[Result]) -> None:
 
 
 def filled(page: str, blocks: Mapping[str, str], figures: Figures) -> str:
-    """A page with the text of each of its blocks; a block whose experiment has not run yet stays as it is."""
+    """Return a page with the text of each of its blocks; a block whose experiment has not run yet stays as it is."""
 
     def block(match: re.Match[str]) -> str:
         name = match[2]

@@ -1,4 +1,4 @@
-"""How far apart the figures of one experiment may be on `um` and `vm`: `experiments/engine_tolerances.toml`.
+"""The tolerances for figures of an experiment on `um` and `vm`: `experiments/engine_tolerances.toml`.
 
 Values are equal, or within the default for all figures, or within a stated difference of the experiment, which has its
 reason. A stated difference names figures by patterns, in which `*` is any text:
@@ -34,16 +34,16 @@ _TYPES = (Rate, Length, Duration, Size)
 _KEYS = {"figures", "within", "reason"}
 _ANY_TEXT = "any text"
 _LOOSE = 2
-"""A stated tolerance that is more than so many times what the figures need is noted."""
+"""The factor beyond which a stated tolerance is noted as wider than the figures need."""
 
 
 class ToleranceError(UsageError):
-    """The file with tolerances cannot be used."""
+    """Raised if the file with tolerances cannot be used."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """One number, text or truth value of a result, by the name of its figure and its place in it."""
+    """A number, text or truth value of a result, by the name of its figure and its place in it."""
 
     name: str
     value: Any
@@ -59,7 +59,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Pair:
-    """One value on both engines; none where an engine does not have it."""
+    """A value on both engines, or None for an engine that does not have it."""
 
     name: str
     um: Value | None
@@ -71,7 +71,7 @@ class Pair:
 
     @property
     def numbers(self) -> tuple[float, float] | None:
-        """Both values, if they are numbers with the same unit."""
+        """Both values if they are numbers with the same unit, else None."""
         if self.um is None or self.vm is None or self.um.unit != self.vm.unit:
             return None
         return (self.um.value, self.vm.value) if self.um.is_number and self.vm.is_number else None
@@ -92,7 +92,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A part of the larger value, or an amount in the unit that results have."""
+    """A tolerance: a part of the larger value, or an amount in the unit that results have."""
 
     amount: Fraction
     unit: str
@@ -120,7 +120,7 @@ class Tolerance:
         raise UsageError(f'{shown(given)} is no tolerance; give a part ("5%"), a quantity ("20ms") or a whole number')
 
     def needed_by(self, pair: Pair) -> Fraction | None:
-        """How much of a tolerance of this kind the pair needs; none if no tolerance of this kind is enough."""
+        """Return how much of a tolerance of this kind a pair needs, or None if no tolerance of this kind is enough."""
         if self.unit == _ANY_TEXT:
             both_are_texts = all(one is not None and isinstance(one.value, str) for one in (pair.um, pair.vm))
             return Fraction(0) if both_are_texts else None
@@ -138,12 +138,12 @@ class Tolerance:
 
 
 DEFAULT = Tolerance(Fraction(2, 100), "%", "2%")
-"""For all figures that nothing else is stated of."""
+"""The tolerance for figures about which nothing else is stated."""
 
 
 @dataclass(frozen=True)
 class Apart:
-    """A stated difference: figures that may be further apart, and why."""
+    """A stated difference: figures that may be further apart, and the reason."""
 
     figures: tuple[str, ...]
     within: Tolerance
@@ -153,7 +153,7 @@ class Apart:
         return any(_matches(pattern, figure) for pattern in self.figures)
 
     def faults(self, names: list[str]) -> list[str]:
-        """Patterns that are of none of these figures."""
+        """Return a fault for each pattern that matches none of these figures."""
         return [
             f"no figure is {pattern}; take it out of {FILE}"
             for pattern in self.figures
@@ -161,8 +161,8 @@ class Apart:
         ]
 
     def notes(self, pairs: list[Pair]) -> list[str]:
-        """Where it is wider than these pairs need. That is no fault: where queues oscillate, any change of the code
-        gives other figures, within it.
+        """Return notes where it is wider than these pairs need. That is no fault: where queues oscillate, any change of
+        the code gives other figures, within it.
         """
         if idle := [pattern for pattern in self.figures if not any(_matches(pattern, pair.name) for pair in pairs)]:
             return [f"no figure {pattern} needs what is stated" for pattern in idle]
@@ -175,15 +175,15 @@ class Apart:
 
 @dataclass(frozen=True)
 class Stated:
-    """What is stated of one experiment."""
+    """The statements about one experiment."""
 
     apart: tuple[Apart, ...] = ()
     degraded: str = ""
-    """Why `vm` is short of CPU with it; then its figures are not compared."""
+    """The reason why `vm` is short of CPU with it; its figures are not compared then."""
 
 
 def read(root: Path) -> dict[str, Stated]:
-    """All that is stated, by experiment."""
+    """Read all statements, by experiment."""
     try:
         text = (root / FILE).read_bytes()
     except OSError as error:

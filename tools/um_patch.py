@@ -52,7 +52,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the patch applies to one source."""
+    """The outcome of the patch on one source."""
 
     source: Source
     failed: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command line: the parser of all commands, and what happens to errors and signals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDS = {signal.SIGTERM: "terminated", signal.SIGHUP: "the terminal has gone"}
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, which are handled as Ctrl-C is but for the exit code."""
+    """Raised at SIGTERM or SIGHUP, which end a command as Ctrl-C does, with another exit code."""
 
     def __init__(self, number: int) -> None:
         self.word = _ENDS[signal.Signals(number)]
@@ -28,7 +28,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, with one clear line for a mistake, and no options that a later one could make mean something else."""
+    """A parser of argparse that reports a mistake in one line, and takes no abbreviated options."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False)
@@ -91,7 +91,7 @@ def build_parser(*wanted: str) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     previous = {number: signal.getsignal(number) for number in _ENDS}
     with streams.standard() as out:
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _guarded(arguments: list[str], out: streams.Stream) -> int:
-    """Run one command; what ends it becomes a message and an exit code."""
+    """Run one command, and turn whatever ends it into a message and an exit code."""
     try:
         try:
             code = _perform(arguments)
@@ -147,7 +147,7 @@ def _guarded(arguments: list[str], out: streams.Stream) -> int:
 
 
 def _defect() -> int:
-    """The exception that ends the command is a defect; exit code 1 would mean that a claim failed."""
+    """Report the exception that ended the command as a defect; exit code 1 would mean that a claim failed."""
     import traceback
 
     _complain(f"{traceback.format_exc()}this is a defect of xoff; a report of it needs all of these lines")
@@ -190,7 +190,7 @@ def _refuse_unknown_word(parser: argparse.ArgumentParser, given: str) -> NoRetur
 
 
 def _innermost(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of the command that the words name, as that of `image` and then that of `image build`."""
+    """Return the parser of the command that the words name: that of `image build` rather than that of `image`."""
     for word in words:
         if word not in (known := _commands(parser)):
             break

@@ -1,4 +1,4 @@
-"""How values of options are read: one clear message that names the value and what is expected."""
+"""Readers of option values, whose errors name the value and what is expected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 def whole(least: int, example: int) -> Callable[[str], int]:
-    """Reads a whole number from `least` up."""
+    """Return a reader of whole numbers from `least` up."""
 
     def read(text: str) -> int:
         if _WHOLE_NUMBER.fullmatch(text) and int(text) >= least:
@@ -30,7 +30,7 @@ def whole(least: int, example: int) -> Callable[[str], int]:
 
 
 def above_zero(kind: type[Q], example: str) -> Callable[[str], Q]:
-    """Reads a quantity that is more than nothing."""
+    """Return a reader of quantities above zero."""
 
     def read(text: str) -> Q:
         try:
@@ -45,7 +45,7 @@ def above_zero(kind: type[Q], example: str) -> Callable[[str], Q]:
 
 
 def one_of(noun: str, choices: Sequence[Word], unlisted: Sequence[Word] = ()) -> Callable[[str], Word]:
-    """Reads one of several words; those `unlisted` are taken, and no message offers them."""
+    """Return a reader of one of several words; it also takes those `unlisted`, which no message offers."""
 
     def read(text: str) -> Word:
         for choice in (*choices, *unlisted):

@@ -22,7 +22,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _READY = ".ready"
 _ROOM = 100 << 20
 _LOCKS = {"test": "test", "docs": "test", "serve": "serve", "plot": "plot", "export": "plot"}
-"""Commands that take more than `run.lock`: those packages are installed the first time."""
+"""The lock of each command that takes more packages than `run.lock` has; they are installed the first time."""
 
 
 def main() -> int:
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _purpose(arguments: list[str]) -> str:
-    """The lock that a command takes beside `run.lock`; `run` if none."""
+    """Return the lock that a command takes beside `run.lock`, or `run` if it takes none."""
     if any(word in ("-h", "--help") for word in arguments):
         return "run"
     command = arguments[0] if arguments else ""
@@ -61,7 +61,7 @@ def _purpose(arguments: list[str]) -> str:
 
 
 def environment(purpose: str) -> Path:
-    """The Python of an environment that has what is in `run.lock` and in the lock of that purpose."""
+    """Return the Python of an environment with the packages of `run.lock` and of the lock of a purpose."""
     python = _place() / "bin" / "python"
     if not _is_ready(purpose):
         with cache.locked("Python environment", _say), _closed_to_others():
@@ -76,7 +76,7 @@ def environment(purpose: str) -> Path:
 
 @contextmanager
 def _closed_to_others() -> Iterator[None]:
-    """Have what is made meanwhile writable for the user alone, whatever the umask is."""
+    """Make new files writable for the user alone, whatever the umask is."""
     mask = os.umask(0o022)
     os.umask(mask | 0o022)
     try:
@@ -86,7 +86,7 @@ def _closed_to_others() -> Iterator[None]:
 
 
 def _show_forecast() -> None:
-    """What the first demo will download and take, all parts together."""
+    """Print what the first demo downloads and how long it takes, all parts together."""
     from testbed.lab.engines import forecast, prerequisites
     from testbed.lab.engines.table import ENGINES
 
@@ -119,7 +119,7 @@ def _make() -> None:
 
 
 def _make_with_pip() -> None:
-    """A new environment, or pip for one that has none."""
+    """Make an environment with pip, or put pip into one that has none."""
     from testbed.cli import machine
     from testbed.lab.engines import prerequisites
 
@@ -150,7 +150,7 @@ def _is_ready(purpose: str) -> bool:
 
 
 def _place() -> Path:
-    """Where the environment is: another one for other requirements or another Python."""
+    """Return the folder of the environment, which depends on the requirements and on the Python."""
     identity = hashlib.sha256(f"{sys.version} {os.path.realpath(sys.executable)}".encode())
     for lock in sorted((_ROOT / "requirements").glob("*.lock")):
         identity.update(lock.read_bytes())
@@ -158,7 +158,7 @@ def _place() -> Path:
 
 
 def _run(command: list[str], what: str, environment: Mapping[str, str] | None = None, way_out: str = "") -> str:
-    """Run a command to its end; what it wrote. None of its processes outlives this one, however it ends."""
+    """Run a command to its end and return its output. None of its processes outlives this one."""
     from testbed.lab.image import process_tree
 
     code, output = process_tree.run(command, environment or {})

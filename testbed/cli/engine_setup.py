@@ -1,4 +1,4 @@
-"""Getting an engine ready for use, with what this machine needs for it."""
+"""Prepare an engine for use, with what this machine needs for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def engines(wanted: Callable[[Engine], bool] = lambda _: True) -> list[Engine]:
 def engine_option(
     parser: argparse.ArgumentParser, offered: Iterable[Engine], default: str | None = table.DEFAULT
 ) -> None:
-    """Have a command take one of these engines; without a default, the one that is ready soonest."""
+    """Add the option `--engine`, which takes one of these engines; without a default it is the one that is ready
+    soonest."""
     by_name = {engine.name: engine for engine in offered}
     read = one_of("engine", list(by_name))
     told = "; ".join(f"{engine}: {engine.summary}" for engine in by_name.values())

@@ -1,4 +1,4 @@
-"""Getting this machine ready: reports what is missing and why, then installs it. Standard library only,
+"""Set-up of this machine: report what is missing and why, then install it. Standard library only,
 because the front door uses it before anything is installed.
 """
 
@@ -19,13 +19,13 @@ Report = Callable[[str], None]
 
 
 class MachineError(XoffError):
-    """This machine lacks something that we cannot put there."""
+    """Raised if this machine lacks something that Xoff cannot install."""
 
     exit_code = 3
 
 
 YES = "--yes"
-"""The option, of every command that installs packages, to do that without a question; `XOFF_YES=1` is the same."""
+"""The option of commands that install packages to do so without a question; `XOFF_YES=1` is the same."""
 
 
 def require(packages: Sequence[Package], report: Report) -> None:
@@ -53,7 +53,7 @@ def _write(text: str) -> None:
 
 
 def _ask(names: Sequence[str]) -> None:
-    """Have the user agree, or stop."""
+    """Ask the user, and raise an error if the answer is not yes."""
     print("xoff: install them with apt-get? [Y/n] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if answer.strip().lower() not in ("", "y", "yes") or not answer:
@@ -88,7 +88,7 @@ def install(names: Sequence[str], report: Report) -> None:
 
 
 def check_platform(missing: Sequence[str] = ()) -> None:
-    """Refuse, with the way out, a system on which we cannot install anything."""
+    """Raise an error that names the way out on a system where Xoff cannot install anything."""
     machine = os.uname().machine
     box = "run it in a box: vagrant up && vagrant ssh"
     if sys.platform != "linux" or machine != "x86_64":

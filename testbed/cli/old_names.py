@@ -1,4 +1,4 @@
-"""Commands under the names that they had: still taken, with a note of the new one, and removed in the next version."""
+"""The old names of commands, which are taken with a note of the new name until the next version."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _dcbx(rest: Words) -> Words | None:
 
 
 def _split(words: Words, *taking_a_value: str) -> tuple[Words, Words]:
-    """Options with their values, and what is left."""
+    """Return the options with their values, and the words between them."""
     options, places = [], []
     following = iter(words)
     for word in following:

@@ -1,4 +1,4 @@
-"""A file that a command writes for its user: it appears whole, or not at all."""
+"""Files that commands write for their users: they appear whole, or not at all."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def whole(path: Path, results: Sequence[Path], option: str = "-o") -> Iterator[B
 
 
 def _inside(path: Path, results: Sequence[Path]) -> tuple[ForeignFolder, str] | None:
-    """The result folder that a path leads into, by whatever way, and the rest of the path."""
+    """Return the result folder that a path leads into, by whatever way, and the rest of the path."""
     for ancestor in path.absolute().parents:
         for folder in results:
             rest = path.absolute().relative_to(ancestor)

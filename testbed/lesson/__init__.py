@@ -1,4 +1,4 @@
-"""Guided labs: what a lesson consists of, and how a student's run is judged.
+"""Guided labs: the parts of a lesson, and the checks of a student's run.
 
 The lessons themselves are in the package `lessons`. A lesson has a page, an experiment file that the student edits, and
 questions. `xoff lesson check` runs that file in the lab and looks at what the lab wrote: the networks, the events and

@@ -1,4 +1,4 @@
-"""The kinds of questions: a number, a name, or a choice, each compared with what the student's own run has shown."""
+"""The kinds of questions: a number, a name, or a choice. Answers are compared with the student's own run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.units import Quantity, written
 
 @dataclass(frozen=True)
 class Number:
-    """A number, or with `unit` a quantity such as "3.2ms", within a part of the right one."""
+    """A question for a number, or with `unit` for a quantity such as "3.2ms", which may be off by a part of it."""
 
     key: str
     text: str
@@ -48,7 +48,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Name:
-    """A name, of which several may be right."""
+    """A question for a name, of which several may be right."""
 
     key: str
     text: str
@@ -66,7 +66,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some answers, by its letter."""
+    """A question with several answers, of which one is chosen by its letter."""
 
     key: str
     text: str

@@ -1,4 +1,4 @@
-"""What a run has shown, for the checks of a lesson: figures, networks by their case, and events in them."""
+"""A student's run for the checks of a lesson: figures, networks by their case, and events in them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from testbed.report.folder import Event, Network
 
 
 class NotYet(Exception):
-    """What is not right yet, in words that do not give the answer away."""
+    """Raised if something is not right yet, in words that do not give the answer away."""
 
 
 class Missing(NotYet):
-    """The run does not have what a check looks at; the student has changed a part that was to stay."""
+    """Raised if the run lacks what a check looks at, because the student has changed a part that was to stay."""
 
 
 class Seen:
-    """One result folder."""
+    """The result folder of a run, for checks."""
 
     def __init__(self, path: Path) -> None:
         self._folder = folder.read(path)
@@ -30,21 +30,21 @@ class Seen:
         return list(self._folder.events())
 
     def figure(self, name: str) -> Any:
-        """A figure that the run reported."""
+        """Return the value of a figure that the run reported."""
         for figure in self._folder.figures:
             if figure.name == name:
                 return figure.value
         raise Missing(f"the run has no figure {name!r}: keep the part of the file that reports it, or start anew")
 
     def network(self, case: str) -> Network:
-        """The network of that case."""
+        """Return the network of a case."""
         for network in self._folder.networks:
             if network.case == case:
                 return network
         raise Missing(f"the run has no network {case!r}: keep the part of the file that makes it, or start anew")
 
     def events(self, case: str, *names: str, port: str = "", priority: int | None = None) -> Iterator[Event]:
-        """Events of some kinds while that network ran."""
+        """Yield the events of some kinds while a network ran."""
         network = self.network(case)
         for event in self._events:
             if (
@@ -59,14 +59,14 @@ class Seen:
         return sum(1 for _ in self.events(case, *names, port=port, priority=priority))
 
     def group(self, case: str, port: str, priority: int) -> dict[str, Any]:
-        """The thresholds of a priority of frames that come in by a port, as `networks.jsonl` has them."""
+        """Return the thresholds of a priority of frames that come in by a port, as `networks.jsonl` has them."""
         found = self.network(case).ports.get(port, {}).get("groups", {}).get(str(priority))
         if not isinstance(found, dict):
             raise NotYet(f"{port} has no thresholds of its own for priority {priority}: is it lossless there?")
         return found
 
     def lossless(self, case: str, port: str) -> list[int]:
-        """The priorities with PFC at a port, at the start."""
+        """Return the priorities with PFC at a port, at the start of the network."""
         found = self.network(case).ports.get(port, {}).get("lossless", [])
         return found if isinstance(found, list) else []
 

@@ -1,4 +1,4 @@
-"""A lesson: its files, what a student's folder has, and what is right in it and what is not yet."""
+"""Lessons: their files, students' folders, and verdicts about students' work."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from testbed.lesson.check import NotYet, Seen
 
 PACKAGE = "lessons"
 EXPERIMENT, ANSWERS, PAGE = "experiment.py", "answers.toml", "lesson.md"
-"""In a student's folder."""
+"""The names of files in a student's folder."""
 _LINK = re.compile(r"\[([^]]+)\]\((?!https?:)[^)]*\)")
 _FIGURE = re.compile(r"^!\[.*\n\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Step:
-    """Something to do in the experiment file. `check` raises NotYet until it is done."""
+    """A step of a lesson, done in the experiment file. `check` raises NotYet until it is done."""
 
     text: str
     check: Callable[[Seen], None]
@@ -35,7 +35,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Lesson:
-    """One guided lab."""
+    """A guided lab."""
 
     number: int
     name: str
@@ -47,28 +47,28 @@ class Lesson:
 
     @property
     def folder(self) -> Path:
-        """Where its page, its files and its solution are."""
+        """The folder with its page, its files and its solution."""
         return shipped_packages.folder(PACKAGE) / self.name
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One line of what a check found."""
+    """The verdict about a step or an answer."""
 
     what: str
     is_right: bool
     why: str = ""
-    """What is not right yet."""
+    """The reason why it is not right yet; empty if it is right."""
 
 
 def lessons() -> list[Lesson]:
-    """All lessons, by number."""
+    """Return all lessons, by number."""
     found = [importlib.import_module(f"{PACKAGE}.{path.parent.name}.checks").LESSON for path in _places()]
     return sorted(found, key=lambda lesson: lesson.number)
 
 
 def find(wanted: str) -> Lesson:
-    """A lesson by number or name."""
+    """Return a lesson by its number or name."""
     known = lessons()
     for lesson in known:
         if wanted in (str(lesson.number), lesson.name):
@@ -79,7 +79,7 @@ def find(wanted: str) -> Lesson:
 
 
 def begin(lesson: Lesson, folder: Path, solved: bool = False) -> list[Path]:
-    """Put what a student starts with into a folder, or the solution. No file that is there is overwritten."""
+    """Write the files that a student starts with into a folder, or the solution. No file is overwritten."""
     page = (lesson.folder / "page.md").read_text(encoding="utf-8")
     source = "solution.py" if solved else "start.py"
     content = {
@@ -102,7 +102,7 @@ def begin(lesson: Lesson, folder: Path, solved: bool = False) -> list[Path]:
 
 
 def sheet(lesson: Lesson, values: Mapping[str, Any] | None = None) -> str:
-    """The file of answers: each question as a comment, and an empty text, or the value, for its answer."""
+    """Return the file of answers: each question as a comment, with an empty text or a value as its answer."""
     lines = [
         f'# Lesson {lesson.number}: {lesson.title}. Write each answer behind its =; leave "" for what is open.',
         "",
@@ -116,7 +116,7 @@ def sheet(lesson: Lesson, values: Mapping[str, Any] | None = None) -> str:
 
 
 def answers(lesson: Lesson, folder: Path) -> dict[str, Any]:
-    """What a student has written into the file of answers, open ones left out."""
+    """Return the answers that a student has written into the file, without open ones."""
     path = folder / ANSWERS
     try:
         text = ForeignFolder(folder).text(ANSWERS)
@@ -137,7 +137,7 @@ def answers(lesson: Lesson, folder: Path) -> dict[str, Any]:
 
 
 def verdicts(lesson: Lesson, seen: Seen, given: Mapping[str, Any]) -> Iterator[Verdict]:
-    """What is right and what is not yet, step by step and question by question."""
+    """Yield a verdict about each step and each answer."""
     for number, step in enumerate(lesson.steps, 1):
         yield _verdict(f"step {number}: {step.text}", lambda: step.check(seen))  # noqa: B023
     for question in lesson.questions:
@@ -163,7 +163,7 @@ def _verdict(what: str, judge: Callable[[], None]) -> Verdict:
 
 
 def solutions(lesson: Lesson, seen: Seen) -> dict[str, Any]:
-    """The right answers for a run."""
+    """Return the right answers for a run."""
     return {question.key: question.solution(seen) for question in lesson.questions}
 
 

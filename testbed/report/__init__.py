@@ -1,1 +1,1 @@
-"""What is made of result folders: a report, traces, tables and figures. It reads files and needs no lab."""
+"""Reports, traces, tables and figures of result folders. They are made from files alone, without a lab."""

@@ -1,4 +1,4 @@
-"""Lines of a result's files that are not what they should be: left out, and named by file and line."""
+"""Damaged lines of a result's files, which are left out and named by file and line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from testbed.lab.results.foreign import ForeignError
 
 MOST = 10_000
-"""The most damaged lines of one file. A file with more is no log of a run, and reading on finds nothing."""
+"""The most damaged lines of one file. A file with more is no log of a run, and is not read on."""
 _NAMED = 3
 
 
 class Damage:
-    """Counts each line once, however often its file is read."""
+    """The count of damaged lines, each once, however often its file is read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""A result folder as it was read: `result.json`, the networks, events, DCBX log and time series.
+"""A result folder as a report reads it: `result.json`, the networks, events, DCBX log and time series.
 
 Everything in a folder may be of foreign origin. It is opened by `lab/results/foreign.py`; a file that cannot be read
 gives an error that names it, and a line that is not what it should be is left out and named (`damage.py`). What comes
@@ -23,20 +23,20 @@ NETWORKS = "networks.jsonl"
 DCBX = "dcbx.jsonl"
 LATEST_NS = 10**18
 MOST_KINDS = 1000
-"""Names of events, and of fields, in one log."""
+"""The most names of events, and of fields, in one log."""
 MOST_NETWORKS = 2000
 _TIMES = ("ns", "us", "ms", "s")
 _LARGEST_LIST = 256 << 20
-"""Octets of a log that is kept in memory as a whole."""
+"""The most octets of a log that is kept in memory as a whole."""
 
 
 class ReportError(ForeignError):
-    """A folder or file that a report cannot be made from."""
+    """Raised if no report can be made from a folder or file."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the event log; `fields` are those beside time, event, port and priorities."""
+    """A line of the event log; `fields` are those beside time, event, port and priorities."""
 
     t_ns: int
     name: str
@@ -65,14 +65,14 @@ class Network:
         return self.case or (f"{self.topology} {self.number}" if self.topology else f"network {self.number}")
 
     def node_of(self, port: str) -> str:
-        """The node of a port; by its name where the network was not described."""
+        """Return the node of a port; the port's name has it where the network was not described."""
         known = self.ports.get(port, {}).get("node")
         return known if isinstance(known, str) else port.rpartition("-")[0] or port
 
 
 @dataclass
 class Folder:
-    """One result."""
+    """A result folder, as far as it has been read."""
 
     path: Path
     result: dict[str, Any]
@@ -81,7 +81,7 @@ class Folder:
     claims: list[Claim] = field(default_factory=list)
     files: ForeignFolder = field(init=False)
     damage: Damage = field(init=False)
-    """The lines of its files that are left out, as they are not what they should be."""
+    """The damaged lines of its files, which are left out."""
     lab_time: bool = False
     """True if rates and times are shown as those of the lab, and not of the hardware."""
 
@@ -116,7 +116,7 @@ class Folder:
         return virtual if isinstance(virtual, int) and 0 < virtual <= LATEST_NS else 1
 
     def events(self) -> Iterator[Event]:
-        """The event log, in the order of the file."""
+        """Yield the events of the log, in the order of the file."""
         kinds: set[str] = set()
         names: set[str] = set()
         for number, line in self._lines(EVENTS):
@@ -135,7 +135,7 @@ class Folder:
             yield event
 
     def dcbx(self) -> list[dict[str, Any]]:
-        """The log of DCBX."""
+        """Return the log of DCBX."""
         found = []
         for number, line in self._lines(DCBX, _LARGEST_LIST):
             match line:
@@ -146,7 +146,7 @@ class Folder:
         return found
 
     def read_networks(self) -> None:
-        """Take the networks from their log."""
+        """Read the networks from their log."""
         started: dict[str, Any] | None = None
 
         def close(end_ns: int) -> None:
@@ -170,7 +170,7 @@ class Folder:
         close(self.end_ns)  # the run ended before the network did
 
     def _lines(self, name: str, most: int = LARGEST_LOG) -> Iterator[tuple[int, Any]]:
-        """A file of JSON lines, with their numbers; none if there is no such file."""
+        """Yield the lines of a file of JSON lines with their numbers, or none if there is no such file."""
         try:
             for number, line in self.files.lines(name, most):
                 try:
@@ -240,7 +240,7 @@ def _event(line: Any) -> Event | None:
 
 
 def network_of(line: dict[str, Any], number: int, end_ns: int) -> Network:
-    """A network from the line of its start in the log."""
+    """Return the network that a line of the log has the start of."""
 
     def mapping(key: str) -> dict[str, dict[str, Any]]:
         value = line.get(key)

@@ -1,4 +1,4 @@
-"""Who may use the live view: requests with the right token, host and origin. Everything else is refused.
+"""Access to the live view: requests need the right token, host and origin, and all others are refused.
 
 The token comes in the address that is printed once. The first request with it gets a cookie and is sent on to the same
 address without it, so that the token does not stay in the browser's history or in a picture of the screen. The host is
@@ -22,7 +22,7 @@ _NAMES = ("localhost",)
 
 
 class Verdict(Enum):
-    """What is to be done with a request, as its HTTP status."""
+    """The verdict about a request, as its HTTP status."""
 
     ADMIT = 200
     TAKE_COOKIE = 303
@@ -33,10 +33,10 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Access:
-    """The rule of one server."""
+    """The access rule of one server."""
 
     address: str
-    """Where it listens."""
+    """The address at which the server listens."""
     port: int
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
@@ -46,7 +46,7 @@ class Access:
 
     @property
     def host(self) -> str:
-        """As browsers name it."""
+        """The host and port, as browsers name them."""
         shown = "127.0.0.1" if self.address == "0.0.0.0" else self.address
         return f"[{shown}]:{self.port}" if ":" in shown else f"{shown}:{self.port}"
 
@@ -57,11 +57,11 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """The cookie's name; cookies of one machine are shared by all its ports."""
+        """The name of the cookie; it has the port, because all ports of a machine share its cookies."""
         return f"xoff-{self.port}"
 
     def judge(self, headers: Mapping[str, str], given: str | None = None) -> Verdict:
-        """A request with these headers, their names in lower case; `given` is a token in its address."""
+        """Judge a request with these headers, whose names are in lower case; `given` is a token in its address."""
         if not self.is_our_host(headers.get("host", "")):
             return Verdict.WRONG_HOST
         if given is not None:
@@ -72,7 +72,8 @@ class Access:
         return Verdict.ADMIT if self._is_right(self._from_cookie(headers.get("cookie", ""))) else Verdict.WRONG_TOKEN
 
     def judge_socket(self, headers: Mapping[str, str]) -> Verdict:
-        """A WebSocket: a browser's has an origin, which has to be the host; a program without one shows its token."""
+        """Judge a WebSocket: a browser's has an origin, which has to be the host; a program without one shows its
+        token."""
         verdict = self.judge(headers)
         if verdict is not Verdict.ADMIT:
             return verdict
@@ -82,7 +83,7 @@ class Access:
         return verdict if origin == f"http://{headers['host']}" else Verdict.WRONG_ORIGIN
 
     def is_our_host(self, host: str) -> bool:
-        """Is it this server by an address? A name other than localhost can be anybody's."""
+        """True if a host is this server by an address. A name other than localhost can lead anywhere."""
         try:
             parts = urlsplit(f"//{host}")
             name, port = parts.hostname or "", parts.port or 80

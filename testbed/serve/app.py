@@ -1,4 +1,4 @@
-"""The web application: pages, one WebSocket, and in front of both the check of who asks."""
+"""The web application: pages and a WebSocket, behind the access rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[None]]
 _TRY_LATER, _REFUSED = 1013, 1008
 _LONGEST_SEND_S = 10.0
-"""A viewer that takes nothing for so long is let go."""
+"""The seconds after which a viewer that takes nothing is disconnected."""
 _WORDS = {
     Verdict.WRONG_TOKEN: "This address needs the token that xoff serve has printed.",
     Verdict.WRONG_HOST: "This is not the address of this server.",
@@ -43,7 +43,7 @@ _HEADERS = {
 
 
 def application(access: Access, results: list[Path], live: LiveLab | None) -> App:
-    """The application for some results, a lab, or both."""
+    """Return the application for some results, a lab, or both."""
     pages = _Pages(access, results, live)
     routes: list[Any] = [
         Route("/", pages.first),
@@ -57,7 +57,7 @@ def application(access: Access, results: list[Path], live: LiveLab | None) -> Ap
 
 
 class _Guard:
-    """Lets only those requests through that the access rule admits."""
+    """The middleware that passes only those requests on that the access rule admits."""
 
     def __init__(self, access: Access, inner: App) -> None:
         self._access, self._inner = access, inner
@@ -140,7 +140,7 @@ class _Pages:
             await asyncio.wait([asyncio.ensure_future(_close(socket, _TRY_LATER))], timeout=1)
 
     async def _report(self, paths: list[Path]) -> Response:
-        """The report, made anew if a result has changed; one at a time, beside the lab and other viewers."""
+        """Return the report, made anew if a result has changed; one at a time, beside the lab and other viewers."""
         async with self._making:
             try:
                 stamps = [(path / RESULT).stat().st_mtime_ns for path in paths]
@@ -174,7 +174,7 @@ async def _close(socket: WebSocket, code: int) -> None:
 
 
 async def _no_icon(request: Request) -> Response:
-    """Browsers ask for one by themselves."""
+    """Answer the request for an icon, which browsers make by themselves."""
     return Response(None, 204, _HEADERS)
 
 

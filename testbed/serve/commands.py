@@ -1,4 +1,5 @@
-"""What viewers send: controls of the lab and of its pace. Anything else is refused here, before it reaches the lab."""
+"""Commands of viewers: controls of the lab and of its pace. Anything else is refused here, before it reaches the
+lab."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 from testbed.errors import UsageError, nearest
 
 LONGEST = 2000
-"""Octets of one message."""
+"""The most octets of one message."""
 
 
 def _text(value: Any) -> bool:
@@ -46,13 +47,13 @@ CONTROLS: dict[str, _Fields] = {
     "ecn": {"port": _text, "priority": _number, "on": _flag, "kmin": _text, "kmax": _text, "pmax": _text},
     "kill": {"node": _text, "speaker": _flag},
 }
-"""Those of the lab (`testbed/net/live/controls.py`), with the fields of each."""
+"""The controls of the lab (`testbed/net/live/controls.py`), with the fields of each."""
 _OPTIONAL = {"rate", "transport", "frame", "ecn", "flow", "kmin", "kmax", "pmax", "speaker"}
 PACE: dict[str, _Fields] = {"pace": {"speed": _speed}, "pause": {"on": _flag}, "step": {}}
 
 
 def read(text: str) -> dict[str, Any]:
-    """A command, with the key `do` and the fields of that control and no others."""
+    """Read a command, which has the key `do` and the fields of that control and no others."""
     if len(text) > LONGEST:
         raise UsageError(f"a command of {len(text)} characters is too long; {LONGEST} is the most")
     try:

@@ -1,4 +1,4 @@
-"""Connections that have not shown a whole request: each has some seconds for one, and there are few of them.
+"""Connections without a whole request so far: each has some seconds for one, and there are few of them.
 
 A connection costs nothing to open and needs no token, so those that stay silent, or send an octet now and then, could
 take all places. They have a time limit from the first octet of a header to the last of a body; and where there are too
@@ -19,7 +19,7 @@ WHOLE_REQUEST_S = 10.0
 
 
 class Waiting:
-    """The connections of one server that owe it a request, the oldest first."""
+    """The connections of a server that have not sent a whole request, the oldest first."""
 
     def __init__(self, most: int = MOST_WAITING, request_s: float = WHOLE_REQUEST_S) -> None:
         self._most, self._request_s = most, request_s
@@ -29,11 +29,11 @@ class Waiting:
         return len(self._deadlines)
 
     def protocol(self) -> type[asyncio.Protocol]:
-        """The class of this server's connections."""
+        """Return the class of this server's connections."""
         return type("Connection", (_Connection,), {"waiting": self})
 
     def begin(self, connection: _Connection) -> None:
-        """Start a connection's time, unless it runs."""
+        """Start the time of a connection, unless it runs."""
         if connection in self._deadlines:
             return
         if len(self) >= self._most:
@@ -42,7 +42,7 @@ class Waiting:
         self._deadlines[connection] = loop.call_later(self._request_s, self._let_go, connection)
 
     def end(self, connection: _Connection) -> None:
-        """Stop its time: it has shown a request, or is gone."""
+        """Stop the time of a connection, which has sent a request or is gone."""
         if (deadline := self._deadlines.pop(connection, None)) is not None:
             deadline.cancel()
 
@@ -56,7 +56,7 @@ class Waiting:
 
 
 class _Connection(H11Protocol):
-    """A connection that is in the list whenever it owes a request, or the rest of one."""
+    """A connection that is in the list whenever it has not sent a whole request."""
 
     waiting: Waiting
 

@@ -1,4 +1,4 @@
-"""What viewers get: rows of the tracks that a report has too, made of what a running lab writes.
+"""Messages for viewers: rows of the tracks that a report has too, made of the lines that a running lab writes.
 
 No clock and no socket: lines of the lab go in, messages for viewers come out. A viewer that comes later gets a snapshot
 of what is kept, and from then on the same messages as the others.
@@ -23,14 +23,14 @@ _WIRE_OCTETS = 24
 
 
 class _Words:
-    """Words about subjects, as rows of the times at which they changed; empty words mean that there are none now."""
+    """Words about subjects, as rows with the times of their changes; empty words end a subject."""
 
     def __init__(self) -> None:
         self.rows: deque[list[Any]] = deque(maxlen=2000)
         self._now: dict[str, str] = {}
 
     def changed(self, t_ns: int, now: dict[str, str]) -> list[list[Any]]:
-        """The rows that differ from the last time, which are kept."""
+        """Return the rows that differ from the last time, and keep them."""
         rows: list[list[Any]] = [[t_ns, name, words] for name, words in now.items() if self._now.get(name) != words]
         rows += [[t_ns, name, ""] for name in self._now if name not in now]
         self._now = now
@@ -42,14 +42,14 @@ class Feed:
     """The history of one network that runs."""
 
     def __init__(self, described: dict[str, Any]) -> None:
-        """`described`: the lab's line about the network."""
+        """`described` is the lab's line about the network."""
         self.network: Network = network_of(described, 1, LATEST_NS)
         hosts = described.get("hosts")
         self.hosts = [str(one) for one in hosts] if isinstance(hosts, list) else []
         self._folder = Folder(Path("live"), {}, networks=[self.network])
         self._reader = Reader()
         self._done: list[int] = []
-        """Of each track the rows that viewers have."""
+        """The number of rows of each track that viewers have."""
         self.t_ns = 0
         self._panels: list[dict[str, Any]] = []
         self._marks = 0
@@ -59,7 +59,7 @@ class Feed:
         self._received: dict[int, tuple[int, int]] = {}
 
     def take(self, lines: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """The message for all viewers about some lines of the lab; None if there is nothing to tell."""
+        """Return the message for all viewers about some lines of the lab, or None if there is nothing new."""
         message: dict[str, Any] = {}
         for line in lines:
             kind = line.get("live")
@@ -80,7 +80,7 @@ class Feed:
         return {"type": "update", **message, **self._news()}
 
     def snapshot(self) -> dict[str, Any]:
-        """All that a new viewer needs."""
+        """Return the message with all that a new viewer needs."""
         found = self._tracks()
         return {
             "type": "snapshot",
@@ -116,7 +116,7 @@ class Feed:
         self._end_flows()
 
     def _take_flows(self, rows: list[list[int]]) -> None:
-        """Rates of flows, from frames received; a receiver counts every 20 ms."""
+        """Compute rates of flows from frames received; a receiver counts every 20 ms."""
         named = {flow["flow"]: flow for flow in self.state.get("flows", [])}
         for t_ns, number, _, received in rows:
             before_ns, before = self._received.get(number, (t_ns, received))
@@ -131,13 +131,13 @@ class Feed:
                 self._received[number] = t_ns, received
 
     def _end_flows(self) -> None:
-        """A flow from which nothing has come for a while has a rate of 0."""
+        """Set the rate of each flow to 0 from which nothing has come for a while."""
         for (panel, _, _), track in self._reader.found.items():
             if panel == _FLOWS and track.values and track.values[-1] and self.t_ns - track.t_ns[-1] > 10**8:
                 track.add(track.t_ns[-1] + 10**8, 0)
 
     def _changed_states(self, t_ns: int) -> dict[str, list[list[Any]]]:
-        """Rows of DCBX and SR, and of cables that are pulled, which differ from the last time."""
+        """Return the rows of DCBX and SR, and of pulled cables, that differ from the last time."""
         now: dict[str, str] = {}
         for key in ("dcbx", "sr"):
             rows = self.state.get(key)
@@ -151,7 +151,7 @@ class Feed:
         return list(self._reader.found.values())[:_MOST_TRACKS]
 
     def _news(self) -> dict[str, Any]:
-        """Rows that viewers do not have yet, tracks and panels that are new, and intervals that have not ended."""
+        """Return rows that viewers do not have yet, new tracks and panels, and intervals that have not ended."""
         for panel, port, priority in self._reader.open:
             self._reader.track(panel, port, f"priority {priority}", Shape.INTERVALS)  # its rows come when it ends
         found = self._tracks()
@@ -174,7 +174,7 @@ class Feed:
         return news
 
     def _forget_old(self, track: Track) -> int:
-        """Keep the last minute; of what holds on, the last row before it."""
+        """Keep the last minute, and of each value the last row before it."""
         old = 0
         if len(track.t_ns) > _MOST_ROWS or (track.t_ns and track.t_ns[0] < self.t_ns - 2 * KEPT_NS):
             old = max(0, len(track.t_ns) - _MOST_ROWS)

@@ -1,4 +1,4 @@
-"""The lab that viewers see: reads what it writes, sends it to all viewers, and passes their commands on."""
+"""The lab that viewers see: it reads the lab's lines, sends messages to all viewers, and passes their commands on."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class LiveLab:
         self.lab, self.feed, self.viewers = lab, Feed(described), Viewers()
         self._numbers = 0
         self._waiting: dict[int, Viewer] = {}
-        """Who gets the answer to a command."""
+        """The viewer that gets the answer to each command."""
 
     async def run(self) -> None:
-        """Until the lab ends."""
+        """Serve viewers until the lab ends."""
         while self.lab.ended is None:
             lines = self.lab.lines(time.monotonic())
             for line in lines:
@@ -39,7 +39,7 @@ class LiveLab:
         self.viewers.tell(_encoded({"type": "ended", "text": self.lab.ended}))
 
     def join(self) -> Viewer:
-        """A viewer, who has a snapshot first."""
+        """Add a viewer, whose first message is a snapshot."""
         viewer = self.viewers.join()
         viewer.put(_encoded(self.feed.snapshot()))
         viewer.put(_encoded(self._pace()))
@@ -48,7 +48,7 @@ class LiveLab:
         return viewer
 
     def perform(self, viewer: Viewer, text: str) -> None:
-        """Do what a viewer has sent; what is wrong with it goes back to that viewer alone."""
+        """Perform a viewer's command; an error goes back to that viewer alone."""
         try:
             self._perform(viewer, commands.read(text))
         except UsageError as error:

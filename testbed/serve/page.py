@@ -1,4 +1,4 @@
-"""The pages of the live view that are no reports: the running lab, and the list of what there is.
+"""The pages of the live view beside reports: the running lab, and the index.
 
 They have the style, the drawing of the network and the panels of a report (`testbed/report/assets`); the script beside
 those is `live.js`. As in a report, a content security policy admits style and script by their digests.
@@ -85,7 +85,7 @@ Click a port or a node to choose it.</span></p>
 
 
 def live(title: str, feed: Feed, host: str, has_results: bool) -> tuple[str, str]:
-    """The page of a running lab, and its content security policy. `host` is what the request came to."""
+    """Return the page of a running lab, and its content security policy. `host` is the host of the request."""
     network = feed.network
     hosts = feed.hosts or [name for name, kind in network.nodes.items() if kind == "host"]
     ports, nodes = list(network.ports), [name for name in network.nodes if name in _with_ports(feed)]
@@ -107,7 +107,7 @@ def live(title: str, feed: Feed, host: str, has_results: bool) -> tuple[str, str
 
 
 def index(results: list[Path], topology_name: str | None) -> str:
-    """The list of what there is to see."""
+    """Return the page that lists the lab and the results."""
     rows = [f'<li><a href="/lab">{text(topology_name, 80)}</a>, a running lab</li>'] if topology_name else []
     rows += [f'<li><a href="/result/{n}">{text(path.resolve().name)}</a></li>' for n, path in enumerate(results, 1)]
     if len(results) > 1:

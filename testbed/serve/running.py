@@ -1,4 +1,4 @@
-"""A lab that runs for the live view: commands go in, lines about what happens come out, at a pace that can be changed.
+"""A lab that runs for the live view: commands go in and lines come out, at a pace that can be changed.
 
 After each 100 ms of its time the lab waits for leave to go on (`supervisor.py`). So its clock goes as fast as ours, N
 times as fast, or stands, whatever viewers do. On engines with real time it goes as it does.
@@ -24,19 +24,20 @@ from testbed.net.shell import topologies
 _FOREVER = 1e9
 SLOWEST, FASTEST = 0.001, 100.0
 _MOST_PENDING = 1 << 22
-"""Octets of one line of the lab's."""
+"""The most octets of one line of the lab's."""
 
 
 class RunningLab:
-    """One lab. `lines` is to be called often: it reads what has come, and lets time go on when it is due."""
+    """A running lab. `lines` has to be called often: it reads the lab's output, and lets the lab's time go on when it
+    is due."""
 
     def __init__(self, topology: str, session: RunningJob, stream: IO[bytes], speed: float, has_pace: bool) -> None:
         self.topology = topology
         self.has_pace = has_pace
-        """Whether its time can be paced and stopped."""
+        """True if its time can be paced and stopped."""
         self.speed, self.paused = speed, False
         self.ended: str | None = None
-        """Why it has ended, if it has."""
+        """The reason why it has ended, or None while it runs."""
         self._session, self._stream = session, stream
         self._decoder = Decoder()
         self._rest = b""
@@ -45,7 +46,7 @@ class RunningLab:
         self._is_up = False
 
     def lines(self, now_s: float) -> list[dict[str, Any]]:
-        """What the lab has written since the last time; what is no line of a live view has the key `text`."""
+        """Return the lines that the lab has written since the last time; a line of anything else has the key `text`."""
         if self.ended is not None:
             return []
         lost = self._session.lost()
@@ -63,7 +64,7 @@ class RunningLab:
         self._session.send(Record(RecordKind.INPUT, json.dumps(command).encode() + b"\n"))
 
     def pace(self, speed: float | None = None, paused: bool | None = None) -> None:
-        """Another speed, or stop and go."""
+        """Set the speed, or stop the lab or let it go on."""
         if not self.has_pace:
             raise UsageError("the time of this lab is real; its pace cannot be changed. The engine um has virtual time")
         if speed is not None:
@@ -74,7 +75,7 @@ class RunningLab:
             self.paused, self._steps = paused, 0
 
     def step(self) -> None:
-        """Stop, and let 100 ms of the lab's time pass."""
+        """Stop the lab after 100 ms more of its time."""
         self.pace(paused=True)
         self._steps = 1
 
@@ -108,7 +109,7 @@ class RunningLab:
         return {"text": text} if text else None
 
     def _let_time_pass(self, now_s: float) -> None:
-        """Before the network runs there is nothing to see, and time passes as fast as it can."""
+        """Let the lab's time go on; before the network runs there is nothing to see, so it passes as fast as it can."""
         if not self._waits:
             return
         if self._is_up and ((self.paused and not self._steps) or now_s < self._resumes_s):
@@ -124,7 +125,7 @@ class RunningLab:
 
 @contextmanager
 def started(topology: str, prepared: PreparedEngine, speed: float = 1.0) -> Iterator[RunningLab]:
-    """Start a lab on a topology; nothing of it is left at the end of the block."""
+    """Start a lab on a topology, and remove everything of it at the end of the block."""
     topologies.check(topology)
     limits = Limits(virtual_s=_FOREVER, wall_s=_FOREVER, memory_mb=prepared.memory_mb)
     further = prepared.packages.digest if prepared.packages else ""

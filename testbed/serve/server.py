@@ -1,4 +1,4 @@
-"""Runs the web application until Ctrl-C, SIGTERM or the terminal's end."""
+"""The server of the web application, which runs until Ctrl-C, SIGTERM or the terminal's end."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from testbed.serve.viewers import MOST
 
 _LARGEST_FRAME = LONGEST * 4
 _MOST_CONNECTIONS = 2 * (MOST_WAITING + MOST)
-"""Viewers, those without a request, and as many that a viewer's browser opens beside."""
+"""The most connections: viewers, connections without a request, and those that a viewer's browser opens besides."""
 
 
 class ServeError(XoffError):
-    """The server cannot listen."""
+    """Raised if the server cannot listen."""
 
     exit_code = 3
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 is any that is free."""
+    """Return a socket that listens; port 0 is any that is free."""
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(address).version == 6 else socket.AF_INET
     except ValueError:
@@ -61,12 +61,12 @@ def run(app: App, listening: socket.socket, live: LiveLab | None, ready: Callabl
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are ours."""
+        """Leave signals to `run`."""
         yield
 
 
 async def serving(app: App, listening: socket.socket, live: LiveLab | None, ready: Callable[[], None]) -> int | None:
-    """The same, in an event loop that runs."""
+    """Serve within an event loop that runs."""
     config = uvicorn.Config(
         app, http=Waiting().protocol(), ws="websockets-sansio", lifespan="off", log_config=None, access_log=False,
         server_header=False, ws_max_size=_LARGEST_FRAME, ws_per_message_deflate=False,

@@ -6,11 +6,11 @@ import asyncio
 
 MOST = 64
 _MOST_WAITING = 100
-"""Messages; a viewer that is behind by more starts anew, with a snapshot."""
+"""The most messages that wait for a viewer; one that is behind by more starts anew, with a snapshot."""
 
 
 class Viewer:
-    """One viewer's messages, in order."""
+    """The messages for one viewer, in order."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[str] = asyncio.Queue(_MOST_WAITING)
@@ -27,7 +27,7 @@ class Viewer:
 
 
 class Viewers:
-    """All of them."""
+    """All viewers of a lab."""
 
     def __init__(self) -> None:
         self._all: set[Viewer] = set()

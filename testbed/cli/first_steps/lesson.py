@@ -20,7 +20,7 @@ from testbed.lesson.check import Seen
 from testbed.lesson.lesson import Lesson, Verdict
 
 _RESULTS = "results"
-"""In a lesson's folder."""
+"""The folder for results, within a lesson's folder."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -43,12 +43,13 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def lesson(options: argparse.Namespace) -> int:
-    """Guided labs of 60 to 90 minutes: a page, an experiment to edit, questions, and a check of your own run."""
+    """Work through guided labs of 60 to 90 minutes: a page, an experiment to edit, questions, and a check of your own
+    run."""
     raise AssertionError("argparse asks for an action")
 
 
 def list_(options: argparse.Namespace) -> int:
-    """What lessons there are."""
+    """List the lessons."""
     found = files.lessons()
     if options.json:
         rows = [{"number": one.number, "name": one.name, "title": one.title, "minutes": one.minutes} for one in found]
@@ -84,7 +85,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 def solution(options: argparse.Namespace) -> int:
-    """For teachers: make a folder with a lesson's solution, run it, and write the answers that belong to this run."""
+    """Make a folder with a lesson's solution for teachers, run it, and write the answers that belong to this run."""
     streams.outlast()
     chosen = files.find(options.lesson)
     folder = options.folder or Path(f"solution-{chosen.number}")
@@ -120,7 +121,7 @@ def _run(chosen: Lesson, folder: Path, options: argparse.Namespace) -> Result:
 
 
 class LessonRunFailed(UsageError):
-    """The experiment did not come to its end, so there is nothing to check."""
+    """Raised if the experiment did not come to its end, so that there is nothing to check."""
 
     def __init__(self, result: Result) -> None:
         super().__init__("the experiment did not come to its end, so nothing was checked")

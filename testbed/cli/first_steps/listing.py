@@ -1,4 +1,4 @@
-"""`xoff list`: what there is to run."""
+"""`xoff list`: experiments, topologies and rate controls."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def list_(options: argparse.Namespace) -> int:
 
 
 def _topologies(report: Callable[[str], None]) -> dict[str, str]:
-    """The first line about each topology; a broken one of others is reported and left out."""
+    """Return the first line about each topology; a broken one of an installed package is reported and left out."""
     from testbed.net.shell import topologies
 
     found = {}
@@ -94,7 +94,7 @@ def _rate_controls(report: Callable[[str], None]) -> list[str]:
 
 
 def _package(group: str, name: str) -> dict[str, str]:
-    """Whose it is, if it is not Xoff's own."""
+    """Return the package that something comes from, if it is not Xoff's own."""
     plugin = plugins.named(group, name)
     own = group != plugins.EXPERIMENTS or name not in {experiment.name for experiment in definition.shipped()}
     return {"package": plugin.package} if plugin is not None and own else {}

@@ -23,7 +23,7 @@ _TEMPLATES = {
         "rate_control.py": "{name}/{name}/rates.py",
     },
 }
-"""Of each kind the templates, and the files that they become."""
+"""The templates of each kind, and the files that they become."""
 _TAKEN = ("xoff", "testbed", "experiments", "topologies", "controllers", "mininet", "snappi", "snappi_xoff")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PROJECT = """\
@@ -84,7 +84,7 @@ def new(options: argparse.Namespace) -> int:
 
 
 def _checked(given: str, kind: str) -> str:
-    """The name as Python has it."""
+    """Return a name as Python has it."""
     if not _NAME.fullmatch(given):
         raise UsageError(
             f"{given!r} is no name for a file of this kind: small letters, digits, dashes and underscores are "

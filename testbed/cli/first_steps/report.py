@@ -10,7 +10,7 @@ from testbed.lab.results.result import Exit, Result
 from testbed.report.pages.page import report
 
 FILE = "report.html"
-"""In a result folder, unless `-o` names another place."""
+"""The name of the report in a result folder; `-o` names another place."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def make(options: argparse.Namespace) -> int:
-    """One HTML file with claims, topology, pauses, buffers, drops and provenance of results. It opens offline."""
+    """Write one HTML file with claims, topology, pauses, buffers, drops and provenance of results. It opens offline."""
     path = options.output or options.result[0] / FILE
     write(options.result, path, options.lab_time)
     print(path)
@@ -43,7 +43,8 @@ def write(folders: list[Path], path: Path, lab_time: bool = False) -> None:
 
 
 def of_results(results: list[Result]) -> Path | None:
-    """The report of runs that have just ended, in the folder of the first; None if there is no run."""
+    """Write the report of runs that have just ended into the folder of the first; return its path, or None if there is
+    no run."""
     folders = [result.folder for result in results if result.folder is not None]
     if not folders:
         return None

@@ -1,4 +1,4 @@
-"""`xoff run` and `xoff demo`: experiments in an engine, and what came of them."""
+"""`xoff run` and `xoff demo`: run experiments in an engine, and show their results."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def run(options: argparse.Namespace) -> int:
 def run_as(options: argparse.Namespace, origin: Origin | None = None, network: LiveNetwork | None = None) -> int:
     """Run experiments for a command, which is their `origin` if it is not `xoff run`.
 
-    `network` is drawn while it runs. The lab reports to it also where nothing can be drawn: it makes one digest.
+    `network` is drawn while it runs. The lab reports to it also where nothing can be drawn, so that there is one
+    digest.
     """
     streams.outlast()
     chosen = [definition.find(name) for name in options.experiment]

@@ -37,7 +37,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def serve(options: argparse.Namespace) -> int:
-    """A live view in browsers: a running lab with controls, results to replay. Ctrl-C ends it."""
+    """Serve a live view to browsers: a running lab with controls, or results to replay. Ctrl-C ends it."""
     topology, results = _sorted_out(options.what)
     from testbed.serve import running, server
     from testbed.serve.access import Access
@@ -62,7 +62,7 @@ def serve(options: argparse.Namespace) -> int:
 
 
 def _sorted_out(what: list[str]) -> tuple[str | None, list[Path]]:
-    """The topology, and the result folders; all of them can be read."""
+    """Return the topology and the result folders among the words, after reading each of them once."""
     found: list[str] = []
     results: list[Path] = []
     for word in what:
@@ -79,7 +79,7 @@ def _sorted_out(what: list[str]) -> tuple[str | None, list[Path]]:
 
 
 def _network_of(lab: object) -> dict[str, object]:
-    """The line about the network, as soon as it runs."""
+    """Wait until the network runs, and return the line that describes it."""
     from testbed.serve.running import RunningLab
 
     assert isinstance(lab, RunningLab)

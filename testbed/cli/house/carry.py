@@ -19,7 +19,7 @@ from testbed.lab.image.carry import Carried
 
 _SHOWN_EVERY_S = 0.2
 _LINES = 4
-"""How many lines show the progress where there is no terminal."""
+"""The number of progress lines where there is no terminal."""
 
 
 def import_options(parser: argparse.ArgumentParser) -> None:
@@ -41,12 +41,12 @@ def import_(options: argparse.Namespace) -> int:
 
 
 def say(text: str) -> None:
-    """One line about what Xoff itself is doing."""
+    """Print a line about what Xoff itself is doing."""
     print(f"xoff: {text}", file=sys.stderr, flush=True)
 
 
 class _Meter:
-    """How far it has come: one line that changes in a terminal, a few lines elsewhere."""
+    """A progress meter: one line that changes in a terminal, a few lines elsewhere."""
 
     def __init__(self, what: str) -> None:
         self._what = what

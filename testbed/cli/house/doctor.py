@@ -16,7 +16,7 @@ from testbed.lab.results.result import Exit
 
 _ALL = "all"
 _OK, _WEAKER, _MISSING = "[green]ok[/green]     ", "[yellow]weaker[/yellow] ", "[red]missing[/red]"
-"""What a check found: the thing is there, or labs run without it and are less confined, or labs do not run."""
+"""The outcomes of a check: the thing is there, or labs run without it and are less confined, or labs do not run."""
 
 
 def install(engines: Sequence[Engine]) -> None:
@@ -40,7 +40,7 @@ def doctor_options(parser: argparse.ArgumentParser) -> None:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Check this machine: what an engine needs, what is missing, and the remedy."""
+    """Check this machine for what an engine needs, and show a remedy for what is missing."""
     from testbed.cli.screen.console import stdout
 
     engines = list(table.ENGINES.values()) if options.engine == _ALL else [table.find(options.engine)]

@@ -26,7 +26,7 @@ EXIT_CODES = """\
 
 
 class Topic(NamedTuple):
-    """Something that several commands have in common, in a few lines."""
+    """A subject that several commands have in common, explained in a few lines."""
 
     summary: str
     text: str
@@ -136,7 +136,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def help_(options: argparse.Namespace) -> int:
-    """Show all commands and topics, the options of a command, or what there is to know about a topic."""
+    """Show all commands and topics, the options of a command, or the explanation of a topic."""
     words: list[str] = options.words
     if not words:
         print(commands.overview())

@@ -28,7 +28,7 @@ def lock(options: argparse.Namespace) -> int:
 
 
 def having(engine: PreparedEngine, names: list[str], experiment: definition.Experiment | None = None) -> PreparedEngine:
-    """The engine with the packages that the command line names, and an experiment."""
+    """Return the engine with the packages that the command line and the experiment name."""
     with setting_up() as report:
         if experiment is not None:
             engine = engine.having(experiment.packages, report, experiment.source.parent)

@@ -14,7 +14,7 @@ from testbed.lab.results.result import Exit
 
 
 class SiteError(XoffError):
-    """Pages with an error or a broken link."""
+    """Raised if pages have an error or a broken link."""
 
 
 def docs_options(parser: argparse.ArgumentParser) -> None:

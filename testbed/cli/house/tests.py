@@ -32,13 +32,13 @@ def test_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class _Need:
-    """What the tests that were chosen take."""
+    """The needs of the tests that were chosen."""
 
     chosen: int
     engines: list[str]
     packages: list[str]
     names: list[str]
-    """Words that could have been meant, if none was chosen."""
+    """Words like the one that was given, if no test was chosen."""
 
 
 def test(options: argparse.Namespace) -> int:
@@ -66,7 +66,7 @@ def test(options: argparse.Namespace) -> int:
 
 
 def _chosen(root: Path, options: argparse.Namespace) -> list[str]:
-    """The arguments of pytest."""
+    """Return the arguments of pytest."""
     places = ["tests/unit"] if options.unit else ["tests/unit", "tests/lab", "tests/browser"]
     if options.pattern is None:
         return places if options.all else ["-m", "not long and not slow" if options.unit else "not long", *places]
@@ -76,7 +76,7 @@ def _chosen(root: Path, options: argparse.Namespace) -> list[str]:
 
 
 def _need(root: Path, pattern: str, chosen: list[str]) -> _Need:
-    """What the chosen tests need; an error with near names if there are none."""
+    """Return the needs of the chosen tests; if there are none, the error has similar names."""
     asked = subprocess.run(
         [sys.executable, "-m", "tests.selection", *chosen], cwd=root, capture_output=True, text=True, check=False
     )

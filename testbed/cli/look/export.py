@@ -22,7 +22,7 @@ from testbed.report.folder import Folder
 from testbed.report.folder import read as read_folder
 
 DCBX_LOG = "dcbx.jsonl"
-"""In a result folder: the lines of `testbed.dcbx.show`, each with its port."""
+"""The file in a result folder with the lines of `testbed.dcbx.show`, each with its port."""
 LARGEST_LOG = 256 << 20
 _FILES = {
     "perfetto": "trace.perfetto-trace",

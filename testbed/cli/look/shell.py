@@ -48,7 +48,7 @@ _INTERRUPT = b"\x03"
 
 @dataclass(frozen=True)
 class _TopologyFile:
-    """A user's file with `topos`, as a job takes it."""
+    """A user's file with `topos`, in the form that a job takes."""
 
     source: Path
 
@@ -89,7 +89,8 @@ def shell(wanted: str, prepared: PreparedEngine, out: Path, speed: float = 1.0) 
 
 
 def _wanted(wanted: str) -> tuple[Job, UserCode | None]:
-    """The job for a topology of Xoff's, one of a file of the user's, or a script, and the code that goes along."""
+    """Return the job for a topology of Xoff's, for one of a user's file, or for a script, and the code that goes
+    along."""
     file, name = topologies.file_of(wanted)
     if file is None:
         topologies.check(wanted)
@@ -109,10 +110,10 @@ def _wanted(wanted: str) -> tuple[Job, UserCode | None]:
 
 
 class _Conversation:
-    """The terminal on one side, the lab's on the other."""
+    """The exchange between the user's terminal and the lab's."""
 
     def __init__(self, session: RunningJob, left: Path, window_s: float) -> None:
-        """`left`: the folder for what the lab hands out at the end. `window_s`: what 100 ms of it take at least."""
+        """Files from the lab go into `left`. 100 ms of the lab's time take at least `window_s`."""
         self._window_s = window_s
         self._sampled, self._resumes_s = False, 0.0
         self._session = session
@@ -152,7 +153,7 @@ class _Conversation:
             self._sampled = self._sampled or record.kind is RecordKind.SAMPLE
 
     def _let_time_pass(self, now_s: float) -> None:
-        """A lab in virtual time waits for us after each 100 ms."""
+        """Let the lab run on: in virtual time it waits after each 100 ms."""
         if self._sampled and now_s >= self._resumes_s:
             self._sampled, self._resumes_s = False, now_s + self._window_s
             self._session.send(Record(RecordKind.CONTINUE, b""))
@@ -172,7 +173,7 @@ def _write(data: bytes) -> None:
 
 
 def _keep(left: Path, out: Path) -> None:
-    """Move captures and other files of the user's into a result folder; without any there is none."""
+    """Move captures and other files of the user's into a result folder, if there are any."""
     files = [path for path in left.rglob("*") if path.is_file() and path.stat().st_size]
     if not any(path.name not in (OUTPUT_LOG, EVENT_LOG, DCBX_LOG) for path in files):
         return
@@ -186,7 +187,7 @@ def _keep(left: Path, out: Path) -> None:
 
 @contextmanager
 def _raw_terminal() -> Iterator[None]:
-    """Every key goes to the lab as it is typed, Ctrl-C too; afterwards the terminal is as it was."""
+    """Pass every key to the lab as it is typed, Ctrl-C too, and restore the terminal afterwards."""
     before = termios.tcgetattr(0)
     tty.setraw(0)
     try:
@@ -212,7 +213,7 @@ def shell_options(parser: argparse.ArgumentParser) -> None:
 
 
 def open_shell(options: argparse.Namespace) -> int:
-    """Mininet's command line on a topology, or a script of yours, in this terminal. On um, time stands still at the
-    prompt."""
+    """Open Mininet's command line on a topology, or a script of yours, in this terminal. On um, time stands still at
+    the prompt."""
     _wanted(options.topology)  # a typo is reported before anything is set up
     return shell(options.topology, having(ready(options.engine), options.packages), options.out, options.speed)

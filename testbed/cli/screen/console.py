@@ -1,4 +1,4 @@
-"""The two consoles, and single lines on them."""
+"""The consoles of standard output and standard error, and single lines on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from testbed.errors import plain
 
 
 class _Console(Console):
-    """A console whose text is neutral, and without emoji: an address such as fd00:a:1:: has none in it."""
+    """A console that prints control characters as text and has no emoji, which fd00:a:1:: would contain otherwise."""
 
     def __init__(self, *, stderr: bool) -> None:
         super().__init__(stderr=stderr, highlight=False, emoji=False)
@@ -40,15 +40,15 @@ stdout = _Console(stderr=False)
 
 
 def shown(text: object) -> str:
-    """Text from elsewhere within rich's markup: none of it is markup, and what rich would drop is written out."""
+    """Return text from elsewhere for use within rich's markup: none of it is markup, and rich drops none of it."""
     return escape(plain(text))
 
 
 def say(text: str) -> None:
-    """One line about what Xoff itself is doing."""
+    """Print a line about what Xoff itself is doing."""
     stderr.print(f"[dim]xoff:[/dim] {shown(text)}", soft_wrap=True)
 
 
 def print_error(text: str) -> None:
-    """The one message that a failure gets."""
+    """Print the message about a failure."""
     stderr.print(f"[bold red]xoff:[/bold red] {shown(text)}", soft_wrap=True)

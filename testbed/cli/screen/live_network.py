@@ -1,4 +1,5 @@
-"""A running network in a few lines of a terminal: its nodes in their order, their buffers, and who is stopped by PFC.
+"""A running network in a few lines of a terminal: its nodes in their order, their buffers, and the ports that PFC
+stops.
 
 What it shows comes from the lab, line by line (`net/watch/progress.py`). Nothing in a line is trusted: what is not of
 the form that it should have is left out, and names have no effect on the terminal.
@@ -26,15 +27,15 @@ _COUNTED = {
 _BAR, _HISTORY = 12, 24
 _LEAST_WIDTH_OF_HISTORY, _LEAST_WIDTH_OF_BAR = 76, 44
 _LINES_BESIDE = 8
-"""Of a terminal, for what is above and below the rows of nodes."""
+"""The lines of a terminal above and below the rows of nodes."""
 _MOST = 2000
-"""Nodes and ports that are kept of a network."""
+"""The most nodes and ports that are kept of a network."""
 _LONGEST_NAME = 24
 _BLOCKS, _PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
 
 
 class LiveNetwork:
-    """The network that runs at this moment; it can be printed at any time."""
+    """The network that runs at this moment, which can be printed at any time."""
 
     def __init__(self) -> None:
         self._forget()
@@ -43,7 +44,7 @@ class LiveNetwork:
         self._case = ""
         self._order: list[str] = []
         self._neighbours: dict[str, list[str]] = {}
-        """Of each node that forwards: the ports at the other ends of its cables."""
+        """The ports at the other ends of the cables of each node that forwards."""
         self._node_of: dict[str, str] = {}
         self._size: dict[str, int] = {}
         self._used: dict[str, int] = {}
@@ -53,7 +54,7 @@ class LiveNetwork:
         self._t_ns = 0
 
     def take(self, line: Any) -> None:
-        """One line of the lab."""
+        """Take note of a line that the lab has written."""
         match line:
             case {
                 "network": {
@@ -158,7 +159,7 @@ class LiveNetwork:
         return Text("".join(blocks[min(steps, -(-used * steps // size))] for used in past), style="green")
 
     def _around(self, node: str, drawn: bool) -> Text:
-        """The neighbours, with those that are stopped on their way to this node."""
+        """Return the neighbours of a node, and mark those whose queues towards it are stopped."""
         text = Text()
         for port in self._neighbours[node]:
             stopped = self._stopped.get(port)
@@ -173,7 +174,7 @@ class LiveNetwork:
 
 
 def _along(beside: dict[str, list[str]], hosts: set[str], node_of: dict[str, str]) -> Iterator[str]:
-    """The nodes that forward, each after one of its neighbours, from one with a host on."""
+    """Yield the nodes that forward, each after one of its neighbours, beginning with one that has a host."""
     left = [node for node in beside if node not in hosts and beside[node]]
     left.sort(key=lambda node: (not any(node_of[port] in hosts for port in beside[node]), list(beside).index(node)))
     waiting: deque[str] = deque()

@@ -1,4 +1,4 @@
-"""What the user sees while something runs, and the tables afterwards."""
+"""Progress on the screen while something runs, and tables of results."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from testbed.lab.results.result import Status as RunStatus
 from testbed.units import written
 
 _REDRAWN = 5
-"""Times in a second: drawing takes the lab's CPU."""
+"""Drawings in a second; each takes some of the lab's CPU."""
 
 
 @contextmanager
 def setting_up() -> Iterator[Callable[[str], None]]:
-    """Something to report set-up steps to: each is a line, and in a terminal the last one is seen to last."""
+    """Yield a function that reports set-up steps: each is a line, and in a terminal the last one has a spinner."""
     with ExitStack() as stack:
         status: Status | None = None
 
@@ -48,7 +48,7 @@ def setting_up() -> Iterator[Callable[[str], None]]:
 
 
 class _Times(ProgressColumn):
-    """Virtual time, wall time and their ratio."""
+    """A progress column with virtual time, wall time and their ratio."""
 
     def render(self, task: Task) -> Text:
         virtual_s, wall_s = task.fields["virtual_s"], task.fields["wall_s"]
@@ -59,10 +59,10 @@ class _Times(ProgressColumn):
 
 
 class Screen:
-    """Progress lines at the bottom of a terminal and the jobs' output above; plain output elsewhere."""
+    """Progress lines at the bottom of a terminal with the jobs' output above; plain output elsewhere."""
 
     def __init__(self, many: bool, quiet_stdout: bool, network: LiveNetwork | None = None) -> None:
-        """`network`: what is drawn above the progress line, in a terminal that has cursor movements and colours."""
+        """`network` is drawn above the progress line, in a terminal that has cursor movements and colours."""
         self._many = many
         # With --json, standard output is for the JSON alone.
         self._out: IO[str] = sys.stderr if quiet_stdout else sys.stdout
@@ -90,7 +90,7 @@ class Screen:
         self._stack.close()
 
     def watch(self, name: str) -> Watch:
-        """A watcher for one run."""
+        """Return a watcher for one run."""
         task = None
         if self._progress is not None:
             task = self._progress.add_task(name, total=None, virtual_s=0.0, wall_s=0.0)
@@ -120,12 +120,12 @@ class Screen:
 
     @property
     def prefixes(self) -> bool:
-        """Whether lines begin with the name of their run."""
+        """True if lines begin with the name of their run."""
         return self._many
 
 
 class Watch:
-    """Shows one run on the screen (an `api.Watcher`)."""
+    """The watcher of one run, which shows it on the screen (an `api.Watcher`)."""
 
     def __init__(self, screen: Screen, name: str, task: TaskID | None) -> None:
         self._screen = screen
@@ -148,12 +148,12 @@ class Watch:
             self._screen.update(self._task, virtual_ns / 1e9, wall_s)
 
     def describe(self, text: str) -> None:
-        """Show another name for what it is about, where progress is shown."""
+        """Show another name for the run, where progress is shown."""
         if self._task is not None:
             self._screen.describe(self._task, text)
 
     def close(self) -> None:
-        """Print what came without an end of line, and take the progress line away."""
+        """Print the rest of the output, which has no end of line, and remove the progress line."""
         for is_error, rest in self._rest.items():
             if rest:
                 self._print(rest, is_error)
@@ -166,7 +166,7 @@ class Watch:
 
 
 def show(result: Result) -> None:
-    """The summary of one run."""
+    """Print the summary of one run."""
     table = Table(box=None, pad_edge=False, show_header=True, header_style="dim", padding=(0, 2, 0, 0))
     for column in (result.experiment, "measured", "expected"):
         table.add_column(column, overflow="fold")

@@ -1,6 +1,6 @@
-"""The standard streams: opened where they are missing, and an error on them does not end a run.
+"""The standard streams, which are opened where they are missing, and whose errors do not end a run.
 
-What is written to them can only be read: names and messages come from files, routers and jobs, so each character that
+Text on them can only be read: names and messages come from files, routers and jobs, so each character that
 could give an order to a terminal is written out, whoever prints it and however. What means to give orders, such as rich
 with its colours, or is made for a program takes `exact` or `write_data`.
 """
@@ -19,7 +19,7 @@ from testbed.errors import XoffError, plain
 
 
 class OutputError(XoffError):
-    """Standard output takes no more, and its reader has not gone away by itself."""
+    """Raised if standard output takes no more, and its reader has not gone away by itself."""
 
     exit_code = 3
 
@@ -28,18 +28,18 @@ class OutputError(XoffError):
 
 
 class Stream:
-    """A text stream that is neutral and keeps its first error; the rest of it is the stream's own."""
+    """A text stream that writes out control characters and keeps its first error; the rest is the stream's own."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self.exact = _Exact(self)
         self.error: OSError | None = None
         self.lasts = False
-        """Swallow what comes after an error, and the error too."""
+        """True if the stream swallows its errors, and the output after them."""
 
     @property
     def lost(self) -> OutputError | None:
-        """What has not been written although its reader is there: one that has gone is no loss."""
+        """The error by which output was lost, or None; output for a reader that has gone is not lost."""
         if self.error is None or self.error.errno in (errno.EPIPE, errno.EIO):
             return None
         return OutputError(self.error)
@@ -65,7 +65,7 @@ class Stream:
         self._raise()
 
     def _fail(self, error: OSError) -> None:
-        """Drop what waits in the buffer: the interpreter would report it when it ends."""
+        """Drop the buffer, which the interpreter would report when it ends."""
         self.error = error
         try:
             nothing = os.open(os.devnull, os.O_WRONLY)
@@ -84,7 +84,7 @@ class Stream:
 
 
 class _Exact:
-    """A stream to which everything is written as it is."""
+    """The same stream, which writes everything as it is."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -95,19 +95,21 @@ class _Exact:
 
 
 def exact(stream: IO[str]) -> IO[str]:
-    """Return a stream for those who control the terminal: text from elsewhere is theirs to make neutral."""
+    """Return the stream for code that controls the terminal, and that itself writes out control characters in other
+    text."""
     return cast(IO[str], stream.exact) if isinstance(stream, Stream) else stream
 
 
 def write_data(text: str, stream: IO[str] | None = None) -> None:
-    """Write what is made for a file or another program: as it is, but for a terminal."""
+    """Write data for a file or another program; only a terminal gets control characters written out."""
     stream = stream or sys.stdout
     exact(stream).write(plain(text) if stream.isatty() else text)
 
 
 @contextmanager
 def standard() -> Iterator[Stream]:
-    """Standard output and error as such streams; yields the first. What they cannot encode becomes question marks."""
+    """Replace standard output and error by such streams, and yield the first. They write a question mark for what they
+    cannot encode."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent process: the next file would get its number
             if (opened := os.open(os.devnull, os.O_RDWR)) != number:
@@ -131,6 +133,6 @@ def standard() -> Iterator[Stream]:
 
 
 def outlast() -> None:
-    """From now on no closed or full standard output ends the command; `main` reports at the end what was lost."""
+    """Let no closed or full standard output end the command from now on; `main` reports lost output at the end."""
     if isinstance(sys.stdout, Stream):
         sys.stdout.lasts = True

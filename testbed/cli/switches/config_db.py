@@ -116,7 +116,7 @@ def _show(name: str, reading: Reading, cell: int) -> None:
 
 
 def _headrooms(tables: Tables, cell: int) -> list[str]:
-    """A line for each kind of lossless port: what it has, and what it needs."""
+    """Return a line for each kind of lossless port, with the headroom that it has and the headroom that it needs."""
     kinds: dict[tuple[str, str, Need], list[str]] = {}
     for port in tables.ports:
         for group in lossless_groups(tables, port, cell):
@@ -187,7 +187,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _origin(options: argparse.Namespace, size: Size) -> Origin:
-    """The command for its result: the folder of the experiment may be gone by then."""
+    """Return the command that makes the result again."""
     words = ["switch", "run", *options.files, "--workload", options.workload, "--size", str(size)]
     words += ["--frame", str(options.frame), "--priority", options.priority, "--cell", str(options.cell)]
     if options.scale is not None:

@@ -126,7 +126,7 @@ def _cases() -> dict[str, Experiment]:
 
 
 def _chosen(noun: str, text: str | None, known: dict[str, Experiment]) -> dict[str, Experiment]:
-    """The cases that a list names, all without one."""
+    """Return the cases that a list names, or all cases if there is no list."""
     if text is None:
         return known
     names = {
@@ -145,7 +145,7 @@ def _chosen(noun: str, text: str | None, known: dict[str, Experiment]) -> dict[s
 
 
 def _values(cases: dict[str, Experiment], parameter: str, text: str | None) -> list[str]:
-    """The values of a parameter of all cases that a list names; None: all values."""
+    """Return the values that a list names of a parameter that all cases have, or all of them if there is no list."""
     limits = next(one.limits for one in next(iter(cases.values())).parameters if one.name == parameter)
     assert isinstance(limits, OneOf)
     known = list(limits.ends)
@@ -162,7 +162,7 @@ def _values(cases: dict[str, Experiment], parameter: str, text: str | None) -> l
 
 
 def _on_own(cases: dict[str, Experiment], options: argparse.Namespace) -> list[_Planned]:
-    """The runs on a switch of Xoff's own."""
+    """Return the runs on a switch of Xoff's own."""
     if options.ports is not None:
         raise UsageError("--ports is for a switch of your own, whose FILE is named; all ports of Xoff's own are alike")
     speeds = _values(cases, "speed", options.speed or "100G")
@@ -173,7 +173,7 @@ def _on_own(cases: dict[str, Experiment], options: argparse.Namespace) -> list[_
 
 @dataclass(frozen=True)
 class _Planned:
-    """One run: its column in the matrix, the experiment and its parameters."""
+    """A run to be made: its column in the matrix, the experiment and its parameters."""
 
     column: str
     experiment: Experiment
@@ -219,7 +219,7 @@ def _of_file(case: Experiment, switch: str, ports: Sequence[str], patience: int)
 
 
 def _make(folder: Path) -> None:
-    """Before anything runs: a folder that cannot be is no reason to run for minutes."""
+    """Make the folder for results before anything runs, so that a path that cannot be made costs no minutes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How commands reach the controller: its URL and token, from options or the environment (docs/controller.md)."""
+"""The URL and the token of a controller, from options or from the environment (docs/controller.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ URL, TOKEN, TOKEN_FILE = "XOFF_SR_URL", "XOFF_SR_TOKEN", "XOFF_SR_TOKEN_FILE"
 
 
 def options() -> argparse.ArgumentParser:
-    """The options of every request to the controller."""
+    """Return a parser with the options of every request to the controller."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--url", default=None, help=f"of the controller (default ${URL}, else {DEFAULT_URL})")
     common.add_argument("--token-file", type=Path, help=f"with the token (default ${TOKEN_FILE}, or ${TOKEN} itself)")
@@ -23,7 +23,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def client(chosen: argparse.Namespace) -> Client:
-    """A client by these options."""
+    """Return a client with the URL, the token and the certificates of these options."""
     return Client(chosen.url or os.environ.get(URL) or DEFAULT_URL, _token(chosen.token_file), chosen.ca_file)
 
 

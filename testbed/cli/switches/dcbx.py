@@ -23,7 +23,7 @@ from testbed.lab.results.result import Exit
 _USER, _NOBODY, _GROUP = "xoff", "nobody", "xoff"
 _STANDARD_ERROR = 2
 _ALWAYS_FITS = 4096
-"""Octets that a pipe takes in one piece if it takes any (PIPE_BUF)."""
+"""The octets that a pipe takes in one piece if it takes any (PIPE_BUF)."""
 
 
 def agent_options(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def agent(options: argparse.Namespace) -> int:
 
 
 def _user(name: str | None) -> tuple[int, int] | None:
-    """Whom the process becomes: user and group; None: it stays who it is."""
+    """Return the user and the group that the process becomes, or None if it stays the user that it is."""
     if os.geteuid() != 0:
         if name is not None:
             raise UsageError(f"--user {name}: only root can become another user")
@@ -165,7 +165,7 @@ WantedBy=multi-user.target
 
 
 def _say(text: str) -> None:
-    """A line for people. A reader that has gone, or that does not read, neither ends the agent nor stops it."""
+    """Print a line for people. A reader that has gone, or does not read, neither ends nor delays the agent."""
     octets = f"xoff: {plain(text)}\n".encode(errors="replace")[:_ALWAYS_FITS]
     with contextlib.suppress(OSError):
         poll = select.poll()

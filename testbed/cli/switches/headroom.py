@@ -1,4 +1,4 @@
-"""`xoff switch headroom`: what headroom a port needs, by three models and term by term. It needs no lab."""
+"""`xoff switch headroom`: the headroom that a port needs, by three models and term by term. It needs no lab."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOTHING = Duration.from_ps(0)
 
 @dataclass(frozen=True)
 class _Question:
-    """The question, read and checked."""
+    """The port and the cable in question, read and checked."""
 
     port: HeadroomPort
     medium: Medium
@@ -67,7 +67,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def headroom(options: argparse.Namespace) -> int:
-    """What headroom a port needs, term by term: from a round trip, in Annex N's worst case, and as vendors set it."""
+    """Compute the headroom that a port needs, term by term: from a round trip, in Annex N's worst case, and as vendors
+    set it."""
     question = _read(options)
     found, unavailable = _answer(question)
     notes = _notes(question, found, unavailable)
@@ -111,7 +112,7 @@ def _read(options: argparse.Namespace) -> _Question:
 
 
 def _option(name: str, read: Callable[[str], Read], text: str) -> Read:
-    """An option's value; an error names the option."""
+    """Return the value of an option; an error names the option."""
     try:
         return read(text)
     except UsageError as error:
@@ -125,7 +126,7 @@ def _whole_number(text: str) -> int:
 
 
 def _answer(question: _Question) -> tuple[list[Headroom], list[str]]:
-    """What each model gives, and why one gives nothing: its tables lack this rate."""
+    """Return the headroom by each model, and the reason for each model that has none: its tables lack this rate."""
     port, medium, length = question.port, question.medium, question.length
     found = [adaptive(port, question.round_trip, question.response)]
     unavailable = []

@@ -58,7 +58,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 class Whole:
-    """Reads a number of so many bits; argparse has no type of its own that gives one clear line."""
+    """A reader of numbers of so many bits, whose error is one line."""
 
     def __init__(self, name: str, bits: int) -> None:
         self._name, self._bits = name, bits
@@ -72,7 +72,7 @@ class Whole:
 
 
 def policy(options: argparse.Namespace) -> int:
-    """QoS policy files: check, show and convert them, and ask what path record a request gets."""
+    """Check, show and convert QoS policy files, and ask for the path record that a request gets."""
     reading = read(read_file(options.file))
     if options.what == "check":
         return _check(options, reading)
@@ -226,7 +226,7 @@ def _rule_json(rule: MatchRule) -> dict[str, Any]:
 
 
 def _sl2vl_lines(tables: Tables) -> list[str]:
-    """A line for each table of a device, with all the ports that it is for."""
+    """Return a line for each table of a device, with the ports that have it."""
     inputs: dict[tuple[str, tuple[int, ...], int], list[int]] = {}
     for crossing, table in sorted(tables.sl2vl.items()):
         inputs.setdefault((crossing.node, table, crossing.output), []).append(crossing.input)

@@ -170,7 +170,7 @@ def _read(file: Path) -> Any:
 
 
 def _neutral(answer: Any) -> Any:
-    """The answer with all its texts as a terminal may have them: names in it come from routers."""
+    """Return the answer with control characters in its texts written out: names in it come from routers."""
     match answer:
         case str():
             return plain(answer)

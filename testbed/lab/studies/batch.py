@@ -1,4 +1,4 @@
-"""Runs a list of tasks on this machine, several at a time, each on cores of its own.
+"""Batches of tasks, which run on this machine, several at a time and each on cores of its own.
 
 `xoff run -j`, `xoff verify` and sweeps use it. A task is an experiment with its parameters and seed on an engine that
 is ready. Tasks are started in their order. An interruption ends those that run, which keep what they had, and starts
@@ -27,7 +27,7 @@ from testbed.lab.results.result import Result
 
 @dataclass(frozen=True)
 class Task:
-    """One run to be made."""
+    """A run to be made."""
 
     experiment: Experiment
     on: PreparedEngine
@@ -37,7 +37,7 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """What became of a task: a result, or the error that prevented one; neither if it was not started."""
+    """The outcome of a task: a result, or the error that prevented one; neither if it was not started."""
 
     task: Task
     result: Result | None = None
@@ -46,7 +46,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True)
 class Batch:
-    """What became of all tasks, in their order."""
+    """The outcomes of all tasks, in their order."""
 
     outcomes: tuple[TaskOutcome, ...]
     interruption: KeyboardInterrupt | None = None

@@ -1,4 +1,4 @@
-"""What differs between two results, or between two sweeps: what a user reads after a change."""
+"""Differences between two results, or between two sweeps, for a user who has changed something."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ABSENT = "absent"
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not the same."""
+    """Something that is not the same in both."""
 
     what: str
     first: Any
@@ -28,11 +28,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class SweepMean:
-    """A figure over the seeds of a sweep."""
+    """The mean of a figure over the seeds of a sweep."""
 
     mean: float
     half_width: float | None
-    """Of its 95 % interval; none with one run."""
+    """The half width of its 95 % interval, or None with one run."""
     runs: int
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class SweepMean:
 
 
 def compare_folders(first: Path, second: Path) -> list[Difference]:
-    """The differences between two result folders, or two folders of sweeps; none if they are the same."""
+    """Return the differences between two result folders, or between two folders of sweeps."""
     one, other = ForeignFolder(first), ForeignFolder(second)
     for folder in (one, other):
         if not folder.has(RESULT) and not folder.has(SUMMARY):
@@ -60,7 +60,7 @@ def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterato
 
 
 def _of_result(folder: ForeignFolder) -> dict[str, Any]:
-    """What a result has, by a name for each thing."""
+    """Return the contents of a result, by a name for each of them."""
     content = ResultFile.read(folder).content
     try:
         found = {name: content[name] for name in ("experiment", "status", "reason", "seed", "virtual_ns")}
@@ -85,7 +85,7 @@ def _with_unit(value: Any, unit: str) -> Any:
 
 
 def _of_sweep(folder: ForeignFolder) -> dict[str, Any]:
-    """The means of a sweep, by parameters and figure."""
+    """Return the means of a sweep, by parameters and figure."""
     found: dict[str, Any] = {}
     rows = csv.DictReader(line for _, line in folder.lines(SUMMARY))
     try:

@@ -1,4 +1,4 @@
-"""What a run of conformance cases found: one result for each case and column, and as `conformance.json`.
+"""The outcome of conformance cases: a result for each case and column, and the file `conformance.json`.
 
 A column is a switch: the default one at a speed and with a buffer model, or the user's.
 """
@@ -19,13 +19,13 @@ from testbed.net.watch.description import NOT_COUNTED
 from testbed.units import written
 
 FILE = "conformance.json"
-"""In the folder of the run, beside the result folders."""
+"""The file in the folder of the run, beside the result folders."""
 SCHEMA = 1
 _NUMBERED = re.compile(r"([ly]\d\d)_", re.ASCII)
 
 
 class ConformanceError(UsageError):
-    """A run of conformance cases that cannot be made, or read."""
+    """Raised if a run of conformance cases cannot be made, or read."""
 
 
 def case_name(experiment: str) -> str:
@@ -40,24 +40,24 @@ def ports_of(case: Experiment) -> int:
 
 
 def in_order(experiments: Iterable[Experiment]) -> dict[str, Experiment]:
-    """Cases by their names: those that a plan numbers, then the others."""
+    """Return cases by their names: those that a plan numbers, then the others."""
     by_name = {case_name(one.name): one for one in experiments}
     return dict(sorted(by_name.items(), key=lambda item: (not _NUMBERED.match(item[1].name), item[0])))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One case on one switch."""
+    """The outcome of one case on one switch."""
 
     case: str
     column: str
     passed: bool
     reason: str
-    """Why the run ended early; empty if it came to its end."""
+    """The reason why the run ended early; empty if it came to its end."""
     claims: tuple[Claim, ...]
     figures: tuple[Figure, ...]
     folder: str
-    """The result folder's name."""
+    """The name of the result folder."""
     digest: str
 
     @classmethod
@@ -75,7 +75,8 @@ class Cell:
 
     @property
     def measured(self) -> str:
-        """What the matrix shows: what the main claim measured, or the first claim that failed, with its name."""
+        """The text that the matrix shows: the measured value of the main claim, or of the first claim that failed, with
+        its name."""
         main, failed = self.main, self.failed_claims
         if failed and failed[0] is not main:
             return f"{failed[0].name}: {written(failed[0].measured, failed[0].unit)}"
@@ -124,7 +125,7 @@ class Matrix:
         return all(cell.passed for cell in self.cells)
 
     def cell(self, case: str, column: str) -> Cell | None:
-        """None: that run did not come about."""
+        """Return the cell of a case and a column, or None if that run was not made."""
         return next((one for one in self.cells if (one.case, one.column) == (case, column)), None)
 
     def as_json(self) -> dict[str, Any]:
@@ -140,7 +141,7 @@ class Matrix:
 
     @classmethod
     def read(cls, folder: Path) -> Matrix:
-        """The matrix in a folder."""
+        """Read the matrix of a folder."""
         path = folder / FILE
         try:
             content = ForeignFolder(folder).json(FILE)

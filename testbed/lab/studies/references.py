@@ -29,13 +29,13 @@ class Reference:
 
     image: str
     kernel: str
-    """Of a kernel that Xoff built; a stock one is part of the image."""
+    """The digest of a kernel that Xoff built; a stock kernel is part of the image."""
     digests: Mapping[str, str] = field(default_factory=dict)
     code: str = ""
     """The digest of Xoff's code, for an engine in which its instructions take time."""
 
     def differences(self, here: Provenance) -> list[str]:
-        """What of this machine's lab is not what the digests were made with."""
+        """Return what is not the same in this machine's lab and in the one that the digests are of."""
         found = []
         if here.image != self.image:
             found.append(f"the image here is {here.image[:16]}, the repository's digests are of {self.image[:16]}")
@@ -75,7 +75,7 @@ def edition(provenance: Provenance) -> str:
 
 
 def compare(result: Result, reference: Reference | None) -> Comparison:
-    """How a result compares with what the repository has of its experiment."""
+    """Compare a result with the repository's digest of its experiment."""
     expected = reference.digests.get(result.experiment, "") if reference else ""
     if not counts(result):
         failed = ", ".join(claim.name for claim in result.claims if not claim.passed)
@@ -86,7 +86,7 @@ def compare(result: Result, reference: Reference | None) -> Comparison:
 
 
 def read(root: Path) -> dict[str, Reference]:
-    """All that the repository has, by engine."""
+    """Read the repository's digests, by engine."""
     try:
         content = json.loads((root / FILE).read_text())
         return {name: _reference(entry) for name, entry in content.items()}

@@ -51,31 +51,31 @@ _NOT_STARTED = "not started"
 _LEFT = {_NOT_STARTED, Status.INTERRUPTED}
 MOST_RUNS = 100_000
 AGAIN = 1
-"""How many times a run is made again whose lab broke down."""
+"""The number of times that a run is made again if its lab broke down."""
 _LEAST_FREE = 32 << 20
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A study that has ended, or has been cut short."""
+    """A sweep that has ended, or has been cut short."""
 
     folder: Path
     rows: tuple[Row, ...]
-    """One for each run that ended by itself, in the order of the grid, then of seeds."""
+    """The rows of runs that ended by themselves, in the order of the grid, then of seeds."""
     failed: tuple[Failure, ...]
     left: tuple[Failure, ...]
     """Runs that were interrupted or not started; the same call makes them."""
     made: int
-    """How many runs were made by this call; all others were there already."""
+    """The number of runs that this call made; all others were there already."""
     interruption: KeyboardInterrupt | None = None
 
     def write_tables(self) -> list[Path]:
-        """Write the tables into the sweep's folder; the files."""
+        """Write the tables into the sweep's folder, and return the files."""
         return sweep_tables.write(self.folder, self.rows, self.failed)
 
 
 def combinations(grid: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """Every combination of the values, the last parameter's changing first."""
+    """Return every combination of the values; those of the last parameter change first."""
     for name, values in grid.items():
         if not values:
             raise UsageError(f"the grid has no value of {name}")
@@ -85,7 +85,7 @@ def combinations(grid: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
 
 
 def points(experiment: Experiment, grid: Mapping[str, Sequence[Any]], runs_each: int = 1) -> list[dict[str, str]]:
-    """The combinations of a grid that an experiment takes; UsageError if it does not take one."""
+    """Return the combinations of a grid; UsageError if the experiment does not take one."""
     texts = {name: [str(value) for value in values] for name, values in grid.items()}
     count = math.prod(map(len, texts.values()))
     if count * runs_each > MOST_RUNS:
@@ -104,7 +104,7 @@ def points(experiment: Experiment, grid: Mapping[str, Sequence[Any]], runs_each:
 
 
 def seeds_of(seeds: Sequence[int] | int) -> Sequence[int]:
-    """1 to a number, or those given."""
+    """Return the seeds: 1 to a number, or those given."""
     if isinstance(seeds, int):
         if seeds < 1:
             raise UsageError(f"seeds is {seeds}; one seed at least is expected")
@@ -186,7 +186,7 @@ def run(
 
 
 class _Study:
-    """What has become of the runs of a sweep."""
+    """The runs of a sweep, and their outcomes so far."""
 
     def __init__(
         self,
@@ -208,17 +208,17 @@ class _Study:
 
     @property
     def lost(self) -> bool:
-        """Whether there are runs whose lab broke down in the last round."""
+        """True if there are runs whose lab broke down in the last round."""
         return bool(self._lost)
 
     def left(self) -> list[Task]:
-        """What is to be made: all that has no result, or the runs that were lost in the round before."""
+        """Return the tasks to be made: those without a result, or those whose runs were lost in the round before."""
         digests = self._missing() if self._lost is None else [one for one in self._tasks if one in self._lost]
         self._lost = set()
         return [self._tasks[digest] for digest in digests]
 
     def keep(self, outcome: TaskOutcome) -> None:
-        """Take an outcome: a result gets its place, anything else is a failure."""
+        """Record an outcome: move a result to its place, and note anything else as a failure."""
         digest = self._digests[id(outcome.task)]
         result = outcome.result
         self._failures.pop(digest, None)
@@ -245,7 +245,7 @@ class _Study:
         self._done(outcome, self._settled, self._total)
 
     def ended(self, interruption: KeyboardInterrupt | None) -> Sweep:
-        """The sweep as it is now."""
+        """Return the sweep as it is now."""
         rows = []
         for digest, task in self._tasks.items():
             place = _place(self._folder, digest)
@@ -266,7 +266,7 @@ class _Study:
         return [digest for digest in self._tasks if not (_place(self._folder, digest) / RESULT).is_file()]
 
     def _stop(self, reason: str) -> None:
-        """No further run would fare better."""
+        """Stop the sweep, as no further run would fare better."""
         self._stopped = reason
         self._cancel.set()
 
@@ -281,7 +281,7 @@ def _place(folder: Path, digest: str) -> Path:
 
 @contextmanager
 def _only_sweep_of(folder: Path) -> Iterator[None]:
-    """Keep a second sweep out of the folder meanwhile."""
+    """Lock the folder, so that no second sweep uses it meanwhile."""
     try:
         (folder / RUNS).mkdir(parents=True, exist_ok=True)
         files = ForeignFolder(folder)

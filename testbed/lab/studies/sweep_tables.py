@@ -29,25 +29,25 @@ TABLE, SUMMARY, FAILED, PARQUET = "table.csv", "summary.csv", "failed.csv", "tab
 
 _FIGURE = "figure: "
 _LARGEST = 1e150
-"""What is larger has no variance as a float."""
+"""The largest value that has a variance as a float."""
 _RUN_COLUMNS = ("seed", "status", "reason", "passed", "digest", "inputs", "folder")
 _MEAN_COLUMNS = ("figure", "runs", "mean", "half width of 95 %", "least", "most")
 OWN_COLUMNS = frozenset({*_RUN_COLUMNS, *_MEAN_COLUMNS})
-"""Names that a parameter in a grid cannot have."""
+"""The names of columns, which a parameter in a grid cannot have."""
 
 
 class TableError(XoffError):
-    """A result of a sweep cannot be read."""
+    """Raised if a result of a sweep cannot be read."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True)
 class Row:
-    """One run."""
+    """The row of one run."""
 
     parameters: Mapping[str, str]
-    """Those of the grid, as they were given."""
+    """The parameters of the grid, as they were given."""
     seed: int
     status: str
     reason: str
@@ -56,11 +56,11 @@ class Row:
     inputs: str
     folder: str
     figures: Mapping[str, float]
-    """By name and unit."""
+    """The figures that are numbers, by name and unit."""
 
     @classmethod
     def read(cls, sweep: Path, folder: str, inputs: str, parameters: Mapping[str, Any]) -> Row:
-        """The row of the result in a folder of the sweep."""
+        """Read the row of the result in a folder of the sweep."""
         path = sweep / folder / RESULT
         try:
             content = ResultFile.read(ForeignFolder(sweep).inside(folder)).content
@@ -73,7 +73,7 @@ class Row:
             raise TableError(f"{path} cannot be read ({error}); remove its folder, and the run is made again") from None
 
     def columns(self) -> dict[str, Any]:
-        """The row as it is written."""
+        """Return the row as it is written."""
         named = {"seed": self.seed, "status": self.status, "reason": self.reason, "passed": self.passed}
         figures = {f"{_FIGURE}{name}": value for name, value in self.figures.items()}
         last = {"digest": self.digest, "inputs": self.inputs, "folder": self.folder}
@@ -94,9 +94,9 @@ class Failure:
 
 
 def figures_of(result: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of a result.json that are numbers, by name and unit, and what its claims measured besides.
+    """Return the figures of a result.json that are numbers, by name and unit, and the measured values of its claims.
 
-    Of several with one name each has its own (`distinct`). A claim about a figure of its name that measured something
+    Several with one name get distinct names (`distinct`). A claim about a figure of its name that measured something
     else is NAME (claim).
     """
     found: dict[str, float] = {}
@@ -119,19 +119,19 @@ def _column(name: str, unit: str) -> str:
 
 @dataclass(frozen=True)
 class Mean:
-    """A figure over the seeds of one combination of parameters."""
+    """The mean of a figure over the seeds of one combination of parameters."""
 
     parameters: Mapping[str, str]
     figure: str
     runs: int
     mean: float
     half_width: float
-    """Of the 95 % interval, by Student's t; NaN with one run."""
+    """The half width of the 95 % interval, by Student's t; NaN with one run."""
     least: float
     most: float
 
     def __str__(self) -> str:
-        """The mean and its interval as people write them, with the unit that the figure's name ends with."""
+        """Return the mean and its interval as people write them, with the unit that the figure's name ends with."""
         return spread(self.mean, self.half_width, self.runs, self.figure)
 
 
@@ -139,7 +139,7 @@ _WITH_UNIT = re.compile(r".* \[(b/s|ns|B|m)\]", re.DOTALL)
 
 
 def spread(mean: float, half_width: float, runs: int, figure: str = "", digits: int = 6) -> str:
-    """A mean over seeds in words; the unit is that of a figure, whose name has it in brackets at the end."""
+    """Return a mean over seeds in words; the figure's name has the unit in brackets at its end."""
     match = _WITH_UNIT.fullmatch(figure)
     unit = match[1] if match else ""
     text = _rounded(mean, unit, digits)
@@ -151,7 +151,7 @@ def spread(mean: float, half_width: float, runs: int, figure: str = "", digits: 
 
 
 def _rounded(value: float, unit: str, digits: int) -> str:
-    """A number with so many digits and its unit; what has none has all digits before the point."""
+    """Return a number with so many digits and its unit; a number without a unit has all digits before the point."""
     near = float(f"{value:.{digits}g}")
     if unit and (not near or abs(near) >= 1):
         return written(near, unit)
@@ -163,7 +163,7 @@ def _rounded(value: float, unit: str, digits: int) -> str:
 
 
 def mean_of(values: Sequence[float]) -> tuple[float, float]:
-    """The mean and the half width of its 95 % interval."""
+    """Return the mean of some values and the half width of its 95 % interval."""
     mean = statistics.fmean(values)
     if len(values) < 2:
         return mean, math.nan
@@ -172,7 +172,7 @@ def mean_of(values: Sequence[float]) -> tuple[float, float]:
 
 @functools.cache
 def student_t(degrees: int, within: float = 0.95) -> float:
-    """The value that Student's t exceeds, in magnitude, with a probability of 1 - `within`: found by bisection."""
+    """Return the value that Student's t exceeds, in magnitude, with a probability of 1 - `within`, by bisection."""
     low, high = 0.0, 1e6
     for _ in range(100):
         middle = (low + high) / 2
@@ -181,7 +181,7 @@ def student_t(degrees: int, within: float = 0.95) -> float:
 
 
 def _probability_within(t: float, degrees: int) -> float:
-    """The probability of a value from -t to t: Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    """Return the probability of a value from -t to t, by Abramowitz and Stegun, 26.7.3 and 26.7.4."""
     angle = math.atan(t / math.sqrt(degrees))
     is_odd = degrees % 2
     term = total = math.cos(angle) if is_odd else 1.0
@@ -194,7 +194,7 @@ def _probability_within(t: float, degrees: int) -> float:
 
 
 def summary(rows: Iterable[Row]) -> list[Mean]:
-    """Means over seeds, in the order of the rows."""
+    """Return the means over seeds, in the order of the rows."""
     values: dict[tuple[tuple[str, str], ...], dict[str, list[float]]] = {}
     for row in rows:
         figures = values.setdefault(tuple(row.parameters.items()), {})
@@ -208,7 +208,7 @@ def summary(rows: Iterable[Row]) -> list[Mean]:
 
 
 def varying(means: Sequence[Mean]) -> list[Mean]:
-    """Means of the figures that are not the same in all runs."""
+    """Return the means of the figures that are not the same in all runs."""
     seen: dict[str, set[float]] = {}
     for mean in means:
         seen.setdefault(mean.figure, set()).update((mean.least, mean.most))
@@ -216,7 +216,7 @@ def varying(means: Sequence[Mean]) -> list[Mean]:
 
 
 def write(folder: Path, rows: Sequence[Row], failed: Sequence[Failure]) -> list[Path]:
-    """Write all tables of a sweep; those that were written."""
+    """Write all tables of a sweep, and return those that were written."""
     content = [row.columns() for row in rows]
     files = ForeignFolder(folder)
     _write_csv(files, TABLE, content)

@@ -1,4 +1,4 @@
-"""The captures of a result: which files they are, and all of them in one file."""
+"""The captures of a result: the list of its files, and all of them merged into one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from testbed.lab.results.result import RESULT
 from testbed.report.folder import Folder
 
 LARGEST = 1 << 30
-"""Octets of one capture; the lab writes 384 MB of a network."""
+"""The most octets of one capture; the lab writes 384 MB of a network."""
 _ENDING = ".pcapng"
 
 
 def open_captures(folder: Path, stack: ExitStack) -> list[BinaryIO]:
-    """The captures of a result, those of its first network first."""
+    """Open the captures of a result, those of its first network first."""
     files = ForeignFolder(folder)
     if not files.has(RESULT):
         raise UsageError(f"{folder} is not a result folder: it has no {RESULT}")
@@ -34,7 +34,7 @@ def open_captures(folder: Path, stack: ExitStack) -> list[BinaryIO]:
 
 
 def write_merged(folder: Folder, out: BinaryIO) -> None:
-    """All captures of a result as one file with an interface for each direction of a cable."""
+    """Write all captures of a result as one file with an interface for each direction of a cable."""
     with ExitStack() as stack:
         files = open_captures(folder.path, stack)
         try:

@@ -17,7 +17,7 @@ _FIXED = ("t_ns", "lab_ns", "network", "event", "node", "port", "priorities")
 
 
 def fields(folder: Folder) -> list[str]:
-    """The names of the columns."""
+    """Return the names of the columns."""
     found: dict[str, None] = {}
     for event in folder.events():
         found.update(dict.fromkeys(event.fields))
@@ -25,7 +25,7 @@ def fields(folder: Folder) -> list[str]:
 
 
 def rows(folder: Folder) -> Iterator[dict[str, Any]]:
-    """Each event with the network that ran then and the node of its port; lists and objects as JSON."""
+    """Yield each event with the network that ran then and the node of its port; lists and objects are JSON."""
     for event in folder.events():
         network = next((one for one in folder.networks if one.start_ns <= event.t_ns <= one.end_ns), None)
         found = hardware_times(event.fields, folder.units)

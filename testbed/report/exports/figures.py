@@ -102,7 +102,7 @@ def _chart(folder: Folder, drawn: Any, found: list[Track]) -> Any:
 
 
 def _claims(folder: Folder, drawn: Any) -> None:
-    """What was measured, and the bounds of it, of each claim about a number; all in parts of what was measured."""
+    """Draw the measured value and the bounds of each claim about a number, as parts of the measured value."""
     found = [claim for claim in folder.claims if _is_number(claim.measured) and claim.measured]
     _require(found, folder, "no claim is about a number above zero")
     drawn.set_size_inches(_WIDTH_IN, 0.9 + 0.26 * len(found))
@@ -144,4 +144,4 @@ FIGURES: dict[str, Callable[[Folder, Any], None]] = {
     "drops": _drops,
     "claims": _claims,
 }
-"""By name, as `xoff export --figure` takes them."""
+"""The figures by the names that `xoff export --figure` takes."""

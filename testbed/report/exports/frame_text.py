@@ -1,4 +1,4 @@
-"""A frame in words and in fields, by the codecs of `testbed.frames`.
+"""Frames in words and in fields, by the codecs of `testbed.frames`.
 
 It reads PFC, PAUSE, headroom measurement, LLDP with DCBX, IPv6 with segment routing and what it carries, and RoCEv2
 with connection management and path records. Any octets will do: what a codec refuses is shown with its reason.
@@ -33,9 +33,9 @@ KINDS = (
     "pfc", "pause", "headroom", "lldp", "vlan", "arp", "ipv4", "ipv6", "srh", "icmpv6", "tcp", "udp", "roce", "cnp",
     "cm", "sa",
 )  # fmt: skip
-"""Names of layers that a reader may look for."""
+"""The kinds of layers that `xoff decode --kind` takes."""
 _DEEPEST = 6
-"""Frames within frames."""
+"""The most frames within frames."""
 _TAGS = (0x8100, 0x88A8)
 _IPV4, _ARP, _IPV6 = 0x0800, 0x0806, 0x86DD
 _UDP, _TCP, _IPV4_IN_IP, _IPV6_IN_IP = 17, 6, 4, 41
@@ -45,24 +45,24 @@ _ETHERNET = struct.Struct("!6s6sH")
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of a frame."""
+    """A layer of a frame."""
 
     kind: str
     text: str
     fields: dict[str, Any] = field(default_factory=dict)
-    """As JSON can hold them."""
+    """The fields of the layer, of types that JSON has."""
 
     def as_json(self) -> dict[str, Any]:
         return {"layer": self.kind, "text": self.text, **self.fields}
 
 
 def ethernet(octets: bytes, version: DcbxVersion = DcbxVersion.PUBLISHED) -> list[str]:
-    """The layers of an Ethernet frame without FCS, each in words, the outermost first."""
+    """Return the layers of an Ethernet frame without FCS in words, the outermost first."""
     return [layer.text for layer in layers(octets, version)]
 
 
 def layers(octets: bytes, version: DcbxVersion = DcbxVersion.PUBLISHED, depth: int = 0) -> list[Layer]:
-    """The same with fields. `version` is the DCBX format that is tried first."""
+    """Return the layers of an Ethernet frame without FCS. `version` is the DCBX format that is tried first."""
     if len(octets) < _ETHERNET.size:
         return [Layer("refused", f"{len(octets)} octets, too few for an Ethernet header")]
     destination, source, kind = _ETHERNET.unpack_from(octets)
@@ -204,7 +204,7 @@ def _icmpv6(packet: ipv6.Packet, content: bytes) -> Layer:
 
 
 def _ipv4(octets: bytes) -> Iterator[Layer]:
-    """The few fields that tell a flow; Xoff has no IPv4 of its own, the kernel has."""
+    """Yield the few fields of an IPv4 header that identify a flow; Xoff has no codec of IPv4."""
     length = (octets[0] & 15) * 4 if octets else 0
     if len(octets) < 20 or octets[0] >> 4 != 4 or not 20 <= length <= len(octets):
         yield Layer("refused", f"refused: {len(octets)} octets are no IPv4 packet")
@@ -253,7 +253,7 @@ def _roce(octets: bytes) -> Iterator[Layer]:
 
 
 def _management(mad: bytes) -> Layer:
-    """A management datagram: of the connection manager, or of subnet administration."""
+    """Return the layers of a management datagram of the connection manager or of subnet administration."""
     if mad[1:2] == bytes([path_record.CLASS]):
         return _subnet_administration(mad)
     try:
@@ -309,7 +309,7 @@ def _path_records(mad: path_record.SaMad) -> Iterator[dict[str, Any]]:
 
 
 def _service(octet: int) -> str:
-    """DSCP and ECN, where they are not 0."""
+    """Return DSCP and ECN in words, where they are not 0."""
     dscp = f" DSCP {octet >> 2}" if octet >> 2 else ""
     return dscp + (f" {_ECN[octet & 3]}" if octet & 3 else "")
 

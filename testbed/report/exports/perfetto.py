@@ -61,7 +61,8 @@ def _of_track(track: Track, identity: int, marks: list[str]) -> Iterator[bytes]:
 
 
 def _arrows(folder: Folder, made: _Tracks, nodes: dict[str, str]) -> Iterator[bytes]:
-    """XOFF sent and queue stopped, as instants; each stop that an XOFF of its neighbour explains has an arrow."""
+    """Yield XOFF sent and queue stopped as instants, with an arrow to each stop from the neighbour's XOFF that caused
+    it."""
     far_end: dict[str, str] = {}
     sent: dict[tuple[str, int], int] = {}
     starts = [(network.start_ns, network) for network in folder.networks]
@@ -87,7 +88,7 @@ def _arrows(folder: Folder, made: _Tracks, nodes: dict[str, str]) -> Iterator[by
 def _flow(
     event: Event, priority: int, far_end: dict[str, str], sent: dict[tuple[str, int], int], number: int
 ) -> tuple[int, bytes]:
-    """The number of the arrow that begins or ends at an event, and the field that has it."""
+    """Return the number of the arrow that begins or ends at an event, in the field that has it."""
     if event.name == "xoff_sent":
         sent[event.port, priority] = number + 1
         return number + 1, _fixed(47, number + 1)
@@ -96,7 +97,7 @@ def _flow(
 
 
 class _Tracks:
-    """Which tracks have been described: one for each node, its ports below it, and theirs below them."""
+    """The tracks that have been described: those of nodes, of ports below them, and those of ports."""
 
     def __init__(self) -> None:
         self._described: set[int] = set()
@@ -106,7 +107,7 @@ class _Tracks:
         return int.from_bytes(digest[:8], "big") | 1
 
     def of(self, nodes: dict[str, str], port: str, title: str, unit: str) -> Iterator[bytes]:
-        """Descriptions of a track and of those above it that are missing."""
+        """Yield the missing descriptions of a track and of those above it."""
         node = nodes.get(port, port.rpartition("-")[0] or port or "run")
         ways = [
             (self.identity("node", node), 0, node, ""),

@@ -19,7 +19,7 @@ def is_conformance(path: Path) -> bool:
 
 
 def body(folder: Path) -> str:
-    """The report, without the frame of its document."""
+    """Return the body of the report."""
     matrix = Matrix.read(folder)
     failed = [cell for cell in matrix.cells if not cell.passed]
     switch = f"The switch is that of {matrix.switch}." if matrix.switch else "The switch is Xoff's own, by speed."
@@ -57,13 +57,13 @@ def _verdict(cell: Cell | None) -> Html:
 
 
 def _value(claim: Claim) -> Html:
-    """What was measured, with its mark."""
+    """Return a measured value, with its mark."""
     measured = text(written(claim.measured, claim.unit), 60)
     return verdict(claim.passed, measured, measured)
 
 
 def _measured(matrix: Matrix, case: str) -> Html:
-    """Every claim of a case, with what each column measured."""
+    """Return every claim of a case, with the measured value of each column."""
     cells = [(column, cell) for column in matrix.columns if (cell := matrix.cell(case, column)) is not None]
     names = dict.fromkeys(claim.name for _, cell in cells for claim in cell.claims)
     rows = []

@@ -1,4 +1,4 @@
-"""The headroom budget of a network: what each lossless priority of a port has reserved, and what that is for.
+"""The headroom budget of a network: the reserved cells of each lossless priority of a port, and their uses.
 
 The parts are those of the headroom proposal's sum (`testbed.switch.headroom.calculation`) for the cable's round trip,
 in cells in the worst filling. What is left is for the response of both ends; a port whose parts exceed what it has
@@ -29,7 +29,7 @@ _KEYS = (
 
 
 def budget(network: Network, found: Tracks) -> Html:
-    """The table, or nothing."""
+    """Return the table, or an empty text if there is nothing in it."""
     rows = list(_rows(network, found))
     if not rows:
         return Html("")

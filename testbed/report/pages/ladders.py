@@ -10,11 +10,11 @@ from testbed.report.folder import Folder, Network
 from testbed.report.pages.markup import folded, heading, text
 
 MOST = 12
-"""Ladders in one report."""
+"""The most ladders in one report."""
 
 
 def ladders(folder: Folder) -> list[str]:
-    """Pictures that open at a click. They are images: nothing in them runs, and no style of theirs leaves them."""
+    """Return pictures that open at a click. They are images, so no script in them runs and no style leaves them."""
     records = folder.dcbx()
     if not records:
         return []

@@ -1,4 +1,5 @@
-"""Pieces of HTML. All text of a result comes through `text` or `readable`: no markup, no control character."""
+"""Pieces of HTML. All text of a result goes through `text` or `readable`, and has no markup or control characters
+then."""
 
 from __future__ import annotations
 
@@ -10,22 +11,22 @@ from typing import Any
 from testbed.errors import plain
 
 LONGEST = 600
-"""Characters of one text; what is longer is cut, with its length."""
+"""The most characters of one text; a longer one is cut, and its length is shown."""
 
 
 class Html(str):
-    """Markup that is finished."""
+    """Finished markup, which is not escaped again."""
 
     __slots__ = ()
 
 
 def text(value: object, most: int = LONGEST) -> Html:
-    """Any value as text of a page; markup that is finished stays as it is."""
+    """Return a value as text of a page; finished markup stays as it is."""
     return value if isinstance(value, Html) else Html(escape(readable(value, most)))
 
 
 def readable(value: object, most: int = LONGEST) -> str:
-    """A text that is not too long and has no control characters; not yet escaped."""
+    """Return a text without control characters that is not too long; it is not escaped yet."""
     whole = str(value)
     return plain(whole if len(whole) <= most else f"{whole[:most]}… ({len(whole)} characters)")
 
@@ -33,7 +34,7 @@ def readable(value: object, most: int = LONGEST) -> str:
 def table(
     title: str, head: Sequence[object], rows: Iterable[Sequence[object]], empty: str = "", most: int = 300
 ) -> Html:
-    """A table that scrolls by itself where the page is narrow; numbers stand to the right."""
+    """Return a table that scrolls by itself where the page is narrow; numbers are aligned to the right."""
     found = list(itertools.islice(rows, most + 1))
     if not found:
         return Html(f'<p class="note">{text(empty)}</p>') if empty else Html("")
@@ -63,7 +64,7 @@ def heading(level: int, title: object) -> Html:
 
 
 def folded(title: object, content: str) -> Html:
-    """What opens at a click."""
+    """Return an element that opens at a click."""
     return Html(f"<details><summary>{text(title)}</summary>{content}</details>")
 
 

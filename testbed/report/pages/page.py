@@ -88,7 +88,7 @@ def _case_button(network: Any, folder: Folder, folders: list[Folder]) -> str:
 
 
 def _claims(folder: Folder, alone: bool) -> list[str]:
-    """Beside others they are folded: the comparison has them, and panels stand side by side."""
+    """Return the claims of a result; beside other results they are folded, because the comparison has them."""
     both = tables.claims_table(folder) + tables.figures_table(folder)
     return [heading(3, "Claims"), both] if alone else [folded("Claims and figures", both)]
 

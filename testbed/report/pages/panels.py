@@ -35,7 +35,7 @@ _KEYS = {
 
 @dataclass
 class Panel:
-    """A picture: lanes of intervals and marks, or a chart of values."""
+    """A panel: lanes of intervals and marks, or a chart of values."""
 
     identity: str
     title: str
@@ -45,7 +45,7 @@ class Panel:
     lanes: list[tuple[str, list[int]]] = field(default_factory=list)
     lines: list[tuple[str, int]] = field(default_factory=list)
     keys: list[tuple[str, str]] = field(default_factory=list)
-    """Class of the colour and the words beside it."""
+    """The legend: a class that has the colour, and the words beside it."""
 
     def as_json(self) -> dict[str, Any]:
         if self.view == "lanes":
@@ -54,7 +54,7 @@ class Panel:
         return {"id": self.identity, "view": self.view, "tracks": self.tracks, "lines": self.lines}
 
     def described(self) -> dict[str, Any]:
-        """For a page that makes the panel itself."""
+        """Return the panel for a page that draws it itself."""
         keys = [[kind, readable(words, 60)] for kind, words in self.keys]
         return self.as_json() | {"title": readable(self.title, 80), "about": readable(self.about, 200), "keys": keys}
 
@@ -80,7 +80,7 @@ def panels(number: int, folder: Folder, found: Tracks) -> list[Panel]:
 
 
 def active(folder: Folder, found: Tracks) -> tuple[int, int]:
-    """The part of the run in which something happened at ports, with a margin."""
+    """Return the part of the run in which something happened at ports, with a margin."""
     shown = [track for track in found.tracks if track.panel != MARKS and len(track.t_ns)]
     if not shown:
         return 0, folder.end_ns
@@ -97,7 +97,7 @@ def _end(track: Track) -> int:
 
 
 def _pauses(folder: Folder, found: Tracks) -> list[Panel]:
-    """One lane for each port and priority; several kinds of intervals share it."""
+    """Return the panel of pauses: a lane for each port and priority, which several kinds of intervals share."""
     lanes: dict[tuple[str, str], list[int]] = {}
     kinds: dict[str, None] = {}
     for at, track in enumerate(found.tracks):
@@ -133,7 +133,8 @@ def _in_parts(title: str, about: str, rows: list[tuple[str, list[int]]], keys: l
 
 
 def _occupancy(folder: Folder, found: Tracks) -> list[Panel]:
-    """One chart for each node: cells of the shared pool by ingress port and priority, when thresholds were crossed."""
+    """Return a chart for each node: cells of the shared pool by ingress port and priority when thresholds were
+    crossed."""
     by_node: dict[str, list[int]] = {}
     for at, track in enumerate(found.tracks):
         if track.panel == OCCUPANCY:
@@ -149,7 +150,7 @@ def _occupancy(folder: Folder, found: Tracks) -> list[Panel]:
 
 
 def _thresholds(folder: Folder, found: Tracks, tracks: list[int]) -> tuple[list[tuple[str, int]], str]:
-    """Static thresholds as lines; alpha in words, because its threshold moves with the free cells."""
+    """Return static thresholds as lines, and alpha in words, because its threshold moves with the free cells."""
     lines: dict[tuple[str, int], None] = {}
     alphas: dict[str, None] = {}
     for at in tracks:
@@ -175,7 +176,7 @@ def _drops(folder: Folder, found: Tracks) -> list[Panel]:
 
 
 def _series(folder: Folder, found: Tracks) -> list[Panel]:
-    """Charts of time series: one for each name of a series and unit."""
+    """Return the charts of time series: one for each name of a series and unit."""
     charts: dict[str, list[int]] = {}
     for at, track in enumerate(found.tracks):
         if track.panel.startswith(PREFIX):

@@ -28,14 +28,14 @@ _HEATS = 5
 
 @dataclass(frozen=True)
 class Mean:
-    """A figure at one point of the grid."""
+    """The mean of a figure at one point of the grid."""
 
     point: tuple[str, ...]
-    """The values of the parameters, in their order."""
+    """The values of the parameters, in the order of the grid."""
     runs: int
     mean: float
     half_width: float
-    """Of the 95 % interval; NaN with one run."""
+    """The half width of the 95 % interval; NaN with one run."""
     least: float
     most: float
 
@@ -50,7 +50,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Study:
-    """What a sweep found."""
+    """The means that a sweep found."""
 
     name: str
     parameters: tuple[str, ...]
@@ -58,7 +58,7 @@ class Study:
     failed: int
 
     def values(self, place: int) -> list[str]:
-        """The values of a parameter, in the order of the grid."""
+        """Return the values of a parameter, in the order of the grid."""
         return list(dict.fromkeys(mean.point[place] for means in self.figures.values() for mean in means))
 
 
@@ -67,7 +67,7 @@ def is_sweep(path: Path) -> bool:
 
 
 def read(folder: Path) -> Study:
-    """The summary of a sweep."""
+    """Read the summary of a sweep."""
     files = ForeignFolder(folder)
     figures: dict[str, list[Mean]] = {}
     rows = csv.DictReader(line for _, line in files.lines(SUMMARY))
@@ -91,7 +91,7 @@ def read(folder: Path) -> Study:
 
 
 def body(folder: Path) -> str:
-    """The report, without the frame of its document."""
+    """Return the body of the report."""
     study = read(folder)
     varying = [
         name for name, means in study.figures.items() if len({one for m in means for one in (m.least, m.most)}) > 1
@@ -142,7 +142,7 @@ def _pictures(study: Study, name: str) -> list[str]:
 
 
 def _heat_maps(study: Study, name: str, means: dict[tuple[str, ...], Mean], spread: list[int]) -> list[str]:
-    """A map of the first two parameters, for each combination of the others."""
+    """Return a map of the first two parameters for each combination of the others."""
     down, across = spread[0], spread[1]
     rows, columns = study.values(down), study.values(across)
     if len(rows) * len(columns) > _MOST_CELLS:
@@ -189,7 +189,7 @@ def _heat_map(
 
 
 def _curves(study: Study, name: str, means: dict[tuple[str, ...], Mean], across: int) -> str:
-    """The figure over one parameter, a line for each combination of the others."""
+    """Return a drawing of the figure over one parameter, with a line for each combination of the others."""
     values = study.values(across)
     places = _places(values)
     lines: dict[tuple[str, ...], list[tuple[float, Mean]]] = {}
@@ -238,7 +238,7 @@ def _key(study: Study, number: int, other: tuple[str, ...]) -> str:
 
 
 def _places(values: list[str]) -> list[float]:
-    """Where values are on the axis: in proportion where all of them are numbers or quantities, else side by side."""
+    """Return the places of values on an axis: in proportion if all are numbers or quantities, else side by side."""
     found = [_number(value) for value in values]
     numbers = [number for number in found if number is not None]
     left, right = _LEFT + 24.0, _WIDTH - 32.0
@@ -263,7 +263,7 @@ def _number(value: str) -> float | None:
 
 
 def _shown(value: float, name: str, short: bool = False) -> str:
-    """A mean in the unit of its figure, which is in the figure's name in brackets."""
+    """Return a mean with the unit of its figure, which is in the figure's name in brackets."""
     unit = name.rpartition(" [")[2].removesuffix("]") if name.endswith("]") else ""
     if unit in ("b/s", "ns", "B", "m") and value >= 1:
         rounded = float(f"{value:.3g}") if short else round(value)

@@ -13,7 +13,7 @@ from testbed.report.timeline.tracks import ASSERTED, PAUSED, STORM, TUNNEL, Trac
 from testbed.units import Duration, written
 
 _MOST_FIGURES = 12
-"""More are folded: the pictures are below."""
+"""The most figures in a table that is not folded: the pictures are below it."""
 INTERVALS = {
     PAUSED: "paused by PFC",
     ASSERTED: "sending XOFF",
@@ -48,7 +48,7 @@ def command(folder: Folder) -> str:
 
 
 def summary(folders: list[Folder]) -> Html:
-    """One row for each result."""
+    """Return the table with one row for each result."""
     rows = []
     for folder in folders:
         result = folder.result
@@ -62,7 +62,7 @@ def summary(folders: list[Folder]) -> Html:
 
 
 def comparison(folders: list[Folder]) -> Html:
-    """What claims and figures came to in each of several results."""
+    """Return the table of the claims and figures of several results."""
     rows: dict[str, list[object]] = {}
     for number, folder in enumerate(folders):
         values: dict[str, object] = {figure.name: written(figure.value, figure.unit) for figure in folder.figures}
@@ -93,7 +93,7 @@ def figures_table(folder: Folder) -> Html:
 
 
 def pause_totals(folder: Folder, found: Tracks) -> Html:
-    """Every picture of intervals in numbers, by network."""
+    """Return the intervals of all pictures in numbers, by network."""
     return table(
         "Pauses in numbers",
         ("network", "port", "", "intervals", "in all", "longest", "share of the network's time"),
@@ -122,7 +122,7 @@ def drops_table(found: Tracks) -> Html:
 
 
 def buffers_table(network: Network) -> Html:
-    """Thresholds and headroom as they were when the network started."""
+    """Return the table of thresholds and headroom at the start of each network."""
     rows: list[list[object]] = []
     for port in sorted(network.ports, key=natural):
         groups = network.ports[port].get("groups")
@@ -152,7 +152,7 @@ def buffers_table(network: Network) -> Html:
 
 
 def facts_table(folder: Folder, found: Tracks) -> Html:
-    """Measured headroom, tunnels and SR items, as agents logged them."""
+    """Return the table of measured headroom, tunnels and SR items, as agents logged them."""
     rows = [
         [
             folder.span(event.t_ns),

@@ -17,12 +17,12 @@ from testbed.report.timeline.tracks import natural
 from testbed.units import Duration, Rate
 
 _X, _Y = 170, 84
-"""Distance between neighbouring places."""
+"""The distance between neighbouring places."""
 _HALF = {"host": (24, 15), "switch": (30, 20), "leaf": (30, 20), "router": (26, 26)}
 _MARGIN, _MARGIN_Y = 50, 30
 _MOST_NODES = 200
 _MOST_CHARACTERS = 8
-"""Of a name in a node; longer ones are cut, and whole in the title."""
+"""The most characters of a name in a node; a longer name is cut, and the title has it whole."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Place:
 
 
 def places(network: Network) -> dict[str, Place]:
-    """Where each node is, in grid steps."""
+    """Return the place of each node, in grid steps."""
     names = sorted(network.nodes, key=natural)
     beside: dict[str, list[str]] = {name: [] for name in names}
     for cable in network.cables:
@@ -54,7 +54,7 @@ def places(network: Network) -> dict[str, Place]:
 
 
 def _connected(names: list[str], beside: dict[str, list[str]]) -> list[list[str]]:
-    """Groups of nodes that reach each other without a host."""
+    """Return the groups of nodes that reach each other without a host."""
     left, groups = dict.fromkeys(names), []
     while left:
         reached = list(_distances(next(iter(left)), beside, left))
@@ -78,7 +78,7 @@ def _distances(start: str, beside: dict[str, list[str]], among: Any) -> dict[str
 def _place_group(
     group: list[str], hosts: set[str], beside: dict[str, list[str]], found: dict[str, Place], left: float
 ) -> float:
-    """Place the nodes of one group and their hosts; the right end of what was placed."""
+    """Place the nodes of one group and their hosts; return the right end of the group."""
     among = set(group)
     from_first = _distances(group[0], beside, among)
     end = max(group, key=lambda name: (from_first[name], -group.index(name)))
@@ -127,13 +127,13 @@ def _place_group(
 
 
 def _apart(wanted: list[float]) -> list[float]:
-    """Places one step apart, in this order, around where they are wanted."""
+    """Return places one step apart, in this order, around the wanted ones."""
     middle = sum(wanted) / len(wanted)
     return [middle + number - (len(wanted) - 1) / 2 for number in range(len(wanted))]
 
 
 def drawing(network: Network, identity: str) -> str:
-    """The SVG element. Ports have `data-port`, from which the page finds what to colour."""
+    """Return the SVG element. Ports have `data-port`, by which the page finds what to colour."""
     if len(network.nodes) > _MOST_NODES:
         return f'<p class="note">{len(network.nodes)} nodes are too many to draw; at most {_MOST_NODES} are.</p>'
     at = places(network)

@@ -1,4 +1,4 @@
-"""Tracks as few octets: columns of variable-length integers, compressed, with envelopes where they are too many.
+"""The compressed form of tracks: columns of variable-length integers, and envelopes where they are too large.
 
 A column holds differences, zigzag-coded, seven bits an octet, low ones first. All columns of a result are one stream of
 raw deflate, which browsers decompress by themselves. Up to `BUDGET` octets of it every track is exact. Beyond, the
@@ -18,20 +18,20 @@ from typing import Any
 from testbed.report.timeline.tracks import Shape, Track
 
 BUDGET = 3_300_000
-"""Octets of compressed columns in one report; base64 makes 4.4 MB of them."""
+"""The most octets of compressed columns in one report; base64 makes 4.4 MB of them."""
 BINS = 1 << 14
 
 
 @dataclass(frozen=True)
 class Coded:
-    """One track: its columns, and what the page has to know of them."""
+    """A coded track: its columns, and their description for the page."""
 
     description: dict[str, Any]
     octets: bytes
 
 
 def packed(tracks: list[Track], end_ns: int, budget: int = BUDGET) -> tuple[list[dict[str, Any]], bytes]:
-    """Descriptions of all tracks and their columns, compressed."""
+    """Return the descriptions of all tracks, and their columns, compressed."""
     coded = [_exact(track) for track in tracks]
     stream = _deflated(one.octets for one in coded)
     for _ in range(8):
@@ -101,7 +101,7 @@ def _described(track: Track, rows: int, columns: int) -> dict[str, Any]:
 
 
 def _column(values: Iterable[int]) -> bytes:
-    """Differences between neighbours; the first one is to zero."""
+    """Return the differences between neighbours; the first is the difference from zero."""
 
     def differences() -> Iterator[int]:
         before = 0
@@ -113,7 +113,7 @@ def _column(values: Iterable[int]) -> bytes:
 
 
 def _plain(values: Iterable[int]) -> bytes:
-    """Numbers in zigzag code, seven bits an octet."""
+    """Return numbers in zigzag code, with seven bits an octet."""
     out = bytearray()
     append = out.append
     for value in values:

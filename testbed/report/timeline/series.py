@@ -1,4 +1,4 @@
-"""Time series of a result as tracks: what buffers held, and the rates of flows. The files are `series-NAME.csv`.
+"""Time series of a result as tracks: cells in buffers, and rates of flows. The files are `series-NAME.csv`.
 
 A value holds until the next row of the same port and priority, or flow. Of the series `buffer` guaranteed, shared and
 headroom cells are shown; of any other series each column of numbers, by the column `flow` or `port`.
@@ -16,9 +16,10 @@ from testbed.report.folder import LATEST_NS, Folder, ReportError
 from testbed.report.timeline.tracks import LARGEST, MOST_TRACKS, OCCUPANCY, Shape, Track
 
 PREFIX = "series:"
-"""Of the panels of series."""
+"""The first part of the names of panels of series."""
 LOAD = f"{PREFIX}load of links"
-"""What each port sends into its cable, preamble and gap included: the drawing of the network has its colours by it."""
+"""The series of what each port sends into its cable, with preamble and gap; it gives the drawing of the network its
+colours."""
 _POOLS = {"shared": OCCUPANCY, "headroom": f"{PREFIX}headroom in use", "guaranteed": f"{PREFIX}guaranteed cells in use"}
 _PANELS = {
     ("links", "load_bps"): LOAD,
@@ -33,7 +34,7 @@ _UNITS = {"bps": "b/s", "bytes": "B", "ns": "ns", "cells": "cells", "sent": "B"}
 
 @dataclass
 class _Column:
-    """The values of one track as they are in the file."""
+    """The values of one track, as they are in the file."""
 
     panel: str
     port: str
@@ -44,7 +45,7 @@ class _Column:
 
 
 def tracks(folder: Folder) -> list[Track]:
-    """The tracks of all series of a result; what is never anything but zero is left out."""
+    """Return the tracks of all series of a result, without those that are zero throughout."""
     found: dict[tuple[str, ...], _Column] = {}
     for name in names(folder.files):
         file = file_of(name)
@@ -57,7 +58,7 @@ def tracks(folder: Folder) -> list[Track]:
 
 
 def _track(folder: Folder, column: _Column) -> Track:
-    """The track of a column. At the end of its network a value is over, and so it is zero from there on."""
+    """Return the track of a column. It is zero from the end of its network on."""
     most = max(map(abs, column.values))
     is_whole = all(value == int(value) for value in column.values)
     parts = 1 if is_whole else next((one for one in (10**6, 10**3) if most * one < LARGEST), 1)
@@ -78,7 +79,7 @@ def _end(track: Track, t_ns: int) -> None:
 
 
 def _rows(folder: Folder, file: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a table, each with the number of its line."""
+    """Yield the rows of a table, each with the number of its line."""
     rows = csv.DictReader(line for _, line in folder.files.lines(file))
     try:
         for row in rows:
@@ -91,7 +92,7 @@ def _rows(folder: Folder, file: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _add(name: str, row: dict[str, str], found: dict[tuple[str, ...], _Column]) -> str | None:
-    """Add a row to the columns; if it is damaged, what is wrong with it."""
+    """Add a row to the columns; return the reason if it is damaged, else an empty text."""
     t_ns = _number(row.get(_LAB_TIME) or row.get("t_ns", ""))
     if t_ns is None or abs(t_ns) > LATEST_NS:
         return "has no time"
@@ -130,7 +131,7 @@ def _words(column: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    """A whole number stays exact."""
+    """Return a number of a text; a whole number stays exact."""
     try:
         return int(text) if len(text) < 20 else None
     except ValueError:

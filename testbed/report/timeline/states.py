@@ -1,4 +1,4 @@
-"""What DCBX, segment routing and agents came to over time, in rows of words: [time, subject, words].
+"""The states of DCBX, segment routing and agents over time, in rows of words: [time, subject, words].
 
 A subject has its words until its next row; empty words mean that there is nothing of it any more. The page of a report
 shows those of the time that its slider is at, and a live view those of now.
@@ -18,7 +18,7 @@ _CHANGES = {"pfc_changed": "PFC", "ets_changed": "ETS", "applications_changed": 
 
 
 def states(folder: Folder, facts: list[Event]) -> list[Row]:
-    """The rows of a result, in the order of time; `facts` are the events of agents that tables show."""
+    """Return the rows of a result, in the order of time; `facts` are the events of agents that tables show."""
     rows = [*_of_dcbx(folder), *_of_facts(facts)]
     rows.sort(key=lambda row: row[0])
     return rows[:MOST]
@@ -43,7 +43,7 @@ def _content(line: Mapping[str, Any]) -> Any:
 
 
 def _of_facts(facts: list[Event]) -> Iterator[Row]:
-    """Segment routing: tunnels that routers have learned, and what their controller has installed."""
+    """Yield rows about segment routing: tunnels that routers have learned, and what their controller has installed."""
     tunnels: dict[str, int] = {}
     installed: dict[tuple[str, str], int] = {}
     for event in facts:

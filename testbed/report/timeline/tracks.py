@@ -1,4 +1,4 @@
-"""What happened at each port as columns: intervals, counters and samples by port and priority, from the event log.
+"""Tracks of events: intervals, counters and samples by port and priority, in columns, from the event log.
 
 A pause interval lasts from XOFF received to XON received, the end of the pause, its cancellation or a storm that the
 watchdog ends. An XOFF interval lasts from the ingress buffer above its XOFF threshold to the buffer below its XON
@@ -17,7 +17,7 @@ from testbed.report.folder import EVENTS, LATEST_NS, Event, Folder, ReportError
 
 
 class Shape(enum.StrEnum):
-    """How the two columns of a track are read."""
+    """The meaning of the two columns of a track."""
 
     INTERVALS = "intervals"  # start, end
     SAMPLES = "samples"  # time, value; nothing is known between two of them
@@ -27,18 +27,18 @@ class Shape(enum.StrEnum):
 
 @dataclass
 class Track:
-    """One row of a panel. Columns are in the order of time."""
+    """A row of a panel. Its columns are in the order of time."""
 
     panel: str
     port: str
     label: str
-    """What distinguishes the row from others of its port in the panel: a priority or a reason."""
+    """A priority or a reason, which distinguishes the row from others of its port in the panel."""
     shape: Shape
     t_ns: array[int] = field(default_factory=lambda: array("q"))
     values: array[int] = field(default_factory=lambda: array("q"))
     unit: str = ""
     parts: int = 1
-    """Values are in so many parts of the unit."""
+    """The number of parts of the unit that values are in."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class Track:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Intervals that one event opens and others close, and the panel that they are in."""
+    """A kind of intervals: the event that opens them, those that close them, and their panel."""
 
     panel: str
     opens: str
@@ -81,23 +81,23 @@ _FACTS = frozenset(
 _OF_AGENTS = {"agent_started", "agent_died", "send_failed", "ignored", "queue_emptied", "pause_cancelled"}
 _OF_PFC = {"pause_restored", "storm_detected", "storm_ended", "pfc_set", "defense_set", "ets_set", "applications_set"}
 _MARKED = _FACTS | _OF_AGENTS | _OF_PFC
-"""Events that are shown as marks; those of intervals and counters have a picture already."""
+"""The events that are shown as marks; those of intervals and counters have a picture already."""
 
 
 @dataclass
 class Tracks:
-    """All tracks of a result, and what was counted on the way."""
+    """All tracks of a result, and the counts of its events."""
 
     tracks: list[Track]
     events: Counter[str]
     dropped: Counter[str]
-    """Frames by reason."""
+    """The number of dropped frames, by reason."""
     marks: list[str]
-    """Names of marked events, by their number in a track."""
+    """The names of marked events, by their number in a track."""
     pauses: Counter[tuple[str, int]]
-    """XOFF frames that began a pause, by port and priority."""
+    """The number of XOFF frames that began a pause, by port and priority."""
     facts: list[Event]
-    """Events that tables show, such as measured headroom; not more than `MOST_FACTS`."""
+    """The events that tables show, such as measured headroom; at most `MOST_FACTS`."""
 
     def of(self, panel: str) -> list[Track]:
         return [track for track in self.tracks if track.panel == panel]
@@ -107,12 +107,12 @@ MOST_FACTS = 500
 MOST_TRACKS = 100_000
 """The most tracks of one result: some ten for each port of the largest networks."""
 LARGEST = 2**53
-"""Integers below it are exact in a browser."""
+"""The limit below which integers are exact in a browser."""
 _SHOWN = _MARKED | _OPENS.keys() | _CLOSES.keys() | {"threshold", "drop"}
 
 
 class Reader:
-    """Takes events in the order of time."""
+    """A reader of events in the order of time, which makes tracks of them."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str, str], Track] = {}
@@ -153,7 +153,7 @@ class Reader:
                 self.facts.append(event)
 
     def end(self, t_ns: int) -> None:
-        """A network, or the run, has ended."""
+        """Close all intervals that are open, at the end of a network or of the run."""
         for panel, port, priority in list(self.open):
             self._close(panel, port, priority, t_ns)
         self.drops_of.clear()
@@ -174,11 +174,11 @@ class Reader:
 
 
 class _DisorderError(Exception):
-    """An event is earlier than the one before it in the log."""
+    """Raised if an event is earlier than the one before it in the log."""
 
 
 def tracks(folder: Folder) -> Tracks:
-    """The tracks of a result. The log of a network is in the order of time; one that is not takes more memory."""
+    """Return the tracks of a result. The log of a network is in the order of time; another log takes more memory."""
     try:
         return _read(folder, folder.events())
     except _DisorderError:
@@ -208,7 +208,7 @@ def _read(folder: Folder, events: Iterable[Event]) -> Tracks:
 
 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A key by which s1-eth10 comes after s1-eth9."""
+    """Return a sorting key by which s1-eth10 comes after s1-eth9."""
     parts: list[tuple[int, int, str]] = []
     digits = letters = ""
     for c in f"{text}\0":

@@ -34,18 +34,18 @@ from testbed.lab.studies.cluster.connection import ClusterError, cause, client_o
 from testbed.lab.studies.cluster.parts import Part
 
 _COMES_BACK_WITHIN_S = 20.0
-"""A scheduler that was lost."""
+"""The seconds within which a lost scheduler has to come back."""
 _LOOK_S = 0.5
 _ATTEMPTS = 4
-"""Machines on which a run is tried that cannot make it."""
+"""The number of machines on which a run is tried that they cannot make."""
 _LEAST_AHEAD = 64
 _LONGEST_ERROR = 2000
-"""Characters of what a worker reports."""
+"""The most characters of an error that a worker reports."""
 
 
 @contextmanager
 def connected(scheduler: str | Any, report: Report = lambda _: None, lab: Path | None = None) -> Iterator[Cluster]:
-    """The cluster of a scheduler: its address, as in tcp://host:8786, or a `distributed.Client`.
+    """Yield the cluster of a scheduler, which is an address such as tcp://host:8786 or a `distributed.Client`.
 
     `lab` is a file in a folder that this machine and all workers see, from which they take the lab; it is written if it
     is not there. Without it they take the lab from the scheduler.
@@ -64,7 +64,7 @@ def connected(scheduler: str | Any, report: Report = lambda _: None, lab: Path |
 
 @dataclass
 class _AtWork:
-    """A run that the scheduler has."""
+    """A run that the scheduler has been given."""
 
     task: Task
     refused: dict[str, str] = field(default_factory=dict)
@@ -84,11 +84,11 @@ class Cluster:
         self._module = _sent_module()
         self._ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._unfit: set[str] = set()
-        """Workers whose machine cannot make a run."""
+        """The workers whose machine cannot make a run."""
         self._progress: Callable[[str], None] = lambda _: None
 
     def show_progress(self, progress: Callable[[str], None]) -> None:
-        """Have `progress` called with a line about the whole, now and then."""
+        """Call `progress` with a line about all runs, now and then."""
         self._progress = progress
 
     def run(
@@ -187,7 +187,7 @@ class Cluster:
         return self._asked(self._client.run_on_scheduler, getattr(self._module, function), *arguments)
 
     def _asked(self, ask: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """What the scheduler answers."""
+        """Return the scheduler's answer."""
         try:
             return ask(*arguments, **named)
         except Exception as error:
@@ -218,7 +218,7 @@ class Cluster:
         future.add_done_callback(self._ended.put)
 
     def _outcome(self, answer: Mapping[str, Any] | None, error: str, one: _AtWork, out: Path) -> TaskOutcome | None:
-        """What became of a run; None if it is to be made again."""
+        """Return the outcome of a run, or None if it has to be made again."""
         if answer is not None and "result" in answer:
             try:
                 name, seed = one.task.experiment.name, one.task.options.seed
@@ -239,7 +239,7 @@ class Cluster:
         return TaskOutcome(one.task, error=ClusterError(error))
 
     def _answer(self, future: Any) -> tuple[dict[str, Any] | None, str]:
-        """What a worker returned, or why nothing has come."""
+        """Return a worker's answer, or the reason why there is none."""
         from distributed.scheduler import KilledWorker
 
         try:
@@ -260,7 +260,7 @@ class Cluster:
         )
 
     def _look(self, watch: _Watch, ended: int, total: int) -> None:
-        """See how the cluster is; ClusterError if it has gone."""
+        """Look at the state of the cluster; ClusterError if it has gone."""
         if watch.gone_for_s() > _COMES_BACK_WITHIN_S:
             raise self._gone()
         if watch.look():
@@ -271,14 +271,14 @@ class Cluster:
         self._progress(f"{ended} of {total} runs have ended; {watch}")
 
     def _withdraw(self, futures: list[Any]) -> None:
-        """Have the scheduler drop runs; workers end those that they make."""
+        """Withdraw runs from the scheduler; workers end those that they make."""
         with suppress(Exception):
             if futures:
                 self._client.cancel(futures, force=True)
 
 
 class _Watch:
-    """The state of the cluster, asked for now and then."""
+    """A watch over the cluster's state, which is asked for now and then."""
 
     _EVERY_S = 2.0
 
@@ -294,7 +294,7 @@ class _Watch:
         return " with ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in counted)
 
     def look(self) -> bool:
-        """Ask for the workers, if it is time; whether their number has changed."""
+        """Ask for the workers, if it is time; return True if their number has changed."""
         if self._lost_s is not None or time.monotonic() - self._asked_s < self._EVERY_S:
             return False
         self._asked_s = time.monotonic()
@@ -305,7 +305,7 @@ class _Watch:
         return changed
 
     def gone_for_s(self) -> float:
-        """How long the scheduler has not been there."""
+        """The seconds for which the scheduler has been gone."""
         if self._client.status == "running":
             self._lost_s = None
         elif self._lost_s is None:
@@ -314,7 +314,7 @@ class _Watch:
 
 
 def _percents(report: Report, what: str) -> Callable[[int, int], None]:
-    """Reports how far a long transfer has come, in few lines."""
+    """Return a function that reports the progress of a long transfer, in few lines."""
     shown = 0
 
     def progress(done: int, total: int) -> None:
@@ -328,7 +328,7 @@ def _percents(report: Report, what: str) -> Callable[[int, int], None]:
 
 
 def _sent_module() -> ModuleType:
-    """`on_worker.py` by the name that it has on the cluster, where another version of it may be too."""
+    """Return `on_worker.py` by the name that it has on the cluster, where another version of it may be too."""
     file = Path(on_worker.__file__)
     name = f"xoff_on_worker_{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
     if name not in sys.modules:

@@ -60,7 +60,8 @@ def client_of(address: str) -> Any:
 
 
 async def _kind_of(address: str) -> str:
-    """What answers there. `distributed.Client` would wait a minute for what is no Dask at all."""
+    """Return the kind of program that answers there. `distributed.Client` would wait a minute for one that is no Dask
+    at all."""
     from distributed.core import rpc
     from distributed.security import Security
 

@@ -1,4 +1,4 @@
-"""What the scheduler and the workers of a Dask cluster do for Xoff.
+"""The part of Xoff that runs in the scheduler and the workers of a Dask cluster.
 
 They have no Xoff, so this file is sent to them, under a name with its digest, and imports the standard library and
 Dask alone. The scheduler keeps files that workers ask for; a worker takes each once per machine, checks its SHA-256,
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 PIECE = 4 << 20
-"""Octets of a file in one message."""
+"""The octets of a file in one message."""
 WANTS_LAB = 75
 """The exit code of a run's process when the lab is not in the cache."""
 
@@ -35,23 +35,23 @@ _GRACE_S = 15.0
 _UNUSED_S = 14 * 86400.0
 
 Part = Mapping[str, Any]
-"""A file: `sha256` and `size`."""
+"""A file, described by `sha256` and `size`."""
 
 
 class MachineError(Exception):
-    """Why this machine cannot make a run."""
+    """Raised if this machine cannot make a run; the message is the reason."""
 
 
 # On the scheduler
 
 
 def has(part: Part) -> bool:
-    """Whether the scheduler has a file for workers."""
+    """True if the scheduler has a file for workers."""
     return _whole(_folder() / _OFFERED / _name(part), part)
 
 
 def take(part: Part, sender: str, offset: int, data: bytes) -> None:
-    """Take the next piece of a file; with the last one it is checked, and gets its name."""
+    """Write the next piece of a file; with the last one the file is checked, and gets its name."""
     place = _folder() / _OFFERED
     place.mkdir(exist_ok=True)
     draft = place / f"{part['sha256']}-{sender}.new"
@@ -66,7 +66,7 @@ def take(part: Part, sender: str, offset: int, data: bytes) -> None:
 
 
 def piece(part: Part, offset: int) -> bytes:
-    """A piece of a file."""
+    """Return a piece of a file."""
     with (_folder() / _OFFERED / _name(part)).open("rb") as source:
         source.seek(offset)
         data: bytes = source.read(PIECE)
@@ -77,7 +77,7 @@ def piece(part: Part, offset: int) -> bytes:
 
 
 def perform(request: Mapping[str, Any], run: Mapping[str, Any], job: bytes) -> dict[str, Any]:
-    """Make one run: `result` is its folder as a tar, or `error` why there is none.
+    """Make one run; in the answer `result` is its folder as a tar, or `error` the reason why there is none.
 
     With `stopped` none is wanted any more; with `wants` the machine has no lab, and the request names none.
     """
@@ -145,14 +145,14 @@ def _ended(
 
 
 def _is_wanted(worker: Any, key: str) -> bool:
-    """Whether the scheduler has not withdrawn the run: its user has cancelled it, or has gone."""
+    """True unless the scheduler has withdrawn the run, because its user has cancelled it or has gone."""
     task = worker.state.tasks.get(key)
     ending = worker.status.name in ("closing", "closed", "failed")
     return not ending and task is not None and task.state in ("executing", "long-running")
 
 
 def _file(part: Part) -> Path:
-    """A file, which the machine gets from the scheduler if it has not got it yet."""
+    """Return a file, which the machine gets from the scheduler if it does not have it yet."""
     folder = _folder()
     place = folder / _PARTS / _name(part)
     if found := _found(folder, part):
@@ -185,7 +185,7 @@ def _from_scheduler(part: Part, offset: int) -> bytes:
 
 
 def _shared(file: Path, part: Part) -> Path:
-    """A file in a folder that the user's machine and this one share."""
+    """Return a file in a folder that the user's machine and this one share."""
     if not file.is_file():
         raise MachineError(f"{file} is not on this machine; name a file that all workers see")
     if not _whole(file, part) or _sha256(file) != _name(part):
@@ -194,7 +194,7 @@ def _shared(file: Path, part: Part) -> Path:
 
 
 def _found(folder: Path, part: Part) -> Path | None:
-    """A file that is here: got before, or on the scheduler's disk where that is ours too."""
+    """Return a file that is here already: from before, or on the scheduler's disk if that is this machine's too."""
     for kind in (_PARTS, _OFFERED):
         path = folder / kind / _name(part)
         if _whole(path, part):
@@ -205,7 +205,7 @@ def _found(folder: Path, part: Part) -> Path | None:
 
 
 def _unpacked(archive: Path, sha256: str) -> Path:
-    """Xoff's own code, unpacked."""
+    """Return the folder with Xoff's own code, unpacked."""
     place = _folder() / f"{_CODE}-{sha256[:16]}"
     if not place.is_dir():
         with _locked(place):
@@ -225,7 +225,7 @@ def _unpacked(archive: Path, sha256: str) -> Path:
 
 
 def _folder() -> Path:
-    """Where files are kept: in the cache of Xoff, or where that cannot be written to, in a temporary folder."""
+    """Return the folder for files: in Xoff's cache, or a temporary one if that cannot be written to."""
     home = os.environ.get("HOME", "")
     places = [os.environ.get("XOFF_CACHE", ""), os.environ.get("XDG_CACHE_HOME", ""), home]
     for place, below in zip(places, ("", "xoff", ".cache/xoff"), strict=True):
@@ -295,7 +295,7 @@ def _sha256(path: Path) -> str:
 
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    """Keep the other workers of this machine waiting."""
+    """Lock a file, so that the other workers of this machine wait."""
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,5 @@
-"""One run on a worker of a cluster, as a process: request and job on standard input, the result on standard output.
+"""A process for one run on a worker: the request and the job come on standard input, and the result goes to standard
+output.
 
     python -m testbed.lab.studies.cluster.one_run < request
 
@@ -35,7 +36,7 @@ from testbed.linux.process import kernel as linux
 
 
 def main() -> int:
-    """Make the run."""
+    """Make the run, and return the exit code."""
     linux.die_with_parent()
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing else may get between the octets of the result

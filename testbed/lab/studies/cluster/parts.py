@@ -1,4 +1,4 @@
-"""The files that a worker of a cluster takes for a run: the lab, and Xoff's own code, for the lab and the worker."""
+"""The files that a worker takes for a run: the lab, and Xoff's own code for the lab and the worker."""
 
 from __future__ import annotations
 
@@ -32,19 +32,20 @@ class Part:
         return cls(path, cache.sha256(path), path.stat().st_size)
 
     def named(self) -> dict[str, str | int]:
-        """The file by its contents."""
+        """Return the file under a name made of its digest."""
         return {"sha256": self.sha256, "size": self.size}
 
 
 def of_code(prepared: PreparedUm, work: Path) -> Mapping[str, Part]:
-    """This version of Xoff, for the lab and for the worker; what is not in the cache is made in `work`."""
+    """Return this version of Xoff, for the lab and for the worker; files that are not in the cache are made in
+    `work`."""
     code = work / "code.tar"
     code.write_bytes(job.held(["testbed"]))
     return {"disk": Part.of(prepared.disks["XOFF_CODE"]), "code": Part.of(code)}
 
 
 def lab(prepared: PreparedEngine, report: Report, progress: Progress) -> Part:
-    """The lab in one file, in the cache."""
+    """Return the lab in one file, in the cache."""
     made_with = prepared.provenance()
     place = cache.root() / f"lab-file-{made_with.image[:16]}-{made_with.kernel_digest[:16]}"
     if not (cache.own(place, _FILE) / _FILE).is_file():
@@ -62,7 +63,7 @@ def lab(prepared: PreparedEngine, report: Report, progress: Progress) -> Part:
 
 
 def share(lab: Part, file: Path) -> Part:
-    """The lab as a file in a folder that workers see; it is written if it is not there."""
+    """Return the lab as a file in a folder that workers see; it is written if it is not there."""
     if not file.exists():
         try:
             draft = file.with_name(f".{file.name}.new")
@@ -82,7 +83,7 @@ def share(lab: Part, file: Path) -> Part:
 
 
 def described(prepared: PreparedEngine) -> dict[str, object]:
-    """Return what a worker's lab must be."""
+    """Return the description of the lab that a worker has to have."""
     further, made_with = prepared.packages, prepared.provenance()
     return {
         "image": made_with.image,

@@ -1,6 +1,6 @@
-"""Makes a result folder of what a worker has sent, which may be anything, in limited room.
+"""Results from workers: a result folder is made, in limited room, of data that may be anything.
 
-What cannot be used is the failure of one run. Only a disk of this machine that takes nothing more ends the whole.
+Data that cannot be used is the failure of one run. Only a full disk of this machine ends the sweep.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from testbed.lab.results.result import Result, Status
 from testbed.lab.results.result_folder import new_folder
 
 LARGEST, MOST_FILES = 4 << 30, 100_000
-"""Octets and files of a result, many times what the limits of a job leave."""
+"""The most octets and files of a result, many times what a job's limits allow."""
 _OF_THIS_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class UnusableError(Exception):
-    """Data from a worker that is no usable result; the message is the reason."""
+    """Raised if data from a worker is no usable result; the message is the reason."""
 
 
 def result(packed: object, out: Path, experiment: str, seed: int) -> Result:
-    """The result of a run that is in a tar, in a new folder.
+    """Return the result of a run that is in a tar, in a new folder.
 
-    UnusableError if there is none in it, and OSError if this machine's disk does not take it.
+    Raises UnusableError if there is none in it, and OSError if this machine's disk does not take it.
     """
     folder = new_folder(out, experiment)
     try:

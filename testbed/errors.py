@@ -4,6 +4,7 @@ Every error that Xoff raises on purpose is a XoffError, so the command line can 
 and leave tracebacks for real defects. A message names the thing, the value and the way out.
 """
 
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -44,3 +45,8 @@ def listed(names: Iterable[str], most: int = 20) -> str:
     found = list(names)
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return (", ".join(found[:most]) or "none") + more
+
+
+def warn(text: str) -> None:
+    """Print a warning: it is in the run's output, and the user sees it at once."""
+    print(f"warning: {text}", file=sys.stderr, flush=True)

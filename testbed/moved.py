@@ -145,7 +145,7 @@ MODULES = {
     "net.node_commands": "net.build.node_commands",
     "net.node_shells": "net.build.node_shells",
     "net.nodes": "net.build.nodes",
-    "net.notebook": "experiment.current",
+    "net.notebook": "experiment.run",
     "net.options": "net.build.options",
     "net.plugin": "net.shell.mininet_command",
     "net.port": "net.fabric.port",

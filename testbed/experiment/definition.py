@@ -20,19 +20,17 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from testbed import plugins, shipped_packages
 from testbed.errors import UsageError
-from testbed.experiment import current, script, snappi_script
+from testbed.experiment import script, snappi_script
 from testbed.experiment.module_level import ending_within, importing_from_folder_of
 from testbed.experiment.parameters import ExperimentError, Parameter, parameters_of
+from testbed.experiment.run import Run, running
 from testbed.experiment.script import ScriptKind
 from testbed.plugins import Plugin
 from testbed.units import Duration
-
-if TYPE_CHECKING:
-    from testbed.experiment.run import Run
 
 _IMPORTING = threading.RLock()
 READ_WITHIN_S = 30.0
@@ -104,7 +102,7 @@ class Experiment:
         values = self.read_parameters(parameters)
         if self.in_lab_time:
             run.is_in_lab_time = True
-        with importing_from_folder_of(self.source), current.current_is(run):
+        with importing_from_folder_of(self.source), running(run):
             (body or self.body)(run, **values)
 
 

@@ -12,17 +12,21 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TextIO
 
 from testbed.errors import UsageError
 from testbed.experiment.fidelity import Phase
+from testbed.experiment.run_files import EVENT_LOG
 from testbed.units import Quantity, Scale
 
-EVENT_LOG = "events.jsonl"
 LARGEST_NOTE = 1 << 20
 _LONGEST_MESSAGE = 10_000
 DEEPEST = 32
+
+
+_CURRENT: ContextVar[Run | None] = ContextVar("run", default=None)
 
 
 class Run:
@@ -57,6 +61,11 @@ class Run:
         self._notes = notes
         # O_APPEND and one write a line: agents of the same run may write the same log.
         self._events = os.open(directory / EVENT_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    @staticmethod
+    def current() -> Run | None:
+        """Return the run of the experiment at work in this process, or None outside an experiment."""
+        return _CURRENT.get()
 
     @property
     def lab_ns(self) -> int:
@@ -164,6 +173,16 @@ class Run:
             )
         self._notes.write(line)
         self._notes.flush()
+
+
+@contextmanager
+def running(run: Run) -> Iterator[None]:
+    """Make `run` the current one for as long as the block lasts."""
+    token = _CURRENT.set(run)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 def holds(measured: Any, **bounds: Any) -> bool:

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.experiment import current as notebook
+from testbed.experiment.run import Run
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux.process import kernel
 from testbed.linux.sockets import mmsg
@@ -37,7 +37,7 @@ class StoppedQueue:
     """
 
     def __init__(self, net: Any) -> None:
-        run = notebook.current()
+        run = Run.current()
         self._traffic: Callable[[], AbstractContextManager[None]] = run.traffic_is_running if run else nullcontext
         self._fabric = net.fabric
         self._senders: dict[str, socket.socket] = {}

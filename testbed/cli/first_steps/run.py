@@ -17,9 +17,9 @@ from testbed.cli.screen import progress as ui
 from testbed.cli.screen.live_network import LiveNetwork
 from testbed.errors import UsageError
 from testbed.experiment import definition
-from testbed.experiment.current import CAPTURES
 from testbed.experiment.definition import Origin
 from testbed.experiment.fidelity import Thresholds
+from testbed.experiment.run_files import CAPTURES
 from testbed.lab.engines import table
 from testbed.lab.job.job import WHOLE_FRAMES, Limits, RunOptions
 from testbed.lab.results.result import Exit, Result

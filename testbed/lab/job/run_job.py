@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from testbed import plugins
-from testbed.experiment import current, definition, script
+from testbed.experiment import definition, script
 from testbed.experiment.definition import Experiment
-from testbed.experiment.run import Run
+from testbed.experiment.run import Run, running
 from testbed.experiment.script import ScriptKind
 from testbed.lab.job.job import Job, in_lab
 from testbed.linux.process import heap
@@ -24,12 +24,12 @@ def run_job(job: Job, run: Run, code: Path) -> None:
     if job.live:
         from testbed.net.live.loop import live
 
-        with current.current_is(run):
+        with running(run):
             live(job.name)
     elif job.terminal is not None and (not job.source or script.is_of_topologies(code / job.source)):
         from testbed.net.shell.commands import shell
 
-        with current.current_is(run):
+        with running(run):
             shell(str((code / job.source).parent / job.name) if job.source else job.name)
     elif job.source.startswith(f"{plugins.FOLDER}/"):
         plugins.found()  # from now on its packages can be imported

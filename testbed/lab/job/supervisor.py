@@ -26,9 +26,9 @@ from typing import Any, Protocol
 
 from testbed.errors import XoffError
 from testbed.experiment import output as wire
-from testbed.experiment.current import CAPTURE_PROCESS
 from testbed.experiment.fidelity import WINDOW_NS
 from testbed.experiment.output import Record, RecordKind, Sample
+from testbed.experiment.run_files import CAPTURE_PROCESS
 from testbed.lab.job import job_stack, watchdog
 from testbed.lab.job.job import PACKAGES, Job
 from testbed.linux.process import kernel

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from testbed.experiment import current
-from testbed.experiment.current import DCBX_LOG, Notebook
+from testbed.experiment.run import Run
+from testbed.experiment.run_files import DCBX_LOG
 from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
 from testbed.linux.process.beside import Beside
@@ -140,7 +140,7 @@ def wait_for_round_moment() -> None:
 
 @contextmanager
 def network(
-    topo: Topo, run: Notebook | None = None, log: str = "warning", case: str = "", **options: Any
+    topo: Topo, run: Run | None = None, log: str = "warning", case: str = "", **options: Any
 ) -> Iterator[Network]:
     """Start `topo`, and stop the network when the block ends; `log` and `options` are Mininet's.
 
@@ -149,7 +149,7 @@ def network(
     What agents logged goes into the run's event log at the end, and the DCBX log into a file of its own; the run is the
     one at work, unless `run` is another.
     """
-    run = run or current.current()
+    run = run or Run.current()
     if isinstance(topo, type) or not all(hasattr(topo, name) for name in _OF_TOPOLOGIES):
         raise FabricError(f"network({topo!r}): a topology is expected, as in network(Incast(2)), not its class or name")
     require_mininet()

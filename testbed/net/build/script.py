@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.experiment.current import Notebook
+from testbed.experiment.run import Run
 from testbed.linux import vswitch
 from testbed.net.build.replaced import replaced
 from testbed.units import Rate
@@ -29,7 +29,7 @@ _DESCRIPTORS = 16384
 """The limit of open files that Mininet's own set-up sets."""
 
 
-def run_script(source: Path, for_mininet: bool, run: Notebook, arguments: str, line: Rate) -> None:
+def run_script(source: Path, for_mininet: bool, run: Run, arguments: str, line: Rate) -> None:
     """Run the script as a program, with `arguments` as a shell would split them, in a lab made ready for Mininet."""
     try:
         words = shlex.split(arguments)
@@ -66,7 +66,7 @@ def _end_threads() -> None:
 
 
 @contextmanager
-def _mininet_is_ready(run: Notebook, line: Rate) -> Iterator[None]:
+def _mininet_is_ready(run: Run, line: Rate) -> Iterator[None]:
     from testbed.net.build import cpu_limits, line_rate
     from testbed.net.build.network import prepare_mininet
     from testbed.net.build.node_shells import few_processes
@@ -81,7 +81,7 @@ def _mininet_is_ready(run: Notebook, line: Rate) -> Iterator[None]:
 
 
 @contextmanager
-def _networks_are_followed(run: Notebook) -> Iterator[None]:
+def _networks_are_followed(run: Run) -> Iterator[None]:
     """Mark in the run the time while a network of Mininet's is up; capture and describe those that are started whole.
 
     A script may also build one, and then start its controllers and switches singly. One of `network` does all of it.
@@ -124,7 +124,7 @@ def _networks_are_followed(run: Notebook) -> Iterator[None]:
 
 
 @contextmanager
-def _followed(net: Any, run: Notebook) -> Iterator[None]:
+def _followed(net: Any, run: Run) -> Iterator[None]:
     from testbed.net.build.network import wait_for_round_moment
     from testbed.net.fabric.fabric import Fabric
     from testbed.net.watch import captures, description

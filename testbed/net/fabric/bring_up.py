@@ -10,8 +10,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import replace
 
-from testbed.errors import UsageError
-from testbed.experiment.current import warn
+from testbed.errors import UsageError, warn
 from testbed.linux.netlink import links
 from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import PortProgram, PortTables

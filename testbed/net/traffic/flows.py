@@ -16,8 +16,8 @@ from functools import partial
 from multiprocessing import connection
 from typing import Any, Literal
 
-from testbed.errors import XoffError
-from testbed.experiment.current import current, warn
+from testbed.errors import XoffError, warn
+from testbed.experiment.run import Run
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.process import kernel
 from testbed.linux.process.child import Child
@@ -240,7 +240,7 @@ class Flows:
         words[_BEGIN_NS] = time.monotonic_ns() + _LEAD_NS
         if fabric := FabricCore.running():
             fabric.flows.append(self)
-        if run := current():
+        if run := Run.current():
             self._mark.enter_context(run.traffic_is_running())
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-from testbed.experiment.current import warn
+from testbed.errors import warn
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Scale
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from testbed.experiment.current import CAPTURE_PROCESS, CAPTURES, Notebook
+from testbed.experiment.run import Run
+from testbed.experiment.run_files import CAPTURE_PROCESS, CAPTURES
 from testbed.frames import ipv6, mac_control
 from testbed.frames.capture_file import Interface, Writer
 from testbed.linux.process import kernel
@@ -72,7 +73,7 @@ def directions(net: Any) -> list[Direction]:
     return found
 
 
-def capturing(net: Any, run: Notebook, comment: str) -> Beside:
+def capturing(net: Any, run: Run, comment: str) -> Beside:
     """Start the process that captures a network. `comment` goes into all files.
 
     A process of its own does everything, so the experiment's process does the same with and without captures.
@@ -142,7 +143,7 @@ def _new_folder(parent: Path) -> Path:
 class _Files:
     """The taps and files of a network, in the process that captures it."""
 
-    def __init__(self, run: Notebook, cables: Sequence[Direction], comment: str) -> None:
+    def __init__(self, run: Run, cables: Sequence[Direction], comment: str) -> None:
         self._start_ns = time.monotonic_ns() - run.lab_ns
         self._offset_ns = self._start_ns + time.time_ns() - time.monotonic_ns()
         self._cables, self._octets, self._left = cables, min(run.capture_octets, LONGEST), MOST_OCTETS
@@ -190,7 +191,7 @@ class _Files:
         return sum(self._missed)
 
 
-def _capture(net: Any, run: Notebook, comment: str, commands: Commands) -> None:
+def _capture(net: Any, run: Run, comment: str, commands: Commands) -> None:
     """Write before the kernel's memory can be full, and at the end, which a command or SIGTERM brings."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ended, ending = os.pipe()

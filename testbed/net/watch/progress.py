@@ -16,7 +16,7 @@ import signal
 import time
 from typing import Any
 
-from testbed.experiment.current import Notebook
+from testbed.experiment.run import Run
 from testbed.linux.process import kernel
 from testbed.linux.process.beside import Beside, Commands
 from testbed.net.watch import description
@@ -26,12 +26,12 @@ _MOST_EVENTS = 200
 """The most events in a line; the event log has all."""
 
 
-def reporting(net: Any, run: Notebook, case: str) -> Beside:
+def reporting(net: Any, run: Run, case: str) -> Beside:
     """Start the process that writes lines about a running network."""
     return Beside("xoff-follow", "following the network", lambda commands: _follow(net, run, case, commands))
 
 
-def _follow(net: Any, run: Notebook, case: str, commands: Commands) -> None:
+def _follow(net: Any, run: Run, case: str, commands: Commands) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     fabric, start_ns = net.fabric, time.monotonic_ns() - run.lab_ns
     agents, marks = fabric.core.agents, list[int]()

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.experiment.current import Notebook, warn
+from testbed.errors import warn
+from testbed.experiment.run import Run
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.watch import samplers, series
 from testbed.units import Duration
@@ -35,7 +36,7 @@ _FLUSH = 1 << 16
 
 
 @contextmanager
-def recorded(fabric: Fabric, run: Notebook) -> Iterator[None]:
+def recorded(fabric: Fabric, run: Run) -> Iterator[None]:
     """Record the time series of a run while the block runs, if the run has `--series`."""
     if not run.series_ns or not fabric.ports:
         yield
@@ -58,7 +59,7 @@ def recorded(fabric: Fabric, run: Notebook) -> Iterator[None]:
 class _Recorder:
     """The thread that samples links, marks and flows, and its files."""
 
-    def __init__(self, fabric: Fabric, run: Notebook) -> None:
+    def __init__(self, fabric: Fabric, run: Run) -> None:
         self._fabric, self._units = fabric, fabric.units
         self._every_ns = self._units.lab(Duration.from_ns(run.series_ns)).ns
         self._start_ns = time.monotonic_ns() - run.lab_ns

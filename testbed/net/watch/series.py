@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.errors import UsageError
+from testbed.experiment.run import Run
 from testbed.linux.process import kernel
 from testbed.linux.process.child import Child
 from testbed.net.fabric.fabric import Fabric
@@ -47,16 +48,6 @@ COLUMNS = {
     QUEUE: ("t_ns", "lab_ns", "port", "priority", "queued_bytes"),
 }
 _LAB_INTERVAL = Duration("1ms")
-
-
-class Recording(Protocol):
-    """A `Run`."""
-
-    directory: Path
-    series_ns: int
-
-    @property
-    def lab_ns(self) -> int: ...
 
 
 class Sampled(Protocol):
@@ -72,7 +63,7 @@ def file_name(series: str) -> str:
 
 
 @contextmanager
-def recording(run: Recording, interval: Duration | str | None = None, *, of_run: bool = False) -> Iterator[None]:
+def recording(run: Run, interval: Duration | str | None = None, *, of_run: bool = False) -> Iterator[None]:
     """Record the buffers and queues of the running network while the block runs, by default each 1 ms of the lab.
 
     In a run with `--series`, which records all the time, only the recording of the run itself (`of_run`) does anything.
@@ -131,7 +122,7 @@ def _writer(files: ExitStack, folder: Path, series: str) -> Any:
     return writer
 
 
-def flows(run: Recording, reports: Iterable[Sampled], names: Sequence[str] = ()) -> None:
+def flows(run: Run, reports: Iterable[Sampled], names: Sequence[str] = ()) -> None:
     """Write the samples of flows' rate controls, `Roce(sample=...)`, as a series with a row for each sample.
 
     The columns are t_ns, lab_ns, flow (its name, or its place), and the fields of all samples; a field that a flow does

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from testbed.experiment.current import Notebook
+from testbed.experiment.run import Run
 from testbed.net.build.network import network
 from testbed.net.build.script import as_program
 from testbed.net.shell import topologies
@@ -20,7 +20,7 @@ _KEPT = ("logger", "loglevel", "version_check")
 """The arguments of `snappi.api` that have a meaning here. The address of a server has none."""
 
 
-def run_script(source: Path, run: Notebook, topology: str, line: Rate) -> None:
+def run_script(source: Path, run: Run, topology: str, line: Rate) -> None:
     """Run the script as a program, or by pytest if it has tests and no main part."""
     Session.line = line
     with network(topologies.build(topology), run) if topology else nullcontext(), _our_api():

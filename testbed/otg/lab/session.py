@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from zlib import crc32
 
-from testbed.experiment import current
-from testbed.experiment.current import Notebook
+from testbed.experiment.run import Run
 from testbed.frames.capture_file import Interface, Writer, write_pcap
 from testbed.linux.sockets.packet_tap import Tapped
 from testbed.net.build.network import network
@@ -143,7 +142,7 @@ class Session:
             self._made_for = rates, mtu
         return running
 
-    def _report(self, generator: Generator, run: Notebook) -> None:
+    def _report(self, generator: Generator, run: Run) -> None:
         generator.count()
         for name in self.plan.ports:
             run.figure(f"{name}: frames sent", sum(tally.frames for tally in generator.sent_by_port(name)))
@@ -167,7 +166,7 @@ class Session:
 
     def close(self) -> None:
         """End the generator, and the network if it was made here. The last counters are in the run's figures."""
-        if self.running is not None and (run := current.current()) is not None:
+        if self.running is not None and (run := Run.current()) is not None:
             self._report(self.running, run)
         self._leave()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from testbed.errors import UsageError
-from testbed.experiment.current import CAPTURES
+from testbed.experiment.run_files import CAPTURES
 from testbed.frames import capture_file
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import RESULT

@@ -6,9 +6,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from testbed.errors import UsageError, listed, nearest
+from testbed.experiment.run import Run
 from testbed.linux.port_program import DROP_REASONS
 from testbed.sonic.headroom import described, lossless_groups, tightest
 from testbed.sonic.lab.places import Place, by_name, free_places, hosts_at
@@ -23,15 +24,6 @@ from testbed.workload.transfers import Transfer
 PATTERNS = ("incast", "permutation", "all-to-all")
 USUAL_SIZE = Size("1MB")
 """The size of each flow, at the least, if the user gives none."""
-
-
-class Run(Protocol):
-    """A `Run` of an experiment."""
-
-    @property
-    def rng(self) -> random.Random: ...
-    def figure(self, name: str, value: Any, unit: str = "") -> None: ...
-    def claim(self, name: str, measured: Any, *, equals: Any = None, at_least: Any = None) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -132,7 +124,7 @@ def perform(run: Run, files: Sequence[Path], **options: Any) -> None:
     hosts = {f"h{number}": place for number, place in enumerate(places, 1)}
     for host, (name, port) in hosts.items():
         run.figure(f"{host} at {name} {port}", port_in_words(by_name(switches)[name], port, priority))
-    with network(topo, run, autoStaticArp=True) as net:  # type: ignore[arg-type]
+    with network(topo, run, autoStaticArp=True) as net:
         dscp = {host: by_name(switches)[name].dscp(priority, port) for host, (name, port) in hosts.items()}
         flows = [
             Flow(

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import UsageError
-from testbed.experiment import current, definition
+from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
 from testbed.experiment.parameters import Between, ExperimentError, OneOf, Parameter
 from testbed.experiment.run import Run, plain
@@ -423,12 +423,12 @@ def test_networks_find_the_run_of_the_experiment_at_work() -> None:
 
     @experiment
     def asks(run: Run) -> None:
-        found.append(current.current())
+        found.append(Run.current())
 
     run: Any = object()
     asks.perform(run, {})
     assert found == [run]
-    assert current.current() is None
+    assert Run.current() is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import UsageError
-from testbed.experiment.run import EVENT_LOG, LARGEST_NOTE, Run, plain
+from testbed.experiment.run import LARGEST_NOTE, Run, plain
+from testbed.experiment.run_files import EVENT_LOG
 from testbed.units import Duration, Length, Rate, Scale, Size
 
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from testbed.errors import UsageError
+from testbed.experiment.run import Run
 from testbed.lab.results import series as reading
 from testbed.linux.netlink.link_state import Sent
 from testbed.linux.port_program import GroupCounters
@@ -43,7 +44,7 @@ def test_samples_of_flows_are_rows_with_times_of_the_run(tmp_path: Path) -> None
     began = time.monotonic_ns() - 10**9
     one = SimpleNamespace(scale=Scale(1000), samples=({"lab_ns": began + 5, "rate_bps": 1e7, "alpha": 1.0},))
     other = SimpleNamespace(scale=Scale(1), samples=({"lab_ns": began + 5, "rate_bps": 2e7},))
-    series.flows(OneSecondAgo(tmp_path), [one, other], ["h1"])
+    series.flows(cast(Run, OneSecondAgo(tmp_path)), [one, other], ["h1"])
     header, *rows = (tmp_path / "series-flows.csv").read_text().splitlines()
     assert header == "t_ns,lab_ns,flow,alpha,rate_bps"
     assert [row.split(",")[2:] for row in rows] == [["h1", "1.0", "10000000.0"], ["1", "", "20000000.0"]]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from testbed.experiment.run import Run
 from testbed.net.traffic import PingError, ping, probe
 from testbed.net.watch.description import account_for_losses
 from testbed.units import Duration
@@ -79,6 +80,6 @@ def test_what_no_counter_explains_is_claimed_to_be_nothing(
     lost: int, counted: dict[str, int] | None, unexplained: int | None
 ) -> None:
     book = Book()
-    account_for_losses(book, lost, lambda: counted)
+    account_for_losses(cast(Run, book), lost, lambda: counted)
     claims = {} if unexplained is None else {"lost, and in no counter": (unexplained, 0)}
     assert book.claims == claims

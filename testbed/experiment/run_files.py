@@ -1,0 +1,10 @@
+"""The names of files and folders that a run leaves in its result folder, as the lab's side writes them."""
+
+EVENT_LOG = "events.jsonl"
+"""All events of the run, a JSON line each."""
+DCBX_LOG = "dcbx.jsonl"
+"""Every LLDP frame and every change of DCBX, for `xoff export --ladder`."""
+CAPTURES = "captures"
+"""A folder; in it a folder for each network, 1 for the first."""
+CAPTURE_PROCESS = "xoff-capture"
+"""The name of a process that writes captures. When a run is cut short the lab ends it by SIGTERM, before all else."""

@@ -1,4 +1,4 @@
-"""A lab for tests of the live view, without a machine: what it writes is in the test, and what it gets is kept."""
+"""A lab without a machine for tests of the live view: the test has its lines, and the commands to it are kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ScriptedSession:
     def close(self) -> None: ...
 
     def write(self, *lines: dict[str, Any] | str) -> None:
-        """What the lab writes."""
+        """Write lines as the lab does."""
         with self.stream.open("ab") as out:
             for line in lines:
                 text = line if isinstance(line, str) else json.dumps(line)
@@ -52,7 +52,7 @@ def window(t_ns: int, **rows: Any) -> dict[str, Any]:
 
 
 def scripted(folder: Path, **changes: Any) -> tuple[ScriptedSession, LiveLab]:
-    """A lab whose network runs."""
+    """Return a lab whose network runs."""
     session = ScriptedSession(folder)
     session.write(described(**changes))
     lab = RunningLab("incast,2", session, session.stream.open("rb"), 1.0, True)

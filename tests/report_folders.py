@@ -12,7 +12,7 @@ HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=al
 
 
 def network(t_ns: int, case: str, hosts: int = 2) -> dict[str, Any]:
-    """A star: hosts h1.., and the switch s1 whose port N is the one of hN."""
+    """Return the description of a star: hosts h1.., and the switch s1 whose port N is the one of hN."""
     cables, ports, nodes = [], {}, {"s1": "switch"}
     for number in range(1, hosts + 1):
         near, far = f"h{number}-eth0", f"s1-eth{number}"
@@ -40,7 +40,7 @@ def network(t_ns: int, case: str, hosts: int = 2) -> dict[str, Any]:
 
 
 def pause(start_ns: int, end_ns: int, number: int = 1, priority: int = 3, cells: int = 301) -> list[dict[str, Any]]:
-    """What agents log of one pause: the switch's port N sends XOFF at `start_ns`, and XON at `end_ns`."""
+    """Return the agents' log of one pause: the switch's port N sends XOFF at `start_ns`, and XON at `end_ns`."""
     switch = {"port": f"s1-eth{number}", "priorities": [priority]}
     host = {"port": f"h{number}-eth0", "priorities": [priority]}
     return [
@@ -86,7 +86,7 @@ def lines(path: Path, content: list[dict[str, Any]]) -> None:
 
 
 def small(folder: Path, **changes: Any) -> Path:
-    """Two networks one after another: with PFC three pauses, without it two drops."""
+    """Write a result of two networks one after another: with PFC three pauses, without it two drops."""
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(result(**changes)), encoding="utf-8")
     ended = {"network": "ended"}
@@ -105,7 +105,7 @@ def small(folder: Path, **changes: Any) -> Path:
 
 
 def hostile(folder: Path) -> Path:
-    """The same with markup and escapes in every name, and a name and a number that are huge."""
+    """Write the same result with markup and escapes in every name, and a huge name and number."""
     small(
         folder,
         experiment=HOSTILE,
@@ -128,7 +128,7 @@ def hostile(folder: Path) -> Path:
 
 
 def large(folder: Path, events: int = 1_000_000, seconds: int = 60, hosts: int = 16) -> Path:
-    """As long and as busy as wanted: pauses of 16 hosts at moments that do not repeat."""
+    """Write a result as long and as busy as wanted: pauses of 16 hosts at moments that do not repeat."""
     folder.mkdir(parents=True)
     end_ns, chance = seconds * 1000 * MS, random.Random(1)
     (folder / "result.json").write_text(json.dumps(result(end_ns)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What `xoff test WORD` asks before it sets anything up: which tests there are, and what they need.
+"""The tests that `xoff test WORD` chooses, and their needs, for it to know before it sets anything up.
 
     python -m tests.selection PLACE... [-k WORD]
 

@@ -1,4 +1,5 @@
-"""A terminal of a few lines, to see what a user would see: it takes the sequences that rich writes, and keeps text."""
+"""A terminal of a few lines that shows what a user would see: it takes the sequences that rich writes, and keeps
+text."""
 
 from __future__ import annotations
 
@@ -9,19 +10,19 @@ _SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x
 
 
 class Terminal:
-    """Cursor movements, erasing and scrolling; colours are dropped, and anything else is an error."""
+    """A terminal with cursor movements, erasing and scrolling; it drops colours, and anything else is an error."""
 
     def __init__(self, rows: int = 24, columns: int = 80) -> None:
         self.rows, self.columns = rows, columns
         self.scrolled: list[str] = []
-        """Lines that have left at the top."""
+        """The lines that have left at the top."""
         self._lines = [""] * rows
         self._row = self._column = 0
         self._rest = ""
 
     @property
     def screen(self) -> list[str]:
-        """The lines, without blanks at their ends."""
+        """Return the lines, without blanks at their ends."""
         return [line.rstrip() for line in self._lines]
 
     def feed(self, text: str) -> None:

@@ -12,7 +12,7 @@ PROGRAM = "chromium"
 
 
 def missing() -> str:
-    """Why there is no browser here; empty if there is one."""
+    """Return the reason why there is no browser here, or an empty text if there is one."""
     try:
         import playwright.sync_api  # noqa: F401
     except ImportError:
@@ -22,7 +22,7 @@ def missing() -> str:
 
 @contextmanager
 def started() -> Iterator[Any]:
-    """A browser; root has no sandbox of Chromium's."""
+    """Yield a browser; root has no sandbox of Chromium's."""
     from playwright.sync_api import sync_playwright
 
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []

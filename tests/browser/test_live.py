@@ -35,7 +35,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def ready() -> PreparedEngine:
-    """The lab, set up: `xoff serve` would do it while a test waits."""
+    """Set up the lab, which `xoff serve` would do while a test waits."""
     return table.prepare("um", print)
 
 
@@ -69,7 +69,7 @@ class View:
 
 
 def served(*arguments: str) -> tuple[subprocess.Popen[str], str]:
-    """`xoff serve` and its address."""
+    """Run `xoff serve`, and yield it with its address."""
     process = subprocess.Popen(
         [sys.executable, "-m", "testbed", "serve", *arguments, "--port", "0"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -1,4 +1,4 @@
-"""What reports promise in a browser: they draw what the logs say, zoom, replay, print, and run nothing of a result."""
+"""Reports in a browser: they draw the logs, zoom, replay, print, and run nothing of a result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
-    """Opens the report of folders, offline; at the end the console has to be empty, and no request was made."""
+    """Open the report of folders, offline; at the end the console has to be empty, and no request was made."""
     contexts, said, requests = [], [], []
 
     def open_(*folders: Path, width: int = 1280, scheme: str = "light") -> Any:
@@ -55,7 +55,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
 
 
 def pixels(page: Any, panel: int, lane: int, t_ns: int) -> list[int]:
-    """Red, green, blue and opacity in the middle of a lane at a time."""
+    """Return red, green, blue and opacity in the middle of a lane at a time."""
     found: list[int] = page.evaluate(
         """([number, lane, t]) => {
             const panel = xoffReport.panels[number], { size, canvas } = panel, view = xoffReport.view;

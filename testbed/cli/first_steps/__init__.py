@@ -1,1 +1,1 @@
-"""The commands for a newcomer: run experiments, look at their results, begin an own one."""
+"""The commands for a newcomer: run experiments, look at their results, and begin a file of your own."""

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:
-    """Standard error as one line, however wide the terminal."""
+    """Return standard error as one line, however wide the terminal is."""
     return " ".join(capsys.readouterr().err.split())
 
 
@@ -302,7 +302,7 @@ NOT_FOR_LISTS = (
     "testbed.lab.vm.snapshot",
     "testbed.lab.job.api",
 )
-"""To list experiments imports them all, and they import at their tops what they use of networks."""
+"""Modules that a list of experiments imports, because experiments import what they use of networks at their tops."""
 
 
 @pytest.mark.parametrize(

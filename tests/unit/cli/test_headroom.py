@@ -33,7 +33,7 @@ def answered(arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, An
 
 
 def examples() -> list[tuple[str, list[str]]]:
-    """The commands of the page, each with the output that it shows."""
+    """Return the commands of the page, each with its output."""
     blocks = re.findall(r"^    \$ xoff switch headroom (.*)\n((?:    .*\n)+)", PAGE, re.MULTILINE)
     return [(arguments, [line[4:] for line in output.splitlines()]) for arguments, output in blocks]
 

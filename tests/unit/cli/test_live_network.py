@@ -1,4 +1,4 @@
-"""What the demo's drawing of a running network promises: state by event, any terminal, any line from the lab."""
+"""The demo's drawing of a running network: states by events, any terminal, any line from the lab."""
 
 from __future__ import annotations
 

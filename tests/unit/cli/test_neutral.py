@@ -1,4 +1,4 @@
-"""Whatever a command prints of a file, and however it prints it, a terminal gets nothing but characters to show."""
+"""Commands print names and texts of files so that a terminal gets no control characters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def neutral(text: str) -> bool:
 
 
 def config_db(tmp_path: Path, source: str = "broken_values.json") -> Path:
-    """A switch's file with evil names."""
+    """Write a switch's file with evil names."""
     path = tmp_path / "config_db.json"
     text = (DATA / "sonic" / source).read_text()
     for word in ("broken1", "fast", "l1", "egress_lossy_pool"):
@@ -45,7 +45,7 @@ def config_db(tmp_path: Path, source: str = "broken_values.json") -> Path:
 
 
 def result(tmp_path: Path) -> Path:
-    """A result whose names and texts are all evil, and of which some lines are damaged."""
+    """Make a result whose names and texts are all evil, with some damaged lines."""
     figures = [{"name": f"f{EVIL}", "value": f"v{EVIL}", "unit": EVIL}, {"name": "n", "value": 1, "unit": EVIL}]
     claims = [{"name": EVIL, "expected": {"equals": EVIL}, "measured": EVIL, "passed": True, "unit": EVIL}]
     made = {"engine": EVIL, "accelerator": "", "image": EVIL, "kernel": "", "kernel_digest": "", "qemu": "", "xoff": "",
@@ -75,7 +75,8 @@ def other(tmp_path: Path) -> Path:
 
 
 def policy(tmp_path: Path) -> Path:
-    """XML cannot have most control characters, but it can have one that turns the rest of a line around."""
+    """Make a policy file: XML cannot have most control characters, but it can have one that reverses the rest of a
+    line."""
     return written(tmp_path, f"policy{EVIL}.xml", POLICY.read_text().replace("</name>", f"{EVIL[-1]}</name>"))
 
 
@@ -204,7 +205,8 @@ def test_plain_text_is_not_copied() -> None:
 
 
 def test_nothing_but_these_writes_past_the_neutral_streams() -> None:
-    """The meter of carry.py, rich, the streams themselves, the agent's log, and a terminal that is the lab's."""
+    """The allowed ones are the meter of carry.py, rich, the streams, the agent's log, and a terminal that is the
+    lab's."""
     allowed = {"carry.py": 1, "console.py": 1, "dcbx.py": 1, "shell.py": 1}
     past = re.compile(r"(streams\.)?exact\(|os\.write\(|\w+\.(__std(out|err)__|std(out|err)\.buffer)\b")
     found: dict[str, int] = {}

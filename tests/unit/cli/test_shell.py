@@ -1,4 +1,4 @@
-"""`xoff shell` between the user's terminal and a lab that is only played: Ctrl-C, and what is left there."""
+"""`xoff shell` between the user's terminal and a scripted lab: Ctrl-C, and files that are left there."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Terminal:
         self.seen = b""
 
     def say(self, *records: Record) -> None:
-        """What the lab sends."""
+        """Send records as the lab does."""
         with (self.folder / "stream").open("ab") as stream:
             stream.write(b"".join(record.encode() for record in records))
 
@@ -78,7 +78,7 @@ class Terminal:
             select.select([], [], [], 0.01)
 
     def typed(self) -> bytes:
-        """What reached the lab."""
+        """Return the keys that reached the lab."""
         path = self.folder / "typed"
         records = Decoder().feed(path.read_bytes() if path.exists() else b"")
         return b"".join(record.payload for record in records if record.kind is RecordKind.INPUT)

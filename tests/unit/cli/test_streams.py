@@ -28,7 +28,7 @@ def xoff(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
 
 
 def on_paper(manner: str, tmp_path: Path, before: str = "", after: str = "") -> subprocess.Popen[bytes]:
-    """`xoff run hello` in a lab of paper, as a shell starts it; results are in `tmp_path`."""
+    """Run `xoff run hello` in a lab of paper, as a shell starts it, with results in `tmp_path`."""
     command = f"{before} {sys.executable} -m tests.unit.lab.lab_of_paper {manner} run hello --out {tmp_path} {after}"
     environment = {**os.environ, "XOFF_CACHE": str(tmp_path / "cache")}
     return subprocess.Popen(
@@ -102,7 +102,7 @@ def test_a_run_that_nohup_started_outlives_its_terminal(tmp_path: Path) -> None:
 
 
 def test_a_terminal_that_is_gone_keeps_no_run_from_ending_well(tmp_path: Path) -> None:
-    """Its output and its messages meet EIO, as after a dropped connection."""
+    """Output and messages meet EIO, as after a dropped connection."""
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "tests.unit.lab.lab_of_paper", "waits", "run", "hello", "--out", str(tmp_path)]
     environment = {**os.environ, "XOFF_CACHE": str(tmp_path / "cache"), "TERM": "xterm"}

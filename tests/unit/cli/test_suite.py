@@ -1,4 +1,4 @@
-"""`xoff test`: what it needs is known before anything is set up, and failures are seen at once."""
+"""`xoff test`: its needs are known before anything is set up, and failures are shown at once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_engine_of_the_environment_is_what_is_set_up() -> None:
 
 @pytest.fixture
 def set_up(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What would be installed or made."""
+    """Record what would be installed or made."""
     asked: list[object] = []
     monkeypatch.setattr(machine, "require", lambda packages, report: asked.extend(p.name for p in packages))
     monkeypatch.setattr(suite, "ready", asked.append)
@@ -104,7 +104,7 @@ def test_a_word_that_no_test_has_is_named_with_near_ones_and_nothing_is_set_up(
 
 @pytest.fixture
 def failing(tmp_path: Path) -> Callable[..., list[str]]:
-    """A test that fails, and one that takes a minute: the command that runs both."""
+    """Return a command that runs a test that fails and one that takes a minute."""
     (tmp_path / "test_both.py").write_text(
         "import time\n\ndef test_bad():\n    print('seen')\n    assert 1 == 2\n\ndef test_long():\n    time.sleep(60)\n"
     )

@@ -1,4 +1,4 @@
-"""What jobs, routers and files say does nothing to the terminal but to be read."""
+"""Text of jobs, routers and files has no effect on the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lessons without the lab: their files, their answers, and what a check makes of a run's folder."""
+"""Lessons without the lab: their files, their answers, and checks of a run's folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ each = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name
 
 
 def folder_of_a_run(path: Path, figures: dict[str, object] | None = None, events: str = "") -> Seen:
-    """A result folder with one network, from 0 to 1 s."""
+    """Write a result folder with one network, from 0 to 1 s."""
     path.mkdir(parents=True, exist_ok=True)
     found = [{"name": name, "value": value, "unit": ""} for name, value in (figures or {}).items()]
     content = {"experiment": "x", "status": "ok", "parameters": {}, "seed": 1, "figures": found, "claims": []}

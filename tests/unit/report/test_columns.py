@@ -21,7 +21,7 @@ def track(shape: Shape, t_ns: list[int], values: list[int]) -> Track:
 
 
 def unpacked(stream: bytes, rows: list[int]) -> list[list[int]]:
-    """The numbers of each column as they stand in the stream, by a reader of its own."""
+    """Return the numbers of each column of the stream, by a reader of its own."""
     octets = iter(zlib.decompress(stream, -15))
     columns = []
     for count in rows:

@@ -1,4 +1,4 @@
-"""What `xoff decode` promises: it reads both formats of captures, shows what frames are, and survives any octets."""
+"""`xoff decode` reads both formats of captures, shows frames in words, and survives any octets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def option(order: str, code: int, value: bytes) -> bytes:
 
 
 def pcapng(order: str, *content: tuple[int, bytes, str]) -> bytes:
-    """A section of one interface in nanoseconds, and frames of (time, octets, comment)."""
+    """Return a capture of one interface in nanoseconds, with frames of (time, octets, comment)."""
     out = block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
     name = option(order, 2, b"s1-eth1") + option(order, 9, bytes([9])) + option(order, 0, b"")
     out += block(order, 1, struct.pack(f"{order}HHI", 1, 0, 0) + name)

@@ -1,4 +1,4 @@
-"""What exports promise: the trace by Perfetto's own schema, tables with every event, figures that repeat."""
+"""Exports: a trace by Perfetto's own schema, tables with every event, figures that repeat."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.report_folders import HOSTILE, MS, hostile, lines, pause, small
 
 
 def fields(message: bytes) -> list[tuple[int, Any]]:
-    """The fields of a message in protocol buffers: a reader of its own."""
+    """Yield the fields of a message in protocol buffers, by a reader of its own."""
     at, found = 0, []
 
     def varint() -> int:
@@ -53,7 +53,7 @@ def fields(message: bytes) -> list[tuple[int, Any]]:
 
 
 def trace(folder: Path) -> tuple[dict[int, dict[int, Any]], list[tuple[int, dict[int, Any]]]]:
-    """Descriptors by identity, and (time, fields) of events."""
+    """Return descriptors by identity, and (time, fields) of events."""
     out = io.BytesIO()
     perfetto.write(read(folder), out)
     tracks: dict[int, dict[int, Any]] = {}

@@ -16,7 +16,7 @@ from tests.report_folders import HOSTILE, network, small
 
 
 def table_of(folder: Path, **changes: Any) -> list[list[str]]:
-    """The rows of the first network's budget, whose line in the log is changed."""
+    """Return the rows of the first network's budget, after a change of its line in the log."""
     lines = (folder / "networks.jsonl").read_text().splitlines()
     started = network(10_000_000, "with PFC") | changes
     (folder / "networks.jsonl").write_text("\n".join([json.dumps(started), *lines[1:]]) + "\n")

@@ -131,7 +131,7 @@ def test_dcbx_ladders_are_images_for_each_cable_with_a_log(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("events", [250_000, pytest.param(1_000_000, marks=pytest.mark.long)])
 def test_events_of_60_seconds_take_less_than_5_octets_each(tmp_path: Path, events: int) -> None:
-    """A million are less than 5 MB."""
+    """So a million events are less than 5 MB."""
     source = report([large(tmp_path / "large", events)])
     assert len(source.encode()) < 5 * events
     (data,) = data_of(source)

@@ -49,7 +49,7 @@ def test_every_figure_is_on_a_page() -> None:
 
 @pytest.mark.parametrize("page", pages.PAGES)
 def test_links_between_pages_are_files(page: str) -> None:
-    """So they work where the repository is browsed; the site's own build checks anchors too."""
+    """Links work where the repository is browsed; the site's own build checks anchors too."""
     for name in LINK.findall(INLINE.sub("", (ROOT / page).read_text())):
         assert ((ROOT / page).parent / name).exists(), name
 

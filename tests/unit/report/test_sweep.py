@@ -16,7 +16,7 @@ from tests.report_folders import HOSTILE
 
 
 def swept(folder: Path, seeds: int = 3, **names: str) -> Path:
-    """A sweep of two parameters, in which the second figure is the same everywhere."""
+    """Write a sweep of two parameters, in which the second figure is the same everywhere."""
     folder.mkdir()
     rows = [
         Row({"senders": senders, "wan": wan}, seed, "ok", "", True, "d", "i", "f",

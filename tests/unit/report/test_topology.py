@@ -11,7 +11,7 @@ from testbed.report.pages.topology import drawing, places
 
 
 def of(cables: list[tuple[str, str]], **kinds: str) -> Network:
-    """A network of nodes whose names say what they are: h1, s1, r1."""
+    """Return a network of nodes whose names give their kinds: h1, s1, r1."""
     names = dict.fromkeys(name for cable in cables for name in cable)
     kind = {"h": "host", "s": "switch", "r": "router"}
     nodes = {name: kinds.get(name, kind[name[0]]) for name in names} | kinds

@@ -1,4 +1,4 @@
-"""What testbed.report.timeline.tracks promises: intervals, counters and samples are those of the event log."""
+"""Tracks: intervals, counters and samples are those of the event log."""
 
 from __future__ import annotations
 

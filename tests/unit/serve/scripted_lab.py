@@ -1,4 +1,4 @@
-"""An engine without a machine, which answers each job with the records of a lab, for tests of what is around runs."""
+"""An engine without a machine, which answers each job with the records of a lab, for tests of the code around runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Session:
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptedEngine(PreparedEngine):
-    """`answer` gives the figures of a job, or raises what the run ends with."""
+    """A prepared engine whose `answer` gives the figures of a job, or raises the error that the run ends with."""
 
     engine: Engine = field(default_factory=Um)
     answer: Answer = lambda job: {"seed": job.seed}

@@ -1,4 +1,4 @@
-"""Who may use the live view, and what viewers may send."""
+"""Access to the live view, and commands that viewers may send."""
 
 from __future__ import annotations
 

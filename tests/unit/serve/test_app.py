@@ -47,7 +47,7 @@ def served(test: Test, results: list[Path], live: LiveLab | None) -> None:
 
 
 async def asked(access: Access, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
-    """Status, headers and body of a GET."""
+    """Return status, headers and body of a GET."""
     reader, writer = await asyncio.open_connection("127.0.0.1", access.port)
     given = {"Host": f"127.0.0.1:{access.port}", "Connection": "close"}
     given |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -64,7 +64,7 @@ def cookie(access: Access) -> str:
 
 
 def viewing(access: Access, **changes: Any) -> Any:
-    """A viewer's socket, as its browser opens it."""
+    """Open a viewer's socket as its browser does."""
     from websockets.asyncio.client import connect
 
     settings = {

@@ -24,7 +24,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @asynccontextmanager
 async def connected(access: Access, number: int, address: str = "127.0.0.1") -> AsyncIterator[list[Connection]]:
-    """So many connections that send nothing."""
+    """Open so many connections that send nothing."""
     made = [await asyncio.open_connection("127.0.0.1", access.port, local_addr=(address, 0)) for _ in range(number)]
     try:
         yield made
@@ -34,7 +34,7 @@ async def connected(access: Access, number: int, address: str = "127.0.0.1") -> 
 
 
 async def open_ones(connections: list[Connection]) -> list[bool]:
-    """Those that the server has not closed."""
+    """Return the connections that the server has not closed."""
     await asyncio.sleep(0.2)  # for what the server has sent
     return [not reader.at_eof() and reader.exception() is None for reader, _ in connections]
 
@@ -69,7 +69,7 @@ def test_one_address_takes_no_place_from_another(tmp_path: Path, monkeypatch: py
 
 
 def test_a_request_has_its_time_from_first_to_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However steadily it comes; what has shown a token has no more of it."""
+    """The limit holds however steadily a request comes; one with a token is subject to it, too."""
     monkeypatch.setattr(server, "Waiting", functools.partial(Waiting, request_s=1.0))
     session, live = scripted(tmp_path)
 

@@ -1,4 +1,4 @@
-"""What viewers get of what a lab writes, and how the lab's time is paced."""
+"""Messages to viewers about the lines of a lab, and the pace of the lab's time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ XON = [50 * MS, "xon_received", "h1-eth0", [3], {}]
 
 
 def rows_of(feed: Feed, messages: list[dict[str, Any]]) -> dict[tuple[str, str], list[list[int]]]:
-    """What a viewer has after all messages, by panel and port."""
+    """Return the rows that a viewer has after all messages, by panel and port."""
     tracks: list[dict[str, Any]] = []
     rows: dict[tuple[str, str], list[list[int]]] = {}
     for message in messages:
@@ -167,7 +167,7 @@ def test_why_a_lab_has_ended(tmp_path: Path) -> None:
 
 
 def test_a_cable_is_pulled_from_one_time_to_another() -> None:
-    """The page looks back over the last minute, so it needs the times."""
+    """The page looks back over the last minute, so it needs the times of both."""
     feed = Feed(described())
 
     def ports(*pulled: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("xoff_cache")
 
 @experiment
 def measured(run: Run, load: int = 1) -> None:
-    """Is answered by a script here."""
+    """An experiment that a script answers here."""
 
 
 def test_results_are_in_the_order_of_the_tasks_whatever_order_they_end_in(

@@ -38,7 +38,7 @@ SEED = 1
 
 @pytest.fixture
 def content(tmp_path: Path) -> dict[str, Any]:
-    """A sound result.json."""
+    """Return a sound result.json."""
     fidelity = Fidelity(Verdict.KEPT, (), 1, None, None, None, Thresholds())
     made_with = Provenance("um", "", "i", "k", "kd", "", "x", "c", "code")
     figures = (Figure("goodput", 1, "b/s"),)
@@ -48,7 +48,7 @@ def content(tmp_path: Path) -> dict[str, Any]:
 
 
 def packed(*files: tuple[str, bytes], form: int = tarfile.USTAR_FORMAT) -> bytes:
-    """A tar as a worker packs a folder."""
+    """Return a tar as a worker packs a folder."""
     names = json.dumps([name for name, _ in files]).encode()
     members = [("names.json", names), *((str(number), data) for number, (_, data) in enumerate(files))]
     out = io.BytesIO()
@@ -89,7 +89,7 @@ def test_files_arrive_with_the_names_that_they_had(name: str, tmp_path: Path) ->
 
 
 def _named(names: object, *members: str) -> bytes:
-    """A tar with this list of names, and empty files."""
+    """Return a tar with these names, of empty files."""
     text = json.dumps(names).encode()
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -102,7 +102,7 @@ def _named(names: object, *members: str) -> bytes:
 
 
 def _of_kind(kind: bytes, size: int = 0, **more: Any) -> bytes:
-    """A tar whose only file is something else."""
+    """Return a tar whose only member is no file."""
     member = tarfile.TarInfo("0")
     member.type, member.size = kind, size
     for key, value in more.items():
@@ -111,7 +111,7 @@ def _of_kind(kind: bytes, size: int = 0, **more: Any) -> bytes:
 
 
 def _sparse() -> bytes:
-    """Some octets that claim to be a file of 100 TB."""
+    """Return a few octets that claim to be a file of 100 TB."""
     size = str(100 << 40)
     return _of_kind(
         tarfile.REGTYPE, pax_headers={"GNU.sparse.map": "0,0", "GNU.sparse.size": size, "GNU.sparse.realsize": size}
@@ -170,7 +170,7 @@ WRONG: dict[str, tuple[Change, str]] = {
 
 @contextmanager
 def _small_files() -> Iterator[None]:
-    """A file of more than 100 MB cannot be written meanwhile."""
+    """Let no file of more than 100 MB be written meanwhile."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 20, before[1]))
     try:
@@ -232,7 +232,7 @@ class Scheduler:
 
 
 class _Future:
-    """Two of them are equal if they are of one run."""
+    """A future of Dask; two of them are equal if they are of one run."""
 
     def __init__(self, run: SimpleNamespace) -> None:
         self._run = run
@@ -249,7 +249,7 @@ class _Future:
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Give answers to runs, as many if no other number is given; what became of each, in their order."""
+    """Give answers to runs, as many if no other number is given; return the outcomes in the order of the runs."""
     pytest.importorskip("distributed")
     packed_run = PackedRun("incast", Job("", "incast", {}), b"", "", "", Again((), {}))
     monkeypatch.setattr(api, "pack_run", lambda *_, **__: packed_run)
@@ -292,7 +292,7 @@ def test_one_workers_answer_is_one_runs_failure(
 
 
 def test_workers_that_request_the_lab_again_and_again_are_let_go(made: Callable[..., list[str]]) -> None:
-    """A run is tried on another worker; when there is none left, it has failed."""
+    """A run is tried on another worker, and has failed when there is none left."""
     wanting = [_answer(wants="lab", worker=name) for name in ("one", "other")]
     assert made(*wanting, runs=1) == ["other: it has no lab after it was given one"]
 

@@ -32,7 +32,7 @@ GRID = {"load": ["1", "10"]}
 
 @experiment
 def measured(run: Run, load: Annotated[int, Between(1, 10**5)] = 1, kind: str = "x", runs: int = 1) -> None:
-    """Is answered by a script here."""
+    """An experiment that a script answers here."""
 
 
 def answer(job: Job) -> dict[str, Any]:

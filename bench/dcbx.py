@@ -1,4 +1,4 @@
-"""What DCBX costs: LLDPDUs read in a second, and an agent of 100 ports that has nothing to do.
+"""The cost of DCBX: LLDPDUs read in a second, and an agent of 100 ports that has nothing to do.
 
     python bench/dcbx.py [--fuzz N] [--lab]
 
@@ -35,7 +35,7 @@ IDLE_SECONDS = 3600
 
 
 def settings(version: DcbxVersion, willing: bool) -> DcbxSettings:
-    """Every feature, as on a port of a real switch."""
+    """Return settings with every feature, as on a port of a real switch."""
     is_draft = version is DcbxVersion.DRAFT
     table = Ets((0, 0, 0, 1, 1, 0, 0, 2), (70, 30, 0, 0, 0, 0, 0, 0), None if is_draft else (2, 2, 0, 0, 0, 0, 0, 0))
     entries = (
@@ -63,7 +63,7 @@ def port(number: int, version: DcbxVersion, willing: bool) -> DcbxPort:
 
 
 def frames(version: DcbxVersion) -> list[bytes]:
-    """One from each of many ports: LLDP's own TLVs and all that DCBX has."""
+    """Return a frame from each of many ports: LLDP's own TLVs and all of DCBX's."""
     made = []
     for number in range(500):
         one = port(number, version, willing=number % 2 == 0)
@@ -73,7 +73,7 @@ def frames(version: DcbxVersion) -> list[bytes]:
 
 
 def rate(read: Callable[[bytes], object], given: list[bytes]) -> float:
-    """The best of several rounds, in frames per second of CPU."""
+    """Return the best of several rounds, in frames per second of CPU."""
     best = 0.0
     for _ in range(7):
         begin = time.process_time()
@@ -96,7 +96,7 @@ def read_if_sound(frame: bytes) -> None:
 
 
 def idle_share() -> float:
-    """Percent of a core for PORTS ports and their peers' frames, after the start, at scale 1."""
+    """Return the percent of a core for PORTS ports and their peers' frames, after the start, at scale 1."""
     pairs = [
         (port(2 * n, DcbxVersion.PUBLISHED, False), port(2 * n + 1, DcbxVersion.PUBLISHED, True)) for n in range(PORTS)
     ]
@@ -131,7 +131,7 @@ def idle_share() -> float:
 
 
 def in_the_lab() -> list[tuple[str, str, str, bool | None]]:
-    """A process with PORTS sockets, which is idle, after it was not."""
+    """Run a process with PORTS sockets, which is idle, after it was not."""
     ready = table.prepare("vm", print)
     job = definition.load_file(Path(__file__).parent / "jobs" / "dcbx.py", "many_ports")
     with tempfile.TemporaryDirectory() as folder:

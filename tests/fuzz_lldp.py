@@ -4,8 +4,8 @@
     python -m tests.fuzz_lldp --grow --count 50000 adds the frames that reach new code to the corpus
 
 The corpus, `tests/unit/data/lldp_corpus.txt`, has a frame in hexadecimal on each line. `--grow` traces which steps from
-line to line a frame takes through `testbed/frames`, and keeps a frame that takes one no other took. The mutations know
-what a TLV is, so that they get past the outer layers. The same seed gives the same frames.
+line to line a frame takes through `testbed/frames` and `testbed/dcbx`, and keeps a frame that takes one no other took.
+The mutations know what a TLV is, so that they get past the outer layers. The same seed gives the same frames.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Organisati
 
 CORPUS = Path(__file__).parent / "unit" / "data" / "lldp_corpus.txt"
 MOST_MEMORY = 1_000_000
-"""Octets that reading one frame may take. A frame has 1518 at most, and 750 TLVs."""
+"""The most octets that reading one frame may take. A frame has 1518 at most, and 750 TLVs."""
 MOST_GROWTH_KIB = 20_000
-"""What a run may add to the memory of the process, however long it is."""
+"""The most that a run may add to the memory of the process, however long it is."""
 
 _PARSER = tuple(str(Path(str(module.__file__)).parent) for module in (lldp, dcbx))
 Arc = tuple[str, int, int]
@@ -44,7 +44,7 @@ def load_corpus() -> list[bytes]:
 
 
 class Mutator:
-    """Frames made from others."""
+    """A source of frames that are made from others."""
 
     def __init__(self, corpus: list[bytes], seed: int) -> None:
         self._corpus = corpus
@@ -72,7 +72,9 @@ class Mutator:
         return bytes(frame[: self._dice.choice((600, 1514, 1600))])  # some are too long, but not for the corpus
 
     def _begin(self, frame: bytearray) -> int:
-        """Where damage may begin. Seldom in the Ethernet header or a mandatory TLV: then nothing else is looked at."""
+        """Return where damage may begin: seldom in the Ethernet header or a mandatory TLV, after which nothing else is
+        read.
+        """
         chance = self._dice.random()
         if chance < 0.02:
             return 0
@@ -83,7 +85,7 @@ class Mutator:
         return self._dice.randrange(self._begin(frame), len(frame))
 
     def _tlv(self, frame: bytearray) -> tuple[int, int]:
-        """Where one of the TLVs begins, and where the next one does."""
+        """Return where one of the TLVs begins, and where the next one does."""
         begin = self._begin(frame) - 14
         starts = [start for start, _, _ in walk(bytes(frame[14:])) if start >= begin]
         if not starts:
@@ -111,7 +113,7 @@ class Mutator:
         del frame[self._place(frame) :]
 
     def _length(self, frame: bytearray) -> None:
-        """Another length for a TLV, sometimes with octets to match."""
+        """Give a TLV another length, sometimes with octets to match."""
         start, end = self._tlv(frame)
         if start + 2 > len(frame):
             return
@@ -138,7 +140,7 @@ class Mutator:
         frame[place:place] = tlv
 
     def _borrow(self, frame: bytearray) -> None:
-        """A TLV of another frame."""
+        """Return a TLV of another frame."""
         other = bytearray(self._dice.choice(self._corpus))
         start, end = self._tlv(other)
         place, _ = self._tlv(frame)
@@ -146,7 +148,7 @@ class Mutator:
 
 
 def walk(octets: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """The TLVs of an LLDPDU (start, type, information string), found by nothing but their lengths."""
+    """Yield the TLVs of an LLDPDU (start, type, information string), found by nothing but their lengths."""
     at = 0
     while at + 2 <= len(octets):
         head = octets[at] << 8 | octets[at + 1]
@@ -160,7 +162,7 @@ def walk(octets: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 
 class Target:
-    """What has to stand the frames: the codecs, and a port of each format."""
+    """The target of the frames: the codecs, and a port of each format."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -182,7 +184,7 @@ class Target:
         return port
 
     def try_frame(self, frame: bytes) -> None:
-        """Raises whatever goes wrong."""
+        """Give a frame to all decoders; whatever goes wrong is raised."""
         try:
             found = lldp.parse(frame)
         except lldp.LldpError as error:
@@ -226,7 +228,7 @@ class Target:
 
 
 def is_from(tlv: Tlv, kind: int, info: bytes) -> bool:
-    """Whether a TLV that was read can be this one of the frame."""
+    """Return True if a TLV that was read can be this one of the frame."""
     match tlv:
         case Organisational():
             return (kind, info) == (127, tlv.oui + bytes([tlv.subtype]) + tlv.info)
@@ -243,7 +245,7 @@ def is_from(tlv: Tlv, kind: int, info: bytes) -> bool:
 
 
 def memory_of(frame: bytes) -> int:
-    """The most octets that were in use while one frame was read; tracemalloc has to be running."""
+    """Return the most octets that were in use while one frame was read; tracemalloc has to be running."""
     tracemalloc.reset_peak()
     before, _ = tracemalloc.get_traced_memory()
     try:
@@ -257,7 +259,7 @@ def memory_of(frame: bytes) -> int:
 
 
 def arcs_of(frame: bytes) -> set[Arc]:
-    """The steps from line to line that the parser takes."""
+    """Return the steps from line to line that the parser takes."""
     seen: set[Arc] = set()
     last: dict[int, int] = {}
 
@@ -284,7 +286,7 @@ def arcs_of(frame: bytes) -> set[Arc]:
 
 
 def grow(count: int, seed: int) -> int:
-    """Look for frames that reach what the corpus does not; returns how many were added to it."""
+    """Look for frames that reach what the corpus does not, and return how many were added to it."""
     corpus = load_corpus()
     known: set[Arc] = set().union(*map(arcs_of, corpus))
     mutator, added = Mutator(corpus, seed), []

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 CASES = {"test_agents_outlive_their_parents_and_end_with_the_network": [{"deputy": False}, {"deputy": True}]}
 LOSSLESS = 3
 QUANTUM_NS = 51_200
-"""At 10 Mb/s."""
+"""A quantum at 10 Mb/s."""
 NOTICED_NS = 8_000_000
 """The longest that the kernel of the emulated machine takes to end a process and to notify its parent."""
 
 
 def kill(fabric: Any, node: str) -> int:
-    """Kill a node's agent; the process."""
+    """Kill a node's agent, and return its process."""
     pid: int = agent_pid(fabric, node)
     os.kill(pid, signal.SIGKILL)
     return pid
@@ -42,7 +42,7 @@ def is_another(fabric: Any, node: str, than: int) -> bool:
 
 
 def pause(fabric: Any, port: str, quanta: int) -> None:
-    """PFC by hand from the other end of a port's cable."""
+    """Send PFC by hand from the other end of a port's cable."""
     from testbed.net.shell.wire import RawPort
 
     far_end = fabric.far_end(fabric.port(port))
@@ -326,7 +326,7 @@ def parent_of(pid: int) -> int:
 
 
 def nothing_is_left(run: Run, when: str, before: dict[str, object]) -> None:
-    """What there was before is all there is; the kernel may take a moment."""
+    """Return True if nothing is left but what there was before; the kernel may take a moment."""
     wait_for(lambda: everything() == before, seconds=3)
     after = everything()
     for kind, was in before.items():
@@ -392,7 +392,7 @@ def test_a_killed_or_interrupted_network_leaves_nothing(run: Run) -> None:
 
 @experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def networks_in_turn(run: Run) -> None:
-    """In one process: a network, some that cannot be, one whose user fails, and a good one again."""
+    """Run networks in one process: a good one, some that cannot be, one whose user fails, and a good one again."""
     from testbed.errors import XoffError
     from testbed.net.build.network import network
     from testbed.net.build.topo import LosslessTopo
@@ -402,14 +402,14 @@ def networks_in_turn(run: Run) -> None:
     from topologies.incast import Incast
 
     class Unlike(LosslessTopo):
-        """Its two ends do not agree about priorities."""
+        """A network whose two ends do not agree about priorities."""
 
         def build(self) -> None:
             self.addSwitch("s1")
             self.addLink(self.addHost("h1", port=Port(priorities=PriorityMap("dot1p"))), "s1")
 
     class NoCable(LosslessTopo):
-        """Fails half-way, when there are nodes in it already."""
+        """A network that fails half-way, when there are nodes in it already."""
 
         def build(self) -> None:
             self.addSwitch("s1")

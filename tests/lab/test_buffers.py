@@ -56,8 +56,8 @@ SIGNALS = {None: 0, Signal.XOFF: EventKind.XOFF, Signal.XON: EventKind.XON}
 def random_settings(
     chance: random.Random, ports: tuple[int, ...], scale: int, cell_bytes: int, like: BufferSettings | None = None
 ) -> BufferSettings:
-    """A buffer that can be. `scale` is about how many cells a group may have: few, and every rule comes to bear. What
-    cannot change in use is as in `like`.
+    """Return valid settings. `scale` is about how many cells a group may have: with few of them every rule applies.
+    What cannot change in use is as in `like`.
     """
     while True:
         pools = chance.choice([1, 1, 2, 4]) if like is None else len(like.pools)
@@ -148,7 +148,7 @@ def random_group(chance: random.Random, scale: int, lossy: bool = False, pool: i
 
 
 def limits(group: GroupSettings) -> GroupLimits:
-    """The same settings in the program's terms."""
+    """Return the settings in the program's terms."""
     static, alpha = terms(group.threshold)
     return GroupLimits(
         group.lossless, group.guaranteed, static, alpha, group.xon_offset, group.headroom, group.xon, group.pool
@@ -160,7 +160,7 @@ def terms(threshold: Threshold) -> tuple[int, Fraction | None]:
 
 
 def expected(model: BufferModel) -> tuple[list[BufferCounters], dict[Key, GroupCounters], dict[Key, QueueCounters]]:
-    """All counters of the model, in the form of the program's: pools, groups, queues. Zeros if unused."""
+    """Return all counters of the model, in the form of the program's: pools, groups, queues. Zeros if unused."""
     found = model.snapshot()
     nothing = (0,) * len(REASONS)
     groups = dict.fromkeys(
@@ -224,7 +224,7 @@ class Pair:
         self._slots = {port: 8 * buffer + number for number, port in enumerate(settings.ports)}
         self.differences: list[str] = []
         self.seen: set[str] = set()
-        """Everything that happened at least once: drops by reason, signals."""
+        """The events that happened at least once: drops by reason, signals."""
         program.buffers.set_buffer(buffer, settings.cell_bytes, ingress_sizes(settings), egress_sizes(settings))
         for (port, number), queue in settings.queues.items():
             own = QueueLimits(queue.pool, queue.reserved, *terms(queue.threshold))
@@ -271,7 +271,7 @@ class Pair:
         self.seen.add(f"recheck {wanted}")
 
     def configure(self, settings: BufferSettings) -> None:
-        """Other settings while cells are in use: both do it, or both say why not and do what they can."""
+        """Change the settings of both while cells are in use; both refuse, or neither does."""
         sizes = ingress_sizes(settings)
         groups = {(self._slots[port], priority): limits(g) for (port, priority), g in settings.all_groups().items()}
         busy = self._program.buffers.busy(self._buffer, sizes, groups)
@@ -294,7 +294,7 @@ class Pair:
             self.differences.append(f"{what} at {key}: the model has {wanted}, the program {found}")
 
     def clear(self, key: Key, queue: Key | None, pool: int) -> None:
-        """Watermarks of a group, a queue and a pool are read and begin anew."""
+        """Read and clear the watermarks of a group, a queue and a pool."""
         model, program, buffer = self.model, self._program, self._buffer
         egress = pool >= len(model.settings.pools)
         number = pool - len(model.settings.pools) if egress else pool
@@ -314,7 +314,7 @@ class Pair:
         self.seen.add("watermark cleared")
 
     def compare_all(self) -> None:
-        """Every counter of the pools, groups and queues."""
+        """Compare every counter of the pools, groups and queues."""
         pools, groups, queues = expected(self.model)
         found = self._program.buffers.pools(self._buffer)
         if found != pools:
@@ -351,7 +351,7 @@ def agrees_step_by_step(run: Run, seeds: int = 4, steps: int = 10_000) -> None:
 
 
 def wander(pair: Pair, chance: random.Random, scale: int, steps: int) -> None:
-    """A few groups fill and drain by turns. Many frames are as long as just fits somewhere, or one cell longer."""
+    """Fill and drain a few groups by turns. Many frames are as long as just fits somewhere, or one cell longer."""
     settings = pair.model.settings
     inside: dict[Key, list[tuple[int, Key | None]]] = {}
     groups, queues = list(settings.all_groups()), [None, *settings.queues]
@@ -388,7 +388,7 @@ def wander(pair: Pair, chance: random.Random, scale: int, steps: int) -> None:
 
 
 def tight(model: BufferModel, key: Key, chance: random.Random) -> int:
-    """Cells that just fit into one of the pools, or under the threshold; or one more."""
+    """Return a number of cells that just fits into one of the pools, or under the threshold; or one more."""
     group, used = model.settings.group(*key), model.used(*key)
     unused = group.guaranteed - used.guaranteed
     under_threshold = unused + model.threshold(*key) - used.shared
@@ -428,7 +428,7 @@ class Switch:
         self._group_of: list[int] = []
         """The priority group of each priority."""
         self._queues: dict[tuple[Any, int], deque[tuple[Key, int]]] = {}
-        """What waits at (egress port, priority): the group that holds it, and its length."""
+        """The frames that wait at (egress port, priority): the group that holds each, and its length."""
         self._expected: list[tuple[Any, ...]] = []
         self.differences: list[str] = []
         self.frames = 0
@@ -494,7 +494,7 @@ class Switch:
         return self.differences
 
     def _length(self, here: int, priority: int) -> int:
-        """Of a frame; now and then one that just fits somewhere, or is a cell too long."""
+        """Draw the length of a frame; now and then one that just fits somewhere, or is a cell too long."""
         group = self._number(self._ports[here]), self._group_of[priority]
         length = tight(self._model, group, self._chance) * self._model.settings.cell_bytes
         if 60 <= length <= 1514 and self._chance.random() < 0.3:
@@ -502,7 +502,7 @@ class Switch:
         return self._chance.choice([60, 1514, self._chance.randint(60, 1514)])
 
     def _send(self, here: int, there: int | None, priority: int, length: int) -> None:
-        """One frame from a host to another, or to all the others."""
+        """Send one frame from a host to another, or to all the others."""
         port = self._ports[here]
         target = BROADCAST if there is None else self._hosts[there].mac.octets
         header = target + self._hosts[here].mac.octets + b"\x08\x00\x45" + bytes([8 * priority << 2])
@@ -573,7 +573,7 @@ class Switch:
                 self.differences.append(f"group {number}, {priority}: the model has {group}, the program {counted}")
 
     def _compare_ends(self) -> None:
-        """What the agent logged, and what arrived, when all is over."""
+        """Compare the agent's log, and the frames that arrived, when all is over."""
         self._fabric.snapshot("s1")  # it reads what waits for it
         logged: list[tuple[Any, ...]] = []
         for event in self._fabric.events():
@@ -598,7 +598,7 @@ class Switch:
 
 
 def received_frames(port: Any) -> int:
-    """Frames that came in by a port, as the kernel counts them."""
+    """Return the frames that came in by a port, as the kernel counts them."""
     lines = Path(f"/proc/{port.node.pid}/net/dev").read_text().splitlines()
     (counts,) = [line.split(":")[1].split() for line in lines if line.split(":")[0].strip() == port.name]
     return int(counts[1])

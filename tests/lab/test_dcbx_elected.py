@@ -24,9 +24,9 @@ COUNT = 300
 LOSSLESS = (1, 2, 3, 4)
 CLASSES = 2
 HEADROOM = 50
-"""Cells of each lossless priority."""
+"""The headroom cells of each lossless priority."""
 IN_CLASSES = Ets((0, 0, 0, 1, 1, 0, 0, 0), (50, 50, 0, 0, 0, 0, 0, 0), (int(Tsa.ETS),) * 8)
-"""Priorities 1 and 2 in one class, 3 and 4 in another."""
+"""An ETS table with priorities 1 and 2 in one class, 3 and 4 in another."""
 
 
 @experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
@@ -119,7 +119,7 @@ def _size(run: Run, by_classes: bool) -> None:
     plain = Port().with_pfc(*LOSSLESS)
 
     class Behind(LosslessTopo):
-        """h1, h2 - bridge s1 - router r1 - r, with a slower cable to r."""
+        """The topology h1, h2 - bridge s1 - router r1 - r, with a slower cable to r."""
 
         def build(self) -> None:
             self.addSwitch("s1", port=plain)

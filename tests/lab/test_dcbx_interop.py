@@ -67,7 +67,7 @@ FULL = DcbxSettings(
 
 @contextmanager
 def capture(run: Run, name: str = "a0") -> Iterator[None]:
-    """Of our end, into the result folder."""
+    """Capture the frames of our end into the result folder."""
     from testbed.net.shell.wire import capture as capturing
 
     with capturing(SimpleNamespace(pid=os.getpid()), OURS, run.directory / f"{name}.pcap", "ether proto 0x88cc"):
@@ -79,7 +79,7 @@ def capture(run: Run, name: str = "a0") -> Iterator[None]:
 
 @contextmanager
 def lldpad(folder: Path, driver: Driver | None = None) -> Iterator[None]:
-    """At the far end; with a driver it also sends DCBX and does not only receive it."""
+    """Run lldpad at the far end; with a driver it also sends DCBX and does not only receive it."""
     words = ["ip", "netns", "exec", PEER, "lldpad", "-t", "-p", "-f", str(folder / "lldpad.conf")]
     log = folder / "lldpad.txt"
     daemon = Daemon(words, driver, log) if driver else None
@@ -109,7 +109,7 @@ _LLDPTOOL_TSA = {"strict": 0, "cbshaper": 1, "ets": 2, "vendor": 255}
 
 
 def read_lldptool(text: str) -> DcbxTlvs:
-    """What `lldptool -n -t` prints, as values again. It shows Congestion Notification only as octets."""
+    """Read the output of `lldptool -n -t`, which shows Congestion Notification only as octets."""
     sections: dict[str, str] = {}
     text = text.replace("APP TLV\n\tUnid", "APP TLV\nUnid")  # it does not end the line of an empty table
     for title, body in re.findall(r"^(\S.*)\n((?:\t.*\n)*)", text, re.MULTILINE):
@@ -152,12 +152,12 @@ def read_lldptool(text: str) -> DcbxTlvs:
 
 
 def _ordered(entries: Any) -> tuple[AppEntry, ...]:
-    """It prints DSCPs last, whatever their place."""
+    """Return entries in the order in which lldptool prints them: DSCPs last, whatever their place."""
     return tuple(sorted(entries, key=lambda entry: (entry.selector.value, entry.protocol, entry.priority)))
 
 
 def expected(settings: DcbxSettings) -> DcbxTlvs:
-    """The reason at a port whose peer sends no DCBX."""
+    """Return the reason at a port whose peer sends no DCBX."""
     sent = negotiate(settings, Mac.parse(LOW), None).sent
     entries = _ordered(sent.applications.entries) if sent.applications else ()
     applications = ApplicationPriority(entries) if sent.applications else None
@@ -208,7 +208,7 @@ LLDPAD_SAYS = DcbxTlvs(
     Pfc(mask([4, 5]), cap=8),
     ApplicationPriority((AppEntry(3, Selector.ETHERTYPE, 0x8906), AppEntry(5, Selector.TCP, 3260))),
 )
-"""Its applications come with the last one first."""
+"""The settings that lldpad is to send; its applications come with the last one first."""
 
 
 def configure_lldpad(pfc_willing: bool, ets_willing: bool) -> None:
@@ -225,13 +225,13 @@ def configure_lldpad(pfc_willing: bool, ets_willing: bool) -> None:
 
 
 def heard_from(ours: Agent) -> dict[str, Any]:
-    """The TLVs of the last frame that we got, as plain data."""
+    """Return the TLVs of the last frame that we received, as plain data."""
     received = [record for record in ours.records("frame") if record["direction"] == "received"]
     return dict(received[-1]["tlvs"]) if received else {}
 
 
 def as_plain(tlvs: DcbxTlvs) -> dict[str, Any]:
-    """Such a frame's, made by way of our own log."""
+    """Return TLVs as plain data, by way of our own log."""
     from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId
 
     mac = Mac.parse(HIGH)
@@ -314,7 +314,7 @@ def test_two_willing_ends_agree_on_whose_setting_wins_as_lldpad_sees_it(run: Run
 
 @contextmanager
 def lldpd(folder: Path) -> Iterator[None]:
-    """At the far end."""
+    """Run lldpd at the far end."""
     log = folder / "lldpd.txt"
     words = ["ip", "netns", "exec", PEER, "lldpd", "-d", "-I", THEIRS, "-u", str(folder / "lldpd.socket")]
     Path("/run/lldpd").mkdir(exist_ok=True)
@@ -336,7 +336,7 @@ def _lldpcli(folder: Path, *words: str) -> str:
 
 
 def _send_custom(folder: Path, tlvs: DcbxTlvs, version: DcbxVersion) -> None:
-    """Have lldpd send exactly these, and tell it to send now."""
+    """Have lldpd send exactly these TLVs, now."""
     _lldpcli(folder, "unconfigure", "lldp", "custom-tlv")
     for tlv in dcbx.encode(version, tlvs):
         info = ",".join(f"{octet:02x}" for octet in tlv.info)
@@ -346,7 +346,7 @@ def _send_custom(folder: Path, tlvs: DcbxTlvs, version: DcbxVersion) -> None:
 
 
 def seen_by_lldpd(folder: Path) -> dict[str, Any]:
-    """What it shows of its only neighbour: who that is, and the TLVs that it does not know, as octets."""
+    """Return lldpd's view of its only neighbour: its identity, and the TLVs that lldpd does not know, as octets."""
     shown = json.loads(_lldpcli(folder, "-f", "json0", "show", "neighbors", "details"))
     interfaces = shown["lldp"][0].get("interface", [])
     if len(interfaces) != 1:
@@ -401,7 +401,7 @@ def lldpd_sees_us(run: Run, version: str = "published") -> None:
 def test_a_willing_agent_adopts_the_octets_that_lldpd_is_configured_to_send(
     run: Run, version: str = "published"
 ) -> None:
-    """lldpd sends DCBX TLVs as octets, and never changes them whatever we say: a peer that is not willing."""
+    """lldpd sends DCBX TLVs as octets, and never changes them whatever we send: a peer that is not willing."""
     form = DcbxVersion(version)
     is_draft = form is DcbxVersion.DRAFT
     table = Ets((0, 0, 0, 1, 1, 0, 0, 0), (10, 90, 0, 0, 0, 0, 0, 0), None if is_draft else (2,) * 8)
@@ -448,7 +448,7 @@ def test_a_willing_agent_adopts_the_octets_that_lldpd_is_configured_to_send(
 
 @experiment(in_lab_time=True, timeout="120s", files=FILES)
 def test_a_peer_of_the_other_format_is_named_and_neither_end_is_upset(run: Run) -> None:
-    """A peer of the other format: its DCBX TLVs are ignored, and that is said; lldpad survives the draft."""
+    """The DCBX TLVs of a peer of the other format are ignored, with a message; lldpad survives the draft."""
     folder = run.directory
     draft = some_settings(run.rng, DcbxVersion.DRAFT)
     with cable(), capture(run), lldpad(folder, Driver()), agent(folder, draft) as ours:
@@ -466,7 +466,9 @@ def test_a_peer_of_the_other_format_is_named_and_neither_end_is_upset(run: Run) 
 
 @experiment(in_lab_time=True, timeout="120s", files=FILES)
 def test_a_link_agrees_within_three_seconds_of_its_carrier(run: Run) -> None:
-    """How long after its carrier is back a link has agreed again; both ends are ours, with the standard's timers."""
+    """Measure the time from a carrier that is back to a link that has agreed; both ends are ours, with the standard's
+    timers.
+    """
     worst = 0
     with (
         cable(),
@@ -506,7 +508,7 @@ def test_lldpd_keeps_every_octet_that_we_send(run: Runner, case: Mapping[str, An
 
 
 def ours_in(result: Result) -> list[bytes]:
-    """The frames that our end sent, but the last, which is goodbye."""
+    """Return the frames that our end sent, but the last one, which is the shutdown frame."""
     assert result.folder is not None
     from scapy.utils import RawPcapReader
 
@@ -532,7 +534,9 @@ def _decoder() -> ModuleType:
 
 
 def assert_wireshark_agrees(result: Result, folder: Path) -> None:
-    """In the order in which they were set, each once or more often, and without a complaint."""
+    """Check that Wireshark reads the settings in the order in which they were set, each once or more often, without a
+    complaint.
+    """
     wireshark = _decoder()
     read: list[Any] = []
     for fields in wireshark.decode(folder, ours_in(result)):
@@ -545,7 +549,8 @@ def assert_wireshark_agrees(result: Result, folder: Path) -> None:
 
 
 def assert_wireshark_stops_at_the_drafts_first_tlv(result: Result, folder: Path) -> None:
-    """It takes subtype 8 for the published Congestion Notification, finds it too short, and reads no further.
+    """Check that Wireshark takes subtype 8 for the published Congestion Notification, finds it too short, and reads no
+    further.
 
     So it is to be: the draft's numbers were given away later. All of LLDP itself is before that.
     """

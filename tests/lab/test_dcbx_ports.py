@@ -1,4 +1,4 @@
-"""What a node's speaker puts on its ports, also after it was killed and started again."""
+"""The settings that a node's speaker puts on its ports, also after it was killed and started again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ ALL_ETS = (int(Tsa.ETS),) * 8
 
 
 def speaker_of(fabric: Any, node: str) -> int:
-    """The process beside the node's agent, from the same parent and in the same network namespace."""
+    """Return the process of a node's speaker: that beside the agent, of the same parent and in the same network
+    namespace.
+    """
     agent = Path(f"/proc/{fabric.core.agents.pid(node)}")
 
     def parent(process: Path) -> str:

@@ -25,7 +25,7 @@ WILLING = DcbxSettings(pfc=PfcAdmin(mask([7]), willing=True))
 
 
 def xoff(folder: Path, *words: str, user: int = 0) -> tuple[int | None, str]:
-    """The command line: exit code and output."""
+    """Run a command line, and return its exit code and output."""
     output = folder / "said.txt"
     output.unlink(missing_ok=True)
     code = Process(words, output, user=user).wait()
@@ -33,7 +33,7 @@ def xoff(folder: Path, *words: str, user: int = 0) -> tuple[int | None, str]:
 
 
 def follows(end: Agent, priorities: list[int]) -> bool:
-    """Within the time that a link has."""
+    """Return True if an agent has PFC on these priorities within three seconds."""
 
     def last() -> Any:
         changes = end.records("pfc_changed")
@@ -44,7 +44,9 @@ def follows(end: Agent, priorities: list[int]) -> bool:
 
 @experiment(timeout="120s", files=FILES)
 def test_the_interface_may_go_down_change_its_address_and_come_back(run: Run) -> None:
-    """Its interface goes down and up, changes its address, is removed and comes back; the peer is always right."""
+    """An agent's interface goes down and up, changes its address, is removed and comes back; the peer's state is always
+    right.
+    """
     folder = run.directory
     with cable(), agent(folder, THREE, THEIRS, is_far=True), agent(folder, WILLING) as ours:
         run.claim("agreed", follows(ours, [3]), equals=True)
@@ -85,7 +87,7 @@ def test_the_interface_may_go_down_change_its_address_and_come_back(run: Run) ->
 
 @experiment(timeout="120s", files=FILES)
 def test_a_changed_file_or_sighup_changes_the_settings(run: Run) -> None:
-    """Its file is changed, is wrong, is replaced; SIGHUP has it read again."""
+    """An agent's file is changed, is wrong, is replaced; SIGHUP has it read again."""
     folder = run.directory
     with cable(), agent(folder, None, THEIRS, is_far=True) as theirs, agent(folder, THREE) as ours:
         run.claim("first settings", follows(theirs, [3]), equals=True)
@@ -120,7 +122,9 @@ def test_a_changed_file_or_sighup_changes_the_settings(run: Run) -> None:
 
 @experiment(timeout="120s", files=FILES)
 def test_a_signal_ends_the_agent_with_a_shutdown_lldpdu_and_exit_code_0(run: Run) -> None:
-    """SIGTERM and SIGINT: goodbye to the peer, one line, exit code 0; and a killed one leaves nothing in the way."""
+    """SIGTERM and SIGINT end an agent with a shutdown frame, one line and exit code 0; a killed one leaves nothing in
+    the way.
+    """
     folder = run.directory
     for number in (signal.SIGTERM, signal.SIGINT):
         with cable(), agent(folder, None, THEIRS, is_far=True) as theirs, agent(folder, THREE) as ours:
@@ -152,7 +156,7 @@ def test_a_signal_ends_the_agent_with_a_shutdown_lldpdu_and_exit_code_0(run: Run
 
 @experiment(timeout="120s", files=FILES)
 def test_messages_and_exit_codes_of_the_commands(run: Run) -> None:
-    """What the commands say, and their exit codes."""
+    """Messages of the commands, and their exit codes."""
     folder = run.directory
 
     def refuses(name: str, words: list[str], code: int, text: str, user: int = 0) -> None:
@@ -265,7 +269,7 @@ def test_a_hostile_peer_is_limited_and_its_neighbours_can_be_cleared(run: Run) -
 
 @experiment(timeout="60s", files=FILES)
 def test_an_lldp_socket_returns_lldp_from_others_without_a_tag_and_nothing_else(run: Run) -> None:
-    """What an LLDP socket returns, and what not."""
+    """An LLDP socket returns LLDP of others without a tag, and nothing else."""
     from testbed.linux.process import kernel
     from testbed.linux.sockets.lldp_socket import LldpSocket
 

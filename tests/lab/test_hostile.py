@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GROUP = bytes.fromhex("0180c2000001")
 MAC_CONTROL, PFC, PAUSE = b"\x88\x08", b"\x01\x01", b"\x00\x01"
 ENABLED = 3
-"""The one priority with PFC."""
+"""The mask of the one priority with PFC."""
 NOTHING = "asks nothing"
 LONGEST = 1514
 BATCH = 200
@@ -34,7 +34,7 @@ BATCH = 200
 
 
 def verdict(frame: bytes) -> str | int:
-    """The reason for which a port ignores a frame; a number: PFC for these priorities, as a mask."""
+    """Return the reason for which a port ignores a frame, or the mask of the priorities for which it is PFC."""
     if frame[12:14] != MAC_CONTROL:
         return "not MAC control"
     if frame[:6] != GROUP:
@@ -47,7 +47,7 @@ def verdict(frame: bytes) -> str | int:
 
 
 def hostile_frames(chance: random.Random) -> Iterator[bytes]:
-    """Frames of every kind of wrong, for ever; none asks anything of the priority with PFC."""
+    """Yield frames with every kind of mistake, for ever; none requests anything of the priority with PFC."""
     kinds = [fuzzed, truncated, misdirected, pause, for_others, for_none, tagged, mistyped, noise, padded]
     while True:
         frame = chance.choice(kinds)(chance)
@@ -58,7 +58,7 @@ def hostile_frames(chance: random.Random) -> Iterator[bytes]:
 
 
 def xoff(chance: random.Random, mask: int = 1 << ENABLED, times: bytes | None = None) -> bytes:
-    """PFC as it should be, from whomever."""
+    """Return PFC as it should be, from any source."""
     fields = bytes([chance.choice([0, chance.randrange(256)]), mask]) + (times or b"\xff\xff" * 8)
     return (GROUP + chance.randbytes(6) + MAC_CONTROL + PFC + fields).ljust(60, b"\0")
 
@@ -75,20 +75,20 @@ def truncated(chance: random.Random) -> bytes:
 
 
 def misdirected(chance: random.Random) -> bytes:
-    """To one station, to all, or to another group."""
+    """Return a frame to one station, to all, or to another group."""
     station = bytes([0, 0, 0, 0, 0, chance.randint(1, 3)])
     target = chance.choice([station, b"\xff" * 6, bytes.fromhex("0180c200000e"), chance.randbytes(6)])
     return target + xoff(chance)[6:]
 
 
 def pause(chance: random.Random) -> bytes:
-    """The whole link is to stop."""
+    """Return a PAUSE of the whole link."""
     time_asked = chance.choice([b"\xff\xff", b"\0\0", chance.randbytes(2)])
     return (GROUP + chance.randbytes(6) + MAC_CONTROL + PAUSE + time_asked).ljust(60, b"\0")
 
 
 def for_others(chance: random.Random) -> bytes:
-    """PFC for priorities without it. The time of the one that has it is set, its bit is not."""
+    """Return PFC for priorities without it. The time of the one that has it is set, its bit is not."""
     return xoff(chance, chance.randrange(256) & ~(1 << ENABLED), chance.randbytes(16))
 
 
@@ -102,7 +102,7 @@ def tagged(chance: random.Random) -> bytes:
 
 
 def mistyped(chance: random.Random) -> bytes:
-    """Another type, or a length, honest or absurd."""
+    """Return a frame of another type, or with a length, honest or absurd."""
     frame = xoff(chance)
     kind = chance.choice([b"\x88\x09", b"\x88\x07", b"\x08\x88", b"\x00\x2e", b"\x05\xdc", b"\x05\xff", b"\0\0"])
     return frame[:12] + kind + frame[14:]
@@ -113,7 +113,7 @@ def noise(chance: random.Random) -> bytes:
 
 
 def padded(chance: random.Random) -> bytes:
-    """Far longer than such a frame ever is."""
+    """Return a frame that is far longer than PFC ever is."""
     frame = chance.choice([pause, for_others, noise, misdirected])(chance)
     return frame + chance.randbytes(chance.choice([1, 4, 100, LONGEST - len(frame)]))
 
@@ -150,18 +150,20 @@ class Port:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
     def counted(self) -> tuple[dict[str, int], list[int]]:
-        """Frames that the agent ignored, by reason, and how often PFC for each priority that has none."""
+        """Return the frames that the agent ignored, by reason, and the times that it ignored PFC for each priority that
+        has none.
+        """
         ports = self.fabric.snapshot(self.state.node.name)["ports"][self.state.name]
         return ports["ignored_frames"], [one["ignored"]["not_enabled"] for one in ports["priorities"]]
 
     def state_of_pfc(self) -> list[dict[str, Any]]:
-        """All but what counts ignored frames."""
+        """Return the state of PFC but for the counters of ignored frames."""
         priorities = self.fabric.snapshot(self.state.node.name)["ports"][self.state.name]["priorities"]
         return [{name: value for name, value in one.items() if name != "ignored"} for one in priorities]
 
 
 def whole_state(net: Any, ports: list[Port]) -> dict[str, Any]:
-    """Everything that hostile frames must not change."""
+    """Return everything that hostile frames must not change."""
     fabric = net.fabric
     return {
         "agents": [agent_pid(fabric, node) for node in fabric.core.numbers],

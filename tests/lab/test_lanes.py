@@ -1,4 +1,4 @@
-"""What path records promise is what a network under the same policy does."""
+"""Path records agree with the network under the same policy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ PAIRS = (("h1", "h3"), ("h3", "h1"), ("h2", "h4"), ("h1", "h2"))
 
 
 def random_policy(chance: random.Random) -> Policy:
-    """Scopes for some devices, input and output ports; now and then a VL that a port lacks, or one without weight."""
+    """Draw scopes for some devices, input and output ports; now and then a VL that a port lacks, or one without
+    weight.
+    """
     scopes = []
     for _ in range(chance.randrange(1, 5)):
         vls = [chance.choice([*range(8), *range(8), 8, 12, DROP_VL]) for _ in SLS]
@@ -49,7 +51,7 @@ def random_policy(chance: random.Random) -> Policy:
 
 @experiment(timeout="300s")
 def arrive_as_found(run: Run, policies: int = 40) -> None:
-    """Random policies on two leaves and two spines: a frame of each SL on several ways."""
+    """Send a frame of each SL on several ways through two leaves and two spines, under random policies."""
     from testbed.net.build.network import network
     from testbed.net.fabric.port import Port
     from testbed.net.shell.wire import RawPort, Tap
@@ -100,7 +102,7 @@ def _ask(manager: Any, source: int, target: int, sl: int) -> Found | NotFound:
 
 
 def _send(port: Any, source: str, target: str, dscp: int) -> None:
-    """An IPv4 packet with nothing in it; the sender's own drop is an error of its socket."""
+    """Send an IPv4 packet with nothing in it; a drop at the sender is an error of its socket."""
     ends = bytes.fromhex(target.replace(":", "")) + bytes.fromhex(source.replace(":", ""))
     header = bytes([0x45, dscp << 2, 0, 46]) + bytes(4) + bytes([64, 253]) + bytes(2) + bytes(8)
     try:
@@ -110,7 +112,7 @@ def _send(port: Any, source: str, target: str, dscp: int) -> None:
 
 
 def _arrived(tap: Any, net: Any) -> set[tuple[str, int]]:
-    """(sender, DSCP) of the frames that came."""
+    """Return (sender, DSCP) of the frames that came."""
     names = {bytes.fromhex(host.MAC().replace(":", "")): host.name for host in net.hosts}
     found = set()
     for frame in tap.frames():

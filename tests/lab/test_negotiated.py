@@ -31,7 +31,7 @@ def incast(run: Run, **options: Any) -> Any:
 
 
 def enabled(fabric: Any) -> dict[str, list[int]]:
-    """The priorities with PFC that each agent has."""
+    """Return the priorities with PFC that each agent has."""
     found = {}
     for node in ("h1", "h2", "s1", "r"):
         for name, port in fabric.snapshot(node)["ports"].items():

@@ -24,11 +24,11 @@ CASES = {
 
 LOSSLESS, OTHER_LOSSLESS, LOSSY = 3, 4, 5
 FRAME_NS, QUANTUM_NS = 1_230_400, 51_200
-"""A frame of 1514 octets, and a quantum, at 10 Mb/s."""
+"""The times of a frame of 1514 octets, and of a quantum, at 10 Mb/s."""
 
 
 class Pauser:
-    """Sends PFC by hand to a port, from the other end of its cable, and finds what came of it."""
+    """The other end of a port's cable, which sends PFC by hand and looks at the effect."""
 
     def __init__(self, fabric: Any, victim: str) -> None:
         from testbed.net.shell.wire import RawPort
@@ -39,7 +39,7 @@ class Pauser:
         self._raw = RawPort(self.far_end.node, self.far_end.name, past_queues=True)
 
     def send(self, enabled: int, **times: int) -> None:
-        """`enabled` is the class enable vector; times by priority, as in p3=1000."""
+        """Send a frame; `enabled` is the class enable vector, and times are by priority, as in p3=1000."""
         quanta = [times.get(f"p{priority}", 0) for priority in range(8)]
         self._raw.send(PfcFrame(self.far_end.mac, enabled, tuple(quanta)).encode())
 
@@ -50,7 +50,7 @@ class Pauser:
         self.send(1 << priority)
 
     def events(self, kind: str, since_ns: int = 0) -> list[Any]:
-        """What the port's agent logged of a kind, from then on."""
+        """Return the events of a kind that the port's agent logged from then on."""
         self.fabric.snapshot(self.victim.node.name)  # the log is written by now
         return [
             event
@@ -60,13 +60,13 @@ class Pauser:
 
 
 def longest_gap_ns(frames: list[Seen], priority: int, begin_ns: int, end_ns: int) -> int:
-    """The longest time without a frame of the priority."""
+    """Return the longest time without a frame of the priority."""
     times = [frame.t_ns for frame in frames if frame.priority == priority and begin_ns < frame.t_ns < end_ns]
     return max(b - a for a, b in pairwise([begin_ns, *times, end_ns]))
 
 
 def next_after(frames: list[Seen], priority: int, moment_ns: int) -> int:
-    """How long until a frame of the priority comes."""
+    """Return the time until a frame of the priority comes."""
     return min(frame.t_ns for frame in frames if frame.priority == priority and frame.t_ns > moment_ns) - moment_ns
 
 
@@ -171,14 +171,16 @@ def test_each_field_of_a_pfc_frame_does_what_it_should(run: Run, victim: str = "
         frames = frames_in(file)
 
         def gaps(name: str) -> list[int]:
-            """The longest time without a frame of each class, in quanta rounded down; 0: no longer than usual."""
+            """Return the longest time without a frame of each class, in quanta rounded down; 0 if it is no longer than
+            usual.
+            """
             names = list(began)
             end_ns = began[names[names.index(name) + 1]]
             longest = [longest_gap_ns(frames, priority, began[name], end_ns) for priority in classes]
             return [gap // QUANTUM_NS if gap > 8 * FRAME_NS else 0 for gap in longest]
 
         def due(name: str, priority: int = LOSSLESS) -> int:
-            """When a pause was over, from the beginning of its step."""
+            """Return the time when a pause was over, from the beginning of its step."""
             ends = [e for e in pauser.events("pause_expired", began[name]) if e.priorities == (priority,)]
             return int(ends[0].lab_ns - ends[0].detail["late_ns"])
 

@@ -32,7 +32,7 @@ _OF_THE_LINK = bytes.fromhex("0180c2000000"), bytes.fromhex("0180c200000e")
 
 
 def random_frame(chance: random.Random, target: bytes, source: bytes, own: bool = False) -> bytes:
-    """Any frame that a port may meet, or that a host may send on its own."""
+    """Draw any frame that a port may meet, or that a host may send on its own."""
     tags = [random_tag(chance) for _ in range(chance.choice([0, 0, 0, 1, 1, 2, 3]))]
     kinds = [ipv4, ipv4, ipv6, other]
     if not own:  # its own would be its agent's
@@ -50,7 +50,7 @@ def random_tag(chance: random.Random) -> bytes:
 
 
 def ipv4(chance: random.Random) -> bytes:
-    """A header of any length, right or wrong, whole or a fragment; the checksum is mostly wrong."""
+    """Draw an IPv4 header of any length, right or wrong, whole or a fragment; the checksum is mostly wrong."""
     length = chance.choice([5, 5, 5, 6, 15, chance.randrange(16)])
     version = 4 if chance.random() < 0.9 else chance.randrange(16)
     header = bytes([version << 4 | length, random_ds_field(chance)])
@@ -63,7 +63,7 @@ def ipv4(chance: random.Random) -> bytes:
 
 
 def put_ports(chance: random.Random, packet: bytearray, at: int) -> None:
-    """Two of the few, where a transport has them, if the packet is long enough."""
+    """Put two of the few ports where a transport has them, if the packet is long enough."""
     if 0 <= at <= len(packet) - 4:
         packet[at : at + 4] = struct.pack("!HH", chance.choice(PORTS), chance.choice(PORTS))
 
@@ -79,12 +79,12 @@ def ipv6(chance: random.Random) -> bytes:
 
 
 def random_ds_field(chance: random.Random) -> int:
-    """Often without a DSCP: only then does a host set one."""
+    """Draw a DS field, often without a DSCP: only then does a host set one."""
     return chance.randrange(256) if chance.random() < 0.6 else chance.randrange(4)
 
 
 def other(chance: random.Random) -> bytes:
-    """ARP, MPLS, LLC, SNAP, or any type that is none of those."""
+    """Draw ARP, MPLS, LLC, SNAP, or any other type."""
     kind = chance.choice(
         [b"\x08\x06", b"\x88\x47", b"\x00\x26\xaa\xaa\x03\x00\x00\x00\x08\x00", b"\x00\x03\x42\x42\x03"]
     )
@@ -92,12 +92,12 @@ def other(chance: random.Random) -> bytes:
 
 
 def control(chance: random.Random) -> bytes:
-    """What would be MAC control without a tag before it."""
+    """Draw a frame that would be MAC control without a tag before it."""
     return chance.choice([b"\x88\x08\x01\x01", lldp(chance)]) + chance.randbytes(44)
 
 
 def lldp(chance: random.Random) -> bytes:
-    """To one station, so that switches forward it."""
+    """Draw an LLDP frame to one station, so that switches forward it."""
     return b"\x88\xcc" + chance.randbytes(chance.randint(0, 60))
 
 
@@ -116,7 +116,7 @@ def random_map(chance: random.Random, rewriting: bool) -> PriorityMap:
 
 
 def random_applications(chance: random.Random) -> dict[tuple[About, int], int]:
-    """Entries for half of all that is in such frames, by chance: few ports, few types."""
+    """Draw entries for half of the ports and types that are in such frames."""
     if chance.random() < 0.4:
         return {}
     kinds: dict[About, Sequence[int]] = {about: PORTS for about in (About.TCP, About.UDP, About.SCTP, About.DCCP)}
@@ -154,12 +154,12 @@ class Pair:
         )
 
     def admitted(self) -> list[tuple[int, int]]:
-        """Frames and cells by priority, of what came in from h1."""
+        """Return frames and cells by priority, of those that came in from h1."""
         groups = [self.fabric.group(self.into.name, priority) for priority in range(8)]
         return [(group.admitted_frames, group.admitted_cells) for group in groups]
 
     def queued(self, port: Any) -> list[tuple[int, int]]:
-        """Frames and octets by local priority, of what went out."""
+        """Return frames and octets by local priority, of those that went out."""
         found = self.fabric.sent(port.name)
         return list(zip(found.sent_frames, found.sent_bytes, strict=True))
 
@@ -169,7 +169,7 @@ def grown(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> list[t
 
 
 def tally(sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """(number of frames, sum of sizes) by priority, from (priority, size) of each."""
+    """Return (number of frames, sum of sizes) by priority, from (priority, size) of each."""
     found = [(0, 0)] * 8
     for priority, size in sizes:
         found[priority] = found[priority][0] + 1, found[priority][1] + size
@@ -334,7 +334,7 @@ def shown(after: bytes | None, before: bytes) -> str:
 
 
 def changed(before: bytes, after: bytes) -> list[str]:
-    """What was done to a frame, in words."""
+    """Return the changes of a frame in words."""
     if before == after:
         return []
     if len(after) > len(before):
@@ -344,7 +344,7 @@ def changed(before: bytes, after: bytes) -> list[str]:
 
 
 def unlike(what: str, wanted: list[tuple[int, bytes]], came: list[bytes]) -> list[str]:
-    """What came is what was wanted, in each queue (with each frame) in that order."""
+    """Return in words how the frames differ from those that were wanted, in each queue in that order; nothing if equal."""
     queue_of = {frame: queue for queue, frame in wanted}
     odd = [frame.hex() for frame in came if frame not in queue_of][:3]
     missing = [frame.hex() for frame in queue_of if frame not in came][:3]

@@ -1,4 +1,4 @@
-"""A cable between two network namespaces, our stand-alone agent at one end of it, and any settings for it."""
+"""A cable between two network namespaces, our DCBX agent at one end of it, and any settings for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def command(*words: str) -> str:
-    """Run a program; its output."""
+    """Run a program, and return its output."""
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(words)}: exit code {done.returncode}: {done.stdout}{done.stderr}")
@@ -42,7 +42,9 @@ def at_peer(*words: str) -> str:
 
 @contextmanager
 def cable(ours: str = LOW, theirs: str = HIGH) -> Iterator[None]:
-    """Between OURS, in the namespace of the job, and THEIRS, in one of its own. By the MAC addresses of the ends."""
+    """Lay a cable between OURS, in the namespace of the job, and THEIRS, in one of its own, with these MAC
+    addresses.
+    """
     command("ip", "netns", "add", PEER)
     try:
         far = ("peer", "name", THEIRS, "address", theirs, "netns", PEER)
@@ -57,7 +59,7 @@ def cable(ours: str = LOW, theirs: str = HIGH) -> Iterator[None]:
 
 
 class Process:
-    """The command line in a process of its own: forked, because to load all of Python anew takes seconds here."""
+    """A command line in a process of its own: forked, because to load all of Python anew takes seconds here."""
 
     def __init__(self, words: Sequence[str], output: Path, is_far: bool = False, user: int = 0) -> None:
         self.code: int | None = None
@@ -95,7 +97,7 @@ class Process:
         return self.code is not None
 
     def wait(self, seconds: float = 20) -> int | None:
-        """Its exit code; None: it goes on."""
+        """Return the exit code, or None if the process goes on."""
         until(self.has_ended, seconds)
         return self.code
 
@@ -126,7 +128,7 @@ class Agent:
             raise RuntimeError(f"the agent did not start: {self.text(self.output)}")
 
     def write(self, settings: DcbxSettings | str) -> None:
-        """Other settings; the agent notices by itself."""
+        """Write other settings; the agent notices by itself."""
         self.file.write_text(settings if isinstance(settings, str) else dump(settings))
 
     def state(self) -> dict[str, Any]:
@@ -137,7 +139,7 @@ class Agent:
         return self.state()["features"][name][key]
 
     def records(self, what: str) -> list[dict[str, Any]]:
-        """Of its log."""
+        """Return the records of the agent's log."""
         lines = [json.loads(line) for line in self.text(self.log).splitlines()]
         return [line for line in lines if line["what"] == what]
 
@@ -171,12 +173,12 @@ def until(is_true: Callable[[], object], seconds: float) -> bool:
 
 
 def settle(seconds: float = 1.0) -> None:
-    """Time costs nothing here."""
+    """Wait until the link has settled."""
     time.sleep(seconds)
 
 
 def some_settings(dice: random.Random, version: DcbxVersion = DcbxVersion.PUBLISHED) -> DcbxSettings:
-    """Any that a port can have, with every TLV."""
+    """Draw settings that a port can have, with every TLV."""
     is_draft = version is DcbxVersion.DRAFT
 
     def bandwidth() -> tuple[int, ...]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from testbed.experiment.run import Run
 from testbed.switch.buffer.settings import BufferSettings, Dynamic, GroupSettings
 from testbed.switch.ecn.curve import EcnCurve
 
@@ -122,14 +123,7 @@ def _ecn(curve: EcnCurve) -> dict[str, Any]:
     return {"kmin_bytes": curve.kmin.bytes, "kmax_bytes": curve.kmax.bytes, "pmax": str(curve.pmax)}
 
 
-class Claims(Protocol):
-    """The part of a `Run` that takes figures and claims."""
-
-    def figure(self, name: str, value: Any) -> None: ...
-    def claim(self, name: str, measured: Any, *, equals: Any) -> object: ...
-
-
-def account_for_losses(run: Claims, lost: int, losses: Callable[[], dict[str, int] | None]) -> None:
+def account_for_losses(run: Run, lost: int, losses: Callable[[], dict[str, int] | None]) -> None:
     """Claim that each loss of a flow is in a counter of the network, if flows have lost anything.
 
     Congestion drops frames in a buffer, which counts them. A frame that is lost without a counter, for example while a

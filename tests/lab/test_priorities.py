@@ -344,7 +344,9 @@ def changed(before: bytes, after: bytes) -> list[str]:
 
 
 def unlike(what: str, wanted: list[tuple[int, bytes]], came: list[bytes]) -> list[str]:
-    """Return in words how the frames differ from those that were wanted, in each queue in that order; nothing if equal."""
+    """Return in words how the frames differ from those that were wanted, in each queue in that order; nothing if
+    equal.
+    """
     queue_of = {frame: queue for queue, frame in wanted}
     odd = [frame.hex() for frame in came if frame not in queue_of][:3]
     missing = [frame.hex() for frame in queue_of if frame not in came][:3]

@@ -151,7 +151,7 @@ def test_the_command_line_shows_pauses_buffers_ecn_and_settings(run: Runner) -> 
     assert re.search(r"^h1-eth0 +3 +on ", said.replace("mininet> ", ""), re.MULTILINE)
     assert "s1: cells of 208 B" in said and re.search(r"s1-eth2 +3 +lossless", said)
     assert "no queue has ECN" in said
-    assert re.search(r"s1-eth1 +h1-eth0 +10Mb/s +3 +same +dscp +equal", said)
+    assert re.search(r"s1-eth1 +h1-eth0 +10Gb/s +3 +same +dscp +equal", said)
     assert "*** pfc: there is no node s9 in this network; " in said
     assert "pfc [NODE|PORT] [--watch [SECONDS]] [--json]" in said
 
@@ -204,7 +204,7 @@ def test_traffic_is_counted_at_both_ends_and_counters_start_anew(run: Runner) ->
 
 def test_iperf_does_not_wait_for_a_program_that_is_not_there(run: Runner) -> None:
     said = typed(run, "iperf h1 r", "iperfudp", "iperf h1 zz")
-    assert re.search(r"h1 -> r: [0-9.]+Mb/s of TCP over 1s, \d+ retransmitted", said)
+    assert re.search(r"h1 -> r: [0-9.]+Gb/s of TCP over 1ms, \d+ retransmitted", said)
     assert "*** iperfudp: UDP flows are sent by: traffic" in said
     assert "*** iperf: there is no node zz" in said
 

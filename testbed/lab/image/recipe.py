@@ -1,14 +1,15 @@
 """The recipe of the lab image: from package lists to a kernel and a compressed initramfs.
 
-Whatever varies from one build to the next (times, caches, host names, pip's notes of where it worked) is
-left out, so two machines that are served the same package versions build the same bytes. This file is
-part of the image's key: change it, and every image is built anew.
+Whatever varies from one build to the next (times, caches, host names, pip's notes about its folder) is left out, so
+two machines that get the same package versions build the same bytes. This file is part of the image's key: after a
+change of anything but its imports, every image is built anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -45,6 +46,7 @@ _TRACES = ("RECORD", "direct_url.json")
 """The files in which pip notes where it worked."""
 _CHATTER = ("I: ", "Get:", "Hit:", "Ign:", "Reading ", "Building ", "done")
 """The beginnings of lines of apt and mmdebstrap that say nothing about what went wrong."""
+_IMPORTS = re.compile(rb"^(?:(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)\n+)+", re.MULTILINE)
 _EMPTY_DIRS = ("dev", "proc", "sys", "run", "tmp", "var/log", "var/cache", "xoff", "root")
 
 
@@ -75,11 +77,16 @@ def digest_of(files: Mapping[str, str]) -> str:
 def inputs() -> dict[str, str]:
     """Return the digest of every file that decides what the image contains, by its name."""
     found = {name: hashlib.sha256((GUEST / name).read_bytes()).hexdigest() for name in GUEST_FILES}
-    return found | {"recipe.py": cache.sha256(Path(__file__))}
+    return found | {"recipe.py": hashlib.sha256(without_imports(Path(__file__))).hexdigest()}
+
+
+def without_imports(module: Path) -> bytes:
+    """Return the text of a module without the imports at its top, which decide nothing of what it makes."""
+    return _IMPORTS.sub(b"", module.read_bytes(), count=1)
 
 
 def _command(argv: list[str], what: str, environment: Mapping[str, str] | None = None) -> None:
-    """Run a tool; on failure show the end of what it wrote, without what it wrote of its progress."""
+    """Run a tool; if it fails, raise an error with the end of its output, without the lines about its progress."""
     code, said = process_tree.run(argv, environment or {})
     if code:
         lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith(_CHATTER)]

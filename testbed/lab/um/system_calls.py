@@ -27,7 +27,7 @@ import struct
 from testbed.lab.image.recipe import ImageError
 
 ENTRY = 0x7FFF_FFFF_8000
-"""STUB_ADDRESS in the kernel."""
+"""The address of the kernel's code: STUB_ADDRESS in its source."""
 LIBRARY = "usr/lib/x86_64-linux-gnu/libc.so.6"
 
 _PAGE = 4096
@@ -42,7 +42,7 @@ _CALLS = {
     "sendmmsg": 307, "statx": 332,
 }  # fmt: skip
 _FEWEST = 40
-"""Sites; the lab's library has more."""
+"""The fewest sites that the lab's library must have."""
 
 _PLAIN = re.compile(rb"\xb8(....)\x0f\x05", re.DOTALL)
 # read() has no such instruction: cmpb $0, FLAG(%rip); je SEVERAL_THREADS; xor %eax, %eax; syscall.
@@ -53,7 +53,7 @@ _LOADED, _EXECUTABLE = 1, 1
 
 
 def rewrite(library: bytes) -> bytes:
-    """The C library with its frequent system calls as jumps; as long as before."""
+    """Return the C library with its frequent system calls as jumps; its length stays."""
     begin, end = _code(library)
     room_end = -(-end // _PAGE) * _PAGE
     if any(library[end:room_end]):
@@ -64,7 +64,7 @@ def rewrite(library: bytes) -> bytes:
     sites = 0
 
     def redirect(site: re.Match[bytes], replaced: int, head: bytes) -> None:
-        """Let a site jump to a new thunk, which begins with `head`."""
+        """Have a site jump to a new thunk, which begins with `head`."""
         nonlocal sites
         thunk = end + len(thunks)
         out[site.start() : site.start() + replaced] = _jump(site.start(), thunk).ljust(replaced, b"\x90")
@@ -90,7 +90,7 @@ def rewrite(library: bytes) -> bytes:
 
 
 def _code(library: bytes) -> tuple[int, int]:
-    """Where the executable segment is, which has the same place in the file and in memory."""
+    """Return the begin and end of the executable segment, which are the same in the file and in memory."""
     if library[:6] == b"\x7fELF\x02\x01":
         (at,) = struct.unpack_from("<Q", library, _SEGMENTS_AT)
         size, count = struct.unpack_from("<HH", library, _SEGMENTS_COUNT_AT - 2)

@@ -270,11 +270,22 @@ def test_the_key_changes_with_the_mirror(recipe: dict[str, Any], monkeypatch: py
     assert changed(recipe, lambda _: monkeypatch.setenv("XOFF_MIRROR", mirror))
 
 
-def test_the_key_changes_with_the_builder_itself(
-    recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("old", "new", "matters"),
+    [
+        ("lab image", "LAB image", True),
+        ("import pathlib, sys", "import sys, pathlib", True),
+        ("import hashlib\n", "import hashlib\nimport math\n", False),
+        ("from testbed.errors import", "from testbed.elsewhere import", False),
+    ],
+)
+def test_the_key_changes_with_the_builder_itself_but_for_its_imports(
+    old: str, new: str, matters: bool, recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "recipe.py").write_text(Path(how.__file__).read_text() + "# another way to build\n")
-    assert changed(recipe, lambda _: monkeypatch.setattr(how, "__file__", str(tmp_path / "recipe.py")))
+    text = Path(how.__file__).read_text()
+    assert old in text
+    (tmp_path / "recipe.py").write_text(text.replace(old, new))
+    assert changed(recipe, lambda _: monkeypatch.setattr(how, "__file__", str(tmp_path / "recipe.py"))) is matters
 
 
 @pytest.mark.parametrize(

@@ -271,20 +271,20 @@ def test_the_key_changes_with_the_mirror(recipe: dict[str, Any], monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "matters"),
+    ("change", "matters"),
     [
-        ("lab image", "LAB image", True),
-        ("import pathlib, sys", "import sys, pathlib", True),
-        ("import hashlib\n", "import hashlib\nimport math\n", False),
-        ("from testbed.errors import", "from testbed.elsewhere import", False),
+        (("lab image", "LAB image"), True),
+        (("import pathlib, sys", "import sys, pathlib"), True),
+        (("import hashlib\n", "import hashlib\nimport math\n"), False),
+        (("from testbed.errors import", "from testbed.elsewhere import"), False),
     ],
 )
 def test_the_key_changes_with_the_builder_itself_but_for_its_imports(
-    old: str, new: str, matters: bool, recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: tuple[str, str], matters: bool, recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = Path(how.__file__).read_text()
-    assert old in text
-    (tmp_path / "recipe.py").write_text(text.replace(old, new))
+    assert change[0] in text
+    (tmp_path / "recipe.py").write_text(text.replace(*change))
     assert changed(recipe, lambda _: monkeypatch.setattr(how, "__file__", str(tmp_path / "recipe.py"))) is matters
 
 

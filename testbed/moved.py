@@ -120,7 +120,7 @@ MODULES = {
     "linux.seg6": "linux.netlink.seg6",
     "linux.stamped": "linux.sockets.stamped",
     "net.agent_plans": "net.fabric.agent_plans",
-    "net.beside": "linux.process.beside",
+    "net.beside": "linux.process.forked_helper",
     "net.bring_up": "net.fabric.bring_up",
     "net.cable": "net.fabric.cable",
     "net.cabling": "net.fabric.cabling",

@@ -13,7 +13,7 @@ from testbed.experiment.run import Run
 from testbed.experiment.run_files import DCBX_LOG
 from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
-from testbed.linux.process.beside import Beside
+from testbed.linux.process.forked_helper import ForkedHelper
 from testbed.linux.process.kernel import in_network_of, set_arp
 from testbed.net.build.graph import Topo
 from testbed.net.build.mininet_classes import Mininet, require_mininet
@@ -174,8 +174,8 @@ def network(
     poll, scale = getattr(topo, "deadlock_poll", None), getattr(topo, "scale", Scale(1))
     core.deadlock_poll = poll if poll is None or core.ports.is_in_lab_time else scale.lab(poll)
     net, is_described, since_ns = None, False, time.monotonic_ns()
-    captured: Beside | None = None
-    followed: Beside | None = None
+    captured: ForkedHelper[Any] | None = None
+    followed: ForkedHelper[Any] | None = None
     try:
         net = Network(topo=topo, build=False, **chosen)
         net.fabric, core.ports.known_nodes = fabric, net.nameToNode

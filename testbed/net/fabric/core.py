@@ -15,7 +15,7 @@ from testbed.agent.agents import Agents
 from testbed.agent.event_log import LoggedEvent
 from testbed.frames import Mac
 from testbed.linux.port_program import PortProgram
-from testbed.linux.process.beside import Beside
+from testbed.linux.process.forked_helper import ForkedHelper
 from testbed.linux.vswitch import Vswitch
 from testbed.net.fabric import bring_up, deadlocks
 from testbed.net.fabric.agent_plans import agent_plan
@@ -75,7 +75,7 @@ class FabricCore:
         """The interval of looking for deadlocks, in the lab's time; None turns the watch off."""
         self.disagreements: list[Disagreement] = []
         """The places where priorities are mapped differently along a path, so that PFC cannot work."""
-        self._deadlock_watch: Beside | None = None
+        self._deadlock_watch: ForkedHelper[Any] | None = None
         self._graph = Graph()
         """The graph of the network, once it has started; no cable is laid after that."""
         self._names: dict[int, str] = {}

@@ -22,7 +22,7 @@ from testbed.agent.event_log import RECORD, LoggedEvent
 from testbed.agent.events import AgentEvent
 from testbed.linux.port_program import GroupLimits, PortProgram
 from testbed.linux.process import kernel
-from testbed.linux.process.beside import Beside, Commands
+from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
 from testbed.net.fabric.ports import PortState, PortTable
 from testbed.switch.pfc import PRIORITIES_IN, mask_of
 from testbed.switch.pfc.deadlock import Deadlock, DeadlockWatch, Place, Waits
@@ -33,20 +33,23 @@ _ALL = PRIORITIES_IN[0xFF]
 
 def watching(
     ports: PortTable, nodes: Mapping[str, int], program: PortProgram, agents: Agents, poll: Duration
-) -> Beside:
+) -> ForkedHelper[PacketPipe]:
     """Start the process that watches for deadlocks. `nodes` has the buffer number of each switch and router."""
     look = Look(ports, nodes, program, agents)
     log = agents.new_log()
-    return Beside("xoff-deadlocks", "looking for deadlocks", lambda commands: _watch(look, log, poll.ns, commands))
+    return ForkedHelper(
+        "looking for deadlocks failed", lambda pipe: _watch(look, log, poll.ns, pipe), PacketPipe.pair(),
+        Ending.CONFIRMS, name="xoff-deadlocks",
+    )  # fmt: skip
 
 
-def _watch(look: Look, log: int, poll_ns: int, commands: Commands) -> None:
+def _watch(look: Look, log: int, poll_ns: int, pipe: PacketPipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     watch, timer = DeadlockWatch(), kernel.Timer()
-    commands.ready()
+    pipe.send(READY)
     while True:
         timer.set((time.monotonic_ns() // poll_ns + 1) * poll_ns)
-        if commands.fileno() in kernel.wait_readable([timer.fd, commands]):
+        if pipe.fileno() in kernel.wait_readable([timer.fd, pipe]):
             return
         timer.clear()
         now_ns = time.monotonic_ns()

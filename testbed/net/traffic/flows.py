@@ -7,7 +7,6 @@ from __future__ import annotations
 import mmap
 import random
 import selectors
-import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +15,11 @@ from functools import partial
 from multiprocessing import connection
 from typing import Any, Literal
 
-from testbed.errors import XoffError, warn
+from testbed.errors import warn
 from testbed.experiment.run import Run
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.process import kernel
-from testbed.linux.process.child import Child
+from testbed.linux.process.forked_helper import Ending, ForkedHelper
 from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import Report
@@ -109,32 +108,21 @@ class _Process:
     def __init__(self, endpoint: Endpoint, place: int, shared: _Shared) -> None:
         self.endpoint = endpoint
         self.reports: dict[tuple[End, int], Any] = {}
-        self.reader, writer = connection.Pipe(duplex=False)
-        self._process = Child(partial(self._body, shared, place, writer))
-        writer.close()
+        self._helper = ForkedHelper[Any](
+            f"flow at {endpoint.node.name}", partial(self._body, shared, place), connection.Pipe(duplex=False),
+            Ending.IS_KILLED, error=FlowError,
+            killed="a flow's process was killed, so what it counted is not known",
+        )  # fmt: skip
+        self.reader = self._helper.pipe
 
     def _body(self, shared: _Shared, place: int, writer: Any) -> None:
-        node = self.endpoint.node
-        try:
-            random.seed()  # a transport of a plugin may draw from it
-            kernel.enter_network_of(node.pid)
-            self.endpoint.run(_Session(shared, place, writer))
-        except (OSError, XoffError) as error:
-            writer.send(f"flow at {node.name}: {error}")
-        except Exception as error:
-            writer.send(f"flow at {node.name}: {type(error).__name__}: {error}")
-        # To end a process takes milliseconds of the lab's only CPU, while others are to send on time.
-        signal.pause()
+        random.seed()  # a transport of a plugin may draw from it
+        kernel.enter_network_of(self.endpoint.node.pid)
+        self.endpoint.run(_Session(shared, place, writer))
 
     def take(self) -> None:
         """One report, which is there or is waited for; a failure of the endpoint is an error here."""
-        try:
-            message = self.reader.recv()
-        except EOFError:
-            raise FlowError("a flow's process was killed, so what it counted is not known") from None
-        if isinstance(message, str):
-            raise FlowError(message)
-        end, index, outcome = message
+        end, index, outcome = self._helper.receive()
         self.reports[end, index] = outcome
 
     def has_sent(self) -> bool:
@@ -146,8 +134,7 @@ class _Process:
         return all(("received", index) in self.reports for index in self.endpoint.receives)
 
     def end(self) -> None:
-        self._process.kill()
-        self.reader.close()
+        self._helper.stop()
 
 
 class Count(int):

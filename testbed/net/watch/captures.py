@@ -23,7 +23,7 @@ from testbed.experiment.run_files import CAPTURE_PROCESS, CAPTURES
 from testbed.frames import ipv6, mac_control
 from testbed.frames.capture_file import Interface, Writer
 from testbed.linux.process import kernel
-from testbed.linux.process.beside import Beside, Commands
+from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
 from testbed.linux.sockets.packet_tap import LONGEST, PacketTap
 from testbed.units import Rate, Scale
 
@@ -73,12 +73,15 @@ def directions(net: Any) -> list[Direction]:
     return found
 
 
-def capturing(net: Any, run: Run, comment: str) -> Beside:
+def capturing(net: Any, run: Run, comment: str) -> ForkedHelper[PacketPipe]:
     """Start the process that captures a network. `comment` goes into all files.
 
     A process of its own does everything, so the experiment's process does the same with and without captures.
     """
-    return Beside(CAPTURE_PROCESS, "capturing the cables", lambda commands: _capture(net, run, comment, commands))
+    return ForkedHelper(
+        "capturing the cables failed", lambda pipe: _capture(net, run, comment, pipe), PacketPipe.pair(),
+        Ending.CONFIRMS, name=CAPTURE_PROCESS,
+    )  # fmt: skip
 
 
 def pause_comments(octets: bytes, rate: Rate | None, scale: Scale = Scale(1)) -> Iterator[str]:
@@ -191,7 +194,7 @@ class _Files:
         return sum(self._missed)
 
 
-def _capture(net: Any, run: Run, comment: str, commands: Commands) -> None:
+def _capture(net: Any, run: Run, comment: str, pipe: PacketPipe) -> None:
     """Write before the kernel's memory can be full, and at the end, which a command or SIGTERM brings."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ended, ending = os.pipe()
@@ -200,8 +203,8 @@ def _capture(net: Any, run: Run, comment: str, commands: Commands) -> None:
     signal.signal(signal.SIGTERM, lambda *_: None)
     cables = directions(net)
     files = _Files(run, cables, comment)
-    commands.ready()
-    descriptors = [commands.fileno(), ended]
+    pipe.send(READY)
+    descriptors = [pipe.fileno(), ended]
     while not (ready := kernel.wait_readable(descriptors, _longest_wait_s(cables))):
         files.write()
     files.write()

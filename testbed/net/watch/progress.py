@@ -18,7 +18,7 @@ from typing import Any
 
 from testbed.experiment.run import Run
 from testbed.linux.process import kernel
-from testbed.linux.process.beside import Beside, Commands
+from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
 from testbed.net.watch import description
 
 _EVERY_NS = 100_000_000
@@ -26,12 +26,15 @@ _MOST_EVENTS = 200
 """The most events in a line; the event log has all."""
 
 
-def reporting(net: Any, run: Run, case: str) -> Beside:
+def reporting(net: Any, run: Run, case: str) -> ForkedHelper[PacketPipe]:
     """Start the process that writes lines about a running network."""
-    return Beside("xoff-follow", "following the network", lambda commands: _follow(net, run, case, commands))
+    return ForkedHelper(
+        "following the network failed", lambda pipe: _follow(net, run, case, pipe), PacketPipe.pair(),
+        Ending.CONFIRMS, name="xoff-follow",
+    )  # fmt: skip
 
 
-def _follow(net: Any, run: Run, case: str, commands: Commands) -> None:
+def _follow(net: Any, run: Run, case: str, pipe: PacketPipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     fabric, start_ns = net.fabric, time.monotonic_ns() - run.lab_ns
     agents, marks = fabric.core.agents, list[int]()
@@ -45,12 +48,12 @@ def _follow(net: Any, run: Run, case: str, commands: Commands) -> None:
             "buffers": {name: settings.shared_cells for name, settings in fabric.buffers.items()},
         },
     )
-    commands.ready()
+    pipe.send(READY)
     timer, due_ns, ended = kernel.Timer(), start_ns, False
     while not ended:
         due_ns += _EVERY_NS * (1 + max(0, time.monotonic_ns() - due_ns) // _EVERY_NS)
         timer.set(due_ns)
-        ended = commands.fileno() in kernel.wait_readable([timer.fd, commands])
+        ended = pipe.fileno() in kernel.wait_readable([timer.fd, pipe])
         timer.clear()
         records = sorted(agents.records_after(marks)) if agents else []
         events = [

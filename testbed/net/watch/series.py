@@ -30,14 +30,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from multiprocessing.connection import Pipe
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.errors import UsageError
 from testbed.experiment.run import Run
 from testbed.linux.process import kernel
-from testbed.linux.process.child import Child
+from testbed.linux.process.forked_helper import Ending, ForkedHelper, Pipe
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.watch.samplers import GroupSampler, QueueSampler
 from testbed.units import Duration, Scale, real_ns
@@ -76,18 +76,16 @@ def recording(run: Run, interval: Duration | str | None = None, *, of_run: bool 
     if not every.ns:
         raise UsageError("a series has an interval above 0s")
     start_ns = time.monotonic_ns() - run.lab_ns
-    stop, stopped = Pipe(duplex=False)
-    process = Child(partial(_record, fabric, run.directory, stop, every_ns=every.ns, start_ns=start_ns))
-    stop.close()
+    told, tells = connection.Pipe(duplex=False)
+    body = partial(_record, fabric, run.directory, every_ns=every.ns, start_ns=start_ns)
+    helper = ForkedHelper("recording series", body, (tells, told), Ending.RETURNS)
     try:
         yield
     finally:
-        stopped.send(None)  # not by closing it: processes that were forked meanwhile hold it, too
-        process.wait()
-        stopped.close()
+        helper.stop()
 
 
-def _record(fabric: Fabric, folder: Path, stop: Any, *, every_ns: int, start_ns: int) -> None:
+def _record(fabric: Fabric, folder: Path, pipe: Pipe, *, every_ns: int, start_ns: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ports = [(port.name, port.slot) for port in fabric.ports.values() if port.node.name in fabric.buffers]
     units, timer = fabric.units, kernel.Timer()
@@ -104,7 +102,7 @@ def _record(fabric: Fabric, folder: Path, stop: Any, *, every_ns: int, start_ns:
                     queues.writerows((*at, port, *row) for row in queued)
             due_ns += every_ns
             timer.set(due_ns)
-            if stop.fileno() in kernel.wait_readable([timer.fd, stop]):
+            if pipe.fileno() in kernel.wait_readable([timer.fd, pipe]):
                 return
             timer.clear()
 

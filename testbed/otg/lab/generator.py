@@ -5,14 +5,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from testbed.errors import XoffError
 from testbed.linux.process import kernel
-from testbed.linux.process.child import Child
+from testbed.linux.process.forked_helper import Ending, ForkedHelper
 from testbed.linux.sockets.packet_tap import Tapped
 from testbed.net.fabric.fabric import Fabric
 from testbed.otg.config import FlowPlan, TestPlan
@@ -33,44 +32,27 @@ class GeneratorError(XoffError):
 
 
 class _Process:
-    """A process of the generator, and the pipe to it."""
+    """A process of the generator."""
 
     def __init__(self, pid: int | None, make: Callable[[Connection], Any]) -> None:
-        self.pipe, other = Pipe()
-        self._process = Child(partial(self._body, pid, make, other))
-        other.close()
+        self._helper = ForkedHelper(
+            "the traffic generator", partial(self._body, pid, make), Pipe(), Ending.IS_KILLED, error=GeneratorError,
+            killed="a process of the traffic generator was ended, with what it had counted",
+        )  # fmt: skip
+        self.answer, self.end, self.send = self._helper.receive, self._helper.stop, self._helper.send
         self.answer()
 
-    def _body(self, pid: int | None, make: Callable[[Connection], Any], pipe: Connection) -> None:
-        self.pipe.close()
+    @staticmethod
+    def _body(pid: int | None, make: Callable[[Connection], Any], pipe: Connection) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            if pid is not None:
-                kernel.enter_network_of(pid)
-            make(pipe).run()
-        except (OSError, XoffError) as error:
-            pipe.send(GeneratorError(f"the traffic generator: {error}"))
-        signal.pause()  # to end a process takes milliseconds of the lab's only CPU
-
-    def answer(self) -> Any:
-        """Return the process's answer. Its failure is an error here."""
-        try:
-            answer = self.pipe.recv()
-        except (EOFError, OSError):
-            raise GeneratorError("a process of the traffic generator was ended, with what it had counted") from None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if pid is not None:
+            kernel.enter_network_of(pid)
+        make(pipe).run()
 
     def ask(self, do: str, *arguments: Any) -> Any:
-        """Send the receiver a request, and return its answer."""
-        with suppress(BrokenPipeError):
-            self.pipe.send((do, arguments))
+        """Have the receiver do something, and return its answer."""
+        self.send((do, arguments))
         return self.answer()
-
-    def end(self) -> None:
-        self._process.kill()
-        self.pipe.close()
 
 
 class Generator:
@@ -116,8 +98,7 @@ class Generator:
         """Give all senders a command, and wait until it is done."""
         self.tallies.count_command()
         for process in self._senders.values():
-            with suppress(BrokenPipeError):
-                process.pipe.send(command)
+            process.send(command)
         for process in self._senders.values():
             process.answer()
 

@@ -125,7 +125,7 @@ def test_ctrl_c_ends_no_endpoint(hosts: None) -> None:
     flows.__enter__()
     try:
         for process in flows._processes:
-            process._process.signal(signal.SIGINT)
+            process._helper.process.signal(signal.SIGINT)
         flows.stop_sending()
         flows.wait()  # FlowError if one had ended
     finally:

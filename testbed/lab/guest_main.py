@@ -1,4 +1,4 @@
-"""The lab's side of a run: process 1 calls `main` when it has unpacked the code.
+"""The lab's side of a run. Process 1 calls `main` when it has unpacked the code.
 
 In a virtual machine all of it is imported, and the machine stops: a snapshot is taken there (see `snapshot.py`). Every
 job wakes from it and finds all modules imported, which was most of what a short job cost. User-Mode Linux has the job
@@ -34,7 +34,7 @@ OUT_PORT = "xoff.out"
 COMMAND_PORT = "xoff.commands"
 _EARLIEST_NS = 20 * 10**9
 _KERNEL_PRIORITIES = {"rcu_": 60, "ksoftirqd": 46}
-"""Real-time priorities, by the beginning of a thread's name. Agents have 50, speakers 30."""
+"""The real-time priorities, by the beginning of a thread's name. Agents have 50, speakers 30."""
 _PACKAGES = ("agent", "dcbx", "experiment", "frames", "linux", "net", "srv6", "switch")
 _FIXED_CPU_FEATURES = {
     "OPENBLAS_CORETYPE": "Prescott",
@@ -42,7 +42,7 @@ _FIXED_CPU_FEATURES = {
     "NPY_DISABLE_CPU_FEATURES": "AVX F16C FMA3 AVX2 AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL "
     "AVX512_SPR X86_V3 X86_V4",
 }
-"""With other instructions the last digits of sums differ. Not all versions of numpy have, or need, each of these."""
+"""The features that numpy may not use: the last digits of sums differ with them. No version of numpy has all."""
 _NOT_IN_LABS = ("testbed.linux.port_program.build",)
 
 
@@ -86,7 +86,7 @@ def _do_job(checkpoint_ns: int, out: int, commands: Commands, wait: Wait | None 
 
 
 def _import_packages() -> None:
-    """Import what jobs need, for those are forks of ours, and leave what is compiled for programs they start."""
+    """Import what jobs need, for they are forks of this process, and keep what is compiled."""
     compileall.compile_dir(_HOME / "code", quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     for package in _PACKAGES:
         for module in pkgutil.walk_packages([f"{testbed.__path__[0]}/{package}"], f"testbed.{package}."):
@@ -155,7 +155,7 @@ def _write(port: int, record: Record) -> None:
 
 
 class PortCommands:
-    """Commands from a virtio port.
+    """The commands from a virtio port.
 
     An unconnected port polls as hung up for ever, so it cannot be watched itself. The kernel raises
     SIGIO when data arrives; its wake-up pipe is watched instead.
@@ -186,7 +186,7 @@ class PortCommands:
 
 
 class UmlCommands:
-    """Commands from the device that User-Mode Linux has for us."""
+    """The commands from a device of User-Mode Linux."""
 
     def __init__(self, device: int) -> None:
         self._device = device
@@ -201,7 +201,7 @@ class UmlCommands:
             return b""
 
     def wait(self) -> bytes | None:
-        """User-Mode Linux itself waits in a read without O_NONBLOCK, and with it everything in the lab."""
+        """Wait for a command. In a read without O_NONBLOCK User-Mode Linux itself waits, and with it all of the lab."""
         os.set_blocking(self._device, True)
         try:
             return os.read(self._device, 65536) or None

@@ -1,4 +1,4 @@
-"""The host engine's end of the lab: a process that runs the supervisor on this machine.
+"""The lab's side of a run on the host engine: a process that runs the supervisor on this machine.
 
 The virtual machine has `guest_main.py` in its place; everything below is the same.
 """
@@ -20,7 +20,7 @@ from testbed.lab.job.supervisor import Supervisor
 
 
 class StandardInput:
-    """Commands from standard input."""
+    """The commands from standard input."""
 
     def fileno(self) -> int:
         return 0

@@ -1,4 +1,4 @@
-"""The command that makes a run again: what a result keeps of how it came about, and what its report shows."""
+"""The command that makes a run again, which a result keeps and its report shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.units import Duration
 
 
 def again(experiment: Experiment, job: Job, prepared: PreparedEngine, thresholds: Thresholds) -> Again:
-    """The words of `xoff` that make a run again, and the digests of the user's files that they name."""
+    """Return the words after `xoff` that make a run again, and the digests of the user's files that they name."""
     origin = experiment.origin or _by_name(experiment, job)
     words = list(origin.words)
     if origin.takes_parameters:
@@ -30,14 +30,14 @@ def again(experiment: Experiment, job: Job, prepared: PreparedEngine, thresholds
 
 
 def _by_name(experiment: Experiment, job: Job) -> Origin:
-    """The origin of an experiment that came from Python: its name, or its file's."""
+    """Return the origin of an experiment that came from Python: its name, or the name of its file."""
     if job.source.startswith(f"{USER_CODE}/"):
         return Origin(("run", f"{experiment.source}:{experiment.name}"), (str(experiment.source),))
     return Origin(("run", experiment.name))
 
 
 def _options(experiment: Experiment, job: Job, prepared: PreparedEngine) -> Iterator[str]:
-    """Options for all that is not as it is by default."""
+    """Yield the options of the command for everything that differs from the default."""
     limits, usual = job.limits, Limits()
     for name in prepared.names:
         if name not in packages.found_beside(experiment.packages, experiment.source.parent):
@@ -69,7 +69,7 @@ def _fidelity(thresholds: Thresholds) -> Iterator[str]:
 
 
 def _digests(experiment: Experiment, origin: Origin, job: Job) -> Mapping[str, str]:
-    """SHA-256 of each file of the user's, by the path that was given, and of those that an experiment names besides."""
+    """Return the SHA-256 of each file that the user named, by its path, and of those that the experiment names."""
     named = dict.fromkeys(origin.files)
     if experiment.files and origin.takes_parameters and origin.files:
         folder = Path(origin.files[0]).parent

@@ -1,4 +1,4 @@
-"""Runs an experiment in an engine, follows it, and brings back the result."""
+"""Running an experiment in an engine: start the job, follow it, and bring back the result."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _NO_ROOM = {
 
 
 class Watcher(Protocol):
-    """Sees a run while it happens."""
+    """An observer of a run."""
 
     def report(self, text: str) -> None:
-        """Something about the lab itself: what is being set up, what went wrong."""
+        """Take a message about the lab itself, such as what is being set up or what went wrong."""
 
     def output(self, data: bytes, is_error: bool) -> None:
-        """What the job printed."""
+        """Take output that the job printed."""
 
     def progress(self, virtual_ns: int, wall_s: float) -> None:
-        """How far the run has come; called often."""
+        """Take the times that have passed; this is called often."""
 
 
 class Silent:
-    """A watcher that does not look."""
+    """A watcher that ignores everything."""
 
     def report(self, text: str) -> None: ...
 
@@ -119,14 +119,14 @@ def run_with(
 
 @dataclass(frozen=True)
 class PackedRun:
-    """A run that can be made, on this machine or on another."""
+    """A run with all that it takes, ready to be made on this machine or on another."""
 
     experiment: str
     job: Job
     tar: bytes
     """The job and the code that the engine does not hold already."""
     code: str
-    """The digest of all code that it may use, for the result."""
+    """The digest of all code that the run may use, for the result."""
     commit: str
     again: Again
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -189,7 +189,7 @@ def write_parquet(folder: Path, watcher: Watcher) -> None:
 
 
 class _Follower:
-    """One run, seen from outside."""
+    """The machine's side of one run, from its start to its result."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class _Follower:
             self._collector.close()
 
     def _step(self, session: RunningJob, stream: IO[bytes], now: float) -> bool:
-        """Look once at what has come; True when the run is over."""
+        """Read once what has come, and return True when the run is over."""
         try:
             lost = session.lost()  # before reading: what it wrote before it ended is in the stream
             data = stream.read(1 << 20)
@@ -274,7 +274,7 @@ class _Follower:
         return "; ".join(filter(None, [reason, self._prepared.give_up()]))
 
     def _must_end(self, session: RunningJob, now: float) -> tuple[Status, str] | None:
-        """Why the run must be cut short, if it must."""
+        """Return the status and reason for which the run must be cut short, or None while it may go on."""
         if self._cancel.is_set():
             return Status.INTERRUPTED, "interrupted"
         if now > self._job.limits.wall_s:
@@ -319,7 +319,7 @@ def _abort(why: tuple[Status, str]) -> Record:
 
 
 def commit() -> str:
-    """The commit of the checkout that runs, with `+` if it was changed since; empty outside one."""
+    """Return the commit of the checkout that runs, with `+` if it was changed since; empty outside a checkout."""
     here = Path(testbed.__path__[0]).parent
     git = ["git", "-C", str(here)]
     try:

@@ -1,4 +1,4 @@
-"""A job and the code that it needs, as tars: the same bytes for the same inputs."""
+"""Jobs, and the code that they need, as tars: the same inputs give the same bytes."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from testbed.lab.image.packages import Packages
 
 DIGESTS, FIGURES, ENGINES = (f"experiments/{name}.json" for name in ("digests", "figures", "engines"))
 TOLERANCES = "experiments/engine_tolerances.toml"
-"""What `references.py` and `tools/` have about results. No job has
-these files, or new results would change the next ones."""
+"""The files of `references.py` and `tools/` about results. They travel with no job, or new results would change the
+next ones."""
 PACKAGES = "packages"
-"""Where in the code's folder further Python packages are."""
+"""The folder of further Python packages, below that of the code."""
 HELD = ("testbed", "topologies", "controllers", "snappi_xoff", "xoff.py")
-"""Packages and a module that users do not change from run to run."""
+"""The packages and the module that users do not change from run to run."""
 OURS = (*HELD, "experiments")
 _OURS = Path(testbed.__path__[0]).parent
 LARGEST = (16 << 20) - 8
 USER_CODE = "user"
 PARAMETER_FILES = "parameter-files"
-"""Where in the code's folder the files are that parameters name."""
+"""The folder of the files that parameters name, below that of the code."""
 WHOLE_FRAMES = 1 << 16
-"""As `capture_octets`: captures have all of each frame."""
+"""The value of `capture_octets` with which captures have all of each frame."""
 Follow = Callable[[Any], None]
-"""It is called with each line that networks report while they run (`net/watch/progress.py`)."""
+"""A function that is called with each line that networks report while they run (`net/watch/progress.py`)."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a job may use."""
+    """The limits of a job."""
 
     virtual_s: float = 60.0
     wall_s: float = 900.0
     processes: int = 1024
     memory_mb: int | None = None
-    """None: what the engine gives a job."""
+    """The limit of memory in MB; None for that of the engine."""
     files_mb: int = 512
 
     def __post_init__(self) -> None:
@@ -104,52 +104,52 @@ class AttachedFile:
 
     parameter: str
     number: int
-    """Its place among the files of the parameter, from 0."""
+    """The position among the files of the parameter, from 0."""
     path: Path
     """The path as it was given."""
     content: bytes = field(repr=False)
 
     @property
     def place(self) -> str:
-        """The place of the file in the lab, below the folder of the code."""
+        """The path of the file in the lab, below the folder of the code."""
         return place_of_file(self.parameter, self.number, self.path.name)
 
 
 def place_of_file(parameter: str, number: int, name: str) -> str:
-    """Return where in the lab a file of a parameter is, below the folder of the code."""
+    """Return the path of a parameter's file in the lab, below the folder of the code."""
     return f"{PARAMETER_FILES}/{parameter}/{number}/{name}"
 
 
 @dataclass(frozen=True)
 class Job:
-    """One thing for a lab to do."""
+    """A task for a lab: an experiment, a script, a shell or a live view."""
 
     source: str
-    """The file to load, relative to where the code is unpacked."""
+    """The file to load, relative to the folder of the code."""
     name: str
-    """The experiment in it; for a shell, what the topology is called with, as in `star,4`."""
+    """The experiment in that file; for a shell, the topology with its arguments, as in `star,4`."""
     parameters: dict[str, Any]
     seed: int = 1
     limits: Limits = field(default_factory=Limits)
     reproducible: bool = True
-    """Virtual time: start on a round moment, and let the seed reach the kernel's random numbers."""
+    """True in virtual time: the job starts at a whole second, and the seed reaches the kernel's random numbers."""
     terminal: Terminal | None = None
-    """Given for a shell on a topology, or its live view; an experiment has none."""
+    """The terminal of a shell or of a live view; None for an experiment."""
     live: bool = False
-    """In the terminal is the other end of a live view, and not Mininet's command line."""
+    """True if the other end of a live view is in the terminal, instead of Mininet's command line."""
     packages: str = ""
-    """The digest of the Python packages that it has beside those of the image."""
+    """The digest of the Python packages that the job has beside those of the image."""
     follow: bool = False
-    """Networks report what they do while they run."""
+    """True if networks report what they do while they run."""
     capture_octets: int = 0
-    """How much of each frame is captured on all cables of its networks; 0: no captures."""
+    """The octets of each frame that are captured on all cables; 0 for no captures."""
     series_ns: int = 0
-    """The interval of time series of its networks; 0: only those that the experiment records."""
+    """The interval of the networks' time series; 0 for only those that the experiment records."""
     attached: tuple[AttachedFile, ...] = ()
-    """The files that parameters name. They travel beside what the lab reads of the job."""
+    """The files that parameters name. They travel beside the text of the job."""
 
     def encode(self) -> str:
-        """The job as the lab reads it. Wall time is kept outside, and nothing of the lab may depend on it."""
+        """Return the job as text for the lab. It has no wall time, on which nothing in the lab may depend."""
         content = asdict(replace(self, attached=()))
         del content["limits"]["wall_s"], content["attached"]
         return json.dumps(content, sort_keys=True)
@@ -194,7 +194,7 @@ def _attached(values: Mapping[str, Any]) -> Iterator[AttachedFile]:
 
 
 def _recorded(value: Any) -> Any:
-    """Return a parameter's value as the job and the result have it; of a file that is its name."""
+    """Return a parameter's value for the job and the result: a file's value is its name."""
     if isinstance(value, tuple):
         return ",".join(file.name for file in value)
     return value.name if isinstance(value, File) else plain(value)
@@ -213,7 +213,7 @@ def in_lab(parameters: Iterable[Parameter], recorded: Mapping[str, Any], code: P
 
 
 class UserCode(Protocol):
-    """A file of the user's, and what is beside it that goes along: an experiment has both."""
+    """A file of the user's with the files that it needs, as an experiment has them."""
 
     @property
     def name(self) -> str: ...
@@ -224,7 +224,7 @@ class UserCode(Protocol):
 
 
 def pack(job: Job, experiment: UserCode | None = None, *, held: Sequence[str] = ()) -> bytes:
-    """The job and all code it may use, as a tar, without the packages that the lab holds already."""
+    """Return the job and all code that it may use as a tar, without the packages that the lab holds already."""
     packed = _tar(_code(job, experiment, held) | {"job.json": job.encode().encode()})
     if len(packed) > LARGEST:
         raise UsageError(f"the job and its files have {len(packed) >> 20} MB; the lab takes {LARGEST >> 20} MB")
@@ -232,12 +232,12 @@ def pack(job: Job, experiment: UserCode | None = None, *, held: Sequence[str] = 
 
 
 def digest_of_code(job: Job, experiment: UserCode | None = None) -> str:
-    """The digest of all code that the job may use, whatever its parameters and its seed are."""
+    """Return the digest of all code that the job may use, whatever its parameters and its seed are."""
     return hashlib.sha256(_tar(_code(job, experiment))).hexdigest()
 
 
 def _code(job: Job, experiment: UserCode | None, held: Sequence[str] = ()) -> dict[str, bytes]:
-    """All files of code that the job may use, by their paths in the lab."""
+    """Return all files of code that the job may use, by their paths in the lab."""
     files = _in_lab(read(package for package in OURS if package not in held))
     if _needs_plugins(job):
         files |= _in_lab(plugins.files())
@@ -255,7 +255,7 @@ def _code(job: Job, experiment: UserCode | None, held: Sequence[str] = ()) -> di
 
 
 def held(ours: Sequence[str], packages: Packages | None = None) -> bytes:
-    """The code that a lab can hold before it has a job, as a tar: packages of ours, and further ones."""
+    """Return the code that a lab can hold before it has a job as a tar: packages of Xoff's, and further ones."""
     files = read(ours)
     if packages is not None:
         files |= {f"{PACKAGES}/{name}": content for name, content in packages.files().items()}
@@ -263,12 +263,12 @@ def held(ours: Sequence[str], packages: Packages | None = None) -> bytes:
 
 
 def code() -> dict[str, bytes]:
-    """Every file of Xoff's own packages, by its path under the common parent."""
+    """Return every file of Xoff's own packages, by its path under the common parent."""
     return read(OURS)
 
 
 def code_digest() -> str:
-    """The digest of Xoff's own packages, whatever a job adds to them."""
+    """Return the digest of Xoff's own packages, whatever a job adds to them."""
     return hashlib.sha256(held(OURS)).hexdigest()
 
 
@@ -285,13 +285,15 @@ def read(packages: Iterable[str]) -> dict[str, bytes]:
 
 
 def _in_lab(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The same files by their paths in the lab."""
+    """Return the same files by their paths in the lab."""
     return {f"code/{name}": content for name, content in files.items()}
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:
-    """Uncompressed because compressors differ between machines, and sorted and undated because the lab's result must
-    depend on the contents of the files and on nothing else."""
+    """Return files as a tar that depends on their names and contents alone.
+
+    It is not compressed because compressors differ between machines, and it is sorted and has no dates.
+    """
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in sorted(files.items()):
@@ -302,8 +304,11 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
 
 
 def _needs_plugins(job: Job) -> bool:
-    """Whether packages of others have to travel. A job of Xoff's own experiments is the same whatever is installed,
-    unless a parameter names something of such a package."""
+    """Return True if installed packages of others have to travel.
+
+    A job of Xoff's own experiments is the same whatever is installed, unless a parameter names something of such a
+    package.
+    """
     if not job.source:
         return job.name.partition(",")[0] in {plugin.name for plugin in plugins.of_group(plugins.TOPOLOGIES)}
     if job.source.partition("/")[0] in (USER_CODE, plugins.FOLDER):
@@ -313,7 +318,7 @@ def _needs_plugins(job: Job) -> bool:
 
 
 def place_of(source: Path) -> str:
-    """The place of an experiment's file in the lab, relative to where the code is unpacked."""
+    """Return the path of an experiment's file in the lab, relative to the folder of the code."""
     if (place := plugins.place_of(source)) is not None:
         return place
     if source.is_relative_to(_OURS) and source.relative_to(_OURS).parts[0] in ("experiments", "topologies"):

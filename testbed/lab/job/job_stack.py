@@ -1,4 +1,4 @@
-"""The place of a job when its time was over, from the stacks of its Python threads, which it writes as it ends.
+"""The line at which a job was when its time was over, from the stacks of its threads, which it writes as it ends.
 
 The handler is C code of Python's `faulthandler`, so it also runs in an endless loop and within a call that does not
 return, and then lets the signal end the process. It is set before the job is there, because on `um` each system call
@@ -15,7 +15,7 @@ from pathlib import Path
 from testbed.lab.job.job import USER_CODE
 
 SIGNAL = signal.SIGVTALRM
-"""No program has a use for it but with setitimer(2); it ends a process that has no handler."""
+"""The signal that ends a job. Programs use it with setitimer(2) only, and it ends a process that has no handler."""
 LARGEST = 1 << 16
 _CURRENT = re.compile(r"^Current thread [^\n]*\n(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
@@ -28,7 +28,7 @@ def prepare() -> None:
 
 
 def place(written: str, code: Path, source: str) -> str:
-    """The innermost line of the job's own file in what was written, or of any other file of the user's, or any.
+    """Return the innermost line of the job's own file in the stacks, or of another file of the user's, or any.
 
     `source` is the job's file, relative to the folder `code`. Empty if nothing of it can be read.
     """

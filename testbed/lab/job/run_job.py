@@ -1,4 +1,4 @@
-"""Inside the sandbox: find what the job names and do it."""
+"""The inside of the sandbox: find the experiment, script or topology of the job, and run it."""
 
 from __future__ import annotations
 

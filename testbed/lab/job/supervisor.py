@@ -1,4 +1,4 @@
-"""Runs one job and reports what happens as records: the same code in the virtual machine and on a host.
+"""The supervisor of one job, which reports what happens as records, in every engine.
 
 The job runs in a sandbox. Beside it, two real-time processes: this one, which passes on the job's output,
 enforces its time limit and hands out the files it leaves; and a sampler, which looks at the CPU every
@@ -40,13 +40,13 @@ Wait = Callable[[], bytes | None]
 
 
 class Commands(Protocol):
-    """Where commands come from."""
+    """A source of commands."""
 
     def fileno(self) -> int:
-        """A descriptor that becomes readable when there may be some."""
+        """Return a descriptor that becomes readable when commands may have come."""
 
     def read(self) -> bytes | None:
-        """What has come; None when no more will."""
+        """Return what has come, or None when no more will."""
 
 
 _PIECE = 1 << 16
@@ -54,17 +54,17 @@ _PIECE = 1 << 16
 # Looking at the CPU takes most of a millisecond: then speakers (`agent/speaker/speaker.py`) go first too.
 _SAMPLING, _PASSING_ON, _LOOKING = 40, 35, 20
 _TICK_NS = 10_000_000
-"""A kernel without finer figures looks a hundred times a second whether the CPU is idle."""
+"""The interval at which a kernel without finer figures checks if the CPU is idle."""
 _CHUNK = wire.LARGEST >> 1
 _LONGEST_WAIT_S = 3600.0  # epoll takes no more than some weeks
 _CAPTURES_END_S = 2.0
 _SHOWING_NS = 500_000_000
 _PROMPT_SETTLES_S = 0.001
-"""How long nothing has to happen at a prompt before the lab's time stops."""
+"""The quiet time in s at a prompt after which the lab's time stops."""
 
 
 class Supervisor:
-    """One job, from its first instruction to its last file."""
+    """The supervisor of one job, from its first instruction to its last file."""
 
     def __init__(self, job: Job, code: Path, work: Path, start_ns: int, send: Send) -> None:
         self._job = job
@@ -78,7 +78,7 @@ class Supervisor:
         self._shows_where = False
         self._aborts = 0
         self._stacks: bytearray | None = None
-        """The job's standard error since it was made to show where it is; None before."""
+        """The job's standard error since it was told to write its stacks; None before."""
         self._terminal: int | None = None
         self._continued = False
         self._decoder = wire.Decoder()
@@ -89,7 +89,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
 
     def _command(self, data: bytes) -> None:
-        """Take what the user's machine sends: input, a new terminal size, or the command to end."""
+        """Carry out commands of the user's machine: input, a new terminal size, or the command to end."""
         for record in self._decoder.feed(data):
             if record.kind is RecordKind.ABORT:
                 self._aborted, self._shows_where = record.content()
@@ -131,7 +131,7 @@ class Supervisor:
         self._send(Record.of(RecordKind.END, end))
 
     def close(self) -> None:
-        """Leave nothing behind, at whatever point we are."""
+        """Leave nothing behind, however far the job has come."""
         if self._sandbox.pid:
             self._sandbox.kill()
             with suppress(ChildProcessError):
@@ -139,7 +139,7 @@ class Supervisor:
         self._group.remove()
 
     def _watch(self, wait: Wait | None) -> dict[str, Any]:
-        """Pass everything on until the job ends or must end; how it ended.
+        """Pass everything on until the job ends or must end, and return how it ended.
 
         With `wait`, time stands still at the prompt of a shell, and after each sample until the user's machine
         sends CONTINUE.
@@ -183,7 +183,7 @@ class Supervisor:
         return {}
 
     def _let_it_show(self, status: dict[str, Any]) -> bool:
-        """Have the job show where it is, and end by that, in a moment that it gets for it; False if it need not.
+        """Have the job write its stacks and end, in the time that it gets for it; return False if it need not.
 
         In an endless loop on `um` no time passes; so another command to end the job ends that moment too.
         """
@@ -197,7 +197,7 @@ class Supervisor:
         return True
 
     def _at_prompt(self) -> bool:
-        """Whether a program in the terminal reads and shows single keys itself, as readline does at its prompt.
+        """Return True if a program in the terminal reads and shows single keys itself, as readline does at its prompt.
 
         Mininet has its terminal give it single keys while a command runs, too, but leaves the echo on.
         """
@@ -228,7 +228,7 @@ class Supervisor:
         return {"status": "error", "reason": f"the job ended with exit code {code}"}
 
     def _forward(self, descriptor: int, kind: RecordKind) -> bool:
-        """Pass on one piece; False at the end of the stream."""
+        """Pass on one piece of a stream; return False at its end."""
         try:
             data = os.read(descriptor, Sample.size() if kind is RecordKind.SAMPLE else _PIECE)
         except (BlockingIOError, OSError):  # EIO: the last user of a pseudo terminal is gone
@@ -251,7 +251,7 @@ class Supervisor:
         return reader
 
     def _start_job(self) -> dict[int, RecordKind]:
-        """Start the sandboxed job; the descriptors to read from it."""
+        """Start the job in its sandbox, and return the descriptors to read from."""
         notes, notes_in = os.pipe()
         followed, follower = os.pipe() if self._job.follow else (-1, -1)
         if self._job.terminal is not None:
@@ -276,7 +276,7 @@ class Supervisor:
         return outputs | {notes: RecordKind.NOTE}
 
     def _perform(self, stdin: int, stdout: int, stderr: int, notes: int, follower: int = -1) -> int:
-        """In the sandbox: become the job and do it."""
+        """Become the job, in the sandbox, and do it."""
         os.setsid()
         signal.set_wakeup_fd(-1)  # the descriptor is closed here
         if self._job.terminal is not None:

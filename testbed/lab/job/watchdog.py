@@ -1,4 +1,4 @@
-"""Lets the supervisor run although a process of the job never gives up the CPU.
+"""The watchdog, which lets the supervisor run although a process of the job never gives up the CPU.
 
 A job may use SCHED_FIFO at any priority, as agents do; one that spins at 99 keeps the supervisor from the CPU. The
 watchdog is a process in SCHED_DEADLINE, which Linux schedules before all of SCHED_FIFO. It sleeps until the job's time
@@ -20,13 +20,13 @@ from testbed.linux.process.child import Child
 
 _PERIOD_NS = 20_000_000
 _OWN_NS, _SUPERVISOR_NS = 1_000_000, 16_000_000
-"""Runtime in each period. The kernel admits 95 % in all."""
+"""The runtimes in each period. The kernel admits 95 % in all."""
 _FOR_A_COMMAND_S = 0.1
 _LONGEST_S = 3600.0  # epoll takes no more than some weeks
 
 
 def start(commands: int, deadline_ns: int, priority: int) -> None:
-    """Watch over this process, whose own priority is `priority`, in a child.
+    """Start the watchdog of this process, whose own priority is `priority`, as a child.
 
     `commands` is a descriptor that becomes readable when a command has come; `deadline_ns` is on the monotonic clock.
     """

@@ -1,4 +1,4 @@
-"""What `--capture` promises: every frame on all cables, the same bytes each time, and an unchanged run."""
+"""The promises of `--capture`: every frame on all cables, the same bytes each time, and an unchanged run."""
 
 from __future__ import annotations
 

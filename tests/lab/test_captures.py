@@ -22,7 +22,7 @@ LOSSLESS = frozenset({1, 2, 3})
 
 @experiment(timeout="60s")
 def pause_frames(run: Run) -> None:
-    """What agents send, as an analyser on the senders' cables sees it: XOFF, refreshes, XON, several classes."""
+    """Capture the frames of agents on the senders' cables: XOFF, refreshes, XON, several classes."""
     from testbed.net.build.network import network
     from testbed.net.shell.wire import capture
     from testbed.net.traffic import Flow, Flows

@@ -1,4 +1,4 @@
-"""A deadlock of PFC is found at the first look at which it exists, broken by the watchdog, and not where none is."""
+"""A deadlock of PFC is found at the first look after it arose, the watchdog breaks it, and none is found elsewhere."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 POLL = Duration("10ms")
 WATCHDOG = WatchdogSettings(Duration("200ms"), Duration("200ms"), Duration("7ms"))
 CIRCLE = ["s1-eth2", "s2-eth3", "s3-eth3", "s4-eth3"]
-"""The ports of four switches that lead to the next one, clockwise."""
+"""The ports of four switches that lead to the next switch, clockwise."""
 
 
 def ring_under_load(run: Run, clockwise: bool, watchdog: WatchdogSettings | None, load_s: float) -> Any:
-    """Four hosts at a ring of switches each send to the one across, as experiments/deadlock.py has it."""
+    """Four hosts at a ring of switches each send to the host across, as in experiments/deadlock.py."""
     import time
 
     from testbed.net.build.network import network
@@ -57,7 +57,7 @@ def first_look_after(moment_ns: int) -> int:
 
 
 def last_stop(events: list[LoggedEvent], before_ns: int) -> int:
-    """When the last queue of the circle was stopped, before a moment."""
+    """Return the last time before a moment at which a queue of the circle was stopped."""
     return max(
         one.lab_ns for one in events if one.kind == "queue_stopped" and one.port in CIRCLE and one.lab_ns < before_ns
     )
@@ -104,7 +104,7 @@ def test_a_congested_ring_without_a_circle_has_no_deadlock(run: Run) -> None:
 
 @experiment(in_lab_time=True, timeout="60s")
 def test_a_storm_that_holds_every_switch_is_no_deadlock(run: Run) -> None:
-    """A host that pauses without end stops all queues of the ring that lead to it, one behind the other."""
+    """A host that pauses without end stops all queues of the ring that lead to it, one after the other."""
     import time
 
     from testbed.frames import Mac

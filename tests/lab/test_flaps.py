@@ -1,4 +1,4 @@
-"""Links are lost and come back while much else happens: nothing else is lost with them, and nothing stands still."""
+"""Links are lost and come back among other changes: only frames on them are lost, and nothing stands still."""
 
 from __future__ import annotations
 

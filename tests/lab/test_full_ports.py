@@ -1,4 +1,4 @@
-"""Senders whose port drops their frames, and queues that fill: nothing runs away, and what is lost is counted."""
+"""Senders whose port drops their frames, and queues that fill: no sender runs away, and each loss is counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CASES = {
 
 
 def balance(run: Run, fabric: Any) -> None:
-    """Check that every cell that was given has come back, once."""
+    """Check that every cell that was charged has come back, once."""
     wait_for(lambda: not any(sum(fabric.buffer(switch).used) for switch in fabric.buffers))
     groups = [fabric.group(name, priority) for name in fabric.names() for priority in range(8)]
     run.claim("cells in use in the end", sum(sum(group.used) for group in groups), equals=0)

@@ -1,4 +1,4 @@
-"""Leaves, whose forwarding is Open vSwitch's: incast through them, with a controller and without, and their faults.
+"""Leaves, switches with Open vSwitch: an incast through them, with a controller and without, and their faults.
 
 h1 ---s1---s2--- h3     h3's port is wanted by h1, h2 and h4. The leaves are the controller's, or learn by themselves.
 h2 ---+     +--- h4
@@ -32,14 +32,14 @@ CASES = {
 LOSSLESS = 3
 FRAME = Size("1400B")
 LOSSY = 5
-"""The priority of DSCP 24 to the leaves' ports, if no controller makes it the lossless one."""
+"""The priority that the leaves' ports give DSCP 24, unless a controller makes it the lossless one."""
 COUNT = 800
 SENDERS, TARGET = ("h1", "h2", "h4"), "h3"
 
 
 @experiment(in_lab_time=True, timeout="180s")
 def controlled(run: Run, library: str = "os-ken") -> None:
-    """With PFC and the controller's rules nothing is lost, though by the ports' own mapping the frames are lossy."""
+    """Run an incast with PFC and the controller's rules: nothing is lost, though the ports' own mapping is lossy."""
     from testbed.net.build.network import network
     from testbed.srv6.lab.controller import SrController
 
@@ -61,9 +61,7 @@ def controlled(run: Run, library: str = "os-ken") -> None:
 
 @experiment(in_lab_time=True, timeout="120s")
 def alone(run: Run) -> None:
-    """Without a controller Open vSwitch learns by itself, and the ports' own mapping holds: without the rules of
-    `controlled` its frames are lossy.
-    """
+    """Run it without a controller: Open vSwitch learns by itself, and by the ports' own mapping the frames are lossy."""
     from testbed.net.build.network import network
 
     for name, lossless, priority in (("PFC", True, LOSSLESS), ("no PFC", False, LOSSLESS), ("lossy", True, LOSSY)):
@@ -77,7 +75,7 @@ def alone(run: Run) -> None:
 
 @experiment(in_lab_time=True, timeout="120s")
 def wan(run: Run) -> None:
-    """The WAN's data centres with leaves that learn by themselves: a pause crosses it, and nothing is lost."""
+    """Send between the data centres of a WAN with leaves that learn: a pause crosses the WAN, and nothing is lost."""
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows, ping
     from topologies.srv6_wan import Srv6Wan
@@ -101,7 +99,7 @@ def wan(run: Run) -> None:
 
 @experiment(in_lab_time=True, timeout="180s")
 def controller_and_daemon_die(run: Run, library: str = "os-ken") -> None:
-    """Under load the controller is killed, then a leaf's daemon; links go down and up; nothing is left behind."""
+    """Kill the controller and then a leaf's daemon under load, and set links down and up; nothing is left behind."""
     from mininet.net import Mininet
 
     from testbed.net.build.network import network
@@ -109,7 +107,7 @@ def controller_and_daemon_die(run: Run, library: str = "os-ken") -> None:
     from testbed.srv6.lab.controller import SrController
 
     def overload(net: Mininet, seconds: float, fault: Callable[[], None] | None = None) -> int:
-        """h1 and h4 send as much as they can; how many frames were lost."""
+        """Send as much as h1 and h4 can, and return how many frames were lost."""
         wanted = [Flow(net[sender], net[TARGET], LOSSLESS, FRAME) for sender in ("h1", "h4")]
         with Flows(wanted) as flows:
             time.sleep(0.5)
@@ -162,7 +160,7 @@ def controller_and_daemon_die(run: Run, library: str = "os-ken") -> None:
 
 
 def ours() -> set[tuple[int, str]]:
-    """Open vSwitch's processes."""
+    """Return the processes of Open vSwitch."""
     found = ((int(place.parent.name), place.read_text().strip()) for place in Path("/proc").glob("[0-9]*/comm"))
     return {(pid, name) for pid, name in found if name.startswith("ovs")}
 
@@ -210,7 +208,7 @@ def leaves(controller: Any) -> list[dict[str, Any]]:
 
 
 def seen_by(run: Run, controller: Any, name: str) -> None:
-    """The controller has the leaves and their link before anybody sends."""
+    """Wait until the controller knows the leaves and their link."""
     controller.wait(lambda: len(leaves(controller)) == 2, "both leaves are here")
     controller.wait(lambda: all(leaf["links"] for leaf in leaves(controller)), "their link is known")
     found = {leaf["name"]: [(link["port"], link["leaf"]) for link in leaf["links"]] for leaf in leaves(controller)}
@@ -218,7 +216,7 @@ def seen_by(run: Run, controller: Any, name: str) -> None:
 
 
 def incast(run: Run, net: Any, name: str) -> int:
-    """Three hosts send to one; how many frames were lost."""
+    """Send from three hosts to one, and return how many frames were lost."""
     from testbed.net.traffic import Flow, Flows, ping
 
     for sender in SENDERS:

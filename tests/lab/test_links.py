@@ -1,4 +1,4 @@
-"""What else happens to a lossless network: cables that go down and up, TCP, and frames for everybody."""
+"""Other events in a lossless network: cables that go down and up, TCP, and broadcasts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CASES = {
 
 
 def balance(run: Run, fabric: Any, when: str) -> None:
-    """Every cell that was given has come back, once."""
+    """Check that every cell that was charged has come back, once."""
     groups = [fabric.group(name, priority) for name in fabric.names() for priority in range(8)]
     run.claim(f"{when}: cells in use", sum(sum(group.used) for group in groups), equals=0)
     inside = sum(group.admitted_frames - group.released_frames for group in groups)
@@ -35,7 +35,7 @@ def balance(run: Run, fabric: Any, when: str) -> None:
 
 @experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_cable_that_goes_down_frees_what_waits_for_it(run: Run, delay: Duration = Duration("0s")) -> None:
-    """A cable goes down, at either end, while frames wait for it: they are gone, and their cells are free. It comes
+    """A cable goes down, at either end, while frames wait for it: they are lost, and their cells are free. It comes
     back, and traffic goes on without a loss.
     """
     from testbed.frames.mac_control import PfcFrame
@@ -74,7 +74,7 @@ def test_a_cable_that_goes_down_frees_what_waits_for_it(run: Run, delay: Duratio
 
 @experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_pause_does_not_outlive_its_link_at_either_end(run: Run, delay: Duration = Duration("0s")) -> None:
-    """The receiver pauses its switch for as long as it can, and the cable is lost and back: the pause is not.
+    """The receiver pauses its switch for as long as it can; after the cable was lost and is back, the pause is over.
 
     Set down and up at either end, quickly or slowly, or the cable pulled where it has a middle. What is congested when
     a link comes back is paused afresh: the sender overloads the switch beside another one, and nothing is lost.
@@ -131,7 +131,7 @@ def test_a_pause_does_not_outlive_its_link_at_either_end(run: Run, delay: Durati
 
 @experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def vanish(run: Run) -> None:
-    """Frames for a station that is not there: the switch sends them on, and no host takes or counts them."""
+    """Send frames to an absent station: the switch forwards them, and no host receives or counts them."""
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
@@ -146,7 +146,7 @@ def vanish(run: Run) -> None:
 
 @experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_tcp_and_broadcasts_beside_lossless_traffic_leave_no_cell_behind(run: Run) -> None:
-    """TCP, pings and a flood of broadcasts beside lossless datagrams: what is counted adds up."""
+    """TCP, pings and a flood of broadcasts run beside lossless datagrams, and all counters add up."""
     from testbed.net.build.network import network
     from testbed.net.shell.wire import RawPort
     from testbed.net.traffic import Flow, Flows, ping
@@ -182,7 +182,7 @@ def test_a_loss_that_no_counter_explains_fails_a_run(run: Runner) -> None:
 
 @experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_frame_of_the_links_mtu_arrives_whole_and_a_longer_one_is_refused(run: Run) -> None:
-    """9216 octets with FCS are one frame on a link with an MTU of 9198, charged by its cells, and none on others."""
+    """On a link with an MTU of 9198 a frame of 9216 octets with FCS passes, charged by its cells; others refuse it."""
     from testbed.errors import UsageError
     from testbed.net.build.network import network
     from testbed.net.build.topo import LosslessTopo

@@ -1,4 +1,4 @@
-"""Xoff inside Mininet's own command, as the docs show it."""
+"""Mininet's own command and command line with Xoff in them, as in the docs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _mn(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
 
 @experiment(in_lab_time=True, timeout="120s")
 def lossless_test(run: Run) -> None:
-    """The command of the docs: an incast of four that has to pause its senders."""
+    """Run the command of the docs: an incast of four that has to pause its senders."""
     done = _mn("--topo", "incast,4", *_LOSSLESS, "--test", "lossless")
     said = done.stdout + done.stderr
     run.figure("code", done.returncode)
@@ -49,7 +49,7 @@ def lossless_test(run: Run) -> None:
 
 @experiment(in_lab_time=True, timeout="120s")
 def commands(run: Run, topo: str = "incast,2", typed: str = "") -> None:
-    """Commands typed into Mininet's command line."""
+    """Type commands into Mininet's command line."""
     done = _mn("--topo", topo, *_LOSSLESS, typed=typed.replace(";", "\n") + "\nexit\n")
     run.figure("code", done.returncode)
     run.figure("said", (done.stdout + done.stderr)[-20_000:])
@@ -67,7 +67,7 @@ def _own() -> Any:
     from testbed.net.build.topo import LosslessTopo
 
     class Own(LosslessTopo):
-        """Two hosts and a switch, with options for each."""
+        """Two hosts and a switch with options for each."""
 
         def build(
             self,
@@ -84,7 +84,7 @@ def _own() -> Any:
 
 @experiment(in_lab_time=True)
 def mistakes(run: Run) -> None:
-    """What is said of each mistake."""
+    """Record the message for each mistake."""
     from testbed.net.build.network import network
 
     own = _own()
@@ -105,7 +105,7 @@ def mistakes(run: Run) -> None:
 
 @experiment(in_lab_time=True)
 def cable(run: Run) -> None:
-    """Mininet's words, on a scale of 1000: about a tenth is lost, and the rest is late."""
+    """Describe a cable in Mininet's words, at a scale of 1000: about a tenth is lost, and the rest is late."""
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
 
@@ -230,7 +230,7 @@ def test_wan_shows_tunnels_and_what_filters_dropped(run: Runner) -> None:
 
 
 def test_mininets_own_command_runs_beside_a_network_and_leaves_it_alone(run: Runner) -> None:
-    """Mininet that fails kills all processes named like its own: the shell's network was among them."""
+    """When Mininet fails it kills all processes that are named like its nodes, once the shell's network, too."""
     said = typed(
         run,
         "sh mn --custom testbed/mn.py --topo incast,2 --link lossless --switch lossless --test lossless",
@@ -243,7 +243,7 @@ def test_mininets_own_command_runs_beside_a_network_and_leaves_it_alone(run: Run
 
 
 def test_mistakes_in_options_and_names_are_one_line_each(run: Runner) -> None:
-    """Each of them was accepted and had no effect, or was a traceback."""
+    """Each of them once was accepted without an effect, or ended in a traceback."""
     said = run(mistakes).figure("said")
     assert said == {
         "link": "addLink(h1, s1): there is no option cabel; did you mean cable?",

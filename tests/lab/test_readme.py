@@ -1,4 +1,4 @@
-"""What README and docs show a newcomer works as they show it: every code block that needs the lab, in the lab."""
+"""The code blocks of README and docs that need the lab, in the lab: they work as the pages show it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def saved(block: Block, folder: Path) -> Path:
 def test_an_experiment_runs_its_claims_hold_and_the_lab_keeps_its_promises(
     block: Block, ready: PreparedEngine, tmp_path: Path
 ) -> None:
-    """README's first one ended as degraded: its network was not known to be the run's."""
+    """README's first experiment once was degraded, because its network was not known to be the run's."""
     result = lab.run(saved(block, tmp_path), on=ready, out=tmp_path).check()
     assert result.claims
     assert result.fidelity.verdict is not Verdict.DEGRADED
@@ -58,7 +58,7 @@ def test_an_experiment_runs_its_claims_hold_and_the_lab_keeps_its_promises(
 
 
 def leaves_its_events(result: lab.Result) -> None:
-    """docs/network.md: its network is not handed the run, and finds it."""
+    """Check the example of docs/network.md, whose network finds its run by itself."""
     assert result.folder is not None
     assert '"event": "xoff_sent"' in (result.folder / "events.jsonl").read_text()
 
@@ -74,7 +74,7 @@ FURTHER: dict[str, Callable[[lab.Result], None]] = {
     "docs/network.md:2": leaves_its_events,
     "docs/dcbx-lab.md:0": prints_what_the_page_shows,
 }
-"""What else some of them show."""
+"""Further claims of some of them."""
 
 
 def test_all_that_show_more_are_experiments() -> None:
@@ -82,7 +82,7 @@ def test_all_that_show_more_are_experiments() -> None:
 
 
 def test_a_newcomers_way_from_an_experiment_to_a_compared_report(ready: PreparedEngine, tmp_path: Path) -> None:
-    """README: run it, change a threshold, and see both runs in one report."""
+    """README says: run it, change a threshold, and see both runs in one report."""
     file = saved(BLOCKS["README.md:0"], tmp_path)
     first = lab.run(file, on=ready, out=tmp_path).check()
     second = lab.run(file, parameters={"xoff": "80"}, on=ready, out=tmp_path).check()
@@ -152,7 +152,7 @@ def test_the_notebook_pages_program_runs(
 
 
 def test_leaf_spine_takes_the_ways_that_the_page_names(run: Runner) -> None:
-    """docs/flows.md: from leaf1, frames to h3 go by spine1 and to h4 by spine2."""
+    """In docs/flows.md frames from leaf1 go to h3 by spine1 and to h4 by spine2."""
     result = run("ways:spines")
     assert result.status is lab.Status.OK, result.reason
     assert result.figure("frames by spine") == {"h3": [10, 0], "h4": [0, 10]}

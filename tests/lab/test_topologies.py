@@ -1,4 +1,4 @@
-"""The topologies that come with Xoff are what their pictures say: everybody is reached, and nothing goes in circles."""
+"""The topologies that come with Xoff are as in their pictures: each host is reached, and nothing goes in circles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WAYS = {
 
 
 def test_every_lossless_topology_is_tested() -> None:
-    """srv6-wan is by wan_read, srv6-ring by wan_ring."""
+    """The experiments wan_read and wan_ring test srv6-wan and srv6-ring."""
     assert {wanted.partition(",")[0] for one in RUNS for wanted in one} == set(names()) - {
         "star",
         "srv6-wan",
@@ -85,14 +85,14 @@ def test_arguments_that_make_no_sense_get_one_message(run: Runner) -> None:
 
 
 def test_a_network_that_is_too_large_is_refused_in_one_line(run: Runner) -> None:
-    """It ended in a traceback, "Too many open files"."""
+    """Such a network once ended in a traceback, "Too many open files"."""
     result = run("ways:too_large")
     assert result.figure("said") == "a network of 1501 nodes is too large: at most 960 are possible here"
 
 
 @pytest.mark.long
 def test_a_network_of_200_nodes_fits_into_the_limits_of_a_job(ready: PreparedEngine, tmp_path: Path) -> None:
-    """It ran out of memory: each agent had a copy of half the process that it was forked from."""
+    """Such a network once ran out of memory: each agent had a copy of half the process that forked it."""
     growth = definition.load_file(ROOT / "bench" / "jobs" / "growth.py", "groups")
     result = lab.run(growth, parameters={"groups": "40", "frames": "50"}, on=ready, out=tmp_path).check()
     assert {figure.name: figure.value for figure in result.figures} == {"nodes": 200, "lost": 0}

@@ -1,4 +1,4 @@
-"""`--series`: what is recorded of a whole network in any experiment."""
+"""The series that `--series` records of a whole network in any experiment."""
 
 from __future__ import annotations
 

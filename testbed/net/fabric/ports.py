@@ -37,7 +37,7 @@ class PortState:
     network in lab time."""
     queues: Queues | None = None
     settings: Port | None = None
-    """With the lab's times; known when the network has started."""
+    """The port's settings with the lab's times, known when the network has started."""
 
     @property
     def cable(self) -> Cable:

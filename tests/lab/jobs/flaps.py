@@ -25,7 +25,7 @@ _PAUSE_S = (0.01, 0.4)
 _OUT_S = (0.0005, 1.5)
 """The shortest and the longest time in s between two changes, and those for which a link is out."""
 _AGAIN_S = 1.0
-"""The time in s for which a node is left alone: an agent that dies five times within a second is given up."""
+"""The time in s for which a node is left alone, since an agent that dies five times within a second is given up."""
 
 
 class Changes:
@@ -39,7 +39,7 @@ class Changes:
         self.done: Counter[str] = Counter()
 
     def go_on(self, seconds: float) -> None:
-        """Change one thing after the other for so long, and have all as it was in the end."""
+        """Make one change after the other for this long, and restore everything at the end."""
         end = time.monotonic() + seconds
         while (now := time.monotonic()) < end:
             time.sleep(min(self._rng.uniform(*_PAUSE_S), end - now))
@@ -60,7 +60,7 @@ class Changes:
         return self._take_out(name, lambda: self._fabric.cabling.pull(name), lambda: self._fabric.cabling.plug(name))
 
     def _set_down(self) -> bool:
-        """A switch's port, or the receiver's: a host that sends keeps its own port up, or it has no way."""
+        """Set a switch's port down, or the receiver's: a sending host needs its own port for its routes."""
         name = self._rng.choice([one for one in sorted(self._fabric.names()) if not one.startswith("h")])
         intf = self._fabric.port(name).intf
         return self._take_out(name, lambda: intf.ifconfig("down"), lambda: intf.ifconfig("up"))
@@ -112,8 +112,8 @@ class Changes:
 
 @experiment(in_lab_time=True, timeout="1200s", files=("looking.py",))
 def flapping(run: Run, duration: Duration = Duration("6s")) -> None:
-    """Three hosts overload a fourth over two switches, and much happens to the network meanwhile: nothing is lost but
-    with a link, each lost frame is in a counter, and in the end everything flows.
+    """Overload a host from three others over two switches while the network changes: frames are lost with links alone,
+    each lost frame is in a counter, and in the end everything flows.
     """
     from testbed.net.build.network import network
     from testbed.net.build.topo import LosslessTopo

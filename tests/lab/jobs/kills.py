@@ -1,4 +1,4 @@
-"""Shipped experiments while their processes are killed at random moments: what promises to lose nothing keeps that.
+"""Shipped experiments while their processes are killed at random moments: promises about loss are kept.
 
 Whatever else the experiments claim, such as how many pauses there are, does not count here.
 """
@@ -29,15 +29,15 @@ PROMISES = {
     "wan_tenants": r"slices: (lost|dropped by any buffer)$",
     "cross_dc": r"with End\.X\.PFC: lost$",
 }
-"""What each claims about loss, by its claims' names."""
+"""The claims about loss of each experiment, by name."""
 PARENTS = ("supervisor", "deputy")
 _LEAST_S, _MOST_S = 0.02, 0.25
 _AGAIN_S = 0.3
-"""So long a node is left alone: who dies five times within a second is given up."""
+"""The time for which a node is left alone, since an agent that dies five times within a second is given up."""
 
 
 class Promises:
-    """A run of which only some claims count."""
+    """A run in which only some claims count."""
 
     def __init__(self, run: Run, wanted: str) -> None:
         self._run, self._wanted = run, re.compile(wanted)
@@ -54,7 +54,7 @@ class Promises:
 
 
 class Killer:
-    """Kills processes of the network that runs, from a thread, until it is stopped."""
+    """A thread that kills processes of the running network until it is stopped."""
 
     def __init__(self, run: Run, fabric: Any, controllers: list[Any], most: int, parents: bool) -> None:
         self._rng, self._fabric, self._controllers, self._left = run.rng, fabric, controllers, most
@@ -81,7 +81,7 @@ class Killer:
             self.killed[kind] = self.killed.get(kind, 0) + 1
 
     def _victims(self) -> list[tuple[str, str, Callable[[], None]]]:
-        """Agents and speakers that live; a controller; the agents' supervisor and its deputy."""
+        """Return the processes to kill: agents, speakers, a controller, the agents' supervisor and its deputy."""
         agents, found = self._fabric.core.agents, list[tuple[str, str, Callable[[], None]]]()
         for node in self._fabric.core.numbers:
             for speaker in (False, True):
@@ -107,8 +107,9 @@ def _replace(controller: Any) -> None:
 
 @experiment(in_lab_time=True, timeout="1200s", files=("looking.py",))
 def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False) -> None:
-    """An experiment of `PROMISES`, in each load of which so many processes are killed; `parents`: the supervisor of
-    the agents and its deputy too.
+    """Run an experiment of `PROMISES`, and kill this many processes in each of its loads.
+
+    With `parents` the agents' supervisor and its deputy are killed, too.
     """
     from testbed.net import traffic
     from testbed.net.fabric.fabric import Fabric
@@ -120,7 +121,7 @@ def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False
     controllers: list[Any] = []
 
     class Loads(traffic.Flows):
-        """A load with a killer beside it."""
+        """A load with a killer."""
 
         def __enter__(self) -> traffic.Flows:
             fabric = Fabric.running()
@@ -164,7 +165,7 @@ def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False
 
 
 def _frozen(fabric: Any) -> list[str]:
-    """Ports whose lossless queues stand still, or buffers that hold frames, when all has had the time to end."""
+    """Return ports whose lossless queues stand still, and buffers that hold frames, when all had the time to end."""
 
     def stuck() -> list[str]:
         found = [f"{switch} holds frames" for switch in fabric.buffers if fabric.held(*range(1, 8), by=(switch,))]
@@ -179,8 +180,8 @@ def _frozen(fabric: Any) -> list[str]:
 
 @experiment(in_lab_time=True, timeout="120s", files=("looking.py",))
 def supervisors(run: Run) -> None:
-    """Two senders overload a port while the agents' supervisor and its deputy are killed, alone and with agents: each
-    agent is kept or has a successor, nothing is lost, and no port stays paused or open.
+    """Overload a port while the agents' supervisor and its deputy are killed, alone and with agents: each agent is kept
+    or has a successor, nothing is lost, and no port stays paused or open.
     """
     before = everything()
     _kill_supervisors(run)

@@ -1,4 +1,4 @@
-"""How jobs look at a network from outside: frames as a capture has them, processes, interfaces."""
+"""Views of a network from outside, for jobs: frames in a capture, processes, interfaces."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from typing import Any
 _NANOSECONDS = 0xA1B23C4D
 _RECORD = struct.Struct("=IIII")
 WIRE = 24
-"""Octets that a frame takes on the wire beyond itself: preamble, FCS, gap."""
+"""The octets that a frame takes on the wire beyond its own: preamble, FCS, gap."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A frame in a capture, by the lab's monotonic clock."""
+    """A frame in a capture, with its time by the lab's monotonic clock."""
 
     t_ns: int
     octets: bytes
-    """As many as the capture has."""
+    """The octets of the frame that the capture has."""
     length: int
 
     @property
     def wire(self) -> int:
-        """Octets on the wire."""
+        """The octets that the frame takes on the wire."""
         return self.length + WIRE
 
     @property
     def priority(self) -> int:
-        """By the DSCP of an IPv4 frame, which is 8 times the priority in all flows; -1 for any other frame."""
+        """The priority of an IPv4 frame by its DSCP, which is 8 times the priority in all flows, or -1."""
         return self.octets[15] >> 5 if self.octets[12:14] == b"\x08\x00" else -1
 
 
 def frames_in(file: Path) -> list[Seen]:
-    """All frames of a capture of tcpdump's."""
+    """Return all frames of a capture by tcpdump."""
     offset_ns = time.time_ns() - time.monotonic_ns()
     data = file.read_bytes()
     assert struct.unpack_from("=I", data)[0] == _NANOSECONDS
@@ -50,14 +50,14 @@ def frames_in(file: Path) -> list[Seen]:
 
 
 def received_frames(port: Any) -> int:
-    """Frames that came in by a port, as the kernel counts them."""
+    """Return the kernel's count of frames that a port received."""
     lines = Path(f"/proc/{port.node.pid}/net/dev").read_text().splitlines()
     (counts,) = [line.split(":")[1].split() for line in lines if line.split(":")[0].strip() == port.name]
     return int(counts[1])
 
 
 def wait_for(is_true: Any, seconds: float = 10) -> bool:
-    """Look every millisecond until it is true; False if it never was."""
+    """Look every millisecond until a condition is true, and return False if it never was."""
     deadline = time.monotonic() + seconds
     while not (done := bool(is_true())) and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -65,12 +65,12 @@ def wait_for(is_true: Any, seconds: float = 10) -> bool:
 
 
 def processes() -> set[int]:
-    """All that there are."""
+    """Return all processes."""
     return {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
 
 
 def bpf_objects() -> dict[str, set[int]]:
-    """What the kernel holds of BPF, by id."""
+    """Return the BPF objects in the kernel, by ID."""
     library = ctypes.CDLL(None, use_errno=True)
     found: dict[str, set[int]] = {}
     for kind, command in (("programs", 11), ("maps", 12), ("links", 31)):  # BPF_*_GET_NEXT_ID
@@ -85,7 +85,7 @@ def bpf_objects() -> dict[str, set[int]]:
 
 
 def network_namespaces() -> set[str]:
-    """Those that a process is in, or holds by a file."""
+    """Return the network namespaces that a process is in or holds by a file."""
     found = set()
     for place in ("[0-9]*/ns/net", "[0-9]*/fd/*"):
         for entry in Path("/proc").glob(place):
@@ -95,19 +95,19 @@ def network_namespaces() -> set[str]:
 
 
 def room_for_namespaces() -> int:
-    """For how many network namespaces the kernel has memory now; it grows if some are never given back."""
+    """Return for how many network namespaces the kernel has memory; it grows if some are never freed."""
     lines = Path("/proc/slabinfo").read_text().splitlines()
     (counts,) = [line.split() for line in lines if line.startswith("net_namespace ")]
     return int(counts[2])
 
 
 def interfaces() -> set[str]:
-    """Those of the own network namespace."""
+    """Return the interfaces of this network namespace."""
     return {path.name for path in Path("/sys/class/net").iterdir()}
 
 
 def everything() -> dict[str, object]:
-    """What a network must not leave behind."""
+    """Return everything that a network must not leave behind."""
     return {
         "processes": processes(),
         **bpf_objects(),
@@ -117,5 +117,5 @@ def everything() -> dict[str, object]:
 
 
 def agent_pid(fabric: Any, node: str, speaker: bool = False) -> int:
-    """The process ID of a node's agent, or of its speaker; 0 if there is none."""
+    """Return the process ID of a node's agent, or of its speaker; 0 if there is none."""
     return int(fabric.core.agents.pid(node, speaker))

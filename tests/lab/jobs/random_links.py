@@ -1,4 +1,4 @@
-"""Links of random rate, length, frame size and load: the headroom that each measures, and the one that it needs.
+"""Links of random rate, length, frame size and load: the headroom that each measures, and the headroom that it needs.
 
 What a link needs is seen, not computed: the far end sends at full rate, nothing leaves the switch, and headroom is so
 large that it is never full. The other way is busy as well. The most that was in headroom, over several XOFFs, is what
@@ -26,18 +26,18 @@ SCALE = Scale(10_000)
 RATES = tuple(Rate(text) for text in ("10Gb/s", "25Gb/s", "40Gb/s", "50Gb/s", "100Gb/s"))
 FRAMES_IN_FLIGHT = (0.02, 60.0)
 FRAME_OCTETS = (512, 1514)
-"""Without FCS."""
+"""The octets of a frame without FCS."""
 LOADS = (0, 25, 50, 75, 95)
-"""Percent of the line that the link carries while it is measured."""
+"""The load of a link while it measures, in percent of its line."""
 TRIES, MOST_TRIES = 3, 12
-"""XOFFs of each link. What it needs is the most of all of them, and depends on where in a frame each one meets the far
-end: if it seems to be much less than what was measured, it is looked for more often."""
+"""The number of XOFFs of each link. The need is the most over all of them, and depends on where in a frame each one
+meets the far end: if it seems much less than the measured headroom, there are more XOFFs."""
 SAMPLES, INTERVAL = 4, Duration("45ms")
-"""Fewer samples than a port takes by default, so the longest of them is less on the safe side; and an interval by which
-ports that began one STEP after the other do not ask at the same moment."""
+"""The samples of a measurement, which are fewer than by default, so the longest is less on the safe side; and their
+interval, by which ports that begin one STEP after the other do not ask at the same moment."""
 STEP = Duration("50ms")
-"""One port after the other measures, so that speakers, which are more urgent than anything but agents, leave the CPU
-idle: else they measure how busy they are."""
+"""The time between the starts of two ports' measurements. Speakers are more urgent than anything but agents: all at
+once they would measure how busy they are."""
 PRIORITY = 3
 CELL = 208
 WIRE = 24
@@ -46,18 +46,18 @@ PLENTY = 4_000
 
 @dataclass(frozen=True)
 class Link:
-    """One cable, with real rate and delay, and what is sent over it."""
+    """A cable with real rate and delay, and the traffic on it."""
 
     rate: Rate
     delay: Duration
     octets: int
     load: int
     below: int
-    """Frames below the threshold."""
+    """The frames that fit below the threshold."""
 
     @property
     def cells(self) -> int:
-        """Of one frame."""
+        """The cells of one frame."""
         return -(-self.octets // CELL)
 
     @property
@@ -70,11 +70,11 @@ class Link:
 
     @property
     def in_flight(self) -> int:
-        """Frames that one round trip has, rounded up."""
+        """The frames of one round trip, rounded up."""
         return -(-self.round_trip.ps // self.frame_time.ps)
 
     def measured(self, round_trip_ns: int) -> int:
-        """The headroom for a round trip, in cells, where all frames are of this link's size."""
+        """Return the headroom for a round trip in cells if all frames have this link's size."""
         from testbed.net.fabric.port import Buffer
 
         buffer = Buffer(shortest=self.octets + 4)
@@ -83,7 +83,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of a link, in cells."""
+    """The headroom of a link in cells: measured, and needed."""
 
     link: Link
     needed: int
@@ -92,7 +92,7 @@ class Seen:
 
     @property
     def more(self) -> float:
-        """By how many of its frames the measured headroom is more than the link needs."""
+        """The number of frames by which the measured headroom exceeds the need."""
         return (self.measured - self.needed) / self.link.cells
 
     @property
@@ -101,12 +101,12 @@ class Seen:
 
     @property
     def is_too_much(self) -> bool:
-        """By more than 1.15 times what is needed and two frames, which is rounded up to cells as headroom itself is."""
+        """True if the measured headroom exceeds 1.15 times the need and two frames, rounded up to cells."""
         return self.measured > -(-(self.needed * 115 + 2 * self.link.cells * 100) // 100)
 
     @property
     def beyond(self) -> float:
-        """By how many frames it is more than 1.15 times what is needed and two frames."""
+        """The number of frames by which it exceeds 1.15 times the need and two frames."""
         return round((self.measured - 1.15 * self.needed) / self.link.cells - 2, 2)
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class Seen:
 
 @experiment(in_lab_time=True, timeout="20000s", files=("looking.py",))
 def random_links(run: Run, links: int = 60, together: int = 20) -> None:
-    """Never below what losslessness needs, never above 1.15 times it and two frames."""
+    """Check that the measured headroom is never below the need, and never above 1.15 times it and two frames."""
     found: list[Seen] = []
     with (run.directory / "links.txt").open("w") as notes:
         while len(found) < links:
@@ -162,7 +162,7 @@ def _draw(run: Run) -> Link:
 
 
 def _between_two(run: Run, links: list[Link]) -> list[Seen]:
-    """All links between one host and one switch. For each what it needs and what it measured, in cells."""
+    """Run links between a host and a switch, and return for each the needed and the measured headroom in cells."""
     from testbed.net.build.network import network
     from testbed.net.build.topo import LosslessTopo
     from testbed.net.fabric.cable import Cable
@@ -254,12 +254,12 @@ def _seen(fabric: Any, name: str, link: Link, measured: Any, tries: int) -> Seen
 
 
 def _due(run: Run, link: Link) -> int:
-    """Frames that make the link's load in one step; where that is not a whole number chance decides."""
+    """Return the frames that make the link's load in one step; chance decides about a fraction."""
     return int(STEP.ns * link.load / (100 * link.frame_time.ns) + run.rng.random())
 
 
 def _frame(target: Mac, source: Mac, octets: int, priority: int = PRIORITY) -> bytes:
-    """A frame that goes to a port, and that is not answered there."""
+    """Return a frame to a port that is not answered there."""
     header = struct.pack(">BBHHHBBHII", 0x45, priority << 5, octets - 14, 0, 0, 64, 253, 0, 0x0A636363, 0x0A636364)
     return (target.octets + source.octets + b"\x08\x00" + header).ljust(octets, b"\0")
 

@@ -1,4 +1,4 @@
-"""Jobs that build the topologies that come with Xoff, and see which way frames go in them."""
+"""Jobs that build the topologies that come with Xoff, and follow the frames in them."""
 
 import socket
 import time
@@ -17,7 +17,7 @@ _ROUND = 25
 
 @experiment(in_lab_time=True, timeout="600s")
 def work(run: Run, wanted: str = "incast,3") -> None:
-    """In each of these topologies everyone reaches everyone, broadcasts arrive once, and nothing is lost or goes on."""
+    """Check each of these topologies: hosts reach each other, broadcasts arrive once, nothing is lost or goes on."""
     from testbed.net.build.network import network
     from testbed.net.shell.topologies import build
 
@@ -28,7 +28,7 @@ def work(run: Run, wanted: str = "incast,3") -> None:
 
 @experiment(in_lab_time=True)
 def rests(run: Run, wanted: str = "incast,8") -> None:
-    """A network in which nothing happens for two seconds, and no word of what is measured."""
+    """Run a network in which nothing happens for two seconds, without marking what is measured."""
     from testbed.net.build.network import network
     from testbed.net.shell.topologies import build
 
@@ -82,7 +82,7 @@ def works(run: Run, net: Any, name: str) -> None:
 
 @experiment(in_lab_time=True)
 def refused(run: Run) -> None:
-    """Arguments that make no sense, and what is said about them."""
+    """Record the messages for arguments that make no sense."""
     from testbed.errors import UsageError
     from testbed.net.shell.topologies import build
 
@@ -112,7 +112,7 @@ def refused(run: Run) -> None:
 
 @experiment(in_lab_time=True, timeout="600s")
 def ways(run: Run, wanted: str = "ring,4;h2;h1") -> None:
-    """Which cables between switches a flow uses, in each of these (topology;source;target)."""
+    """Record the cables between switches that a flow uses in each of these (topology;source;target)."""
     from testbed.net.build.network import network
     from testbed.net.shell.topologies import build
 
@@ -135,7 +135,7 @@ def way(net: Any, source: str, target: str) -> Iterator[str]:
 
 
 def frames(net: Any, port: str) -> int:
-    """Frames that were put into a port's queues."""
+    """Return how many frames were put into a port's queues."""
     return int(sum(net.fabric.sent(port).sent_frames))
 
 
@@ -150,7 +150,7 @@ def send_broadcast(host: Any) -> None:
 
 @contextmanager
 def listening(hosts: Any) -> Iterator[Any]:
-    """Who received, for each host, who sent the broadcasts that came in."""
+    """Yield for each host the senders of the broadcasts that it received."""
     from testbed.linux.process import kernel
 
     sockets = {}
@@ -174,7 +174,7 @@ def listening(hosts: Any) -> Iterator[Any]:
 
 
 def circle(net: Any) -> list[str]:
-    """Cables between switches whose buffers wait for each other in a circle, by the switches' tables; none is good.
+    """Return cables between switches whose buffers can wait for each other in a circle, by the switches' tables.
 
     Frames that came by one cable and leave by the next wait in the buffer at the end of the first for room in that of
     the second. PFC can deadlock only if such pairs close a circle.
@@ -202,7 +202,7 @@ def circle(net: Any) -> list[str]:
 
 @experiment(in_lab_time=True, timeout="60s")
 def neighbours(run: Run) -> None:
-    """With `autoStaticArp` each host has all others, and no other, as permanent neighbours at the port to them."""
+    """Check that with `autoStaticArp` each host has exactly the others as permanent neighbours at the right port."""
     from testbed.net.build.network import network
     from topologies.incast import Incast
 

@@ -1,11 +1,11 @@
-"""Which of equally short ways frames take."""
+"""Jobs that follow frames along equally short ways."""
 
 from testbed.lab import Run, experiment
 
 
 @experiment
 def spines(run: Run) -> None:
-    """Ten frames to each host of the far leaf, and what each spine passed on to it."""
+    """Send ten frames to each host of the far leaf, and record how many each spine forwarded."""
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.leaf_spine import LeafSpine
@@ -25,7 +25,7 @@ def spines(run: Run) -> None:
 
 @experiment
 def too_large(run: Run, hosts: int = 1500) -> None:
-    """More nodes than the job may have processes."""
+    """Build more nodes than the job may have processes."""
     from testbed.errors import UsageError
     from testbed.net.build.network import network
     from topologies.star import Star

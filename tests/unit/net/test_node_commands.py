@@ -53,7 +53,7 @@ def test_an_error_names_the_command_that_failed() -> None:
 
 
 def test_an_error_without_a_line_names_the_command_with_the_word_that_is_unknown() -> None:
-    """What `ip` cannot parse ends it before it names the line."""
+    """If `ip` cannot parse a command it ends before it names the line."""
     wrong = "ip -6 route add nonsense via fd00:c:1::2 dev r1-eth1"
     output = 'Error: inet6 prefix is expected rather than "nonsense".\n'
     assert Batch(("ip", "-6"), [*COMMANDS[2:4], wrong]).failure(output) == (wrong, output.strip())

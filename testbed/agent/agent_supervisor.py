@@ -255,7 +255,7 @@ class AgentSupervisor:
 
     def _be(self, who: int, body: Callable[[], None]) -> None:
         """Be an agent or a speaker, unless there is one already: a supervisor that died had just forked it."""
-        if self._common.lives.take(who):
+        if self._common.lives.acquire(who):
             body()
 
     def _fork(self, bodies: Mapping[int, Callable[[], None]]) -> dict[int, int]:

@@ -21,7 +21,7 @@ class Lives:
     def __init__(self) -> None:
         self._file = os.memfd_create("xoff-lives", os.MFD_CLOEXEC)
 
-    def take(self, number: int) -> bool:
+    def acquire(self, number: int) -> bool:
         """Become the holder until this process ends; return False if another process is."""
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)

@@ -33,7 +33,7 @@ _COME_BACK = 2
 
 @dataclass(frozen=True, slots=True)
 class _Hold:
-    kept: object
+    value: object
     end_ns: int
 
 
@@ -47,10 +47,10 @@ class FlapGuard:
         self._left: dict[str, deque[object]] = {}  # values that the port has left to follow its peer, the last ones
         self._come_back: Counter[str] = Counter()  # how many of these it took over again, one after the other
 
-    def kept(self, now_ns: int) -> Mapping[str, object]:
+    def pinned(self, now_ns: int) -> Mapping[str, object]:
         """Return the features that are on hold now, each with the value that the port keeps."""
         self._holds = {name: hold for name, hold in self._holds.items() if hold.end_ns > now_ns}
-        return {name: hold.kept for name, hold in self._holds.items()}
+        return {name: hold.value for name, hold in self._holds.items()}
 
     def notice(self, before: PortState, after: PortState, peer: Mac, now_ns: int) -> list[str]:
         """Note a change of state, and return the features whose values were swapped."""

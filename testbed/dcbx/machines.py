@@ -57,11 +57,11 @@ def symmetric(
     remote_willing: bool | None,
     wins: bool | None,
     absent: str,
-    kept: T | None = None,
+    pinned: T | None = None,
 ) -> Outcome[T]:
     """Return the outcome of the symmetric machine, which PFC uses, and in the draft Application Priority and CN.
 
-    `wins` counts only if both ports are willing. `kept` is the value that the flap guard keeps although the
+    `wins` counts only if both ports are willing. `pinned` is the value that the flap guard keeps although the
     peer wins. `absent` is the reason why there is no remote value.
     """
     if remote is None:
@@ -73,9 +73,11 @@ def symmetric(
             return Outcome(
                 admin, admin != remote, "local setting: both ports are willing, and this port wins the tie-break"
             )
-        if kept is not None:
+        if pinned is not None:
             return Outcome(
-                kept, kept != remote, "kept for now: both ports are willing, and the same values come again and again"
+                pinned,
+                pinned != remote,
+                "kept for now: both ports are willing, and the same values come again and again",
             )
         return Outcome(remote, False, "the peer's: both ports are willing, and the peer wins the tie-break")
     if local_willing:

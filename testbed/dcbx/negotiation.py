@@ -79,15 +79,15 @@ def negotiate(
     mac: Mac,
     peer: Peer | None,
     absent: str = "no LLDPDU has been received",
-    kept: Mapping[str, object] = MappingProxyType({}),
+    pinned: Mapping[str, object] = MappingProxyType({}),
 ) -> PortState:
     """Compute the state of a port.
 
-    `mac` is this port's; `absent` is the reason why there is no peer. `kept` has the features for which it is doubted,
-    for now, that the peer's configuration wins, and the values that they keep (decision 0102).
+    `mac` is this port's; `absent` is the reason why there is no peer. `pinned` has the values of features that do not
+    follow the peer for now, although its configuration wins (decision 0102).
     """
     wins = None if peer is None else winner(settings.breaks_tie_by, mac, peer.mac)
-    view = View(settings, None if peer is None else peer.tlvs, wins, absent, kept)
+    view = View(settings, None if peer is None else peer.tlvs, wins, absent, pinned)
     states = {feature.name: feature.negotiate(view) for feature in features.every()}
     sent = {feature.name: feature.sent(settings, states[feature.name]) for feature in features.every()}
     return PortState(states, DcbxTlvs.of(sent))

@@ -265,11 +265,11 @@ class DcbxPort:
         peer, absent, speaks = self._look()
         if peer is None:
             self._flap_guard.clear()
-        state = negotiate(self._settings, self._identity.mac, peer, absent, self._flap_guard.kept(self._now_ns))
+        state = negotiate(self._settings, self._identity.mac, peer, absent, self._flap_guard.pinned(self._now_ns))
         swapped = self._flap_guard.notice(self._state, state, peer.mac, self._now_ns) if peer else []
         if swapped:
             self._counters.update(f"swapped.{name}" for name in swapped)
-            state = negotiate(self._settings, self._identity.mac, peer, absent, self._flap_guard.kept(self._now_ns))
+            state = negotiate(self._settings, self._identity.mac, peer, absent, self._flap_guard.pinned(self._now_ns))
         crowded = self._neighbours.are_too_many
         if crowded != self._crowded:
             self._crowded = crowded

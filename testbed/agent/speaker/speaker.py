@@ -105,7 +105,7 @@ class Speaker:
         )
         self._headroom = HeadroomMeasurements(self._ports, self._sockets, self._orders, self._buffer, self._log)
         self._wan: WanAgent | None = None
-        self._wan_left: SrNotes | None = None
+        self._wan_before: SrNotes | None = None
         self._kept: dict[int, tuple[bytes, ...]] = {}
         """The frames of each port's neighbours, as in the handover."""
 
@@ -141,20 +141,20 @@ class Speaker:
         """Start, or continue from the predecessor's state."""
         found: SpeakerState | None = self._handover.read()
         notes = found or SpeakerState({}, None)
-        left, self._wan_left = notes.ports, notes.wan
+        before, self._wan_before = notes.ports, notes.wan
         up = {link.index: link.can_talk for link in self._watch.all()}
         for slot in self._sockets:
-            plan, kept = self._ports[slot], left.get(slot)
+            plan, known = self._ports[slot], before.get(slot)
             assert plan.dcbx is not None
-            settings = kept.settings if kept else plan.dcbx.settings
+            settings = known.settings if known else plan.dcbx.settings
             machine = DcbxPort(plan.dcbx.identity, settings, plan.dcbx.timers, plan.dcbx.scale)
             self._dcbx[slot] = machine
-            self._settings.start(slot, kept.applied if kept else None, now_ns)
-            if not up.get(plan.interface) or (kept and not kept.running):
+            self._settings.start(slot, known.applied if known else None, now_ns)
+            if not up.get(plan.interface) or (known and not known.running):
                 continue
             machine.start(now_ns)
-            if kept:  # the last frames are processed once more; events in between are dropped
-                for frame in kept.frames:
+            if known:  # the last frames are processed once more; events in between are dropped
+                for frame in known.frames:
                     machine.receive(frame, now_ns)
                 machine.take_events()
                 for event in changes(None, machine.state, now_ns):
@@ -169,7 +169,7 @@ class Speaker:
                 self._keep,
                 self._headroom.reserve,
             )
-            self._wan = WanAgent(self._plan, services, self._wan_left)
+            self._wan = WanAgent(self._plan, services, self._wan_before)
             self._wan.start(now_ns, succeeds=found is not None)
             for index, can_talk in up.items():
                 self._wan.link(index, can_talk, now_ns)
@@ -319,7 +319,7 @@ class Speaker:
                 self._headroom.receive(slot, data[NOTICE.size :], arrived_ns, effective_ns)
 
     def _keep(self) -> None:
-        kept = {
+        known = {
             slot: SpeakerPortState(
                 machine.settings,
                 machine.is_running,
@@ -328,7 +328,7 @@ class Speaker:
             )
             for slot, machine in self._dcbx.items()
         }
-        self._handover.write(SpeakerState(kept, self._wan.notes if self._wan else self._wan_left))
+        self._handover.write(SpeakerState(known, self._wan.notes if self._wan else self._wan_before))
 
 
 def main(plan: AgentPlan, resources: SpeakerResources) -> None:

@@ -88,14 +88,14 @@ class PauseTunnels:
             return
         if self.headroom is not None and (not learned, tunnel.identity) not in self._tunnels:
             self.headroom.remove(tunnel)
-        kept = {
+        stopped_by_others = {
             priority
             for other in self._tunnels.values()
             if (other.tunnel.target, other.tunnel.slice_id) == (one.tunnel.target, one.tunnel.slice_id)
             for priority in other.sender.stopped
         }
         slot = self._slot(one)
-        for priority in sorted(one.sender.stopped - kept):
+        for priority in sorted(one.sender.stopped - stopped_by_others):
             if frame := one.sender.xon(priority):
                 self._send(one, frame, slot, AgentEvent.TUNNEL_XON, 0)
 

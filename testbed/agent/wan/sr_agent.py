@@ -57,8 +57,8 @@ class SrServices:
 class SrAgent:
     """The SR agent of one router, in whose network namespace the process is."""
 
-    def __init__(self, node: str, plan: ControlPlan, means: SrServices, left: SrNotes | None) -> None:
-        self._plan, self._means = plan, means
+    def __init__(self, node: str, plan: ControlPlan, services: SrServices, before: SrNotes | None) -> None:
+        self._plan, self._services = plan, services
         self._router = Router(node, plan.key)
         self._router.know(plan.report, 0)
         self._waiting = select.epoll()
@@ -69,7 +69,7 @@ class SrAgent:
         self._count_ns = NEVER
         self._know_ns = NEVER
         self.sessions = 0
-        items = left.items if left else []
+        items = before.items if before else []
         self._noted = Noted(node, items)
         self._router.installed = {item.identity: item for item in items}
         self._know_sids(0)
@@ -87,7 +87,7 @@ class SrAgent:
 
     @property
     def notes(self) -> SrNotes:
-        return SrNotes(self._noted.octets, dict(self._means.kernel.tables))
+        return SrNotes(self._noted.octets, dict(self._services.kernel.tables))
 
     @property
     def installed(self) -> Mapping[ItemKey, Item]:
@@ -147,7 +147,7 @@ class SrAgent:
             return
         if self._count_ns <= now_ns:
             self._count_ns = now_ns + _COUNTING_NS
-            self._router.count(self._means.count(), now_ns)
+            self._router.count(self._services.count(), now_ns)
         if self._know_ns <= now_ns:
             self._know_sids(now_ns)
         self._router.poll(now_ns)
@@ -173,10 +173,10 @@ class SrAgent:
             else:
                 self._noted.drop(item.identity)
             kind = SR_ITEMS.index(item.identity[0])
-            self._means.record(now_ns, AgentEvent.SR_INSTALLED if installs else AgentEvent.SR_REMOVED, kind)
+            self._services.record(now_ns, AgentEvent.SR_INSTALLED if installs else AgentEvent.SR_REMOVED, kind)
             changed.append(item)
         if changed:
-            self._means.changed()
+            self._services.changed()
             if any(isinstance(item, VpnItem) for item in changed):  # its policies wait for its SID
                 self._know_sids(time.monotonic_ns())
             else:
@@ -184,15 +184,15 @@ class SrAgent:
 
     def _do(self, item: Item, installs: bool) -> None:
         if isinstance(item, TunnelItem):
-            act = self._means.add_tunnel if installs else self._means.remove_tunnel
+            act = self._services.add_tunnel if installs else self._services.remove_tunnel
             act(item.tunnel, time.monotonic_ns())
         elif installs:
             if isinstance(item, VpnItem):
                 self._check_interfaces(item)
             self._check_sid(item)
-            self._means.kernel.install(item, self._router.installed)
+            self._services.kernel.install(item, self._router.installed)
         else:
-            self._means.kernel.remove(item, self._router.installed)
+            self._services.kernel.remove(item, self._router.installed)
 
     def _check_interfaces(self, item: VpnItem) -> None:
         """Refuse an interface that leads to another router: the link would be gone for all others."""

@@ -67,7 +67,7 @@ class Services:
 class WanAgent:
     """The WAN agent of one router, in whose network namespace the process is."""
 
-    def __init__(self, node: AgentPlan, services: Services, left: SrNotes | None) -> None:
+    def __init__(self, node: AgentPlan, services: Services, before: SrNotes | None) -> None:
         assert node.wan is not None
         self._plan, self._services, mac = node.wan, services, node.ports[0].mac
         self._ports = {port.name: port for port in node.ports}
@@ -108,23 +108,23 @@ class WanAgent:
         self._own_sids: set[IPv6Address] = set()
         self._directory_revision = 0
         self._listen_ns = NEVER
-        self._control = self._new_control(node, left)
+        self._control = self._new_control(node, before)
         self._headroom: TunnelHeadroom | None = None
         if self._plan.measures:
             self._headroom = TunnelHeadroom(self._plan.source, mac, self._send_packet, self._reserve)
             self._tunnels.headroom = self._pauses.headroom = self._headroom
 
-    def _new_control(self, node: AgentPlan, left: SrNotes | None) -> SrAgent | None:
+    def _new_control(self, node: AgentPlan, before: SrNotes | None) -> SrAgent | None:
         control = self._plan.control
         if control is None:
             return None
         indices = {port.name: port.interface for port in node.ports}
         outs = dict.fromkeys(indices[name] for name in (control.out, *(end.interface for end in control.report.links)))
-        kernel = KernelSr(node.node, indices, tuple(outs), self._services.send, left.tables if left else {})
+        kernel = KernelSr(node.node, indices, tuple(outs), self._services.send, before.tables if before else {})
         services = SrServices(
             kernel, self._install, self._remove, self._counted, self._record_sr, self._services.changed
         )
-        return SrAgent(node.node, control, services, left)
+        return SrAgent(node.node, control, services, before)
 
     def start(self, now_ns: int, *, succeeds: bool = False) -> None:
         """Begin, or continue for a predecessor (`succeeds`), and signal what is congested by now."""
@@ -147,7 +147,10 @@ class WanAgent:
     @property
     def files(self) -> dict[int, Callable[[int], None]]:
         """The function to call for each file that is readable."""
-        found: dict[int, Callable[[int], None]] = {self._ending.fileno(): self._take, self._data.fileno(): self._learn}
+        found: dict[int, Callable[[int], None]] = {
+            self._ending.fileno(): self._process_ended,
+            self._data.fileno(): self._learn,
+        }
         if self._control is not None:
             found[self._control.fd] = self._read_control
         if self._headroom is not None:
@@ -229,7 +232,7 @@ class WanAgent:
 
     # Packets
 
-    def _take(self, now_ns: int) -> None:
+    def _process_ended(self, now_ns: int) -> None:
         """Process the packets that end at our End.X.PFC SIDs."""
         for data, came_ns, interface in received(self._ending):
             from_outside = self._is_outside(interface)
@@ -283,7 +286,7 @@ class WanAgent:
     def _learn(self, now_ns: int) -> None:
         """Learn from a data packet; one is enough for a while. PFC from tunnels is read first."""
         assert self._learner is not None
-        self._take(now_ns)
+        self._process_ended(now_ns)
         packet_filter.attach(self._data, packet_filter.nothing())
         self._listen_ns = now_ns + _LISTEN_AGAIN_NS
         for data, _, interface in received(self._data):

@@ -102,14 +102,14 @@ class View:
         peer: Contents | None,
         wins: bool | None,
         absent: str,
-        kept: Mapping[str, object],
+        pinned: Mapping[str, object],
     ) -> None:
         self.settings = settings
         self.peer = peer
         """The contents of the peer's TLVs, or None if there is no peer."""
         self._wins = wins
         self._absent = absent
-        self._kept = kept
+        self._pinned = pinned
 
     def remote(self, name: str) -> Any:
         """Return the content of the peer's TLV of a feature, or None if there is none."""
@@ -130,7 +130,7 @@ class View:
             remote_willing=remote_willing,
             wins=self._wins,
             absent=self.lacking(feature.tlv),
-            kept=self._kept.get(feature.name),  # type: ignore[arg-type]
+            pinned=self._pinned.get(feature.name),  # type: ignore[arg-type]
         )
 
 

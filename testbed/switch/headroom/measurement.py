@@ -127,7 +127,7 @@ class Measurer:
         """
         self._tick(now_ns)
         arrived = now_ns if arrived_ns is None else arrived_ns
-        why = self._take(data, now_ns, arrived, now_ns if effective_ns is None else effective_ns)
+        why = self._process(data, now_ns, arrived, now_ns if effective_ns is None else effective_ns)
         self._counters["received" if why is None else str(why)] += 1
         return why
 
@@ -190,7 +190,9 @@ class Measurer:
     def _may_run(self) -> bool:
         return self._ours and self._theirs and self._up
 
-    def _take(self, data: bytes, now_ns: int, arrived_ns: int, effective_ns: int) -> Ignored | MeasurementReason | None:
+    def _process(
+        self, data: bytes, now_ns: int, arrived_ns: int, effective_ns: int
+    ) -> Ignored | MeasurementReason | None:
         try:
             message = parse(data, self._key, self._settings.opcode)
         except MeasurementFrameError as error:

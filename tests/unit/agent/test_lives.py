@@ -18,7 +18,7 @@ def taking(lives: Lives, number: int) -> Iterator[tuple[int, bytes]]:
     reader, writer = os.pipe()
 
     def take() -> None:
-        os.write(writer, b"y" if lives.take(number) else b"n")
+        os.write(writer, b"y" if lives.acquire(number) else b"n")
         signal.pause()
 
     child = Child(take)

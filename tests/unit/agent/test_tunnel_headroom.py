@@ -12,7 +12,7 @@ import pytest
 
 from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.frames import Mac, ipv6
-from testbed.linux.netlink import links, netlink
+from testbed.linux.netlink import links, messages
 from testbed.linux.process import kernel
 from testbed.srv6.lab import routers as srv6
 from testbed.srv6.protocol.endx_pfc import Drop, DropReason, LocalSid, Measure, process
@@ -48,7 +48,7 @@ def edges(namespace: int) -> Iterator[tuple[Edge, Edge]]:
     made = []
     with kernel.in_network(namespace):
         kernel.set_up("lo")
-        own = netlink.Socket()
+        own = messages.Socket()
         own.send([links.address(1, f"{srv6.source_address(number)}/128") for number in (1, 3)])
         own.close()
         for number in (1, 3):

@@ -134,7 +134,7 @@ class Edge:
 
     def receive(self, packet: bytes, now_ns: int) -> None:
         self.inside.send(packet)
-        self.agent._take(now_ns)
+        self.agent._process_ended(now_ns)
 
     def learn(self, now_ns: int) -> None:
         """Give r3 a data packet of r1, which teaches it the tunnel back."""
@@ -588,7 +588,7 @@ def test_what_comes_from_outside_the_domain_pauses_nothing_even_if_it_is_known(
     for interface, orders in (("r1-eth0", 0), ("r1-eth1", 1), ("eth9", 0)):
         found = [(pfc({3: LONGEST_PAUSE}), 0, interface)]
         monkeypatch.setattr("testbed.agent.wan.wan_agent.received", lambda _, found=found: iter(found))
-        edge.agent._take(0)
+        edge.agent._process_ended(0)
         assert len(edge.obeyed()) == orders, interface
     assert edge.agent.snapshot()["sids"][str(sid("r1"))] == {"dropped outside_domain": 2, "paused": 2}
 

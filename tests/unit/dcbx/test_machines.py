@@ -139,7 +139,7 @@ def test_a_hold_has_an_effect_only_where_the_peer_wins_the_tie_break(row: list[s
             remote_willing=BOOL[row[1]],
             wins={"us": True, "peer": False, "-": None}[tie],
             absent=ABSENT,
-            kept=0x20 if doubted else None,
+            pinned=0x20 if doubted else None,
         )
 
     if row[:3] == ["T", "T", "peer"]:

@@ -45,7 +45,7 @@ forks."""
 
 @dataclass(frozen=True)
 class SharedResources:
-    """What all agents share: made before the supervisor was forked."""
+    """The resources that all agents share, made before the supervisor was forked."""
 
     program: PortProgram
     timers: memoryview[int]
@@ -64,7 +64,7 @@ class SharedResources:
 
 @dataclass(frozen=True)
 class NodeResources:
-    """What the agent and the speaker of one node have beside the shared resources."""
+    """The resources of the agent and the speaker of one node, beside the shared ones."""
 
     ring: bpf.Ring
     handover: Handover

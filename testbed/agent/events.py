@@ -60,7 +60,7 @@ _ITEM = Field("what", "policy, tunnel or vpn", _item)
 
 
 class AgentEvent(enum.IntEnum):
-    """What agents and speakers add to the events of `testbed.switch.pfc.record`: code, text and fields of each."""
+    """The events of agents and speakers beside those of `testbed.switch.pfc.record`: code, text and fields of each."""
 
     text: str
     fields: tuple[Field, ...]

@@ -50,7 +50,7 @@ class Neighbour:
 
 
 class Reception(enum.Enum):
-    """What a frame changed in the list of neighbours."""
+    """The change that a frame made in the list of neighbours."""
 
     NEW = enum.auto()  # a neighbour that was not known
     KNOWN = enum.auto()  # a known neighbour sends this now

@@ -1,4 +1,4 @@
-"""What an administrator decides about DCBX on one port, and what is refused.
+"""The settings of DCBX on one port, and the checks of their values.
 
 A feature that is None is not run: its TLV is not sent, and what the peer announces about it is only shown. The settings
 of a feature stand with it (`testbed.dcbx.features`). Everything is checked when settings are made, once, so that no

@@ -1,4 +1,4 @@
-"""What a person, a script or a log sees of DCBX on a port: plain data that JSON can carry, and a table of it.
+"""The views of DCBX on a port for people, scripts and logs: plain data that JSON can carry, and a table of it.
 
     snapshot(port)         everything as it is now
     table(by_port)         snapshots, also after a way through JSON, as a table for any terminal

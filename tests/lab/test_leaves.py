@@ -61,7 +61,9 @@ def controlled(run: Run, library: str = "os-ken") -> None:
 
 @experiment(in_lab_time=True, timeout="120s")
 def alone(run: Run) -> None:
-    """Run it without a controller: Open vSwitch learns by itself, and by the ports' own mapping the frames are lossy."""
+    """Run it without a controller: Open vSwitch learns by itself, and by the ports' own mapping the frames are
+    lossy.
+    """
     from testbed.net.build.network import network
 
     for name, lossless, priority in (("PFC", True, LOSSLESS), ("no PFC", False, LOSSLESS), ("lossy", True, LOSSY)):

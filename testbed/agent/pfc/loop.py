@@ -39,7 +39,7 @@ _FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)  # looked up fast
 
 @dataclass(frozen=True)
 class AgentResources:
-    """What an agent inherits: made before it was forked, and shared with its successor."""
+    """The resources that an agent inherits: made before it was forked, and shared with its successor."""
 
     program: PortProgram
     ring: bpf.Ring

@@ -45,7 +45,7 @@ URGENCY = 30
 
 @dataclass(frozen=True)
 class SpeakerResources:
-    """What a speaker inherits: made before it was forked, and shared with its successor."""
+    """The resources that a speaker inherits: made before it was forked, and shared with its successor."""
 
     program: PortProgram
     handover: Handover
@@ -61,7 +61,7 @@ class SpeakerResources:
 
 @dataclass
 class SpeakerPortState:
-    """What a successor has to know of one port."""
+    """The state of one port that a successor has to know."""
 
     settings: DcbxSettings
     running: bool
@@ -71,7 +71,7 @@ class SpeakerPortState:
 
 @dataclass
 class SpeakerState:
-    """What a successor has to know."""
+    """The state that a successor has to know."""
 
     ports: Mapping[int, SpeakerPortState]
     wan: SrNotes | None

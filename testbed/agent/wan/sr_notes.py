@@ -21,7 +21,7 @@ MOST_OCTETS = 2 << 20
 
 @dataclass(frozen=True)
 class SrNotes:
-    """What a successor has to know."""
+    """The notes that a successor has to know."""
 
     installed: tuple[bytes, ...]
     tables: Mapping[str, int]

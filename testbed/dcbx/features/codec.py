@@ -28,7 +28,7 @@ class Contents(Protocol):
 
 
 class DcbxReason(enum.StrEnum):
-    """What can be wrong in a DCBX TLV; the values are names of counters."""
+    """The mistakes in DCBX TLVs; the values are names of counters."""
 
     BAD_LENGTH = "bad_length"  # left out
     REPEATED = "repeated"  # left out: the first counts

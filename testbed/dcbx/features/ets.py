@@ -55,7 +55,7 @@ _NAME = "ets_configuration"
 
 @dataclass(frozen=True, slots=True)
 class EtsConfiguration:
-    """How the sender operates."""
+    """The content of ETS Configuration: how the sender operates."""
 
     ets: Ets
     willing: bool = False

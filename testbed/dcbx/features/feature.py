@@ -48,7 +48,7 @@ class CommonSettings:
 
     version: DcbxVersion = DcbxVersion.PUBLISHED
     tie_break: TieBreak | None = None
-    """None for the version's default, see `breaks_tie_by`."""
+    """The tie-break between two willing ports, or None for the version's default, see `breaks_tie_by`."""
     traffic_classes: int = 8
     buffer_by_classes: bool = field(default=False, kw_only=True)
     """True if this port's buffer is sized for as many traffic classes as the peer has (decision 0377)."""

@@ -1,4 +1,4 @@
-"""What PFC and congestion notification have in common: both are on or off for each priority, and have defenses.
+"""The common part of PFC and congestion notification: both are on or off for each priority, and have defenses.
 
 In code a set of priorities is a mask, bit n for priority n; in plain data it is a list.
 """

@@ -72,10 +72,10 @@ class Recommend:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What a port recommends now."""
+    """The recommendation of a port at this moment."""
 
     table: EtsRecommendation | None
-    """None if nothing can be recommended now."""
+    """The recommended table, or None if nothing can be recommended now."""
     why: str
 
 
@@ -116,7 +116,7 @@ def _read_published(info: bytes, flaws: list[Flaw]) -> EtsRecommendation | None:
 
 
 class RecommendationFeature(Feature[Recommend | Shares, EtsRecommendation, EtsRecommendation]):
-    """Its settings are a part of those of ETS."""
+    """The recommendation that a port makes; its settings are a part of those of ETS."""
 
     name = "recommendation"
     head = "ETS rec"

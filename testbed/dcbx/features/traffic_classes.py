@@ -36,7 +36,7 @@ class TrafficClassesChanged(Event):
     local: int
     remote: int | None
     buffered: int | None = None
-    """None for all priorities, whatever the peer has."""
+    """The number that the buffer is sized for; None for all priorities, whatever the peer has."""
 
 
 def _encode_draft(classes: int, _: Contents) -> Organisational:

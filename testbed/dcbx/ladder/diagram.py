@@ -164,7 +164,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Sender:
-    """What is known of one sender's frames so far."""
+    """One sender, with what is known of its frames so far."""
 
     heard: Record | None = None  # the last that arrived; None: or the receiver has forgotten it
     last: tuple[Any, bool] | None = None  # ID of the last frame, and whether it was lost

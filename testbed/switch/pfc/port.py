@@ -53,7 +53,7 @@ _RELIEVED = PfcEvent.RELIEVED
 
 
 class Change(NamedTuple):
-    """What the caller has to do after new settings or a restart: a frame to send, and changes of queues."""
+    """The work of the caller after new settings or a restart: a frame to send, and changes of queues."""
 
     frame: bytes | None
     stop: int

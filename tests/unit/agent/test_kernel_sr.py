@@ -118,7 +118,9 @@ def test_a_policy_of_one_vpn_carries_no_other_of_its_colour() -> None:
 
 
 def test_a_binding_sid_follows_its_policy_and_drops_while_there_is_no_path() -> None:
-    """By each interface to another router: while one has no carrier, the kernel passes its routes over."""
+    """There is a route by each interface to another router: while one has no carrier, the kernel passes its routes
+    over.
+    """
     router = Router()
     for segments in (SEGMENTS, SEGMENTS[:1], (), SEGMENTS):
         router.install(policy(segments=segments, binding=BINDING))

@@ -175,7 +175,7 @@ def test_a_hold_does_not_outlive_the_peer() -> None:
 
 @pytest.mark.parametrize("mac", [LOW, HIGH])
 def test_a_peer_that_follows_at_once_and_never_holds_converges_on_the_value_kept_here(mac: Mac) -> None:
-    """So may an independent peer be. Each frame takes a tenth of a second."""
+    """An independent peer may be like this. Each frame takes a tenth of a second."""
     port, theirs, heard = follower(mac), FIRST, []
     under_way = port.take_frames()
     for tenth in range(300):

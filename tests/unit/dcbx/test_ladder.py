@@ -299,7 +299,7 @@ def test_of_equal_frames_the_last_before_an_arrival_is_the_one_that_arrived() ->
 
 
 def test_what_is_received_comes_after_what_was_sent_at_the_same_time() -> None:
-    """Also if the receiver's log is read first, and both ports act on what they hear in no time."""
+    """This holds also if the receiver's log is read first, and both ports react in no time."""
     records = [sent(5, THREE, "b"), received(5, THREE, "a"), found(5, "a"), sent(5, FOUR, "a"), received(5, FOUR, "b"),
                found(5, "b")]  # fmt: skip
     kinds = [(type(step), getattr(step, "source", getattr(step, "side", None))) for step in drawn(*records).steps]

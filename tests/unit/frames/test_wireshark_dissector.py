@@ -1,4 +1,4 @@
-"""What Wireshark shows of our private formats with our dissector is what our codecs have: `testbed/frames/xoff.lua`."""
+"""Wireshark with our dissector, `testbed/frames/xoff.lua`, reads our private formats as our codecs do."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from testbed.frames.dcbx.values import DcbxVersion
     from testbed.frames.mac_control import LONGEST_PAUSE, PauseFrame, PfcFrame
     from testbed.lab.engines.table import prepare
-    from testbed.lab.job.api import run
     from testbed.lab.results.result import Claim, Result, Status
+    from testbed.lab.runs.api import run
     from testbed.lab.studies.sweep import run as sweep
     from testbed.measures.frames import FrameCounts
     from testbed.measures.outcome import RoceOutcome, marking, roce_outcome
@@ -181,7 +181,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.experiment.definition": "experiment Experiment",
         "testbed.experiment.parameters": "Between OneOf File",
         "testbed.experiment.run": "Run",
-        "testbed.lab.job.api": "run",
+        "testbed.lab.runs.api": "run",
         "testbed.lab.engines.table": "prepare",
         "testbed.lab.results.result": "Result Claim Status",
         "testbed.lab.studies.sweep": "sweep=run",

@@ -22,9 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
 from testbed.experiment import definition
-from testbed.lab.engines import cores, table
+from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.vm import PreparedMachine
+from testbed.lab.host import cores
 from testbed.lab.image import image
 from testbed.lab.results.result import Result
 from testbed.lab.vm import qemu

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from testbed.lab.engines import cores, prerequisites
+from testbed.lab.host import cores, prerequisites
 from tests.at_once import pytest_configure
 
 __all__ = ["pytest_configure"]

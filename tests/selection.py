@@ -18,7 +18,7 @@ from io import StringIO
 
 import pytest
 
-from testbed.lab.engines import prerequisites
+from testbed.lab.host import prerequisites
 
 _WORD = re.compile(r"\w{3,}", re.ASCII)
 

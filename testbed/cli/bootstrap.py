@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.errors import XoffError, plain
-from testbed.lab.image import cache
+from testbed.lab.host import cache
 
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = ".ready"
@@ -87,8 +87,9 @@ def _closed_to_others() -> Iterator[None]:
 
 def _show_forecast() -> None:
     """Print what the first demo downloads and how long it takes, all parts together."""
-    from testbed.lab.engines import forecast, prerequisites
+    from testbed.lab.engines import forecast
     from testbed.lab.engines.table import ENGINES
+    from testbed.lab.host import prerequisites
 
     words = [word.removeprefix("--engine=") for word in sys.argv]
     engine = ENGINES[next((word for word in words if word in ENGINES), "vm")]
@@ -121,7 +122,7 @@ def _make() -> None:
 def _make_with_pip() -> None:
     """Make an environment with pip, or put pip into one that has none."""
     from testbed.cli import machine
-    from testbed.lab.engines import prerequisites
+    from testbed.lab.host import prerequisites
 
     machine.require(prerequisites.front_door_packages(), _say)
     _say(f"making the Python environment in {_place()}")
@@ -159,7 +160,7 @@ def _place() -> Path:
 
 def _run(command: list[str], what: str, environment: Mapping[str, str] | None = None, way_out: str = "") -> str:
     """Run a command to its end and return its output. None of its processes outlives this one."""
-    from testbed.lab.image import process_tree
+    from testbed.lab.host import process_tree
 
     code, output = process_tree.run(command, environment or {})
     if code:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from testbed.errors import XoffError
-from testbed.lab.engines.prerequisites import Package
+from testbed.lab.host.prerequisites import Package
 from testbed.lab.image.fetching import CARRY
 
 Report = Callable[[str], None]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from testbed.errors import UsageError
-from testbed.lab.image.cache import DiskFullError
+from testbed.lab.host.cache import DiskFullError
 from testbed.lab.results.foreign import ForeignFolder
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from testbed.experiment.parameters import Between, File, OneOf
     from testbed.experiment.run import Run
     from testbed.lab.engines.table import prepare
-    from testbed.lab.job.api import run
     from testbed.lab.results.result import Claim, Result, Status
+    from testbed.lab.runs.api import run
 
 __all__ = ["Between", "Claim", "Experiment", "File", "OneOf", "Result", "Run", "Status", "experiment", "prepare", "run"]
 
@@ -24,7 +24,7 @@ _PLACES = {
     "Experiment": "testbed.experiment.definition", "experiment": "testbed.experiment.definition",
     "Between": "testbed.experiment.parameters", "File": "testbed.experiment.parameters",
     "OneOf": "testbed.experiment.parameters", "prepare": "testbed.lab.engines.table",
-    "Run": "testbed.experiment.run", "run": "testbed.lab.job.api",
+    "Run": "testbed.experiment.run", "run": "testbed.lab.runs.api",
     "Claim": "testbed.lab.results.result", "Result": "testbed.lab.results.result",
     "Status": "testbed.lab.results.result",
 }  # fmt: skip

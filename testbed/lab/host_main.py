@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.experiment.output import Record
-from testbed.lab.engines.prerequisites import DEBIAN_PYTHON
+from testbed.lab.host.prerequisites import DEBIAN_PYTHON
 from testbed.lab.job import job_stack
 from testbed.lab.job.job import Job
 from testbed.lab.job.supervisor import Supervisor

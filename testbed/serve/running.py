@@ -17,7 +17,7 @@ from testbed.errors import UsageError, XoffError
 from testbed.experiment.fidelity import WINDOW_NS
 from testbed.experiment.output import Decoder, Record, RecordKind
 from testbed.lab.engines.engine import PreparedEngine, RunningJob
-from testbed.lab.image import cache
+from testbed.lab.host import cache
 from testbed.lab.job.job import Job, Limits, Terminal, pack
 from testbed.net.shell import topologies
 

@@ -17,9 +17,8 @@ from typing import Any
 
 import pytest
 
-from testbed.lab.engines import prerequisites
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.image import cache
+from testbed.lab.host import cache, prerequisites
 from testbed.lab.studies.cluster import parts
 
 from .processes import Dask, Start

@@ -19,7 +19,7 @@ from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.um import PreparedUm
 from testbed.lab.engines.vm import PreparedMachine
-from testbed.lab.image import cache
+from testbed.lab.host import cache
 
 from .conftest import JOBS
 from .um_processes import GUARD

@@ -15,7 +15,7 @@ from testbed.lab import Status
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.vm import PreparedMachine
-from testbed.lab.image import cache
+from testbed.lab.host import cache
 from testbed.lab.job.job import Limits
 
 from .conftest import JOBS, Output, Runner

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.job.api import run
+from testbed.lab.runs.api import run
 from testbed.report.folder import read
 from testbed.report.pages.page import report
 from testbed.report.timeline.tracks import PAUSED, tracks

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.engines import prerequisites
+from testbed.lab.host import prerequisites
 
 ROOT = Path(__file__).parents[2]
 VAGRANTFILE = (ROOT / "Vagrantfile").read_text()
@@ -21,7 +21,7 @@ SCRIPTS = {name: script for name, _, script in PROVISIONER.findall(VAGRANTFILE)}
 
 def box_list() -> list[str]:
     """The list, by the command of the Vagrantfile."""
-    command = [sys.executable, "-m", "testbed.lab.engines.prerequisites", "box"]
+    command = [sys.executable, "-m", "testbed.lab.host.prerequisites", "box"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
@@ -97,10 +97,10 @@ def test_the_list_for_a_box_has_the_machine_the_lab_and_the_kernel_each_once() -
 
 @pytest.mark.parametrize("arguments", [[], ["bxo"], ["box", "lab"]])
 def test_asking_for_a_list_that_does_not_exist_is_a_usage_error(arguments: list[str]) -> None:
-    command = [sys.executable, "-m", "testbed.lab.engines.prerequisites", *arguments]
+    command = [sys.executable, "-m", "testbed.lab.host.prerequisites", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "usage: python3 -m testbed.lab.engines.prerequisites box|machine|lab|test\n"
+    assert done.stderr == "usage: python3 -m testbed.lab.host.prerequisites box|machine|lab|test\n"
 
 
 def test_the_box_installs_exactly_the_list(tmp_path: Path, programs: Callable[[str, str], dict[str, str]]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from importlinter.cli import lint_imports
 
-from testbed.lab.image import cache
+from testbed.lab.host import cache
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,9 +12,9 @@ from testbed.cli.screen import console, streams
 from testbed.cli.screen import progress as ui
 from testbed.errors import UsageError
 from testbed.experiment import definition
-from testbed.lab.job import api
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Exit, Result, Status
+from testbed.lab.runs import api
 from testbed.lesson import lesson as files
 from testbed.lesson.check import Seen
 from testbed.lesson.lesson import Lesson, Verdict

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from testbed.cli.screen.streams import exact
 from testbed.errors import plain
-from testbed.lab.image import cache, carry
-from testbed.lab.image.carry import Carried
+from testbed.lab.engines import lab_file as carry
+from testbed.lab.engines.lab_file import Carried
+from testbed.lab.host import cache
 
 _SHOWN_EVERY_S = 0.2
 _LINES = 4

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
 from testbed.lab.engines import table
-from testbed.lab.engines.checks import Check
 from testbed.lab.engines.engine import Engine
+from testbed.lab.host.checks import Check
 from testbed.lab.results.result import Exit
 
 _ALL = "all"

@@ -12,8 +12,10 @@ from testbed.cli import machine
 from testbed.cli.arguments import one_of
 from testbed.cli.house import carry as carrying
 from testbed.errors import UsageError
-from testbed.lab.engines import prerequisites, table
-from testbed.lab.image import cache, carry, image
+from testbed.lab.engines import lab_file as carry
+from testbed.lab.engines import table
+from testbed.lab.host import cache, prerequisites
+from testbed.lab.image import image
 from testbed.lab.image.image import Image
 from testbed.lab.results.result import Exit
 from testbed.lab.um import kernel

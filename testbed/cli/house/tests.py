@@ -18,7 +18,8 @@ import testbed
 from testbed.cli import machine
 from testbed.cli.engine_setup import ready
 from testbed.errors import UsageError
-from testbed.lab.engines import cores, prerequisites, table
+from testbed.lab.engines import table
+from testbed.lab.host import cores, prerequisites
 from testbed.lab.results.result import Exit
 
 _MANY = 100

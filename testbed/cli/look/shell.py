@@ -33,7 +33,7 @@ from testbed.experiment.fidelity import WINDOW_NS
 from testbed.experiment.output import Decoder, Record, RecordKind
 from testbed.experiment.run_files import DCBX_LOG, EVENT_LOG
 from testbed.lab.engines.engine import PreparedEngine, RunningJob
-from testbed.lab.image import cache
+from testbed.lab.host import cache
 from testbed.lab.job.job import Job, Limits, Terminal, UserCode, job_for, pack, place_of
 from testbed.lab.results.collect import OUTPUT_LOG, Collector
 from testbed.lab.results.result import Exit

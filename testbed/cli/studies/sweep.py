@@ -17,7 +17,7 @@ from testbed.cli.screen import progress as ui
 from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
-from testbed.lab.engines import cores
+from testbed.lab.host import cores
 from testbed.lab.results.result import Exit, Status
 from testbed.lab.studies import sweep, sweep_tables
 from testbed.lab.studies.batch import TaskOutcome

@@ -15,11 +15,11 @@ from typing import ClassVar, Protocol
 
 import testbed
 from testbed.experiment.output import Record
-from testbed.lab.engines.checks import Check
 from testbed.lab.engines.forecast import Step
-from testbed.lab.engines.prerequisites import Package
+from testbed.lab.host.cache import Report
+from testbed.lab.host.checks import Check
+from testbed.lab.host.prerequisites import Package
 from testbed.lab.image import packages as further
-from testbed.lab.image.cache import Report
 from testbed.lab.image.packages import Packages
 from testbed.lab.results.result import Provenance
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from testbed.lab.engines import cores, prerequisites
+from testbed.lab.host import cores, prerequisites
 
 SHOWN = "XOFF_FORECAST_SHOWN"
 """Set in the environment by the front door, which has shown the forecast before it installed anything."""

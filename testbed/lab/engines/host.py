@@ -15,11 +15,11 @@ from pathlib import Path
 
 from testbed.errors import UsageError, XoffError
 from testbed.experiment.output import Record
-from testbed.lab.engines import checks, prerequisites
-from testbed.lab.engines.checks import Check
 from testbed.lab.engines.engine import Engine, PreparedEngine
-from testbed.lab.engines.prerequisites import DEBIAN_PYTHON, Package
-from testbed.lab.image.cache import Report
+from testbed.lab.host import checks, prerequisites
+from testbed.lab.host.cache import Report
+from testbed.lab.host.checks import Check
+from testbed.lab.host.prerequisites import DEBIAN_PYTHON, Package
 
 
 class InstallError(XoffError):

@@ -7,8 +7,8 @@ import os
 import platform
 
 from testbed.lab.engines.vm import VirtualMachine
-from testbed.lab.image import cache
-from testbed.lab.image.cache import Report
+from testbed.lab.host import cache
+from testbed.lab.host.cache import Report
 from testbed.lab.image.image import Image
 from testbed.lab.image.packages import Packages
 from testbed.lab.vm import qemu, snapshot

@@ -10,7 +10,7 @@ from testbed.lab.engines.host import Host
 from testbed.lab.engines.realtime import Realtime
 from testbed.lab.engines.um import Um
 from testbed.lab.engines.vm import Vm
-from testbed.lab.image.cache import Report
+from testbed.lab.host.cache import Report
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Um(), Vm(), Realtime(), Host())}
 DEFAULT = Um.name

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from testbed.lab.engines import checks, cores, prerequisites
-from testbed.lab.engines.checks import Check
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.engines.forecast import Step
-from testbed.lab.engines.prerequisites import Package
+from testbed.lab.host import checks, cores, prerequisites
+from testbed.lab.host.cache import Report
+from testbed.lab.host.checks import Check
+from testbed.lab.host.prerequisites import Package
 from testbed.lab.image import image
 from testbed.lab.image import packages as further
-from testbed.lab.image.cache import Report
 from testbed.lab.image.image import Image
 from testbed.lab.job.job import OURS
 from testbed.lab.results.result import Provenance

@@ -1,4 +1,4 @@
-"""The image of the lab: how it is built, cached and carried to other machines."""
+"""The image of the lab, and the packages that can be added to it."""
 
 from testbed.moved import attributes
 

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from testbed.errors import XoffError, plain
-from testbed.lab.image import cache
+from testbed.lab.host import cache
 
 CARRY = "bring the lab from another machine: ./xoff image export FILE there, ./xoff image import FILE here"
 FEW_ATTEMPTS = {"PIP_RETRIES": os.environ.get("PIP_RETRIES", "2")}

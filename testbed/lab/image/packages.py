@@ -21,8 +21,9 @@ from importlib import resources
 from pathlib import Path
 
 from testbed.errors import UsageError, listed
-from testbed.lab.image import cache, fetching
-from testbed.lab.image.cache import Report
+from testbed.lab.host import cache
+from testbed.lab.host.cache import Report
+from testbed.lab.image import fetching
 
 _SHIPPED = resources.files("testbed.lab.image") / "extras"
 _SUFFIXES = (".lock", ".txt")

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from testbed.errors import XoffError
-from testbed.lab.engines import prerequisites
-from testbed.lab.image import cache, process_tree
-from testbed.lab.image.cache import Report
+from testbed.lab.host import cache, prerequisites, process_tree
+from testbed.lab.host.cache import Report
 
 KERNEL = "vmlinuz"
 ROOT = "root.cpio.zst"

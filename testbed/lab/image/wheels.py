@@ -16,8 +16,9 @@ from pathlib import Path
 
 import testbed
 from testbed.errors import XoffError
-from testbed.lab.image import cache, fetching
-from testbed.lab.image.cache import Report
+from testbed.lab.host import cache
+from testbed.lab.host.cache import Report
+from testbed.lab.image import fetching
 
 LOCK = Path(testbed.__path__[0]).parent / "requirements" / "run.lock"
 _PURE = "-none-any.whl"

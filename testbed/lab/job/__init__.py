@@ -1,4 +1,4 @@
-"""A job: how it is packed, supervised in the lab, and started by the API."""
+"""A job: what is packed for the lab, and the supervisor that does it there."""
 
 from testbed.moved import attributes
 

@@ -17,12 +17,12 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.experiment.definition import Experiment
-from testbed.lab.engines import cores
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.job import api
-from testbed.lab.job.api import Silent, Watcher
+from testbed.lab.host import cores
 from testbed.lab.job.job import RunOptions
 from testbed.lab.results.result import Result
+from testbed.lab.runs import api
+from testbed.lab.runs.api import Silent, Watcher
 
 
 @dataclass(frozen=True)

@@ -35,11 +35,11 @@ from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine, PreparedEngine
-from testbed.lab.image import cache
-from testbed.lab.job.api import Silent, Watcher
+from testbed.lab.host import cache
 from testbed.lab.job.job import Limits, RunOptions, job_for, pack
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import RESULT, Status
+from testbed.lab.runs.api import Silent, Watcher
 from testbed.lab.studies import batch, sweep_tables
 from testbed.lab.studies.batch import Task, TaskOutcome
 from testbed.lab.studies.cluster.client import Cluster, connected

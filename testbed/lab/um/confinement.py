@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from testbed.lab.engines.checks import Check, lines, user
+from testbed.lab.host.checks import Check, lines, user
 from testbed.linux.process import kernel
 from testbed.linux.process.child import Child
 

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from testbed.lab.engines import prerequisites
-from testbed.lab.image import cache, erofs, image, recipe
-from testbed.lab.image.cache import Report
+from testbed.lab.host import cache, prerequisites
+from testbed.lab.host.cache import Report
+from testbed.lab.image import erofs, image, recipe
 from testbed.lab.image.image import Image
 from testbed.lab.image.packages import Packages
 from testbed.lab.image.recipe import ImageError

@@ -16,9 +16,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from testbed.lab.engines import prerequisites
-from testbed.lab.image import cache, image, recipe
-from testbed.lab.image.cache import Report
+from testbed.lab.host import cache, prerequisites
+from testbed.lab.host.cache import Report
+from testbed.lab.image import image, recipe
 from testbed.lab.image.recipe import ImageError
 
 KERNEL, MANIFEST = "linux", "manifest.json"

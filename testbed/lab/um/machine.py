@@ -17,7 +17,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from testbed.experiment.output import Record, RecordKind
-from testbed.lab.engines import cores
+from testbed.lab.host import cores
 
 MEMORY_MB = 4096
 """The lab's memory in MB; that of the host is used only as far as the lab touches it."""

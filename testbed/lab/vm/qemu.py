@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import XoffError
-from testbed.lab.engines import cores, prerequisites
 from testbed.lab.guest_main import COMMAND_PORT, OUT_PORT
+from testbed.lab.host import cores, prerequisites
 from testbed.lab.image.image import Image
 
 MEMORY_MB = 2048

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from testbed.errors import UsageError
-from testbed.lab.image import cache
-from testbed.lab.image.cache import Report
+from testbed.lab.host import cache
+from testbed.lab.host.cache import Report
 from testbed.lab.image.image import Image
 from testbed.lab.image.packages import Packages
 from testbed.lab.job.job import HELD, LARGEST, held

@@ -259,7 +259,7 @@ def test_another_system_is_sent_to_vagrant(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_debian_without_apt_is_not_sent_to_debian(monkeypatch: pytest.MonkeyPatch) -> None:
     from testbed.cli import machine
-    from testbed.lab.engines.prerequisites import Package
+    from testbed.lab.host.prerequisites import Package
 
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(machine, "_system_name", lambda: "Debian GNU/Linux 12 (bookworm)")
@@ -289,7 +289,7 @@ HEAVY = ("rich", "asyncio", "multiprocessing", "ssl", "http", "urllib.request", 
 FOR_RUNS = (
     "testbed.lab.engines.table",
     "testbed.lab.vm.snapshot",
-    "testbed.lab.job.api",
+    "testbed.lab.runs.api",
     "testbed.srv6",
     "testbed.agent",
     "tomllib",
@@ -300,7 +300,7 @@ NOT_FOR_LISTS = (
     "mininet",
     "testbed.lab.engines.table",
     "testbed.lab.vm.snapshot",
-    "testbed.lab.job.api",
+    "testbed.lab.runs.api",
 )
 """Modules that a list of experiments imports, because experiments import what they use of networks at their tops."""
 
@@ -342,7 +342,7 @@ def test_missing_packages_are_named_with_their_reason_before_anything_is_install
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from testbed.cli import machine
-    from testbed.lab.engines.prerequisites import Package
+    from testbed.lab.host.prerequisites import Package
 
     said: list[str] = []
     monkeypatch.setattr(machine, "install", lambda names, report: said.append(f"INSTALL {names}"))
@@ -413,7 +413,7 @@ def test_at_a_terminal_nothing_is_installed_without_a_yes(  # noqa: PLR0917
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from testbed.cli import machine
-    from testbed.lab.engines.prerequisites import Package
+    from testbed.lab.host.prerequisites import Package
 
     done: list[str] = []
     monkeypatch.setattr(machine, "install", lambda names, report: done.extend(names))
@@ -454,7 +454,7 @@ def test_the_version_is_the_packages_own(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_host_engines_python_parts_are_those_of_the_image_and_of_pip() -> None:
-    from testbed.lab.engines import prerequisites
+    from testbed.lab.host import prerequisites
     from testbed.lab.image import recipe
 
     parts = {part["name"]: part["version"] for part in prerequisites.table()["host"]["python"]}

@@ -11,7 +11,7 @@ import pytest
 
 from testbed.cli.output_file import whole
 from testbed.errors import UsageError
-from testbed.lab.image.cache import DiskFullError
+from testbed.lab.host.cache import DiskFullError
 
 
 def test_a_file_is_replaced_when_it_is_whole(tmp_path: Path) -> None:

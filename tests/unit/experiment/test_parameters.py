@@ -11,8 +11,8 @@ from testbed.experiment import definition
 from testbed.experiment.fidelity import Thresholds
 from testbed.experiment.parameters import LARGEST_FILE, ExperimentError
 from testbed.lab import File
-from testbed.lab.job.again import again
 from testbed.lab.job.job import Job, digest_of_code, in_lab, job_for, pack
+from testbed.lab.runs.again import again
 from testbed.lab.studies.sweep import points
 from tests.unit.serve.scripted_lab import ScriptedEngine
 

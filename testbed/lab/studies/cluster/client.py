@@ -25,9 +25,9 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.um import PreparedUm
-from testbed.lab.image import cache
-from testbed.lab.image.cache import Report
-from testbed.lab.job import api
+from testbed.lab.host import cache
+from testbed.lab.host.cache import Report
+from testbed.lab.runs import api
 from testbed.lab.studies.batch import Batch, Task, TaskOutcome
 from testbed.lab.studies.cluster import on_worker, parts, received
 from testbed.lab.studies.cluster.connection import ClusterError, cause, client_of, require_same_versions

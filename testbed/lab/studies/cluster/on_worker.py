@@ -252,7 +252,7 @@ def _make(folder: Path) -> None:
 def _own(folder: Path) -> Path:
     """Return a folder if no other user but root can change what is in it, as it runs as the user.
 
-    `testbed.lab.image.ownership` is the rule in full, and is not here.
+    `testbed.lab.host.ownership` is the rule in full, and is not here.
     """
     real = folder.resolve()
     for one in (real, *real.parents):

@@ -22,14 +22,15 @@ from typing import Any
 
 from testbed.errors import XoffError, plain
 from testbed.experiment.fidelity import Thresholds
-from testbed.lab.engines import cores
+from testbed.lab.engines import lab_file as carry
 from testbed.lab.engines.um import PreparedUm, Um
-from testbed.lab.image import cache, carry, image, plain_tar
+from testbed.lab.host import cache, cores
+from testbed.lab.image import image, plain_tar
 from testbed.lab.image.packages import Packages
-from testbed.lab.job import api
-from testbed.lab.job.api import PackedRun
 from testbed.lab.job.job import Job
 from testbed.lab.results.result import Again, Status
+from testbed.lab.runs import api
+from testbed.lab.runs.api import PackedRun
 from testbed.lab.studies.cluster.on_worker import WANTS_LAB
 from testbed.lab.um import disks, kernel
 from testbed.linux.process import kernel as linux

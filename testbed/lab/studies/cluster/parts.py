@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import UsageError, XoffError
+from testbed.lab.engines import lab_file as carry
 from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.lab_file import Progress
 from testbed.lab.engines.um import PreparedUm
-from testbed.lab.image import cache, carry
-from testbed.lab.image.cache import Report
-from testbed.lab.image.carry import Progress
+from testbed.lab.host import cache
+from testbed.lab.host.cache import Report
 from testbed.lab.job import job
 
 _ENGINE = "um"

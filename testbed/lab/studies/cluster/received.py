@@ -11,10 +11,10 @@ import shutil
 from pathlib import Path
 
 from testbed.lab.image import plain_tar
-from testbed.lab.job import api
-from testbed.lab.job.api import Silent
 from testbed.lab.results.result import Result, Status
 from testbed.lab.results.result_folder import new_folder
+from testbed.lab.runs import api
+from testbed.lab.runs.api import Silent
 
 LARGEST, MOST_FILES = 4 << 30, 100_000
 """The most octets and files of a result, many times what a job's limits allow."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.lab.engines.checks import Check
+from testbed.lab.host.checks import Check
 from testbed.lab.um import confinement
 from testbed.linux.process import kernel
 

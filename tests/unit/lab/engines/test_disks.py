@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.image import cache, image
+from testbed.lab.host import cache
+from testbed.lab.image import image
 from testbed.lab.image.image import Image
 from testbed.lab.um import disks
 from tests.unit.lab.image.lab_files import DISK, lab, sha256, small_list

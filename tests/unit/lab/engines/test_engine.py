@@ -18,9 +18,9 @@ from testbed.errors import UsageError
 from testbed.experiment.output import Record
 from testbed.lab import Run, Status, experiment
 from testbed.lab.engines import table
-from testbed.lab.engines.checks import Check
 from testbed.lab.engines.engine import Engine, PreparedEngine
-from testbed.lab.image.cache import Report
+from testbed.lab.host.cache import Report
+from testbed.lab.host.checks import Check
 
 # The lab of this engine is a process without a network: it reports one figure and ends.
 PROGRAM = """

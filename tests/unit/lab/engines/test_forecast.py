@@ -14,9 +14,9 @@ import pytest
 from testbed.cli import bootstrap
 from testbed.lab.engines import forecast
 from testbed.lab.engines.forecast import Cost, Step
-from testbed.lab.engines.prerequisites import Package
 from testbed.lab.engines.um import Um
 from testbed.lab.engines.vm import Vm
+from testbed.lab.host.prerequisites import Package
 from testbed.lab.image import image, recipe
 from testbed.lab.um import kernel
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.engines import prerequisites
 from testbed.lab.engines.table import ENGINES
-from testbed.lab.image import cache, image
+from testbed.lab.host import cache, prerequisites
+from testbed.lab.image import image
 from testbed.lab.studies import references
 from testbed.lab.um import kernel, machine
 from testbed.lab.um.kernel import KERNEL, MANIFEST, SOURCES

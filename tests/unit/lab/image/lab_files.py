@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.image import cache, image, recipe, wheels
+from testbed.lab.host import cache
+from testbed.lab.image import image, recipe, wheels
 from testbed.lab.um import disks, kernel
 
 DISK = bytes(range(256)) * 5000

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.lab.engines import prerequisites
+from testbed.lab.host import prerequisites
 from testbed.lab.image import erofs
 from testbed.lab.image.erofs import ArchiveError, Node
 

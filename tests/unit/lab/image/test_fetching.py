@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.image import cache, fetching
+from testbed.lab.host import cache
+from testbed.lab.image import fetching
 
 ROOT = Path(__file__).parents[4]
 CARRY = "./xoff image export FILE there, ./xoff image import FILE here"

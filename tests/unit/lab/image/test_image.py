@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.lab.engines import prerequisites
-from testbed.lab.image import cache, image
+from testbed.lab.host import cache, prerequisites
+from testbed.lab.image import image
 from testbed.lab.image import recipe as how
 from testbed.lab.image.image import Image
 

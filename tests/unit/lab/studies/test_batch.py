@@ -10,7 +10,7 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.lab import Run, experiment
-from testbed.lab.engines import cores
+from testbed.lab.host import cores
 from testbed.lab.job.job import Job, RunOptions
 from testbed.lab.studies import batch
 from testbed.lab.studies.batch import Task, TaskOutcome

@@ -22,10 +22,10 @@ import pytest
 from testbed.experiment import definition
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.image import plain_tar
-from testbed.lab.job import api
-from testbed.lab.job.api import PackedRun
 from testbed.lab.job.job import Job, RunOptions
 from testbed.lab.results.result import RESULT, Again, Figure, Provenance, Result, Status, Times
+from testbed.lab.runs import api
+from testbed.lab.runs.api import PackedRun
 from testbed.lab.studies.batch import Task
 from testbed.lab.studies.cluster import received
 from testbed.lab.studies.cluster.client import Cluster

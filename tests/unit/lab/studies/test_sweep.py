@@ -18,7 +18,7 @@ from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.output import StreamError
 from testbed.lab import Between, Run, experiment
-from testbed.lab.image import cache
+from testbed.lab.host import cache
 from testbed.lab.job.job import Job
 from testbed.lab.results.result import Exit, Result, distinct
 from testbed.lab.studies import sweep, sweep_tables

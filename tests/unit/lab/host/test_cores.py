@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.engines import cores
+from testbed.lab.host import cores
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def test_labs_side_by_side_divide_the_cores() -> None:
 def test_labs_of_other_programs_that_are_started_meanwhile_divide_the_cores_too() -> None:
     code = (
         "import os; os.sched_getaffinity = lambda _: {0, 1, 2, 3}\n"
-        "from testbed.lab.engines import cores\n"
+        "from testbed.lab.host import cores\n"
         "with cores.taken(2) as own: print(len(own))"
     )
     with cores.shared(4):

@@ -1,4 +1,4 @@
-"""What testbed.lab.image.process_tree promises: nothing that a builder has started outlives it, or us."""
+"""What testbed.lab.host.process_tree promises: nothing that a builder has started outlives it, or us."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.image import process_tree
+from testbed.lab.host import process_tree
 
 WAIT_S = 30
 # A builder: a child in a session of its own that has a child too, whose parent has ended. It writes the pid of that.
@@ -113,7 +113,7 @@ def test_what_was_started_ends_when_we_are_interrupted(tmp_path: Path, interrupt
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_what_was_started_ends_when_we_are_killed(number: signal.Signals, tmp_path: Path) -> None:
-    text = f"from testbed.lab.image import process_tree; process_tree.run({builder(tmp_path / 'pid', 1000)!r}, {{}})"
+    text = f"from testbed.lab.host import process_tree; process_tree.run({builder(tmp_path / 'pid', 1000)!r}, {{}})"
     # Whoever runs the tests in the background has SIGHUP ignored, and children inherit that.
     command = ["env", "--default-signal", sys.executable, "-c", text]
     with subprocess.Popen(command, cwd=Path(__file__).parents[4]) as process:

@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
+from testbed.lab.engines import lab_file as carry
+from testbed.lab.engines.lab_file import LabFileError
 from testbed.lab.engines.table import ENGINES
-from testbed.lab.image import cache, carry, image, plain_tar, recipe, wheels
-from testbed.lab.image.carry import LabFileError
+from testbed.lab.host import cache
+from testbed.lab.image import image, plain_tar, recipe, wheels
 from testbed.lab.um import disks, kernel
 from tests.unit.lab.image.lab_files import DISK, lab, sha256, small_list
 

@@ -144,7 +144,7 @@ def find_program(name: str) -> str | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the names of a list, for scripts with plain Python: `python3 -m testbed.lab.engines.prerequisites box`."""
+    """Print the names of a list, for scripts with plain Python: `python3 -m testbed.lab.host.prerequisites box`."""
     machine, test, lab = (
         [package.name for package in packages] for packages in (machine_packages(), test_packages(), image_packages())
     )
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str]) -> int:
     box = [*machine, *lab, str(table()["lab"]["kernel"]["box"]), *more]
     lists = {"box": box, "machine": machine, "lab": lab, "test": test}
     if len(arguments) != 1 or arguments[0] not in lists:
-        print(f"usage: python3 -m testbed.lab.engines.prerequisites {'|'.join(lists)}", file=sys.stderr)
+        print(f"usage: python3 -m testbed.lab.host.prerequisites {'|'.join(lists)}", file=sys.stderr)
         return 2
     print(*dict.fromkeys(lists[arguments[0]]))
     return 0

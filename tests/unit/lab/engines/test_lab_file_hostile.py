@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from testbed.lab.image import cache, carry, plain_tar
-from testbed.lab.image.carry import LabFileError
+from testbed.lab.engines import lab_file as carry
+from testbed.lab.engines.lab_file import LabFileError
+from testbed.lab.host import cache
+from testbed.lab.image import plain_tar
 from testbed.lab.um import disks
 from tests.unit.lab.image.lab_files import lab, small_list
 

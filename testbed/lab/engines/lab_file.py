@@ -4,7 +4,7 @@ The file is a plain tar. First comes a manifest with the size and SHA-256 of eve
 `um`, the kernel and the root as a disk, for `vm` the image, and the Python packages that Xoff imports. Disk and kernel
 are compressed with xz, which every Python can read. Nothing of the exporting machine is in it: two exports of the same
 lab are the same bytes. An import checks everything before it puts anything into the cache, and takes little time and
-memory to find that a file is none of ours, whatever it is (`plain_tar.py`). Standard library only.
+memory to find that a file is none of ours, whatever it is (`../image/plain_tar.py`). Standard library only.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from typing import IO, Any
 
 import testbed
 from testbed.errors import UsageError, XoffError
-from testbed.lab.image import cache, image, plain_tar, recipe, wheels
-from testbed.lab.image.cache import Report
+from testbed.lab.host import cache
+from testbed.lab.host.cache import Report
+from testbed.lab.image import image, plain_tar, recipe, wheels
 from testbed.lab.image.plain_tar import MalformedError, Member
 from testbed.lab.um import disks, kernel
 

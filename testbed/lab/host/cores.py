@@ -14,7 +14,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 
-from testbed.lab.image import cache
+from testbed.lab.host import cache
 
 _SIDE_BY_SIDE = "XOFF_LABS_SIDE_BY_SIDE"
 

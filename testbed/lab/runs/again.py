@@ -9,7 +9,8 @@ from pathlib import Path
 from testbed.experiment.definition import Experiment, Origin
 from testbed.experiment.fidelity import Thresholds
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.image import cache, packages
+from testbed.lab.host import cache
+from testbed.lab.image import packages
 from testbed.lab.job.job import USER_CODE, WHOLE_FRAMES, Job, Limits
 from testbed.lab.results.result import Again
 from testbed.units import Duration

@@ -20,13 +20,13 @@ from testbed.experiment.fidelity import Thresholds
 from testbed.experiment.output import Record, RecordKind, StreamError
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine, PreparedEngine, RunningJob
-from testbed.lab.image import cache
-from testbed.lab.job.again import again
+from testbed.lab.host import cache
 from testbed.lab.job.job import Follow, Job, Limits, RunOptions, digest_of_code, job_for, pack
 from testbed.lab.results import series
 from testbed.lab.results.collect import OUTPUT_LOG, Collector
 from testbed.lab.results.result import Again, Result, Status, Times
 from testbed.lab.results.result_folder import new_folder, reserved
+from testbed.lab.runs.again import again
 
 _POLL_S = 0.01
 _GRACE_S = 20.0

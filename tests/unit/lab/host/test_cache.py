@@ -1,4 +1,4 @@
-"""What testbed.lab.image.cache promises: what it holds is whole, and nothing is left over."""
+"""What testbed.lab.host.cache promises: what it holds is whole, and nothing is left over."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from testbed.lab.engines import cores
-from testbed.lab.image import cache
+from testbed.lab.host import cache, cores
 
 WAIT_S = 20
 
@@ -297,7 +296,7 @@ def test_sweeping_an_empty_cache_is_nothing(xoff_cache: Path) -> None:
 
 def test_what_a_killed_process_owned_is_swept(xoff_cache: Path) -> None:
     text = (
-        "from testbed.lab.image import cache\n"
+        "from testbed.lab.host import cache\n"
         "with cache.owned('image') as path:\n    print(path, flush=True)\n    input()\n"
     )
     with subprocess.Popen(

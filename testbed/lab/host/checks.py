@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import XoffError
-from testbed.lab.engines.prerequisites import Package
-from testbed.lab.image import cache
+from testbed.lab.host import cache
+from testbed.lab.host.prerequisites import Package
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What testbed.lab.engines.prerequisites promises: one list of what Xoff needs, and a look that finds what is there."""
+"""What testbed.lab.host.prerequisites promises: one list of what Xoff needs, and a look that finds what is there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.lab.engines import prerequisites
-from testbed.lab.engines.prerequisites import Module, Package
+from testbed.lab.host import prerequisites
+from testbed.lab.host.prerequisites import Module, Package
 
 Install = Callable[..., Path]
 NOWHERE = "xoff_no_such_module"

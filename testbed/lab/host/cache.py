@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from testbed.errors import XoffError
-from testbed.lab.image import ownership
+from testbed.lab.host import ownership
 
 _OWNER = ".owner"
 _UNUSED_S = 14 * 86400.0

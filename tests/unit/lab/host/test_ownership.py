@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import bootstrap, main
-from testbed.lab.image import cache, image, ownership, packages, wheels
+from testbed.lab.host import cache, ownership
+from testbed.lab.image import image, packages, wheels
 from testbed.lab.studies.cluster import on_worker
 from testbed.lab.um import disks, kernel
 from testbed.lab.vm import snapshot
@@ -143,7 +144,7 @@ def test_a_user_may_use_what_root_has_made_and_not_what_a_third_has(place: Path)
 @needs_root
 def test_a_user_namespace_that_has_no_root_does_not_make_the_root_directory_anothers(place: Path) -> None:
     """There / belongs to no user that has a name; what is in the cache itself has to be the user's own all the same."""
-    program = "from testbed.lab.image import ownership; from pathlib import Path; print(ownership.weakness(Path('{}')))"
+    program = "from testbed.lab.host import ownership; from pathlib import Path; print(ownership.weakness(Path('{}')))"
     mine, theirs = _dir(place / "mine", THIRD), _dir(place / "theirs", OTHER)
     shutil.copytree(Path(ownership.__file__).parents[2], place / "code" / "testbed", ignore=lambda *_: ["assets"])
     for path, said in ((mine, "None"), (theirs, f"(PosixPath('{theirs}'), 'belongs to {THEIR_NAME} (user {OTHER})')")):

@@ -1,4 +1,4 @@
-"""What testbed.lab.job.api does with a lab that does not do its part."""
+"""What testbed.lab.runs.api does with a lab that does not do its part."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from testbed import lab
 from testbed.lab import Run, Status, experiment
 from testbed.lab.engines.vm import PreparedMachine, Vm
-from testbed.lab.job import api
+from testbed.lab.runs import api
 from testbed.lab.vm import qemu
 from testbed.lab.vm.qemu import ICOUNT
 from testbed.lab.vm.snapshot import Snapshot

@@ -10,7 +10,7 @@ depend on which of two events of the same moment comes first.
 from xoff import Buffer, Cable, Duration, Ecn, EcnCurve, Flow, LosslessTopo, Network, Port, Rate, Report, Size
 
 FRAME = Size("1514B")
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 FRAME_TIME = LINE.time_for(FRAME + Size("24B"))
 _PRIORITY = 3
 
@@ -72,4 +72,4 @@ class Held:
 
 def found(report: Report) -> int:
     """Return how many frames those of a step found waiting, by how long they waited themselves."""
-    return Duration.from_ns(report.worst_delay_lab_ns) // FRAME_TIME
+    return report.worst_delay // FRAME_TIME

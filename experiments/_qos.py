@@ -6,9 +6,8 @@ from typing import Any
 from testbed.frames.path_record import SLS, dscp_of
 from xoff import Duration, Flow, Policy, Rate, load_policy
 
-LINE = Rate("10Mb/s")
-"""The line of 10 Gb/s on the lab's scale."""
-SETTLED, STEADY = Duration("200ms"), Duration("800ms")
+LINE = Rate("10Gb/s")
+SETTLED, STEADY = Duration("200us"), Duration("800us")
 """The part of a flow that counts: it begins so long after the first frame of all, and lasts so long."""
 
 

@@ -19,11 +19,11 @@ from xoff import (
     roce_outcome,
 )
 
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 HOSTS = 8
 
 
-@experiment(in_lab_time=True, timeout="180s")
+@experiment(timeout="180s")
 def ai_training_step(run: Run, kilobytes: Annotated[int, Between(150, 1000)] = 200) -> None:
     """Eight hosts under two leaves reduce their gradients in a ring whose every hop crosses the two spines.
 

@@ -24,10 +24,10 @@ from xoff import (
 FRAME = Size("1514B")
 PRIORITY = 3
 SWITCHES = 4
-PAUSE = Duration("60ms")
+PAUSE = Duration("60us")
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def conservation(
     run: Run, frames: Annotated[int, Between(200, 1000)] = 300, pauses: Annotated[int, Between(1, 12)] = 12
 ) -> None:
@@ -70,9 +70,9 @@ def _run(run: Run, case: str, port: Port, frames: int, pauses: int) -> dict[str,
         with Flows(flows) as running:
             begin_ns = time.monotonic_ns()
             for number in range(pauses):
-                moment_ns = begin_ns + (2 * number + 1) * PAUSE.ns
+                moment_ns = begin_ns + (2 * number + 1) * net.lab_ns(PAUSE)
                 wire.send_at(PfcFrame.xoff(mac, [PRIORITY]).encode(), moment_ns)
-                wire.send_at(PfcFrame.xon(mac, [PRIORITY]).encode(), moment_ns + PAUSE.ns)
+                wire.send_at(PfcFrame.xon(mac, [PRIORITY]).encode(), moment_ns + net.lab_ns(PAUSE))
             running.wait()
         inwards, outwards = traffic.count()
         switches = [switch.name for switch in net.switches]

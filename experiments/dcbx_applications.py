@@ -46,7 +46,7 @@ CASES = {
 }
 
 
-@experiment(in_lab_time=True, timeout="200s")
+@experiment(timeout="200s")
 def dcbx_applications(run: Run) -> None:
     """DCBX: an application entry of the switch moves a protocol to its priority at willing hosts, and nowhere else.
 

@@ -79,7 +79,7 @@ DRAFT = (
 )
 
 
-@experiment(in_lab_time=True, timeout="200s")
+@experiment(timeout="200s")
 def dcbx_ets(run: Run) -> None:
     """DCBX: a willing port shares its line as its peer recommends, also anew under load, and loses nothing.
 

@@ -37,7 +37,7 @@ SLOW = Rate("500kb/s")
 _ETH_P_ALL = 3
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def dcbx_mismatch(run: Run) -> None:
     """DCBX: where the ends disagree about a priority, defense discards all of it and nothing else, until they agree.
 

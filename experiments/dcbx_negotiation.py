@@ -77,7 +77,7 @@ LINKS: dict[str, tuple[DcbxSettings, DcbxSettings, str, Any]] = {
 }
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def dcbx_negotiation(run: Run, frames: Annotated[int, Between(100, 1000)] = 400) -> None:
     """DCBX: hosts take over the settings of their switch, within three LLDPDUs, and are lossless then.
 

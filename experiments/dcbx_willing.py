@@ -80,7 +80,7 @@ CASES = [
 ]
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def dcbx_willing(run: Run) -> None:
     """DCBX: two ends take over each other's PFC exactly by the draft's truth table and the tie-break.
 

@@ -2,14 +2,14 @@
 
 from xoff import Duration, EcnCurve, Flow, Incast, Rate, RoceOutcome, Run, experiment, marking, roce_outcome
 
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 SENDERS = 4
-LASTS, SETTLED, STEADY = Duration("10s"), Duration("5s"), Duration("4500ms")
+LASTS, SETTLED, STEADY = Duration("10ms"), Duration("5ms"), Duration("4500us")
 HIGH, LOW = 800, 48
 """XOFF thresholds in cells: above what ECN lets a port hold, and below."""
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def dcqcn(run: Run) -> None:
     """Four RoCE flows into one port: PFC alone, ECN below PFC, and the thresholds swapped.
 

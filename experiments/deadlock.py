@@ -22,10 +22,10 @@ from xoff import (
 SWITCHES = 4
 PRIORITY = 3
 FRAME = Size("1514B")
-LOAD = Duration("2s")
-DETECTION, RESTORATION = Duration("200ms"), Duration("200ms")
-POLL = Duration("7ms")  # rarely at the same moment as the lab's own look at its CPU, every 100 ms
-DRAINED, FOR_EVER = Duration("4s"), Duration("15s")
+LOAD = Duration("2ms")
+DETECTION, RESTORATION = Duration("200us"), Duration("200us")
+POLL = Duration("7us")  # rarely at the same moment as the lab's own look at its CPU, every 100 ms
+DRAINED, FOR_EVER = Duration("4ms"), Duration("15ms")
 """The time in which all drains, and one that stands for ever: more than four of the longest pauses of 3.4 s."""
 
 
@@ -38,7 +38,7 @@ class Seen(Progress):
     paused: int  # ports between switches, at the end
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def deadlock(run: Run) -> None:
     """Four hosts at a ring of switches each send to the one across, at line rate.
 
@@ -88,7 +88,7 @@ def _ring(clockwise: bool, port: Port, watchdog: WatchdogSettings | None = None,
             Flow(f"h{number}", f"h{(number + SWITCHES // 2 - 1) % SWITCHES + 1}", buffer=Size("64kB"))
             for number in range(1, SWITCHES + 1)
         ]
-        found = progress(across, LOAD, wait, settle=Duration("4s"))
+        found = progress(across, LOAD, wait, settle=Duration("4ms"))
         waiting = sum(
             octets
             for node in net.hosts + net.switches

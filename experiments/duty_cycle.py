@@ -5,14 +5,14 @@ from fractions import Fraction
 
 from xoff import Duration, Flow, Flows, Incast, Mac, PfcFrame, Port, Rate, RawPort, Run, experiment, network
 
-LINE = Rate("10Mb/s")
-PERIOD = Duration("520ms")
+LINE = Rate("10Gb/s")
+PERIOD = Duration("520us")
 PERIODS = 4
 PARTS = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def duty_cycle(run: Run) -> None:
     """A receiver pauses its switch for 1/4, 1/2 and 3/4 of the time: the rest of the line rate gets through.
 
@@ -43,9 +43,10 @@ def _through(run: Run, port: Port, beats: list[tuple[Fraction, bool]]) -> list[t
             with Flows([Flow("h1", "r")]) as flows:
                 begin_ns = time.monotonic_ns() + 100_000_000
                 for number in range(PERIODS + 1):  # one more than is counted: the counting begins a little later
-                    wire.send_at(xoff.encode(), begin_ns + number * PERIOD.ns)
+                    wire.send_at(xoff.encode(), begin_ns + number * net.lab_ns(PERIOD))
                     if by_xon:
-                        wire.send_at(PfcFrame.xon(RECEIVER, [3]).encode(), begin_ns + number * PERIOD.ns + pause.ns)
+                        until_ns = begin_ns + number * net.lab_ns(PERIOD) + net.lab_ns(pause)
+                        wire.send_at(PfcFrame.xon(RECEIVER, [3]).encode(), until_ns)
             report = flows.reports[0]
             found.append((report.goodput_over(begin_ns, PERIOD * PERIODS), report.lost))
     return found

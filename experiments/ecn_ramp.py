@@ -9,7 +9,7 @@ from testbed.switch.ecn.red import red_parameters
 from xoff import Ecn, EcnCurve, Rate, Run, Size, experiment, network
 
 FRAME = Size("1514B")
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 KMIN, KMAX, PMAX = 20, 120, Fraction(1, 5)
 BELOW, BETWEEN, JUST_BELOW, ABOVE = 10, (45, 70, 95), 119, 120
 """Lengths of the queue, in frames."""
@@ -17,7 +17,7 @@ MIXED = 70
 MANY, MORE, SOME, FEW = 2000, 1000, 500, 50
 
 
-@experiment(in_lab_time=True, timeout="90s")
+@experiment(timeout="90s")
 def ecn_ramp(run: Run) -> None:
     """A queue is held at known lengths between 20 and 120 frames: the share of marked packets is the curve's there.
 

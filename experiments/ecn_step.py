@@ -16,7 +16,7 @@ KINDS = tuple(Ecn)
 MARKABLE = (Ecn.ECT_0, Ecn.ECT_1, Ecn.CE)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def ecn_step(run: Run) -> None:
     """A queue is held at known lengths: below 20 frames nothing happens, from 20 on every packet is marked.
 

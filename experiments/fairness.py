@@ -14,14 +14,14 @@ from xoff import (
     roce_outcome,
 )
 
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 HOSTS = 4
-SHORT = (Duration("5s"), Duration("2s"), Duration("2500ms"))
-LONG = (Duration("12s"), Duration("5s"), Duration("6500ms"))
+SHORT = (Duration("5ms"), Duration("2ms"), Duration("2500us"))
+LONG = (Duration("12ms"), Duration("5ms"), Duration("6500us"))
 """The length of flows, the time until they are steady, and the time that is looked at: DCQCN takes longer."""
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def fairness(run: Run) -> None:
     """Senders join a row of switches one after the other, as in parking_lot, but with RoCE.
 

@@ -6,7 +6,7 @@ from testbed.net import traffic
 from xoff import Between, Duration, Rate, Run, Star, TcpReport, experiment, network
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def hello(
     run: Run,
     hosts: Annotated[int, Between(2, 16)] = 4,

@@ -21,14 +21,14 @@ from xoff import (
 
 CELL = 208
 FRAME = Size("1514B")
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 THRESHOLD = 200
 OFFSETS = (0, 1, 8, 9, 100, 200)
 LIVE_OFFSETS = (0, 24, 56, 120)
 HEADROOM = 100
 
 
-@experiment(in_lab_time=True, timeout="200s")
+@experiment(timeout="200s")
 def hysteresis(run: Run, frames: Annotated[int, Between(200, 1000)] = 400) -> None:
     """XON comes exactly at its offset below the threshold, and a larger offset means fewer pauses.
 

@@ -17,13 +17,13 @@ from xoff import (
     total_rate,
 )
 
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 FRAME = Size("1514B")
 CELLS = 1500
 PRIORITY = 3
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def incast(
     run: Run, senders: Annotated[int, Between(2, 16)] = 2, frames: Annotated[int, Between(200, 2000)] = 600
 ) -> None:

@@ -2,13 +2,13 @@
 
 from xoff import Duration, Flow, Incast, Port, Rate, Report, Run, experiment, network, steady_rates
 
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 LOSSLESS, LOSSY = 3, 0
-LASTS = Duration("1500ms")
-SETTLED, STEADY = Duration("500ms"), Duration("900ms")
+LASTS = Duration("1500us")
+SETTLED, STEADY = Duration("500us"), Duration("900us")
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def mixed(run: Run) -> None:
     """Lossless and lossy traffic overload one port together: only the lossy one loses.
 

@@ -16,12 +16,12 @@ from xoff import (
     steady_rates,
 )
 
-LINE = Rate("10Mb/s")
-LASTS, SETTLED, ENDS = Duration("3s"), Duration("500ms"), Duration("100ms")
+LINE = Rate("10Gb/s")
+LASTS, SETTLED, ENDS = Duration("3ms"), Duration("500us"), Duration("100us")
 HOSTS = 4
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def parking_lot(run: Run) -> None:
     """Senders join a row of switches one after the other: with PFC alone the last one gets most.
 
@@ -41,7 +41,7 @@ def parking_lot(run: Run) -> None:
     run.claim("one switch with PFC: Jain's index", fairness, at_least=0.99)
     run.claim("one switch with PFC: lost", lost, equals=0)
 
-    _, lost, _ = _run(run, "parking lot without PFC", ParkingLot, Port().with_pfc(), Duration("1s"))
+    _, lost, _ = _run(run, "parking lot without PFC", ParkingLot, Port().with_pfc(), Duration("1ms"))
     run.claim("parking lot without PFC: lost", lost, at_least=1000)
 
 

@@ -7,7 +7,7 @@ WITHIN = 0.05
 """The part of its share by which a VL may differ."""
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def qos_arbitration(run: Run) -> None:
     """Four VLs, all with frames waiting at one port, share its line by their weights in VL arbitration tables.
 

@@ -1,6 +1,5 @@
 """Another policy under load, drift and a cable that goes: the network follows, and lossless traffic is not lost."""
 
-import time
 from typing import Any
 
 from experiments._qos import flow, policy, setup_of, shares
@@ -9,12 +8,12 @@ from testbed.policy.fabric import PortKey
 from testbed.policy.records import Found, Request
 from xoff import Duration, Flows, Incast, LeafSpine, Network, Port, Run, SubnetManager, experiment, network
 
-LASTS = Duration("4500ms")
-SETTLES, COUNTED = Duration("700ms"), Duration("500ms")
+LASTS = Duration("4500us")
+SETTLES, COUNTED = Duration("700us"), Duration("500us")
 """The time until frames from before are gone, and the time over which shares are counted."""
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def qos_change(run: Run) -> None:
     """Three policies in turn while four senders overload a port; then tables and classes are changed by hand.
 
@@ -44,9 +43,9 @@ def _changes(run: Run, case: str, port: Port) -> Any:
             with Flows(flows) as running:
                 for number, (chosen, due) in enumerate(policies, 1):
                     changed = manager.apply(chosen).changes if number > 1 else ()
-                    _wait(SETTLES)
+                    net.sleep(SETTLES)
                     before = [running.received_by(index) for index in range(4)]
-                    _wait(COUNTED)
+                    net.sleep(COUNTED)
                     counts = [running.received_by(index) - old for index, old in enumerate(before)]
                     found = shares([_Count(count) for count in counts])  # type: ignore[misc]
                     run.figure(f"{case}: policy {number}: shares in percent", found)
@@ -85,10 +84,6 @@ def _meddle(run: Run, manager: Any, case: str) -> None:
     reported = manager.reported(PortKey("s1", 5)).shares.weighted
     repaired = round(float(reported[6] / reported[1]), 2)
     run.claim(f"{case}: shares after the repair, VL 6 to VL 1", repaired, equals=2.0)
-
-
-def _wait(duration: Duration) -> None:
-    time.sleep(duration.ns / 1e9)
 
 
 def _cable(run: Run) -> None:

@@ -32,7 +32,7 @@ FRAMES = 150
 GBIT = 10**9
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def qos_partitions(run: Run) -> None:
     """Two partitions on one network have an SL, an MTU and a rate each, and do not reach each other.
 
@@ -94,7 +94,7 @@ def _send(run: Run, net: Network, name: str, vector: Any, ends: tuple[Any, Any])
     """Send datagrams in a partition, and return what they look like on the wire."""
     one, other = ends
     frame = Size.from_bytes(vector.mtu + 14)
-    rate = Rate.from_bps(vector.rate // 1000) if vector.rate < 10 * GBIT else None
+    rate = Rate.from_bps(vector.rate) if vector.rate < 10 * GBIT else None
     tap = Tap(net["s1"], "s1-eth1")
     running = net.run(Flow(one, other, 0, frame, rate, dscp=dscp_of(vector.sl), count=FRAMES))
     frames = [found for found in tap.frames() if len(found) > 300]

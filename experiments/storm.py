@@ -19,18 +19,18 @@ from xoff import (
 )
 
 STORMED, LOSSLESS, LOSSY = 3, 4, 0
-RATE = Rate("3Mb/s")
-STORM = Duration("2s")
-REPEAT = Duration("5ms")
-SPREAD = Duration("500ms")
+RATE = Rate("3Gb/s")
+STORM = Duration("2ms")
+REPEAT = Duration("5us")
+SPREAD = Duration("500us")
 """The time in which the switch's buffer is full and the sender is stopped, too."""
-OVER = Duration("50ms")
+OVER = Duration("50us")
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 QUANTA = 400
 """The pause of one XOFF, 20.5 ms at 10 Mb/s: four of the repetitions may be lost before a pause ends."""
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def storm(run: Run) -> None:
     """XOFF of one priority without end: that one stops, the others keep their rate; nothing is lost.
 
@@ -65,10 +65,12 @@ def _storm_of(run: Run, priorities: Iterable[int], port: Port) -> tuple[dict[str
         with Flows([*flows.values()]) as running:
             time.sleep(0.2)
             begin_ns = time.monotonic_ns()
-            wire.repeat(PfcFrame.xoff(RECEIVER, priorities, QUANTA).encode(), REPEAT.ns, STORM // REPEAT)
+            wire.repeat(PfcFrame.xoff(RECEIVER, priorities, QUANTA).encode(), net.lab_ns(REPEAT), STORM // REPEAT)
             end_ns = time.monotonic_ns()
-            time.sleep(STORM.ns / 1e9)
+            net.sleep(STORM)
         reports = dict(zip(flows, running.reports, strict=True))
-        during = {name: report.goodput_over(begin_ns + SPREAD.ns, STORM - SPREAD) for name, report in reports.items()}
-        after = {name: report.goodput_over(end_ns + OVER.ns, STORM - OVER * 2) for name, report in reports.items()}
+        begin_ns += net.lab_ns(SPREAD)
+        end_ns += net.lab_ns(OVER)
+        during = {name: report.goodput_over(begin_ns, STORM - SPREAD) for name, report in reports.items()}
+        after = {name: report.goodput_over(end_ns, STORM - OVER * 2) for name, report in reports.items()}
         return during, after, sum(report.lost for report in reports.values())

@@ -24,16 +24,16 @@ from xoff import (
     network,
 )
 
-LINE = Rate("10Mb/s")
-TO_RECEIVER, INNOCENT = Rate("6Mb/s"), Rate("3Mb/s")
-LASTS, SETTLED, STEADY = Duration("5s"), Duration("2s"), Duration("2s")
-PERIOD = Duration("20ms")
-SLOW, ALWAYS = Duration("16ms"), Duration("25ms")
+LINE = Rate("10Gb/s")
+TO_RECEIVER, INNOCENT = Rate("6Gb/s"), Rate("3Gb/s")
+LASTS, SETTLED, STEADY = Duration("5ms"), Duration("2ms"), Duration("2ms")
+PERIOD = Duration("20us")
+SLOW, ALWAYS = Duration("16us"), Duration("25us")
 """The pause of each XOFF, one in each period: four fifths of the time, and always."""
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def storm_dcqcn(run: Run) -> None:
     """h1 writes 6 Mb/s to a receiver that takes 2 Mb/s, because it pauses its port, and 3 Mb/s to another host.
 
@@ -74,7 +74,7 @@ class Seen:
 def _run(run: Run, case: str, paused: Duration | None, *, dcqcn: bool) -> Seen:
 
     def control(line: Line) -> RateControl:
-        least = replace(line, rate=TO_RECEIVER)
+        least = replace(line, rate=line.scale.lab(TO_RECEIVER))
         return Dcqcn(least) if dcqcn else Fixed(least)
 
     topology = Incast(n=2, total=6000, xoff=400, xon_offset=16,
@@ -85,15 +85,15 @@ def _run(run: Run, case: str, paused: Duration | None, *, dcqcn: bool) -> Seen:
     ]
     with network(topology, case=case) as net, RawPort(net["r"], "r-eth0") as wire:
         xoff = PfcFrame.xoff(RECEIVER, [ROCE_PRIORITY], LINE.quanta(paused)).encode() if paused else b""
-        with Flows(flows, settle="2s") as running:
+        with Flows(flows, settle="2ms") as running:
             begin_ns = time.monotonic_ns()
             if xoff:
-                wire.repeat(xoff, PERIOD.ns, LASTS // PERIOD)
+                wire.repeat(xoff, net.lab_ns(PERIOD), LASTS // PERIOD)
             else:
-                time.sleep(LASTS.ns / 1e9)
+                net.sleep(LASTS)
             running.stop_sending()
         pauses = net.fabric.pfc("h1-eth0", ROCE_PRIORITY)["xoff_received"]
-    to_receiver, innocent = (report.goodput_over(begin_ns + SETTLED.ns, STEADY) for report in running.reports)
+    to_receiver, innocent = (report.goodput_over(begin_ns + net.lab_ns(SETTLED), STEADY) for report in running.reports)
     run.figure(f"{case}: goodput to the receiver, and of the innocent flow", [to_receiver, innocent])
     run.figure(f"{case}: marked packets", running.reports[0].marked)
     return Seen(to_receiver, innocent, pauses)

@@ -20,10 +20,11 @@ from xoff import (
     TcpReport,
     experiment,
     network,
+    steady_rates,
 )
 
-LINE = Rate("10Mb/s")
-LASTS, SETTLED, STEADY = Duration("4s"), Duration("2s"), Duration("1900ms")
+LINE = Rate("10Gb/s")
+LASTS, SETTLED, STEADY = Duration("4ms"), Duration("2ms"), Duration("1900us")
 STEP = Rate("200Mb/s")
 """DCQCN's additive increase, in place of 40 Mb/s: a few seconds are enough for the shares to show."""
 LOSSY = 0
@@ -31,7 +32,7 @@ BUFFER = Size("16kB")
 """The buffers of TCP's sockets; small, because what is in them when the time is up has to drain first."""
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def tcp_beside_roce(run: Run) -> None:
     """A TCP connection by iperf3 and a RoCE flow with DCQCN share a port that marks from 10 kB of queue on.
 
@@ -79,7 +80,7 @@ def _run(run: Run, case: str, control: str | None, priority: int) -> Any:
         losses = net.fabric.losses()
     roce, *tcp = running.reports
     assert isinstance(roce, RoceReport)
-    goodput = roce.goodput_over(roce.first_lab_ns + SETTLED.ns, STEADY)
+    goodput = steady_rates([roce], SETTLED, STEADY)[0]
     run.figure(f"{case}: goodput of RoCE", goodput)
     run.figure(
         f"{case}: longest queue of RoCE's priority, and of the lossy one", [queues[ROCE_PRIORITY], queues[LOSSY]]

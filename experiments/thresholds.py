@@ -32,7 +32,7 @@ POOL = 420
 """Shared cells: 3, 4, 5 and 7 divide them, so that settled shares are whole numbers of cells."""
 
 
-@experiment(in_lab_time=True, timeout="300s")
+@experiment(timeout="300s")
 def thresholds(run: Run) -> None:
     """PAUSE comes with the first frame that does not fit, exact to the cell.
 

@@ -4,15 +4,15 @@ from typing import Any
 
 from xoff import Duration, Flow, Incast, Rate, Run, experiment, jain_index, roce_outcome
 
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 SENDERS = 2
-LASTS, SETTLED, STEADY = Duration("10s"), Duration("4s"), Duration("5900ms")
+LASTS, SETTLED, STEADY = Duration("10ms"), Duration("4ms"), Duration("5900us")
 """Rates oscillate with TIMELY. On vm, where round trips have the work of the endpoints in them, 1.9 s are too short."""
-HIGH = Duration("500ms")
+HIGH = Duration("500us")
 """TIMELY's T_high of 500 us, in the lab's time: above it a rate is cut whatever the gradient is."""
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def timely(run: Run) -> None:
     """Two RoCE flows into one port, with TIMELY and with none; nothing is marked, and the switch has PFC.
 

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from xoff import Dumbbell, Duration, Flow, Port, Rate, Run, experiment, network, steady_rates
 
-OFFERED = Rate("4Mb/s")
-LASTS = Duration("2s")
-SETTLED, STEADY = Duration("500ms"), Duration("1400ms")
+OFFERED = Rate("4Gb/s")
+LASTS = Duration("2ms")
+SETTLED, STEADY = Duration("500us"), Duration("1400us")
 OTHERS = ("r2", "r3", "r4", "r5")
 CONGESTED, APART = 3, 4
 
@@ -20,18 +20,18 @@ class Outcome(NamedTuple):
     """Pauses of the shared cable, of the victim's priority."""
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def victim(run: Run) -> None:
     """A flow whose own path is free is slowed by PFC, because it shares a cable with one whose path is not.
 
     h1 and r2 to r5 overload the port to r1; h2 sends to r6, whose port is idle. h1 and h2 share the cable s1-s2. PFC
     cannot tell h2's frames on the cable from h1's: s2 pauses all of the priority. h1 and h2 together send 9 of the
-    cable's 10 Mb/s, so without the others, the first control case, h2 gets all that it sends. So it does in the second,
+    cable's 10 Gb/s, so without the others, the first control case, h2 gets all that it sends. So it does in the second,
     where the overload is the same and h2 has another lossless priority. In no case is a frame lost.
     """
     slowed = _run(run, CONGESTED, OTHERS)
     label = "an overloaded port elsewhere"
-    # h1 gets a fifth of the port to r1, 2 Mb/s, and h2 about as much: frames of both enter the cable by turns.
+    # h1 gets a fifth of the port to r1, 2 Gb/s, and h2 about as much: frames of both enter the cable by turns.
     run.claim(f"{label}: goodput of the victim", slowed.goodput, at_most=OFFERED * 60 // 100)
     run.claim(f"{label}: pauses of the shared cable", slowed.pauses, at_least=5)
     run.claim(f"{label}: lost", slowed.lost, equals=0)
@@ -50,7 +50,7 @@ def _run(run: Run, priority: int, others: tuple[str, ...]) -> Outcome:
     with network(Dumbbell(n=6, port=port, total=2000)) as net:
         flows = [
             Flow("h2", "r6", priority, rate=OFFERED, duration=LASTS),
-            Flow("h1", "r1", CONGESTED, rate=Rate("5Mb/s"), duration=LASTS),
+            Flow("h1", "r1", CONGESTED, rate=Rate("5Gb/s"), duration=LASTS),
         ]
         flows += [Flow(host, "r1", CONGESTED, duration=LASTS) for host in others]
         running = net.run(*flows)

@@ -24,14 +24,14 @@ from xoff import (
 )
 
 PRIORITY = 3
-RATE, INNOCENT_RATE = Rate("5Mb/s"), Rate("2Mb/s")
-DETECTION, RESTORATION = Duration("400ms"), Duration("300ms")
-POLL = Duration("7ms")  # rarely at the same moment as the lab's own look at its CPU, every 100 ms
-LATE = Duration("1ms")
-SPREAD = Duration("300ms")
+RATE, INNOCENT_RATE = Rate("5Gb/s"), Rate("2Gb/s")
+DETECTION, RESTORATION = Duration("400us"), Duration("300us")
+POLL = Duration("7us")  # rarely at the same moment as the lab's own look at its CPU, every 100 ms
+LATE = Duration("1us")
+SPREAD = Duration("300us")
 """The time in which a storm has filled the switch's buffer, or its end has emptied it."""
-STORM = Duration("1500ms")
-REPEAT = Duration("50ms")
+STORM = Duration("1500us")
+REPEAT = Duration("50us")
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 XOFF, XON = PfcFrame.xoff(RECEIVER, [PRIORITY]).encode(), PfcFrame.xon(RECEIVER, [PRIORITY]).encode()
 MS = 1_000_000
@@ -57,7 +57,7 @@ class Seen:
     kept_out: int  # by the watchdog
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def watchdog(run: Run) -> None:
     """A watchdog lets short pauses and broken ones be, and ends a storm by dropping or forwarding.
 
@@ -124,8 +124,8 @@ def _storm(action: WatchdogAction | None) -> Seen:
                 wire.send_at(XON, broken_ns + beat * 300 * MS + 299 * MS)
             storm_ns = broken_ns + 3000 * MS
             wire.send_at(XOFF, storm_ns)
-            last_ns = wire.repeat(XOFF, REPEAT.ns, STORM // REPEAT)
-            time.sleep(1.5)
+            last_ns = wire.repeat(XOFF, net.lab_ns(REPEAT), STORM // REPEAT)
+            net.sleep("1500us")
             end_ns = time.monotonic_ns()
         report, other = flows.reports
         events = [event for event in net.fabric.events() if event.port == "s1-eth3"]
@@ -133,17 +133,18 @@ def _storm(action: WatchdogAction | None) -> Seen:
         ends = [event.lab_ns for event in events if event.kind == "storm_ended" and event.lab_ns > last_ns]
         paused = [event.detail["paused_ns"] for event in found if event.lab_ns > storm_ns]
         group = net.fabric.group("s1-eth1", PRIORITY)
-        acting_ns = storm_ns + (DETECTION + POLL + SPREAD).ns
-        rest = Duration.from_ns(last_ns - acting_ns)
+        acting_ns = storm_ns + net.lab_ns(DETECTION + POLL + SPREAD)
+        real = net.fabric.units.nearest_real
+        rest = real(Duration.from_ns(last_ns - acting_ns))
         return Seen(
             before=sum(event.lab_ns < storm_ns for event in found),
             times=len(paused),
-            found=Duration.from_ns(paused[0]) if paused else None,
-            over=Duration.from_ns(ends[0] - last_ns) if ends else None,
-            broken=report.goodput_over(broken_ns, Duration.from_ns(1400 * MS)),
+            found=Duration.nearest_ns(paused[0]) if paused else None,
+            over=real(Duration.from_ns(ends[0] - last_ns)) if ends else None,
+            broken=report.goodput_over(broken_ns, Duration("1400us")),
             stormed=report.goodput_over(acting_ns, rest),
             innocent=other.goodput_over(acting_ns, rest),
-            afterwards=report.goodput_over(last_ns + 600 * MS, Duration.from_ns(end_ns - last_ns - 700 * MS)),
+            afterwards=report.goodput_over(last_ns + 600 * MS, real(Duration.from_ns(end_ns - last_ns - 700 * MS))),
             sent=report.sent + other.sent,
             lost=report.lost,
             innocent_lost=other.lost,

@@ -229,7 +229,7 @@ def case(
 
         body.__signature__ = inspect.signature(body, follow_wrapped=False)  # type: ignore[attr-defined]
         body.ports = ports  # type: ignore[attr-defined]
-        return experiment(timeout=timeout)(body)
+        return experiment(timeout=timeout, in_lab_time=True)(body)
 
     return make
 

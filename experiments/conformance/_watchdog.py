@@ -54,7 +54,7 @@ def soon_over(tables: Tables) -> Tables:
 
 def settings(bench: Bench) -> WatchdogSettings:
     """Return the watchdog's settings at the ports under test, as the case has them; in the control, too."""
-    found = bench.given.ports[bench.ports[0]].settings.pfc.watchdog
+    found = bench.given.ports[bench.ports[0]].settings.in_lab(bench.switch.scale).pfc.watchdog
     assert found is not None  # `watched` has seen to it
     return found
 

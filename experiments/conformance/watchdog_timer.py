@@ -26,7 +26,7 @@ def polls_rarely(tables: Tables) -> Tables:
 def watchdog_timer(bench: Bench) -> None:
     """Storms that begin at any moment between polls are found, and over, at the configured time or one poll later."""
     priority, watchdog = bench.lossless[0], settings(bench)
-    used = bench.switch.ports[bench.ports[0]].settings.pfc.watchdog
+    used = bench.switch.ports[bench.ports[0]].settings.in_lab(bench.switch.scale).pfc.watchdog
     assert used is not None
     poll_ns, lasts = used.poll.ns, outlasting(bench.line, watchdog, used.poll)
     found: list[int] = []

@@ -28,7 +28,7 @@ class NewThing(RateControl):
         self._next_ns = now_ns + self._step_ns if self.rate_bps < self.line.rate.bps else 1 << 62
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def try_new_thing(run: Run) -> None:
     """Two flows share a port that marks: CNPs come, and nothing is lost."""
     port = Port(ecn={3: EcnCurve("20kB", "80kB", "20%")})

@@ -56,7 +56,11 @@ class Network(Mininet):
 
     def sleep(self, duration: Duration | str) -> None:
         """Wait for a time of the modelled hardware, which in the lab takes the scale times as long."""
-        time.sleep(self.fabric.units.lab(Duration(duration)).ns / 1e9)
+        time.sleep(self.lab_ns(duration) / 1e9)
+
+    def lab_ns(self, duration: Duration | str) -> int:
+        """Return a time of the modelled hardware in ns of the lab, to add it to a moment of the lab's clock."""
+        return self.fabric.units.lab(Duration(duration)).ns
 
     def port(self, node: str, neighbour: str) -> str:
         """Return the name of the port of a node that leads to a neighbour, the first one if there are several.

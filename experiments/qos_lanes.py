@@ -37,10 +37,10 @@ def qos_lanes(run: Run) -> None:
     where they meet that table, SL 0 is not touched, and a path with SL 1 is not found.
     """
     apart, together = _rates(run, "VLs 0 and 1", {0: 0, 1: 1}), _rates(run, "both on VL 0", {0: 0, 1: 0})
-    run.claim("VLs 0 and 1: goodput of SL 1 in Gb/s", apart[1], at_least=8.8)
-    run.claim("both on VL 0: goodput of SL 1 in Gb/s", together[1], at_most=1.5)
+    run.claim("VLs 0 and 1: goodput of SL 1 in Mb/s", apart[1], at_least=8800)
+    run.claim("both on VL 0: goodput of SL 1 in Mb/s", together[1], at_most=1500)
     for case, rates in (("VLs 0 and 1", apart), ("both on VL 0", together)):
-        run.claim(f"{case}: goodput of SL 0 in Gb/s", rates[0], at_least=0.95, at_most=1.01)
+        run.claim(f"{case}: goodput of SL 0 in Mb/s", rates[0], at_least=950, at_most=1010)
 
     own = {sl: sl for sl in range(8)}
     _drop(run, "SL 1 on VL 15", policy(setup_of(own | {1: 15})), 15, FRAMES)
@@ -72,8 +72,8 @@ def _rates(run: Run, case: str, sl2vl: dict[int, int]) -> list[float]:
         ) as running,
     ):
         running.wait()
-    rates = [round(rate.bps / 10**9, 2) for rate in steady_rates(running.reports, FULL, STEADY)]
-    run.figure(f"{case}: goodput of SL 0 and SL 1 in Gb/s", rates)
+    rates = [round(rate.bps / 10**6, 2) for rate in steady_rates(running.reports, FULL, STEADY)]
+    run.figure(f"{case}: goodput of SL 0 and SL 1 in Mb/s", rates)
     run.claim(f"{case}: frames lost", running.lost, equals=0)
     return rates
 

@@ -65,13 +65,13 @@ def qos_storage(run: Run) -> None:
     without = _run(run, "without", WITHOUT)
     run.claim("with the policy: SL, MTU, rate in Gb/s of SRP", with_policy["path"], equals=[1, 512, 2500])
     run.claim("without: SL, MTU, rate in Gb/s of SRP", without["path"], equals=[0, 1500, 10000])
-    run.claim("with the policy: goodput of SRP in Gb/s", with_policy["SRP"], at_least=2.2, at_most=2.5)
-    run.claim("with the policy: goodput of bulk in Gb/s", with_policy["bulk"], at_least=6.5)
-    run.claim("without: goodput of SRP in Gb/s", without["SRP"], at_least=3.5)
-    run.claim("with the policy: worst delay of a message in us", with_policy["delay"], at_most=5)
-    run.claim("without: worst delay of a message in us", without["delay"], at_least=50)
+    run.claim("with the policy: goodput of SRP in Mb/s", with_policy["SRP"], at_least=2200, at_most=2500)
+    run.claim("with the policy: goodput of bulk in Mb/s", with_policy["bulk"], at_least=6500)
+    run.claim("without: goodput of SRP in Mb/s", without["SRP"], at_least=3500)
+    run.claim("with the policy: worst delay of a message in ms", with_policy["delay"], at_most=0.005)
+    run.claim("without: worst delay of a message in ms", without["delay"], at_least=0.05)
     for case, found in (("with the policy", with_policy), ("without", without)):
-        run.claim(f"{case}: goodput of messages in Gb/s", found["messages"], at_least=0.39, at_most=0.41)
+        run.claim(f"{case}: goodput of messages in Mb/s", found["messages"], at_least=390, at_most=410)
         run.claim(f"{case}: frames dropped", found["dropped"], equals=0)
 
 
@@ -97,9 +97,9 @@ def _run(run: Run, case: str, policy: bytes) -> dict[str, Any]:
         running = net.run(*flows)
         dropped = net.fabric.dropped()
 
-    rates = [round(rate.bps / 10**9, 3) for rate in steady_rates(running.reports, SETTLED, STEADY)]
+    rates = [round(rate.bps / 10**6, 3) for rate in steady_rates(running.reports, SETTLED, STEADY)]
     found = dict(zip(("SRP", "bulk", "messages"), rates, strict=True))
-    delay = running.reports[2].worst_delay.ps / 10**6
-    run.figure(f"{case}: goodput in Gb/s, and worst delay of a message in us", found | {"delay": delay})
+    delay = running.reports[2].worst_delay.ps / 10**9
+    run.figure(f"{case}: goodput in Mb/s, and worst delay of a message in ms", found | {"delay": delay})
     path = [storage.sl, storage.mtu, storage.rate // 10**6]
     return found | {"delay": delay, "dropped": dropped, "path": path}

@@ -35,11 +35,11 @@ _FIRST_PORT = 0xC000
 _PORTS = 0x3FFF
 MOST_QUEUE_PAIRS = 4096
 _MOST_REQUESTS = 5
-"""How often a connection is asked for."""
+"""The most requests for one connection."""
 
 
 class DatagramKind(enum.Enum):
-    """What a datagram is, which decides on its priority and DSCP."""
+    """The kind of a datagram, which decides on its priority and DSCP."""
 
     DATA = "data"  # of a queue pair: requests, read responses, acknowledgements
     NOTIFICATION = "notification"
@@ -57,7 +57,7 @@ class Outgoing:
 
 
 Answer = Callable[[roce_cm.Request, QueuePair], bytes | None]
-"""What to do with a request for a connection: private data for the reply, or None to refuse."""
+"""The answer to a request for a connection: private data for the reply, or None to refuse."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ def source_port(queue_pair: int) -> int:
 
 
 class Endpoint:
-    """All that a host has of RoCE."""
+    """The RoCE endpoint of a host: its queue pairs and connections."""
 
     def __init__(self, address: str, line: Line, settings: Settings | None = None) -> None:
         self.address = address
@@ -90,12 +90,12 @@ class Endpoint:
         self._services: dict[int, tuple[Answer, Maker]] = {}
         self._asking: dict[int, _Asking] = {}
         self._accepted: dict[tuple[str, int], tuple[QueuePair, roce_cm.Reply, int]] = {}
-        """By the peer's address and communication ID."""
+        """The accepted connections, by the peer's address and communication ID."""
         self._management: list[Outgoing] = []
         self._transaction = 0
 
     def register(self, region: Region) -> int:
-        """Let peers use memory; the key that they need."""
+        """Let peers use memory, and return the key that they need."""
         key = 0x1000 + len(self._memory)
         self._memory[key] = region
         return key
@@ -114,7 +114,7 @@ class Endpoint:
         private: bytes = b"",
         traffic_class: int = 0,
     ) -> QueuePair:
-        """Ask for a connection; the queue pair that it will be, for which works may be posted at once."""
+        """Ask for a connection, and return the queue pair that it will be, for which works may be posted at once."""
         if len(self.queue_pairs) >= MOST_QUEUE_PAIRS:
             raise RoceError(f"{self.address} has {MOST_QUEUE_PAIRS} queue pairs; that is the most")
         made = self._make(address, rates.control(rate_control, self._line))
@@ -261,7 +261,7 @@ class Endpoint:
     # What goes out
 
     def management(self, now_ns: int) -> Iterator[Outgoing]:
-        """Messages of the connection manager that have to be sent."""
+        """Return the messages of the connection manager that have to be sent."""
         for asking in self._asking.values():
             if asking.due_ns <= now_ns:
                 self._ask_again(asking, now_ns)
@@ -278,7 +278,7 @@ class Endpoint:
         self._manage(asking.queue_pair.far_address, asking.request)
 
     def outgoing(self, now_ns: int, most: int = 64) -> list[Outgoing]:
-        """All that has to be sent now, up to `most` datagrams of each queue pair."""
+        """Return the datagrams to be sent now, up to `most` of each queue pair."""
         found = list(self.management(now_ns))
         for pair in self.queue_pairs.values():
             if pair.deadline_ns <= now_ns:
@@ -287,7 +287,7 @@ class Endpoint:
 
     @staticmethod
     def outgoing_of(pair: QueuePair, now_ns: int, most: int) -> list[Outgoing]:
-        """What one queue pair has to send now."""
+        """Return the datagrams that one queue pair has to send now."""
         found, port = [], source_port(pair.number)
         if (notification := pair.notification()) is not None:
             found.append(Outgoing(DatagramKind.NOTIFICATION, pair.far_address, port, notification))
@@ -296,13 +296,13 @@ class Endpoint:
 
     @property
     def management_deadline_ns(self) -> int:
-        """When `management` has something to do; 0 if now."""
+        """The moment at which `management` has something to do; 0 if now."""
         if self._management:
             return 0
         return min((asking.due_ns for asking in self._asking.values()), default=NEVER)
 
     @property
     def deadline_ns(self) -> int:
-        """When `outgoing` has something to do; 0 if now."""
+        """The moment at which `outgoing` has something to do; 0 if now."""
         pairs = min((pair.deadline_ns for pair in self.queue_pairs.values()), default=NEVER)
         return min(self.management_deadline_ns, pairs)

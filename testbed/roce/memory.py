@@ -1,4 +1,4 @@
-"""What queue pairs read from and write to. A user's own memory is a subclass of `Region`."""
+"""The memory that queue pairs read and write. A user's own memory is a subclass of `Region`."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Sink(Region):
         self.is_as_expected = True
         self._content = content
         self._expected = b""
-        """What was compared already, for the address that is next."""
+        """The state of the comparison so far, for the next address."""
         self._hash = hashlib.sha256()
 
     def read(self, address: int, length: int) -> bytes:

@@ -42,7 +42,7 @@ class State(enum.StrEnum):
 
 
 def ahead_ns(line: Line, mtu: int) -> int:
-    """How long before its time a full packet may go to a port of this line; 0: it may not."""
+    """Return how far ahead of its time a full packet may go to a port of this line; 0: it may not."""
     gap_ns = (mtu + BTH_OCTETS + ICRC_OCTETS + _IPV4_WIRE_OCTETS) * 8 * 10**9 // line.rate.bps
     packets = min(_MOST_AHEAD, _AHEAD_NS // max(1, gap_ns))
     return packets * gap_ns if packets >= _LEAST_AHEAD else 0
@@ -66,11 +66,11 @@ class QueuePair:
         self.number = number
         self.far_address = far_address
         self.path = path
-        """Of what is sent. `far_path` is that of what comes, once the peer's queue pair is known."""
+        """The path of sent packets. `far_path` is that of received ones, once the peer's queue pair is known."""
         self.far_path: roce.Path | None = None
         self.first = first
         self.priority = 0
-        """Of its data; a CNP may concern all queue pairs of a priority."""
+        """The priority of its data; a CNP may concern all queue pairs of a priority."""
         self.settings = settings
         self.rate = rate
         self.state = State.CONNECTING
@@ -252,7 +252,7 @@ class QueuePair:
 
     @property
     def deadline_ns(self) -> int:
-        """When `transmit` or `notification` has something to do, at the latest; 0 if now."""
+        """The latest moment at which `transmit` or `notification` has something to do; 0 if now."""
         if self.state is State.FAILED:
             return NEVER
         if self._cnp_is_due:

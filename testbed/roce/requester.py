@@ -29,7 +29,7 @@ class Operation(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Work:
-    """What a user requests: `length` octets from `local` to the far memory, or the other way round for a read.
+    """A user's request: `length` octets from `local` to the far memory, or the other way round for a read.
 
     A send names no far address. `immediate` goes with the last packet of a write or a send.
     """
@@ -70,7 +70,7 @@ class _Posted:
 
 _FIRST = {Operation.WRITE: Opcode.WRITE_FIRST, Operation.SEND: Opcode.SEND_FIRST}
 _MIDDLE, _LAST, _ONLY = 1, 2, 4
-"""What is added to the opcode of a first packet; one more for immediate data."""
+"""The numbers to add to the opcode of a first packet; one more for immediate data."""
 _MOST_READS = 8
 """Reads that are under way at a time."""
 
@@ -90,7 +90,7 @@ class Run:
     heads: Heads
     payload: bytes
     crcs: bytes
-    """Of the payload of each, as `Region.crcs` has them."""
+    """The CRCs of each payload, as in `Region.crcs`."""
 
 
 class Requester:
@@ -108,7 +108,7 @@ class Requester:
         self._went_back_to = -1
         self._since_ack = 0
         self._asked_ns = 0
-        """When an acknowledgement was asked for last."""
+        """The moment of the last request for an acknowledgement."""
         self._timed: tuple[int, int] | None = None  # sequence and moment of a packet whose round trip is measured
         self.timer_ns = NEVER
         self._tries = 0
@@ -344,6 +344,6 @@ class Requester:
         self._cursor = cursor
 
     def take_completed(self) -> Iterator[Completed]:
-        """What has been completed since the last call."""
+        """Return the works that have been completed since the last call."""
         found, self.completed = self.completed, []
         return iter(found)

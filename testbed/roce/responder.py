@@ -67,7 +67,7 @@ class _Serving:
 
 
 class Responder:
-    """What the peer of one queue pair asks for."""
+    """The responder of one queue pair, which carries out the peer's requests."""
 
     def __init__(self, far_qp: int, expected: int, settings: Settings, memory: Mapping[int, Region]) -> None:
         self.far_qp = far_qp
@@ -80,7 +80,7 @@ class Responder:
         self._ack_is_due = self._nak_is_due = self._nak_was_sent = False
         self._refusal: Nak | None = None
         self.receive_into: Region | None = None
-        """Where sends go, one after the other."""
+        """The regions that take the data of sends, one after the other."""
         self._receive_address = 0
         self.received: list[Received] = []
         self.duplicates = self.out_of_order = self.fresh = 0

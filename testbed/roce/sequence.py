@@ -7,7 +7,7 @@ SPAN = 1 << _BITS
 
 
 def psn(sequence: int) -> int:
-    """What stands in the packet."""
+    """Return the number in the packet."""
     return sequence & (SPAN - 1)
 
 

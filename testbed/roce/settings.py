@@ -1,4 +1,4 @@
-"""What queue pairs of an endpoint have in common."""
+"""The settings that all queue pairs of an endpoint have in common."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MTUS = (256, 512, 1024, 2048, 4096)
 
 
 class CnpScope(enum.StrEnum):
-    """What a CNP slows down (decision 0135)."""
+    """The queue pairs that a CNP slows down (decision 0135)."""
 
     FLOW = "flow"  # the queue pair that it names
     PRIORITY = "priority"  # all queue pairs of its priority at this host
@@ -33,14 +33,14 @@ class Settings:
     window: int = 4096
     """Packets that may be sent without an acknowledgement."""
     retransmit_after: Duration = Duration("1ms")
-    """How long a sender waits for an acknowledgement before it goes back."""
+    """The time after which a sender without an acknowledgement goes back."""
     retries: int = 7
-    """How often in a row, until the queue pair fails."""
+    """The most such times in a row, until the queue pair fails."""
     cnp_interval: Duration = Duration("50us")
     """A receiver sends at most one CNP for a queue pair in this time."""
     cnp_scope: CnpScope = CnpScope.FLOW
     connect_after: Duration = Duration("4ms")
-    """How long a connection request waits for its reply before it is sent again."""
+    """The time after which a connection request without a reply is sent again."""
 
     def __post_init__(self) -> None:
         if self.mtu not in MTUS:

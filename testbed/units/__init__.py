@@ -98,7 +98,7 @@ class Duration(Quantity):
         return (self._value + 500) // 1000
 
     def length(self, per_metre: Duration | None = None) -> Length:
-        """The longest cable whose propagation fits; `per_metre` is FIBRE_PER_METRE if not given."""
+        """Return the longest cable whose propagation fits; `per_metre` is FIBRE_PER_METRE if not given."""
         ps_per_metre = (FIBRE_PER_METRE if per_metre is None else per_metre).ps
         if ps_per_metre == 0:
             raise UnitError(f"no length takes {self} at 0s per metre; give the delay of one metre")
@@ -131,7 +131,7 @@ class Length(Quantity):
         return self._value
 
     def propagation(self, per_metre: Duration | None = None) -> Duration:
-        """One way through the cable, FIBRE_PER_METRE (always exact) if no `per_metre` is given.
+        """Return the time of one way through the cable, FIBRE_PER_METRE (always exact) if no `per_metre` is given.
 
         Rounded up to a picosecond, so headroom computed from it is never short.
         """
@@ -192,17 +192,17 @@ class Rate(Quantity):
         return self._value
 
     def time_for(self, size: Size) -> Duration:
-        """How long `size` takes, rounded up to a picosecond."""
+        """Return the time that `size` takes, rounded up to a picosecond."""
         if self._value == 0:
             raise UnitError(f"{size} takes forever at 0b/s; give a rate above zero")
         return Duration.from_ps(math.ceil(Fraction(size.bits * 10**12, self._value)))
 
     def bits_in(self, duration: Duration) -> Fraction:
-        """Bit times in `duration`, exact and perhaps not whole, for sums that round at the end."""
+        """Return the bit times in `duration`, exact and perhaps not whole, for sums that round at the end."""
         return Fraction(self._value * duration.ps, 10**12)
 
     def size_in(self, duration: Duration) -> Size:
-        """The whole bytes that fit into `duration`, rounded down."""
+        """Return the whole bytes that fit into `duration`, rounded down."""
         return Size.from_bytes(self.bits_in(duration) // 8)
 
     @property
@@ -211,11 +211,11 @@ class Rate(Quantity):
         return self.time_for_quanta(1)
 
     def time_for_quanta(self, quanta: int) -> Duration:
-        """How long a pause of so many PFC quanta lasts, rounded up once, not per quantum."""
+        """Return the time of a pause of so many PFC quanta, rounded up once, not per quantum."""
         return self.time_for(Size.from_bytes(quanta * PFC_QUANTUM_BITS // 8))
 
     def quanta(self, duration: Duration) -> int:
-        """The PFC quanta that cover `duration`, rounded up.
+        """Return the PFC quanta that cover `duration`, rounded up.
 
         Not held to the 16 bits of the frame: what to do with a longer pause is the sender's choice.
         """
@@ -227,7 +227,7 @@ Q = TypeVar("Q", bound=Quantity)
 
 @dataclass(frozen=True, init=False, repr=False)
 class Scale:
-    """How the lab stands for real hardware: rates are divided by k, times multiplied, bytes kept.
+    """The scale between real hardware and the lab: rates are divided by k, times multiplied, bytes kept.
 
     A length is multiplied too, because what a cable does is delay: at k = 1000 the lab's cable for
     50 km is 50000 km long, and its propagation takes k times as long. Both directions are exact or
@@ -252,19 +252,19 @@ class Scale:
         object.__setattr__(self, "k", value)
 
     def lab(self, real: Q) -> Q:
-        """What stands in the lab for a real value."""
+        """Return the lab's value for one of the hardware."""
         return self._times_k(real, real.scaling)
 
     def real(self, lab: Q) -> Q:
-        """What a value seen in the lab stands for."""
+        """Return the hardware's value for one of the lab."""
         return self._times_k(lab, -lab.scaling)
 
     def nearest_real(self, lab: Q) -> Q:
-        """What a measured value of the lab stands for, to the nearest step: it need not be a multiple of k."""
+        """Return the hardware's value nearest to a measured one of the lab, which need not be a multiple of k."""
         return lab._exactly(math.floor(self._real_steps(lab) + Fraction(1, 2)))
 
     def both(self, lab: Quantity) -> str:
-        """A lab value for people, "25Mb/s (25Gb/s real)"; just the value where both are the same.
+        """Return a lab value for people, "25Mb/s (25Gb/s real)"; just the value where both are the same.
 
         A measured time need not be a multiple of k. A report must not fail on that, so the real
         side is then rounded to the nearest step and marked "about".
@@ -324,7 +324,7 @@ def real_ns(lab_ns: int, scale: Scale) -> int | float:
 
 
 def written(value: object, unit: str) -> str:
-    """A reported number and its unit as people write them: 94522026 and "b/s" are 94.522026Mb/s."""
+    """Return a reported number and its unit as people write them: 94522026 and "b/s" are 94.522026Mb/s."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         for kind in (Rate, Length, Duration, Size):
             # What is larger, or no number, cannot be multiplied and rounded.

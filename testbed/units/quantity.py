@@ -1,4 +1,4 @@
-"""What all quantities share: reading text, exact arithmetic, and writing the shortest exact text."""
+"""The base of all quantities: it reads text, computes exactly, and writes the shortest exact text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class UnitError(UsageError, ValueError):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Quantity:
-    """What the four quantities share; use the subclasses.
+    """The base of the four quantities; use the subclasses.
 
     Values of one type compare, add, subtract (never below zero) and divide into a Fraction. Times
     an int they stay what they are, and `//` rounds down. Types do not mix.
@@ -42,7 +42,7 @@ class Quantity:
     mistaken: ClassVar[dict[str, tuple[str, str]]] = {}
     """Units that are written by mistake: why each is wrong, and the unit that was meant."""
     digits: ClassVar[int] = 5
-    """What str() writes before the decimal point at most, if there is a larger unit."""
+    """The most digits that str() writes before the decimal point, if there is a larger unit."""
     reported: ClassVar[str]
     """The unit beside a value's number where programs read it, always the same one: see `number`."""
 
@@ -59,7 +59,7 @@ class Quantity:
 
     @classmethod
     def _exactly(cls, value: int) -> Self:
-        """The instance for a number of inner units."""
+        """Return the instance for a number of inner units."""
         if not isinstance(value, int):
             raise UnitError(
                 f"{shown(value)} is not a whole number of {cls.printed[0]}; write text such as {cls.example!r}"
@@ -94,7 +94,7 @@ class Quantity:
 
     @classmethod
     def _why_not_unit(cls, number: str, unit: str) -> tuple[str, list[str]]:
-        """Why `unit` is refused, and the texts that may have been meant."""
+        """Return the reason to refuse `unit`, and the texts that may have been meant."""
         if not unit:
             return f"it has no unit ({', '.join(cls.printed)})", []
         if re.search("[0-9]", unit):
@@ -114,7 +114,7 @@ class Quantity:
 
     @classmethod
     def _near(cls, unit: str) -> list[str]:
-        """Units that differ in case or a lost "/s" only, one per meaning; else the most similar."""
+        """Return the units that differ in case or a lost "/s" only, one per meaning; else the most similar."""
         if f"{unit}/s" in cls.units:
             return [f"{unit}/s"]
         folded = (unit.casefold(), f"{unit.casefold()}/s")
@@ -138,8 +138,9 @@ class Quantity:
 
     @classmethod
     def _text(cls, value: int) -> str:
-        """The shortest exact text; on a tie the shorter unit, then the larger one. With many digits before the decimal
-        point the unit is a larger one: 1.111112us, not 1111112ps.
+        """Return the shortest exact text; on a tie the shorter unit, then the larger one.
+
+        With many digits before the decimal point the unit is a larger one: 1.111112us, not 1111112ps.
         """
         units = [unit for unit in reversed(cls.printed) if value >= cls.units[unit] or value == 0]
         units = [unit for unit in units if value < cls.units[unit] * 10**cls.digits] or units[:1]
@@ -177,7 +178,7 @@ class Quantity:
         return self._exactly(self._value + other._value)
 
     def __sub__(self, other: Self) -> Self:
-        """What is left; UnitError when `other` is the larger."""
+        """Return the difference; UnitError if `other` is the larger."""
         if type(other) is not type(self):
             return NotImplemented
         if other._value > self._value:
@@ -200,7 +201,7 @@ class Quantity:
     @overload
     def __floordiv__(self, other: Self) -> int: ...
     def __floordiv__(self, other: int | Self) -> int | Self:
-        """How often `other` fits; or a part of this value, rounded down, if `other` is an int."""
+        """Return how many times `other` fits, or a part of this value, rounded down, if `other` is an int."""
         if isinstance(other, int):
             return self._exactly(self._value // other)
         return self._value // other._value if type(other) is type(self) else NotImplemented
@@ -228,7 +229,7 @@ def _why_no_number(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value for an error message: one line, and never long."""
+    """Return a value for an error message, in one line that is never long."""
     if isinstance(value, int) and value.bit_length() > 128:
         return f"(an integer of {value.bit_length()} bits)"
     text = repr(value).replace("\n", " ")

@@ -43,7 +43,7 @@ class Distribution:
 
     @property
     def mean(self) -> Size:
-        """Of all sizes."""
+        """The mean of all sizes."""
         total = 0.0
         for place in range(1, len(self.octets)):
             share = (self.percent[place] - self.percent[place - 1]) / 100
@@ -53,7 +53,7 @@ class Distribution:
 
 @cache
 def distributions() -> dict[str, Distribution]:
-    """All, by name."""
+    """Return all of them, by name."""
     read = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8"))
     return {
         name: Distribution(name, one["source"], *map(tuple, zip(*one["rows"], strict=True)))
@@ -62,7 +62,7 @@ def distributions() -> dict[str, Distribution]:
 
 
 def distribution(name: str) -> Distribution:
-    """One of the published distributions."""
+    """Return one of the published distributions."""
     found = distributions()
     if name not in found:
         raise WorkloadError(f"there is no distribution {name!r}; {nearest(name, found)}")

@@ -1,4 +1,4 @@
-"""What came of a workload: completion times, slowdown, percentiles by size, Jain's index."""
+"""Statistics of a workload: completion times, slowdown, percentiles by size, Jain's index."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Unloaded:
 
     line: Rate
     delay: Duration
-    """From source to target, and of everything that does not depend on the size."""
+    """The delay from source to target, with everything that does not depend on the size."""
     payload: int = 1024
     overhead: int = 82
     """Octets of a packet: its data, and what it has on the wire beside them."""
@@ -42,12 +42,12 @@ class Unloaded:
 
 
 def slowdown(completion: Completion, network: Unloaded) -> float:
-    """How many times the best completion time it took."""
+    """Return the slowdown, which is the completion time divided by the best one."""
     return float(completion.took / network.best(completion.size))
 
 
 def percentile(values: Iterable[float], percent: float) -> float:
-    """The smallest value that this part of all does not exceed (nearest rank)."""
+    """Return the smallest value that this part of all does not exceed (nearest rank)."""
     found = sorted(values)
     if not found:
         raise WorkloadError("there is no percentile of nothing")
@@ -59,7 +59,7 @@ def percentile(values: Iterable[float], percent: float) -> float:
 def by_size(
     completions: Sequence[Completion], network: Unloaded, bounds: Sequence[Size], percents: Sequence[float] = (50, 99)
 ) -> dict[str, dict[str, float]]:
-    """Slowdown by classes of sizes: each up to one of the bounds, and those above the last."""
+    """Return the slowdown by classes of sizes: each up to one of the bounds, and those above the last."""
     found: dict[str, dict[str, float]] = {}
     rest = list(completions)
     for bound in (*bounds, None):
@@ -75,6 +75,6 @@ def by_size(
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's index: 1 if all are equal, 1/n if one has everything."""
+    """Return Jain's index: 1 if all are equal, 1/n if one has everything."""
     squares = len(values) * sum(value * value for value in values)
     return float(sum(values) ** 2 / squares) if squares else 0.0

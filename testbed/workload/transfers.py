@@ -46,12 +46,15 @@ def _hosts(hosts: Sequence[str], least: int) -> list[str]:
 
 
 def incast(sources: Sequence[str], target: str, size: Size) -> list[Transfer]:
-    """All sources send to one target at once."""
+    """Return an incast: all sources send to one target at once."""
     return [Transfer(source, target, size) for source in _hosts(sources, 1) if source != target]
 
 
 def permutation(hosts: Sequence[str], size: Size, dice: random.Random) -> list[Transfer]:
-    """Each host sends to one other and receives from one other (Sattolo's shuffle: one cycle over all hosts)."""
+    """Return a permutation: each host sends to one other and receives from one other, in one cycle over all hosts.
+
+    It is Sattolo's shuffle.
+    """
     sources = _hosts(hosts, 2)
     targets = sources[:]
     for place in range(len(targets) - 1, 0, -1):
@@ -61,7 +64,7 @@ def permutation(hosts: Sequence[str], size: Size, dice: random.Random) -> list[T
 
 
 def all_to_all(hosts: Sequence[str], size: Size) -> list[Transfer]:
-    """Each host sends `size` to each other."""
+    """Return all-to-all transfers: each host sends `size` to each other."""
     found = _hosts(hosts, 2)
     return [Transfer(source, target, size) for source in found for target in found if source != target]
 

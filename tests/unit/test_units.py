@@ -1,4 +1,4 @@
-"""What testbed.units promises: exact values, one way to read text, errors that help."""
+"""The promises of testbed.units: exact values, one way to read text, errors that help."""
 
 import copy
 import math

@@ -11,7 +11,7 @@ from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Scale, Size
 
 _LONG = Duration("100s")
-"""Of the lab: a flow that takes longer was most likely not meant so."""
+"""The time of the lab beyond which a flow's time was most likely not meant so."""
 
 
 class FlowError(XoffError):
@@ -34,24 +34,24 @@ class Flow:
     source: Any
     target: Any
     priority: int
-    """Of the sender's socket, and of its frames by way of `dscp`."""
+    """The priority of the sender's socket, and of its frames by way of `dscp`."""
     frame: Size
-    """Each full frame without FCS; by default what the transport sends."""
+    """The size of a full frame without FCS; by default that of the transport."""
     rate: Rate | None
-    """Of what is on the wire. None: as fast as the port and the transport's rate control allow."""
+    """The rate on the wire; None: as fast as the port and the transport's rate control allow."""
     count: int | None
-    """Datagrams, or messages of a transport that has them."""
+    """The number of datagrams, or of messages of a transport that has them."""
     duration: Duration | None
     start: Duration
-    """When the flow begins, counted from the moment at which all flows are ready."""
+    """The time from the moment at which all flows are ready to the begin of the flow."""
     ecn: Ecn | None
     """The ECN field of the frames; the receiver then counts it. None: Not-ECT, or what the transport needs."""
     dscp: int | None
     """DSCP of the frames; by default 8 x priority. -1: 0, and only the sender's socket has the priority."""
     buffer: Size | None
-    """What the sender's socket holds before it blocks; None: the transport's default."""
+    """The octets that the sender's socket holds before it blocks; None: the transport's default."""
     size: Size | None
-    """Data to transfer, without headers."""
+    """The data to transfer, without headers."""
     transport: Transport
     rate_control: Any
     """A name or an object that the transport accepts; None: the transport's default."""

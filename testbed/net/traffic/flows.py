@@ -121,16 +121,16 @@ class _Process:
         self.endpoint.run(_Session(shared, place, writer))
 
     def take(self) -> None:
-        """One report, which is there or is waited for; a failure of the endpoint is an error here."""
+        """Wait for one report of the endpoint and keep it; a failure of the endpoint is an error here."""
         end, index, outcome = self._helper.receive()
         self.reports[end, index] = outcome
 
     def has_sent(self) -> bool:
-        """Have all flows that the endpoint sends finished?"""
+        """Return True if all flows that the endpoint sends have finished."""
         return all(("sent", index) in self.reports for index in self.endpoint.sends)
 
     def has_received(self) -> bool:
-        """Has the endpoint reported all flows that it receives?"""
+        """Return True if the endpoint has reported all flows that it receives."""
         return all(("received", index) in self.reports for index in self.endpoint.receives)
 
     def end(self) -> None:
@@ -245,7 +245,7 @@ class Flows:
                 process.end()
 
     def wait(self) -> None:
-        """Until every flow has sent all that it has to."""
+        """Wait until every flow has sent all of its data."""
         self._take_until_sent(None)
 
     @property
@@ -290,7 +290,7 @@ class Flows:
         return self._shared.received[index]
 
     def progress(self) -> list[tuple[str, int, int]]:
-        """Of each flow a name, octets that a full frame has on the wire, and the frames received so far."""
+        """Return, for each flow, a name, the octets of a full frame on the wire, and the frames received so far."""
         return [
             (f"{flow.source.name} to {flow.target.name} p{flow.priority}", flow.frame.bytes + WIRE_OVERHEAD,
              self.received_by(index))

@@ -24,16 +24,16 @@ class Report:
     """
 
     sent: int
-    """Datagrams, or another unit of the transport."""
+    """The datagrams that were sent, or another unit of the transport."""
     received: int
-    """Distinct ones."""
+    """The distinct datagrams that arrived."""
     lost: int
     doubled: int
     out_of_order: int
     ecn: tuple[int, ...]
     """Datagrams by the ECN field that they arrived with, 0 to 3, if the flow has one."""
     octets: int
-    """Received, as frames without FCS."""
+    """The octets of the frames that arrived, without FCS."""
     first_lab_ns: int
     """The arrival of the first datagram."""
     last_lab_ns: int
@@ -54,7 +54,7 @@ class Report:
 
     @property
     def completion(self) -> Duration:
-        """From when the flow was to begin to the arrival of its last datagram."""
+        """The time from the planned begin of the flow to the arrival of its last datagram."""
         return self.scale.nearest_real(Duration.from_ns(max(0, self.last_lab_ns - self.begin_lab_ns)))
 
     @property
@@ -64,17 +64,17 @@ class Report:
 
     @property
     def goodput(self) -> Rate:
-        """Received bits on the wire over the time from the first to the last datagram."""
+        """The rate of the received bits on the wire, from the first to the last datagram."""
         if self.received < 2:
             return Rate.from_bps(0)
         span_ns = self.last_lab_ns - self.first_lab_ns
         return self.scale.real(Rate.from_bps((self.received - 1) * self.wire_bits * 10**9 // span_ns))
 
     def goodput_over(self, begin_lab_ns: int, duration: Duration) -> Rate:
-        """Received bits on the wire in whole windows of 10 ms of the lab: so many as `duration` has, none before
-        `begin_lab_ns`.
+        """Return the rate of received bits on the wire in whole windows of 10 ms of the lab from a moment on.
 
-        A window before the flow's first frame counts as one without frames.
+        There are as many windows as `duration` has, and none begins before `begin_lab_ns`. A window before the flow's
+        first frame counts as one without frames.
         """
         many = self.scale.lab(duration).ns // WINDOW_NS
         if not many or not self.received:
@@ -127,7 +127,7 @@ class Gaps:
         """The first number behind each range."""
 
     def add(self, first: int, end: int) -> None:
-        """The numbers from `first` on, before `end`, are missing; all that were missing before are below them."""
+        """Add the numbers from `first` on, before `end`; all that were missing before are below them."""
         if first >= end:
             return
         if self._ends and self._ends[-1] == first:
@@ -137,7 +137,7 @@ class Gaps:
             self._ends.append(end)
 
     def fill(self, number: int) -> bool:
-        """Take a number out, which has come; False if it was not missing."""
+        """Remove a number that has come; return False if it was not missing."""
         place = bisect_right(self._firsts, number) - 1
         if place < 0 or number >= self._ends[place]:
             return False

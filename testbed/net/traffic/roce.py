@@ -56,7 +56,7 @@ class Roce(RoceOptions, Transport):
 
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
-        """One for each host that is a source or a target."""
+        """Return one endpoint for each host that is a source or a target."""
         if len({flow.transport.settings for flow in flows.values() if isinstance(flow.transport, cls)}) > 1:
             raise UsageError("RoCE flows that run together have the same Roce(settings=...); these have different ones")
         for index, flow in flows.items():
@@ -117,15 +117,15 @@ class Roce(RoceOptions, Transport):
 
 @dataclass(frozen=True)
 class RoceReport(Report):
-    """What became of a flow; `sent` and `received` count packets of data once, however often they were sent."""
+    """The report of a RoCE flow; `sent` and `received` count packets of data once, however often they were sent."""
 
     size: Size = Size("0B")
-    """What the target has received of the data, in order and without headers."""
+    """The data that the target received in order, without headers."""
     intact: bool = False
-    """Has all of it the SHA-256 that it had at the source?"""
+    """True if all of it has the SHA-256 that it had at the source."""
     retransmitted: int = 0
     went_back: int = 0
-    """How often the requester went back to an earlier packet."""
+    """The number of times that the requester went back to an earlier packet."""
     timeouts: int = 0
     cnps_sent: int = 0
     cnps_received: int = 0

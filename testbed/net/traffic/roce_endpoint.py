@@ -43,7 +43,7 @@ _SO_PRIORITY, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_REUSEPORT = 12, 32, 33, 15
 _IP_MTU_DISCOVER, _IP_PMTUDISC_DO = 10, 2
 _SEND_BUFFER = 32_000
 _FAST_SEND_BUFFER = 192_000
-"""Where a queue pair gives its port many packets at a time; the kernel counts some 2300 octets for each."""
+"""The send buffer of a queue pair that sends many packets at a time; the kernel counts some 2300 octets for each."""
 _RECEIVE_BUFFER = 64 << 20
 _LONGEST_END = 64
 """Octets of a datagram behind the payload of a full packet, or behind as much of anything else, at most."""
@@ -51,9 +51,9 @@ _OUTER = 42
 """Octets of a frame before the payload of UDP."""
 _BATCH = 64
 _LOOK_NS = 10_000_000
-"""How often a process with nothing to do looks whether the flows are over."""
+"""The interval at which an idle process checks whether the flows are over."""
 _TURNS = 4
-"""How often on a fast line a queue pair has its turn before another: its next message follows the one before."""
+"""The turns of a queue pair on a fast line before another has one, so that its next message follows the one before."""
 _CE = 3
 _ECN = bytes(range(4)) * 64
 """The ECN field of each DS field."""
@@ -326,7 +326,7 @@ class _Loop:
             session.count_received(index, target.packets)
 
     def _wait(self, listener: socket.socket, now_ns: int, rests_until_ns: int) -> None:
-        """Until a datagram comes, a socket has room again, or something is due.
+        """Wait until a datagram comes, a socket has room again, or something is due.
 
         On a fast line, after datagrams came or packets were sent, no datagrams wake the process for a moment: as with
         a card's interrupt moderation, one wake-up is for several. Packets are due again after the same time.

@@ -22,7 +22,7 @@ from testbed.switch.ecn.field import Ecn
 from testbed.units import NEVER, Duration, Size
 
 _UNDER_WAY = 64
-"""Messages that are posted and not complete, at most."""
+"""The most messages that are posted and not complete."""
 KEY = struct.Struct("!I")
 """Private data of a reply: the key of the memory."""
 
@@ -49,7 +49,7 @@ class RoceOptions:
 
 @dataclass(frozen=True)
 class Given:
-    """What the source of a flow counted."""
+    """The counters of a flow's source."""
 
     retransmitted: int = 0
     went_back: int = 0
@@ -61,7 +61,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Taken:
-    """What the target of a flow counted."""
+    """The counters of a flow's target."""
 
     packets: int = 0
     octets: int = 0
@@ -81,12 +81,12 @@ class Taken:
 
 
 def ds_field(flow: Flow) -> int:
-    """DSCP as the flow has it; ECT(0) unless it asks for another field."""
+    """Return the DS field of a flow, with ECT(0) unless the flow has another ECN field."""
     return flow.ds_field & ~3 | (Ecn.ECT_0 if flow.ecn is None else flow.ecn)
 
 
 def line_of(node: Any) -> Line:
-    """The line of a host that has RoCE flows."""
+    """Return the line of a host that has RoCE flows."""
     for port in Fabric.current().ports.values():
         if port.node is node:
             return Line(port.lab_cable.rate, port.scale)
@@ -99,7 +99,7 @@ def transport_of(flow: Flow) -> RoceOptions:
 
 
 def maker_of_source(flow: Flow) -> Maker:
-    """The rate control of a flow's source."""
+    """Return the maker of the rate control of a flow's source."""
     if flow.rate is not None:
         return lambda line: Fixed(line, flow.rate)
     return rates.maker_of(flow.rate_control or "fixed")
@@ -119,7 +119,7 @@ class Source:
         self.has_reported = False
 
     def begin(self, begin_ns: int) -> None:
-        """When the flows begin."""
+        """Begin to sample at the moment at which the flows begin."""
         if self.sample_ns:
             self.next_sample_ns = begin_ns
 
@@ -139,7 +139,7 @@ class Source:
 
     @property
     def has_been_read(self) -> bool:
-        """Has the target of a read said that it is done, or failed?"""
+        """True if the target of a read has reported its end, or failed."""
         return self.pair is not None and (bool(self.pair.responder.received) or self.pair.state is State.FAILED)
 
     def take_sample(self, now_ns: int) -> None:
@@ -167,7 +167,7 @@ class Target:
         self.windows: list[int] = []
 
     def count_run(self, octets: int, ecn: int, arrivals_ns: Sequence[int]) -> None:
-        """Packets of data were taken, all of the same length and with the same ECN field."""
+        """Count packets of data that were taken, all of the same length and with the same ECN field."""
         place, many = 0, len(arrivals_ns)
         while place < many:
             if arrivals_ns[place] >= self._window_end_ns:
@@ -181,7 +181,7 @@ class Target:
         self.ecn[ecn] += many
 
     def count(self, octets: int, ecn: int, at_ns: int) -> None:
-        """A packet of data was taken."""
+        """Count a packet of data that was taken."""
         self.count_run(octets, ecn, (at_ns,))
 
     def _next_window(self, at_ns: int) -> None:
@@ -235,7 +235,7 @@ class Asker:
         self.is_over = False
 
     def deadline_ns(self, now_ns: int) -> int:
-        """When the flow begins, if it has not; what else it waits for comes in datagrams."""
+        """Return the begin of the flow if it is still to come; all else that it waits for comes in datagrams."""
         return self._begin_ns if self._begin_ns > now_ns and not self.is_over else NEVER
 
     def post(self, now_ns: int, may_send: bool) -> None:
@@ -270,7 +270,7 @@ class Asker:
         pair.requester.take_completed()
 
     def _may_post(self) -> bool:
-        """Has the block come, from every flow that this one waits for, that the next block waits for?"""
+        """Return True if every flow that this one waits for has delivered the block that the next block needs."""
         blocks = self._posted // self._message + 1 - self._lag
         for target in self._waits_for:
             needed, size = blocks * transport_of(target.flow).message.bytes, target.flow.size

@@ -42,7 +42,7 @@ _CONNECTIONS, _LOOK_S = 2, 0.0005
 
 @dataclass(frozen=True)
 class TcpReport(Report):
-    """What iperf3 measured. `sent` and `received` are octets of data, and nothing is lost.
+    """The report of a TCP flow, as iperf3 measured it: `sent` and `received` are octets of data, and nothing is lost.
 
     From `first_lab_ns` to `last_lab_ns` is all of iperf3's run, its control messages included.
     """
@@ -92,7 +92,7 @@ class Tcp(Transport):
 
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
-        """A server and a client for each flow."""
+        """Return a server and a client for each flow."""
         servers = [_Server(flow.target, flows, (), [index]) for index, flow in flows.items()]
         return [*servers, *(_Client(flow.source, flows, [index], ()) for index, flow in flows.items())]
 

@@ -28,7 +28,7 @@ _DESCRIPTION = 576
 
 
 class EndpointControl(Protocol):
-    """What a running endpoint shares with the process that started the flows."""
+    """The link between a running endpoint and the process that started the flows."""
 
     def ready(self) -> None:
         """State that the endpoint can send and receive from now on."""
@@ -45,16 +45,16 @@ class EndpointControl(Protocol):
         """False from when receivers have to report what they have."""
 
     def count_sent(self, index: int, units: int) -> None:
-        """How much of a flow has been sent so far, in the transport's unit, without retransmissions."""
+        """Tell how much of a flow has been sent so far, in the transport's unit, without retransmissions."""
 
     def count_received(self, index: int, units: int) -> None:
-        """How much of a flow has been received so far, in the transport's unit, without duplicates."""
+        """Tell how much of a flow has been received so far, in the transport's unit, without duplicates."""
 
     def sent(self, index: int, outcome: Any = None) -> None:
-        """The sender of a flow has finished; `outcome` is for `Transport.report`."""
+        """Tell that the sender of a flow has finished; `outcome` is for `Transport.report`."""
 
     def received(self, index: int, outcome: Any) -> None:
-        """What the receiver of a flow found; after `receiving` has become False."""
+        """Hand over the receiver's counters of a flow, after `receiving` has become False."""
 
 
 class Word(Protocol):
@@ -115,7 +115,7 @@ class Endpoint(ABC):
         self.sends = tuple(sends)
         self.receives = tuple(receives)
         self.sockets: list[socket.socket] = []
-        """What `open` has opened."""
+        """The sockets that `open` has opened."""
         self.lines: Mapping[int, Line] = {}
         """The line of the queue in which the frames of each flow's source wait, by the flow's index; set when `open` is
         called. A sender that nothing else paces shares its line in `open`, and waits for it in `run`."""
@@ -135,20 +135,20 @@ class Endpoint(ABC):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What both ends of a flow reported."""
+    """The reports of both ends of a flow."""
 
     sent: int
-    """The last `Session.count_sent`."""
+    """The last value of `EndpointControl.count_sent`."""
     sender: Any
-    """What the sender gave to `Session.sent`; None also if it had to be stopped."""
+    """The argument of `EndpointControl.sent`; None also if the sender had to be stopped."""
     receiver: Any
-    """What the receiver gave to `Session.received`."""
+    """The argument of `EndpointControl.received`."""
     begin_ns: int
-    """When the flow was to begin, of the monotonic clock."""
+    """The moment at which the flow was to begin, by the monotonic clock."""
 
 
 class Transport(ABC):
-    """How flows travel. An object is the settings of one flow; it is frozen."""
+    """A way for flows to travel. An object is the frozen settings of one flow."""
 
     name: ClassVar[str]
     frame: ClassVar[str] = "1514B"
@@ -180,7 +180,7 @@ class Transport(ABC):
 
     @abstractmethod
     def report(self, flow: Flow, outcome: Outcome) -> Report:
-        """What became of a flow."""
+        """Return the report of a flow."""
 
 
 _TRANSPORTS: dict[str, Transport] = {}

@@ -57,7 +57,7 @@ class Udp(Transport):
 
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
-        """One that receives for each target, and one for each sender."""
+        """Return one receiver for each target, and one sender for each flow."""
         ports = FabricCore.current().ports.by_node()
         for flow in flows.values():
             _require_mtu(flow, min((port.lab_cable.mtu for port in ports.get(flow.source.name, ())), default=MTU))
@@ -87,7 +87,7 @@ class Udp(Transport):
 
 
 def datagrams(flow: Flow) -> int:
-    """How many datagrams a flow sends at most."""
+    """Return the most datagrams that a flow sends."""
     most = 2**62 if flow.count is None else flow.count
     if flow.size is not None:
         most = min(most, -(-flow.size.bytes // _payload(flow)))
@@ -208,7 +208,7 @@ class _Receiver(Endpoint):
 
 
 class _Count:
-    """What arrived of one flow."""
+    """The counters of one flow's receiver."""
 
     def __init__(self, wants_ecn: bool) -> None:
         self._wants_ecn = wants_ecn
@@ -246,7 +246,7 @@ class _Count:
                     self.ecn[octet & 3] += 1
 
     def _count(self, number: int) -> None:
-        """One datagram: the next one, ahead of missing ones, late, or here already."""
+        """Count one datagram, which is the next one, ahead of missing ones, late, or a duplicate."""
         if number > self._highest:
             self._missing.add(self._highest + 1, number)
             self._highest = number

@@ -1,4 +1,4 @@
-"""What a rate control is, and the registry of those that have a name."""
+"""The interface of rate controls, and the registry of those that have a name."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class RateControlError(UsageError):
 
 @dataclass(frozen=True)
 class Line:
-    """What a rate control has to know of where it runs."""
+    """The line of a sender's port, as a rate control knows it."""
 
     rate: Rate
-    """Of the sender's port, in the lab: what a rate can be at most."""
+    """The rate of the sender's port in the lab, which is the largest that a flow can have."""
     scale: Scale
     """Parameters are those of hardware: times are multiplied by the scale, and rates divided by it."""
 
@@ -58,14 +58,14 @@ class RateControl:
 
     @property
     def deadline_ns(self) -> int:
-        """When `on_deadline` has to be called, by the same clock."""
+        """The moment at which `on_deadline` has to be called, by the same clock."""
         return NEVER
 
     def on_deadline(self, now_ns: int) -> None:
         """The deadline has come."""
 
     def state(self) -> dict[str, float]:
-        """What a recorder shows, by name."""
+        """Return the values that a recorder shows, by name."""
         return {"rate_bps": self.rate_bps}
 
 
@@ -81,12 +81,12 @@ def register(name: str, maker: Maker) -> None:
 
 
 def names() -> list[str]:
-    """All that can be named, with those of packages of others."""
+    """Return all names, with those of packages of others."""
     return sorted({*_MAKERS, *(plugin.name for plugin in plugins.of_group(plugins.RATE_CONTROLS))})
 
 
 def maker_of(choice: str | Maker) -> Maker:
-    """What makes the rate control that is meant: a name, a subclass of RateControl, or a function of the line."""
+    """Return the maker of a rate control, given as a name, a subclass of RateControl, or a function of the line."""
     if callable(choice):
         return choice
     if choice not in _MAKERS and (plugin := plugins.named(plugins.RATE_CONTROLS, choice)) is not None:

@@ -33,7 +33,7 @@ from testbed.units import NEVER, Duration, Rate, Size
 
 @dataclass(frozen=True)
 class DcqcnParameters:
-    """Of hardware; `Line.scale` brings them to the lab."""
+    """The parameters of DCQCN, which are those of hardware; `Line.scale` brings them to the lab."""
 
     gain: float = 1 / 256
     """g"""
@@ -47,7 +47,7 @@ class DcqcnParameters:
     hyper_increase: Rate = Rate("200Mb/s")
     minimum: Rate = Rate("40Mb/s")
     decrease_interval: Duration | None = None
-    """None: each CNP decreases the rate at once. Else the variant with separate timers."""
+    """The interval of decreases in the variant with separate timers; None: each CNP decreases the rate at once."""
 
     def __post_init__(self) -> None:
         for name, value, holds, meaning in (

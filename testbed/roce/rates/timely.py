@@ -26,7 +26,7 @@ _STEPS = 250
 
 @dataclass(frozen=True)
 class TimelyParameters:
-    """Of hardware; `Line.scale` brings them to the lab."""
+    """The parameters of TIMELY, which are those of hardware; `Line.scale` brings them to the lab."""
 
     low: Duration = Duration("50us")
     high: Duration = Duration("500us")

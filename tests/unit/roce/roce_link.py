@@ -24,7 +24,7 @@ ECT_0, CE = 0b10, 0b11
 
 @dataclass
 class Network:
-    """What may happen to a datagram, as probabilities, and how long one takes."""
+    """The probabilities of a datagram's fates, and the time that one takes."""
 
     seed: int = 0
     delay_ns: int = 10_000
@@ -87,7 +87,7 @@ class Link:
         self.now_ns = end_ns
 
     def step(self) -> bool:
-        """What happens next; False if nothing will."""
+        """Carry out the next event; return False if there is none."""
         next_ns = self._next_ns()
         if next_ns >= 1 << 62:
             return False

@@ -386,7 +386,7 @@ def test_a_round_trip_is_measured_from_the_packet_that_asks_to_its_acknowledgeme
 
 
 def test_damaged_datagrams_change_nothing_but_counters() -> None:
-    """What the ICRC keeps out."""
+    """Damage that the ICRC detects."""
     link, seeds = traffic_to_damage()
     dice = random.Random(16)
     target = Buffer(3000)
@@ -407,7 +407,7 @@ def test_damaged_datagrams_change_nothing_but_counters() -> None:
 
 @pytest.mark.slow
 def test_damaged_datagrams_with_a_right_icrc_raise_nothing_and_fill_nothing() -> None:
-    """What a broken or hostile peer can send."""
+    """Datagrams that a broken or hostile peer can send."""
     dice = random.Random(17)
     counted = 0
     while counted < 20_000:
@@ -440,7 +440,7 @@ def traffic_to_damage() -> tuple[Link, list[bytes]]:
 
 
 def without_variant_bits(octets: bytes) -> bytes:
-    """What the ICRC covers."""
+    """Return the octets that the ICRC covers."""
     return octets[:4] + octets[5:]
 
 

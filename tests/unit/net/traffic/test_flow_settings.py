@@ -1,4 +1,4 @@
-"""What a flow takes: rates, sizes and times as people write them, and nothing that cannot be sent."""
+"""Parameters of a flow: rates, sizes and times as people write them, and nothing that cannot be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed from a flow's counts, and a fabric's cables as agents see them that were forked before a change."""
+"""Values computed from a flow's counts, and a fabric's cables as agents see them that were forked before a change."""
 
 from __future__ import annotations
 

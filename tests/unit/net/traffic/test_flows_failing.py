@@ -63,7 +63,7 @@ opened: list[socket.socket] = []
 
 @dataclass(frozen=True)
 class Failing(Transport):
-    """Its two ends are these: that of the sender, and that of the receiver."""
+    """A transport whose two endpoints, of the sender and of the receiver, are given."""
 
     ends: tuple[type[Endpoint], type[Endpoint]] = (Waits, Waits)
     name = "failing"

@@ -71,7 +71,7 @@ def test_a_port_that_sends_is_never_waited_for(senders: int, batch: int) -> None
 
 
 def test_a_socket_has_the_kernels_least_buffer_whatever_it_asks_for() -> None:
-    """Its sender is not stopped before it has filled it: two frames."""
+    """The sender is not stopped before it has filled the buffer, which is two frames."""
     limit = line(Size("1B"), batch=1)
     for _ in range(2 + 2):
         assert limit.take(0, limit.frame_ns(FRAME)) == 0

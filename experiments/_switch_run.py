@@ -3,8 +3,8 @@
 xoff run FILE.py --set switches=leaf1.json,spine1.json --set workload=incast,8
 """
 
-from testbed.lab import File, Run, experiment
 from testbed.sonic.lab import run as sonic_run
+from xoff import File, Run, experiment
 
 
 @experiment(timeout="600s")

@@ -36,6 +36,9 @@ class _Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(r"-\.?[0-9]")
 
     def error(self, message: str) -> NoReturn:
+        parts = next((one for one in self._actions if isinstance(one, argparse._SubParsersAction)), None)
+        if parts is not None and message.endswith(f"required: {parts.metavar}"):
+            message += f", one of {', '.join(choice.dest for choice in parts._choices_actions)}"
         raise UsageError(f"{message}; see {self.prog} --help")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

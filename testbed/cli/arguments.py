@@ -18,7 +18,7 @@ Word = TypeVar("Word", bound=str)
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
-def whole(least: int, example: int) -> Callable[[str], int]:
+def whole_number(least: int, example: int) -> Callable[[str], int]:
     """Return a reader of whole numbers from `least` up."""
 
     def read(text: str) -> int:

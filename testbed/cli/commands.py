@@ -149,7 +149,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         ),
     },
     "switches, policies, DCBX": {
-        "switch": Command("SONiC's config_db.json: check it, run it, test it; headroom", parts=_SWITCH),
+        "switch": Command("SONiC's config_db.json: check it, run traffic or test plans; headroom", parts=_SWITCH),
         "policy": Command("QoS policy files: check, show, convert, query", "switches.policy", "policy", "options"),
         "controller": Command("query the controller of a WAN, or change its policies", parts=_CONTROLLER),
         "dcbx": Command("DCBX on interfaces of this machine", parts=_DCBX),

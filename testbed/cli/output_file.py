@@ -14,7 +14,7 @@ from testbed.lab.results.foreign import ForeignFolder
 
 
 @contextmanager
-def whole(path: Path, results: Sequence[Path], option: str = "-o") -> Iterator[BinaryIO]:
+def whole_file(path: Path, results: Sequence[Path], option: str = "-o") -> Iterator[BinaryIO]:
     """Yield a file that is at `path` when the block has ended.
 
     `results` are the folders that the command reads. They may be from elsewhere: in one of them no link is followed,

@@ -58,7 +58,7 @@ class Feed:
         self._words: deque[list[Any]] = deque(maxlen=_MOST_WORDS)
         self._received: dict[int, tuple[int, int]] = {}
 
-    def take(self, lines: list[dict[str, Any]]) -> dict[str, Any] | None:
+    def update(self, lines: list[dict[str, Any]]) -> dict[str, Any] | None:
         """Return the message for all viewers about some lines of the lab, or None if there is nothing new."""
         message: dict[str, Any] = {}
         for line in lines:

@@ -33,7 +33,7 @@ class LiveLab:
             for line in lines:
                 if line.get("live") == "answer" and (viewer := self._waiting.pop(line.get("id", 0), None)):
                     viewer.put(_encoded({"type": "answer", "ok": bool(line.get("ok")), "text": str(line.get("text"))}))
-            if lines and (message := self.feed.take(lines)) is not None:
+            if lines and (message := self.feed.update(lines)) is not None:
                 self.viewers.tell(_encoded(message))
             await asyncio.sleep(0 if lines else _LOOK_S)
         self.viewers.tell(_encoded({"type": "ended", "text": self.lab.ended}))

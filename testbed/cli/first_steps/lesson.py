@@ -8,8 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from testbed.cli.engine_setup import engine_option, engines, ready
-from testbed.cli.screen import console, streams
-from testbed.cli.screen import progress as ui
+from testbed.cli.screen import console, progress, streams
 from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.lab.results.foreign import ForeignFolder
@@ -112,10 +111,10 @@ def _run(chosen: Lesson, folder: Path, options: argparse.Namespace) -> Result:
         students.require(_RESULTS)  # no link to elsewhere
     experiment = definition.load_file(path, within_s=definition.READ_WITHIN_S)
     engine = ready(options.engine)
-    with ui.Screen(many=False, quiet_stdout=True) as screen, closing(screen.watch(experiment.name)) as watcher:
+    with progress.Screen(many=False, quiet_stdout=True) as screen, closing(screen.watch(experiment.name)) as watcher:
         result = api.run(experiment, on=engine, out=folder / _RESULTS, watcher=watcher)
     if result.status is not Status.OK:
-        ui.show(result)
+        progress.show(result)
         raise LessonRunFailed(result)
     return result
 

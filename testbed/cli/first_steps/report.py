@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from testbed.cli.output_file import whole
+from testbed.cli.output_file import whole_file
 from testbed.lab.results.result import Exit, Result
 from testbed.report.pages.page import report
 
@@ -38,7 +38,7 @@ def make(options: argparse.Namespace) -> int:
 def write(folders: list[Path], path: Path, lab_time: bool = False) -> None:
     """Write the report of result folders, whole or not at all."""
     page = report(folders, lab_time=lab_time)
-    with whole(path, folders) as out:
+    with whole_file(path, folders) as out:
         out.write(page.encode())
 
 

@@ -8,12 +8,11 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from testbed.cli.arguments import above_zero, whole
+from testbed.cli.arguments import above_zero, whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready, soonest
 from testbed.cli.first_steps.report import of_results
-from testbed.cli.house.packages import having, with_option
-from testbed.cli.screen import console, streams
-from testbed.cli.screen import progress as ui
+from testbed.cli.house.packages import with_option, with_packages
+from testbed.cli.screen import console, progress, streams
 from testbed.cli.screen.live_network import LiveNetwork
 from testbed.errors import UsageError
 from testbed.experiment import definition
@@ -37,18 +36,18 @@ def experiment_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_options(parser: argparse.ArgumentParser, default: str | None = table.DEFAULT) -> None:
-    count = whole(1, 2)
+    count = whole_number(1, 2)
     parser.add_argument("-j", type=count, default=1, metavar="N", help="run up to N side by side, a core each")
     parser.add_argument(
-        "--seed", type=whole(0, 7), default=1, metavar="N", help="reaches every random choice (default 1)"
+        "--seed", type=whole_number(0, 7), default=1, metavar="N", help="reaches every random choice (default 1)"
     )
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="where result folders go")
     engine_option(parser, engines(), default)
     duration = above_zero(Duration, "30s")
     parser.add_argument("--timeout", type=duration, metavar="T", help="limit of virtual time, as in 30s")
     parser.add_argument("--wall-timeout", type=duration, metavar="T", help="limit of wall time (default 15min)")
-    parser.add_argument("--memory", type=whole(1, 500), metavar="MB", help="limit of the job's memory")
-    parser.add_argument("--processes", type=whole(1, 100), metavar="N", help="limit of the job's processes")
+    parser.add_argument("--memory", type=whole_number(1, 500), metavar="MB", help="limit of the job's memory")
+    parser.add_argument("--processes", type=whole_number(1, 100), metavar="N", help="limit of the job's processes")
     parser.add_argument(
         "--fidelity", action="append", default=[], metavar="K=V", help="what the lab must keep: idle=5%%, timer=200us"
     )
@@ -58,7 +57,10 @@ def run_options(parser: argparse.ArgumentParser, default: str | None = table.DEF
         help="capture all cables into pcapng files below captures/ in the result folder",
     )
     parser.add_argument(
-        "--capture-octets", type=whole(14, 128), metavar="N", help="the same, of each frame the first N octets only"
+        "--capture-octets",
+        type=whole_number(14, 128),
+        metavar="N",
+        help="the same, of each frame the first N octets only",
     )
     parser.add_argument(
         "--series", type=above_zero(Duration, "10us"), metavar="T",
@@ -115,7 +117,7 @@ def run_as(options: argparse.Namespace, origin: Origin | None = None, network: L
     tasks = [
         Task(
             experiment,
-            having(engine, options.packages, experiment),
+            with_packages(engine, options.packages, experiment),
             given,
             RunOptions(
                 seed=options.seed,
@@ -123,12 +125,12 @@ def run_as(options: argparse.Namespace, origin: Origin | None = None, network: L
                 thresholds=thresholds,
                 capture_octets=options.capture_octets or (WHOLE_FRAMES if options.capture else 0),
                 series_ns=options.series.ns if options.series else 0,
-                follow=network.take if network is not None else None,
+                follow=network.update if network is not None else None,
             ),
         )
         for experiment in chosen
     ]
-    with ui.Screen(options.j > 1 and len(chosen) > 1, options.json, network) as screen:
+    with progress.Screen(options.j > 1 and len(chosen) > 1, options.json, network) as screen:
         finished = batch.run(
             tasks, out=options.out, width=options.j, watch=lambda task: closing(screen.watch(task.experiment.name))
         )
@@ -137,7 +139,7 @@ def run_as(options: argparse.Namespace, origin: Origin | None = None, network: L
         print(json.dumps([result.as_json() | {"folder": str(result.folder)} for result in results], indent=1))
     else:
         for result in results:
-            ui.show(result)
+            progress.show(result)
     if options.capture or options.capture_octets:
         for result in results:
             _say_where_captures_are(result, options)

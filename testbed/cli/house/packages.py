@@ -27,7 +27,9 @@ def lock(options: argparse.Namespace) -> int:
     return 0
 
 
-def having(engine: PreparedEngine, names: list[str], experiment: definition.Experiment | None = None) -> PreparedEngine:
+def with_packages(
+    engine: PreparedEngine, names: list[str], experiment: definition.Experiment | None = None
+) -> PreparedEngine:
     """Return the engine with the packages that the command line and the experiment name."""
     with setting_up() as report:
         if experiment is not None:

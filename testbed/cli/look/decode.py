@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from testbed import frames
-from testbed.cli.arguments import above_zero, one_of, whole
+from testbed.cli.arguments import above_zero, one_of, whole_number
 from testbed.errors import UsageError, plain
 from testbed.frames import capture_file
 from testbed.lab.results.result import Exit
@@ -35,7 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", metavar="NAME", help="only frames of interfaces in whose name this is, as in s1-eth1")
     parser.add_argument("--since", type=above_zero(Duration, "100ms"), metavar="T", help="only frames from T on")
     parser.add_argument("--until", type=above_zero(Duration, "2s"), metavar="T", help="only frames before T")
-    parser.add_argument("--count", type=whole(1, 20), metavar="N", help="at most N frames")
+    parser.add_argument("--count", type=whole_number(1, 20), metavar="N", help="at most N frames")
     parser.add_argument(
         "--dissector", action="store_true",
         help="print the path of a Lua dissector for Wireshark: headroom measurement, DCBX's headroom capability and "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from testbed.cli.output_file import whole
+from testbed.cli.output_file import whole_file
 from testbed.cli.screen.console import say
 from testbed.dcbx.ladder import LadderError, ladder, read
 from testbed.dcbx.ladder.svg import as_svg
@@ -75,7 +75,7 @@ def export(options: argparse.Namespace) -> int:
         ending = require_ending(options.output)
     folder = read_folder(options.result, options.lab_time)
     path = options.output or options.result / _FILES[options.format]
-    with whole(path, [options.result]) as out:
+    with whole_file(path, [options.result]) as out:
         if options.figure is not None:
             plot(folder, options.figure, out, ending)
         else:
@@ -94,7 +94,7 @@ def _draw_ladder(options: argparse.Namespace) -> int:
     if options.output is None:
         sys.stdout.write(as_text(found))
         return Exit.OK
-    with whole(options.output, [options.result]) as out:
+    with whole_file(options.output, [options.result]) as out:
         out.write(as_svg(found).encode())
     return Exit.OK
 

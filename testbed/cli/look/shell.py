@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from testbed.cli.arguments import whole
+from testbed.cli.arguments import whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready
-from testbed.cli.house.packages import having, with_option
+from testbed.cli.house.packages import with_option, with_packages
 from testbed.cli.screen import console
 from testbed.errors import UsageError
 from testbed.experiment import definition, script
@@ -206,7 +206,7 @@ def shell_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="where captures go in the end")
     engine_option(parser, engines(lambda engine: engine.interactive))
     parser.add_argument(
-        "--speed", type=whole(0, 10), default=1, metavar="N",
+        "--speed", type=whole_number(0, 10), default=1, metavar="N",
         help="on um: seconds of virtual time in a second while a command runs (default 1; 0: as fast as it can)",
     )  # fmt: skip
 
@@ -215,4 +215,4 @@ def open_shell(options: argparse.Namespace) -> int:
     """Open Mininet's command line on a topology, or a script of yours, in this terminal. On um, time stands still at
     the prompt."""
     _wanted(options.topology)  # a typo is reported before anything is set up
-    return shell(options.topology, having(ready(options.engine), options.packages), options.out, options.speed)
+    return shell(options.topology, with_packages(ready(options.engine), options.packages), options.out, options.speed)

@@ -53,7 +53,7 @@ class LiveNetwork:
         self._counts: Counter[str] = Counter()
         self._t_ns = 0
 
-    def take(self, line: Any) -> None:
+    def update(self, line: Any) -> None:
         """Take note of a line that the lab has written."""
         match line:
             case {

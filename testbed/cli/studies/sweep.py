@@ -9,11 +9,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from testbed.cli.arguments import whole
+from testbed.cli.arguments import whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready
-from testbed.cli.house.packages import having, with_option
-from testbed.cli.screen import console, streams
-from testbed.cli.screen import progress as ui
+from testbed.cli.house.packages import with_option, with_packages
+from testbed.cli.screen import console, progress, streams
 from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
@@ -32,11 +31,11 @@ def sweep_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grid", action="append", default=[], metavar="K=A,B,C", help="values of a parameter; may be repeated"
     )
-    parser.add_argument("--seeds", type=whole(1, 10), default=1, metavar="N", help="seeds 1 to N (default 1)")
+    parser.add_argument("--seeds", type=whole_number(1, 10), default=1, metavar="N", help="seeds 1 to N (default 1)")
     with_option(parser)
     parser.add_argument(
         "-j",
-        type=whole(1, 2),
+        type=whole_number(1, 2),
         metavar="N",
         help="run up to N at a time (default all cores)",
     )
@@ -75,7 +74,7 @@ def run_sweep(options: argparse.Namespace) -> int:
     if options.json:
         rows = [row.columns() for row in found.rows]
         failed = [failure.columns() for failure in found.failed]
-        left = [one.columns() for one in found.left]
+        left = [one.columns() for one in found.not_made]
         content = {"folder": str(found.folder), "made": found.made, "rows": rows, "failed": failed, "left": left}
         print(json.dumps(content, indent=1))
     else:
@@ -90,12 +89,14 @@ def run_sweep(options: argparse.Namespace) -> int:
         if options.seeds > 1 and means and all(mean.runs > 1 and not mean.half_width for mean in means):
             console.say("the seed has no effect on any figure; one seed is enough, or draw from run.rng")
         console.say(f"{len(found.rows)} runs in the table, {len(found.failed)} failed; {found.made} were made now")
-        if found.left:
-            console.say(f"{len(found.left)} runs are left ({found.left[-1].reason}); the same command makes them")
+        if found.not_made:
+            console.say(
+                f"{len(found.not_made)} runs are left ({found.not_made[-1].reason}); the same command makes them"
+            )
         console.say(f"tables: {', '.join(map(str, tables))}")
     if found.interruption is not None:
         raise found.interruption
-    if found.failed or found.left:
+    if found.failed or found.not_made:
         return Exit.MACHINE
     return Exit.OK if all(row.passed for row in found.rows) else Exit.FAILED
 
@@ -103,9 +104,9 @@ def run_sweep(options: argparse.Namespace) -> int:
 def _make(
     options: argparse.Namespace, experiment: Experiment, grid: Mapping[str, Sequence[str]], cluster: Cluster | None
 ) -> Sweep:
-    engine = having(ready(options.engine), options.packages, experiment)
+    engine = with_packages(ready(options.engine), options.packages, experiment)
     with ExitStack() as stack:
-        screen = stack.enter_context(ui.Screen(many=True, quiet_stdout=True))
+        screen = stack.enter_context(progress.Screen(many=True, quiet_stdout=True))
         if cluster is not None:
             cluster.show_progress(stack.enter_context(closing(screen.watch("cluster"))).describe)
         return sweep.run(

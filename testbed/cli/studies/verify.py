@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import testbed
-from testbed.cli.arguments import whole
+from testbed.cli.arguments import whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.screen import streams
 from testbed.errors import UsageError
@@ -32,7 +32,7 @@ def verify_options(parser: argparse.ArgumentParser) -> None:
     what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
     engine_option(parser, engines(lambda engine: engine.reproducible))
     parser.add_argument(
-        "-j", type=whole(1, 2), default=1, metavar="N", help="run up to N side by side, a core each (default 1)"
+        "-j", type=whole_number(1, 2), default=1, metavar="N", help="run up to N side by side, a core each (default 1)"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the result folders here")
     parser.add_argument(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed import shipped_packages
-from testbed.cli.arguments import above_zero, one_of, whole
+from testbed.cli.arguments import above_zero, one_of, whole_number
 from testbed.cli.first_steps import run as running
 from testbed.cli.screen import console, streams
 from testbed.errors import UsageError
@@ -35,7 +35,7 @@ _EXPERIMENT = shipped_packages.folder(shipped_packages.EXPERIMENTS) / "_switch_r
 def _common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="config_db.json of a switch; several are a fabric")
     parser.add_argument(
-        "--cell", type=whole(1, CELL), default=CELL, metavar="N", help=f"bytes of a buffer cell (default {CELL})"
+        "--cell", type=whole_number(1, CELL), default=CELL, metavar="N", help=f"bytes of a buffer cell (default {CELL})"
     )
 
 
@@ -61,7 +61,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--frame", type=size, default=Size("1514B"), metavar="S", help="of the frames, without FCS")
     parser.add_argument("--priority", type=one_of("priority", "01234567"), default="3", metavar="P", help="0 to 7")
-    parser.add_argument("--scale", type=whole(1, 1000), metavar="K", help="times longer than the hardware")
+    parser.add_argument("--scale", type=whole_number(1, 1000), metavar="K", help="times longer than the hardware")
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="copy the experiment and the files there, to change them"
     )

@@ -10,13 +10,12 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from testbed.cli.arguments import hint, whole
+from testbed.cli.arguments import hint, whole_number
 from testbed.cli.engine_setup import ready
 from testbed.cli.first_steps.report import FILE as REPORT
 from testbed.cli.first_steps.report import write as write_report
-from testbed.cli.output_file import whole as whole_file
-from testbed.cli.screen import console, streams
-from testbed.cli.screen import progress as ui
+from testbed.cli.output_file import whole_file
+from testbed.cli.screen import console, progress, streams
 from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment, Origin
@@ -58,7 +57,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     what = parser.add_argument("--case", metavar="CASE,...", help="cases, as in L01,Y03 (default: all)")
     what.completer = lambda **_: list(_cases())  # type: ignore[attr-defined]
-    parser.add_argument("-j", type=whole(1, 2), default=1, metavar="N", help="run up to N side by side, a core each")
+    parser.add_argument(
+        "-j", type=whole_number(1, 2), default=1, metavar="N", help="run up to N side by side, a core each"
+    )
     parser.add_argument("-o", "--output", type=Path, default=Path("results/conformance"), metavar="FOLDER",
                         help=f"where {FILE}, {REPORT} and result folders go (default results/conformance)")  # fmt: skip
 
@@ -96,7 +97,7 @@ def _run(
             console.say(f"{name(outcome.task)}: {cell.reason or ('passed' if cell.passed else 'failed')}")
 
     with ExitStack() as stack:
-        screen = stack.enter_context(ui.Screen(many=True, quiet_stdout=options.json))
+        screen = stack.enter_context(progress.Screen(many=True, quiet_stdout=options.json))
         finished = batch.run(
             tasks, out=options.output, width=options.j, watch=lambda task: closing(screen.watch(name(task))), done=show
         )

@@ -48,7 +48,7 @@ from testbed.lab.studies.sweep_tables import Failure, Row
 RUNS, UNFINISHED, LOCK = "runs", "unfinished", ".lock"
 _UNREPEATABLE = {Status.INTERRUPTED, Status.LOST, Status.WALL_TIMEOUT, Status.DISK_FULL}
 _NOT_STARTED = "not started"
-_LEFT = {_NOT_STARTED, Status.INTERRUPTED}
+_NOT_MADE = {_NOT_STARTED, Status.INTERRUPTED}
 MOST_RUNS = 100_000
 AGAIN = 1
 """The number of times that a run is made again if its lab broke down."""
@@ -63,7 +63,7 @@ class Sweep:
     rows: tuple[Row, ...]
     """The rows of runs that ended by themselves, in the order of the grid, then of seeds."""
     failed: tuple[Failure, ...]
-    left: tuple[Failure, ...]
+    not_made: tuple[Failure, ...]
     """Runs that were interrupted or not started; the same call makes them."""
     made: int
     """The number of runs that this call made; all others were there already."""
@@ -173,12 +173,12 @@ def run(
         study = _Study(folder, tasks, done, cancel)
         stack.callback(shutil.rmtree, folder / UNFINISHED, ignore_errors=True)
         for _ in range(1 + AGAIN):
-            left = study.left()
+            pending = study.to_make()
             if cluster is not None:
-                made = cluster.run(left, out=folder / UNFINISHED, done=study.keep, cancel=cancel)
+                made = cluster.run(pending, out=folder / UNFINISHED, done=study.keep, cancel=cancel)
             else:
                 made = batch.run(
-                    left, out=folder / UNFINISHED, width=width, watch=watch, done=study.keep, cancel=cancel
+                    pending, out=folder / UNFINISHED, width=width, watch=watch, done=study.keep, cancel=cancel
                 )
             if not study.lost or cancel.is_set():
                 break
@@ -211,7 +211,7 @@ class _Study:
         """True if there are runs whose lab broke down in the last round."""
         return bool(self._lost)
 
-    def left(self) -> list[Task]:
+    def to_make(self) -> list[Task]:
         """Return the tasks to be made: those without a result, or those whose runs were lost in the round before."""
         digests = self._missing() if self._lost is None else [one for one in self._tasks if one in self._lost]
         self._lost = set()
@@ -258,9 +258,9 @@ class _Study:
             else:
                 self._failures[digest] = _failure(task, row.status, row.reason)
         others = [self._failures[digest] for digest in self._tasks if digest in self._failures]
-        left = tuple(one for one in others if one.status in _LEFT)
-        failed = tuple(one for one in others if one.status not in _LEFT)
-        return Sweep(self._folder, tuple(rows), failed, left, self._made, interruption)
+        not_made = tuple(one for one in others if one.status in _NOT_MADE)
+        failed = tuple(one for one in others if one.status not in _NOT_MADE)
+        return Sweep(self._folder, tuple(rows), failed, not_made, self._made, interruption)
 
     def _missing(self) -> list[str]:
         return [digest for digest in self._tasks if not (_place(self._folder, digest) / RESULT).is_file()]

@@ -43,8 +43,8 @@ def test_nothing_is_drawn_before_there_is_a_network() -> None:
 
 def test_nodes_come_in_their_order_with_buffers_and_neighbours() -> None:
     network = LiveNetwork()
-    network.take(CHAIN)
-    network.take(window(("xoff_sent", "s1-eth1"), s1=500, r1=100, t=2_500_000_000))
+    network.update(CHAIN)
+    network.update(window(("xoff_sent", "s1-eth1"), s1=500, r1=100, t=2_500_000_000))
     head, s1, r1, s2, legend = drawn(network)
     assert head.startswith("2.5 s  with PFC  XOFF sent 1  through tunnels 0  dropped 0")
     assert s1.split()[:3] == ["s1", "██████░░░░░░", "500/1000"] and s1.endswith("h1 r1") and "▄" in s1
@@ -57,29 +57,29 @@ def test_nodes_come_in_their_order_with_buffers_and_neighbours() -> None:
 @pytest.mark.parametrize("start", ["xoff_received", "tunnel_received"])
 def test_a_port_is_marked_from_its_pause_to_the_end_of_it(start: str, end: str) -> None:
     network = LiveNetwork()
-    network.take(CHAIN)
-    network.take(window((start, "h1-eth0")))
+    network.update(CHAIN)
+    network.update(window((start, "h1-eth0")))
     assert drawn(network)[1].endswith("h1‖3 r1")
-    network.take(window((end, "h1-eth0")))
+    network.update(window((end, "h1-eth0")))
     assert drawn(network)[1].endswith("h1 r1")
 
 
 def test_another_network_begins_anew_and_an_ended_one_has_no_pauses() -> None:
     network = LiveNetwork()
-    network.take(CHAIN)
-    network.take(window(("xoff_received", "h1-eth0"), ("drop", "s1-eth1")))
-    network.take({"end": 3 * 10**9})
+    network.update(CHAIN)
+    network.update(window(("xoff_received", "h1-eth0"), ("drop", "s1-eth1")))
+    network.update({"end": 3 * 10**9})
     assert drawn(network)[0].startswith("3.0 s") and "‖" not in drawn(network)[1]
     assert "dropped 1" in drawn(network)[0]
-    network.take(CHAIN)
+    network.update(CHAIN)
     assert "dropped 0" in drawn(network)[0]
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
 def test_lines_are_never_wider_than_the_terminal(width: int) -> None:
     network = LiveNetwork()
-    network.take(CHAIN)
-    network.take(window(("xoff_received", "h1-eth0"), s1=999))
+    network.update(CHAIN)
+    network.update(window(("xoff_received", "h1-eth0"), s1=999))
     lines = drawn(network, width)
     assert len(lines) == 5 and max(map(len, lines)) <= width
 
@@ -90,7 +90,7 @@ def test_a_low_terminal_has_the_first_nodes_and_the_number_of_the_others() -> No
     ports = {port: port.partition("-")[0] for cable in cables for port in cable}
     network = LiveNetwork()
     buffers = dict.fromkeys(names, 10)
-    network.take(
+    network.update(
         {"network": {"case": "", "nodes": dict.fromkeys(names, "switch"), "cables": cables, "ports": ports,
                      "buffers": buffers}}
     )  # fmt: skip
@@ -100,8 +100,8 @@ def test_a_low_terminal_has_the_first_nodes_and_the_number_of_the_others() -> No
 
 def test_a_terminal_without_unicode_has_other_marks() -> None:
     network = LiveNetwork()
-    network.take(CHAIN)
-    network.take(window(("xoff_received", "h1-eth0"), s1=500))
+    network.update(CHAIN)
+    network.update(window(("xoff_received", "h1-eth0"), s1=500))
     assert all(line.isascii() for line in drawn(network, utf=False))
     assert "h1!3" in drawn(network, utf=False)[1]
 
@@ -109,7 +109,7 @@ def test_a_terminal_without_unicode_has_other_marks() -> None:
 def test_names_have_no_effect_on_the_terminal() -> None:
     hostile = "\x1b[2J[red]\n" + "x" * 100
     network = LiveNetwork()
-    network.take(
+    network.update(
         {"network": {"case": hostile, "nodes": {hostile: "switch", "b": "switch"}, "cables": [["p", "q"]],
                      "ports": {"p": hostile, "q": "b"}, "buffers": {hostile: 5}}}
     )  # fmt: skip
@@ -129,7 +129,7 @@ def test_any_line_of_the_lab_can_come() -> None:
         return dice.choice(kinds)
 
     network = LiveNetwork()
-    network.take(CHAIN)
+    network.update(CHAIN)
     for _ in range(3000):
         event = [1, "xoff_received", "h1-eth0", [anything(0)]]
         changed = {dice.choice(["nodes", "cables", "ports", "buffers", "case"]): anything()}
@@ -140,6 +140,6 @@ def test_any_line_of_the_lab_can_come() -> None:
                 {"network": CHAIN["network"] | changed},
             ]
         )
-        network.take(line)
+        network.update(line)
         if dice.random() < 0.05:
             drawn(network)

@@ -106,7 +106,7 @@ def test_slices_and_vpns_and_events_have_their_tables(world: World, capsys: pyte
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: WHAT; see xoff controller sr --help"),
+        ([], "the following arguments are required: WHAT, one of topology, sids, policies,"),
         (["topologie"], "there is no controller sr command 'topologie'; did you mean topology?"),
         (["policy", "add", "R1", "R3"], "the following arguments are required: --colour"),
         (["policy", "add", "R1", "R3", "--colour", "red"], "argument --colour: invalid int value: 'red'"),

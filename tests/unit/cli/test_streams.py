@@ -143,14 +143,14 @@ def test_a_reader_that_goes_away_gets_no_message(arguments: str) -> None:
 def test_few_letters_are_enough(encoding: str, tmp_path: Path) -> None:
     environment = {"PYTHONIOENCODING": encoding, "PYTHONPATH": str(ROOT)}
     program = """if True:
-        from testbed.cli import streams, ui
+        from testbed.cli.screen import progress, streams
         from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
         from testbed.lab.result import *
         fidelity = Fidelity(Verdict.KEPT, (), 1, 50.0, 0, 0, Thresholds())
         claims = (Claim("\\u00b5s", {"equals": 1}, 1, True), Claim("\\u4e8c", {"equals": 1}, 2, False))
         came = Provenance(*[""] * 9)
         with streams.standard():
-            ui.show(Result("mine", Status.OK, "", {}, 1, (), claims, fidelity, came, Times(1, 1.0, 0.1), {}))
+            progress.show(Result("mine", Status.OK, "", {}, 1, (), claims, fidelity, came, Times(1, 1.0, 0.1), {}))
         """
     done = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, check=False

@@ -6,8 +6,7 @@ import io
 
 import pytest
 
-from testbed.cli.screen import console
-from testbed.cli.screen import progress as ui
+from testbed.cli.screen import console, progress
 from testbed.errors import plain
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.results.result import Claim, Figure, Provenance, Result, Status, Times
@@ -27,7 +26,7 @@ def test_figures_and_claims_of_a_job_are_neutral(capsys: pytest.CaptureFixture[s
     fidelity = Fidelity(Verdict.DEGRADED, (HOSTILE,), 1, 50.0, 0, 0, Thresholds())
     came = Provenance(*[""] * 9)  # type: ignore[arg-type]
     result = Result("mine", Status.OK, HOSTILE, {}, 1, figures, claims, fidelity, came, Times(1, 1.0, 0.1), {})
-    ui.show(result)
+    progress.show(result)
     console.say(HOSTILE)
     console.print_error(HOSTILE)
     said = capsys.readouterr()
@@ -47,5 +46,5 @@ def test_a_jobs_output_is_neutral_in_a_terminal_whose_standard_error_goes_elsewh
     terminal, file = _Tty(), io.StringIO()
     for stream, shown in ((terminal, plain(HOSTILE)), (file, HOSTILE)):
         monkeypatch.setattr("sys.stdout", stream)
-        ui.Screen(many=False, quiet_stdout=False).print(HOSTILE, is_error=False)
+        progress.Screen(many=False, quiet_stdout=False).print(HOSTILE, is_error=False)
         assert stream.getvalue() == f"{shown}\n"

@@ -20,7 +20,7 @@ from tests.report_folders import HOSTILE, MS, hostile, lines, pause, small
 
 
 def fields(message: bytes) -> list[tuple[int, Any]]:
-    """Yield the fields of a message in protocol buffers, by a reader of its own."""
+    """Return the fields of a message in protocol buffers, by a reader of its own."""
     at, found = 0, []
 
     def varint() -> int:

@@ -32,11 +32,11 @@ def rows_of(feed: Feed, messages: list[dict[str, Any]]) -> dict[tuple[str, str],
 
 def test_a_pause_is_open_until_its_end_and_then_an_interval() -> None:
     feed = Feed(described())
-    first = feed.take([window(30 * MS, events=[XOFF])])
+    first = feed.update([window(30 * MS, events=[XOFF])])
     assert first is not None and first["rows"] == []
     assert [(first["tracks"][n]["panel"], start) for n, start in first["open"]] == [("paused", 20 * MS)]
     assert [panel["title"] for panel in first["panels"]] == ["Pauses"]
-    second = feed.take([window(60 * MS, events=[XON])])
+    second = feed.update([window(60 * MS, events=[XON])])
     assert second is not None and second["open"] == []
     assert rows_of(feed, [first, second]) == {("paused", "h1-eth0"): [[20 * MS, 50 * MS]]}
 
@@ -44,9 +44,9 @@ def test_a_pause_is_open_until_its_end_and_then_an_interval() -> None:
 def test_a_viewer_that_comes_later_has_what_the_others_have() -> None:
     feed = Feed(described())
     early = [
-        feed.take([window(30 * MS, events=[XOFF], loads=[[20 * MS, "h1-eth0", 10**7]])]),
-        feed.take([window(60 * MS, events=[XON], buffers=[[40 * MS, "s1-eth1", 3, 0, 301, 5]])]),
-        feed.take([window(70 * MS, events=[[65 * MS, *XOFF[1:]]], marks=[[64 * MS, "s1-eth2", 7]])]),
+        feed.update([window(30 * MS, events=[XOFF], loads=[[20 * MS, "h1-eth0", 10**7]])]),
+        feed.update([window(60 * MS, events=[XON], buffers=[[40 * MS, "s1-eth1", 3, 0, 301, 5]])]),
+        feed.update([window(70 * MS, events=[[65 * MS, *XOFF[1:]]], marks=[[64 * MS, "s1-eth2", 7]])]),
     ]
     snapshot = feed.snapshot()
     late = {
@@ -63,24 +63,24 @@ def test_a_viewer_that_comes_later_has_what_the_others_have() -> None:
 def test_rates_of_flows_are_those_of_frames_that_arrived() -> None:
     feed = Feed(described())
     flow = {"flow": 1, "group": 1, "source": "h1", "target": "h2", "frame": 1226}
-    feed.take([{"live": "state", "t_ns": 0, "state": {"flows": [flow]}}])
-    message = feed.take([window(100 * MS, flows=[[0, 1, 10, 0], [50 * MS, 1, 90, 50], [100 * MS, 1, 90, 60]])])
+    feed.update([{"live": "state", "t_ns": 0, "state": {"flows": [flow]}}])
+    message = feed.update([window(100 * MS, flows=[[0, 1, 10, 0], [50 * MS, 1, 90, 50], [100 * MS, 1, 90, 60]])])
     assert message is not None
     (track,) = message["tracks"]
     assert track["label"] == "h1 to h2 (1)" and track["unit"] == "b/s"
     assert [row[2] for row in message["rows"]] == [50 * 1250 * 8 * 20 * 1000, 10 * 1250 * 8 * 20 * 1000], (
         "at scale 1000"
     )
-    silent = feed.take([window(500 * MS)])
+    silent = feed.update([window(500 * MS)])
     assert silent is not None and [row[2] for row in silent["rows"]] == [0]
 
 
 def test_states_are_sent_once_and_taken_back_when_they_have_gone() -> None:
     feed = Feed(described())
     state = {"dcbx": {"h1-eth0 PFC": "oper 3"}, "sr": {}}
-    first = feed.take([{"live": "state", "t_ns": 5, "state": state}])
-    again = feed.take([{"live": "state", "t_ns": 6, "state": state}])
-    last = feed.take([{"live": "state", "t_ns": 7, "state": {"dcbx": {}, "sr": {}}}])
+    first = feed.update([{"live": "state", "t_ns": 5, "state": state}])
+    again = feed.update([{"live": "state", "t_ns": 6, "state": state}])
+    last = feed.update([{"live": "state", "t_ns": 7, "state": {"dcbx": {}, "sr": {}}}])
     assert first and first["states"] == [[5, "h1-eth0 PFC", "oper 3"]]
     assert again and again["states"] == []
     assert last and last["states"] == [[7, "h1-eth0 PFC", ""]]
@@ -90,7 +90,7 @@ def test_old_rows_are_let_go() -> None:
     feed = Feed(described())
     for second in range(300):
         rows = [[second * 10**9 + step, "h1-eth0", second + step] for step in range(3)]
-        feed.take([window((second + 1) * 10**9, loads=rows)])
+        feed.update([window((second + 1) * 10**9, loads=rows)])
     (track,) = feed.snapshot()["tracks"]
     assert track["t"][0] >= 299 * 10**9 - 2 * KEPT_NS
     assert track["v"][-1] == 301
@@ -98,7 +98,7 @@ def test_old_rows_are_let_go() -> None:
 
 def test_hostile_words_are_cut_and_have_no_control_characters() -> None:
     feed = Feed(described())
-    message = feed.take(
+    message = feed.update(
         [{"text": HOSTILE * 100}, window(5, events=[[1, "drop", HOSTILE * 9, [3], {"reason": HOSTILE}]])]
     )
     assert message is not None
@@ -174,7 +174,7 @@ def test_a_cable_is_pulled_from_one_time_to_another() -> None:
         return {"ports": {name: {"cable": name not in pulled} for name in ("h1-eth0", "s1-eth1", "h2-eth0")}}
 
     messages = [
-        feed.take([{"live": "state", "t_ns": t_ns, "state": state}])
+        feed.update([{"live": "state", "t_ns": t_ns, "state": state}])
         for t_ns, state in ((MS, ports()), (2 * MS, ports("h1-eth0", "s1-eth1")), (3 * MS, {}), (4 * MS, ports()))
     ]
     out = [[2 * MS, "h1-eth0", "pulled"], [2 * MS, "s1-eth1", "pulled"]]

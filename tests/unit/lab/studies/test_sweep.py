@@ -120,8 +120,8 @@ def test_a_full_disk_is_refused_before_any_run_and_ends_a_sweep(
     ready = ScriptedEngine(answer=full)
     found = sweep.run(measured, GRID, on=ready, out=tmp_path)
     assert [failure.status for failure in found.failed] == ["disk-full"]
-    assert [failure.status for failure in found.left] == ["not started"]
-    assert {failure.reason for failure in (*found.failed, *found.left)} == {"the disk is full: somewhere"}
+    assert [failure.status for failure in found.not_made] == ["not started"]
+    assert {failure.reason for failure in (*found.failed, *found.not_made)} == {"the disk is full: somewhere"}
     assert len(ready.jobs) == 1
 
 
@@ -224,8 +224,8 @@ def test_an_interrupted_and_resumed_sweep_has_the_table_of_an_undisturbed_one(tm
         measured, GRID, seeds=3, on=ready, out=tmp_path / "cut", cancel=cancel,
         done=lambda _, ended, total: cancel.set() if ended == 2 else None,
     )  # fmt: skip
-    assert (len(first.rows), len(first.failed), len(first.left)) == (2, 0, 4), "what was not made has not failed"
-    assert {failure.status for failure in first.left} == {"not started"}
+    assert (len(first.rows), len(first.failed), len(first.not_made)) == (2, 0, 4), "what was not made has not failed"
+    assert {failure.status for failure in first.not_made} == {"not started"}
     first.write_tables()
     assert not (tmp_path / "cut" / sweep_tables.FAILED).exists()
     sweep.run(measured, GRID, seeds=3, on=ready, out=tmp_path / "cut").write_tables()

@@ -93,7 +93,7 @@ def test_an_example_of_mininets_runs_unchanged(
 def test_the_page_names_each_example(examples: Path) -> None:
     """Those that run, and each of the others with the reason."""
     page = (ROOT / "docs/howto/run-a-mininet-script.md").read_text().partition("## Mininet's own examples\n")[2]
-    runs, others = page.partition("\n| not |")[::2]
+    runs, others = page.partition("\n| example that does not run |")[::2]
     assert set(re.findall(r"`(\w+)`", runs)) == EXAMPLES.keys()
     named = {name for line in others.splitlines()[2:] for name in re.findall(r"`(\w+)`", line.split("|")[1])}
     assert named == {path.stem for path in examples.glob("*.py")} - EXAMPLES.keys() - {"__init__"}
@@ -187,8 +187,7 @@ net.stop()
 
 WITH_OURS = """\
 from mininet.log import setLogLevel
-from testbed.net.network import network
-from topologies.star import Star
+from xoff import Star, network
 
 with network(Star(2)) as net:
     setLogLevel("warning")

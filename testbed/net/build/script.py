@@ -68,7 +68,7 @@ def _end_threads() -> None:
 @contextmanager
 def _mininet_is_ready(run: Run, line: Rate) -> Iterator[None]:
     from testbed.net.build import cpu_limits, line_rate
-    from testbed.net.build.network import prepare_mininet
+    from testbed.net.build.network import prepare_mininet, wait_for_round_moment
     from testbed.net.build.node_shells import few_processes
 
     vswitch.ensure_daemons()
@@ -77,6 +77,7 @@ def _mininet_is_ready(run: Run, line: Rate) -> Iterator[None]:
     if soft < _DESCRIPTORS:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, max(hard, _DESCRIPTORS)))
     with few_processes(), line_rate.of_links(line), cpu_limits.left_out(), _networks_are_followed(run):
+        wait_for_round_moment()  # whatever the imports took so far
         yield
 
 

@@ -183,7 +183,7 @@ class QosService:
         self._plan = plan(policy, self._fabric)
         self._records = PathRecords(policy, self._fabric, self._plan.tables)
 
-    # What is there
+    # State
 
     def _status(self, call: Call) -> Answer:
         fabric, ports = self._fabric, len(self._plan.ports)

@@ -75,7 +75,7 @@ def _ulp_line(entries: dict[str, str]) -> str:
     return f"{entries['ulp']}{key} : {entries['sl']}"
 
 
-# What is written, for both
+# Parts of both syntaxes
 
 
 def _sections(policy: Policy, syntax: Syntax) -> Iterator[tuple[str, object]]:
@@ -205,7 +205,7 @@ def _ulp(rule: UlpRule) -> Entries:
     return [("ulp", str(rule.ulp)), *key, ("sl", str(rule.sl))]
 
 
-# What block text lacks
+# Parts that block text lacks
 
 
 def _for_block(policy: Policy, problems: Problems, approximate: bool) -> Policy:

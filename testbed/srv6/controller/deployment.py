@@ -124,7 +124,7 @@ class Deployment:
             known.installed.pop(key, None)
         return command
 
-    # What is so
+    # States of items
 
     def is_here(self, node: str) -> bool:
         return node in self._nodes and self._nodes[node].is_here
@@ -169,7 +169,7 @@ class Deployment:
         """The number of transactions without an answer."""
         return sum(len(known.pending) for known in self._nodes.values())
 
-    # What is to be done
+    # Planning
 
     def plan(
         self,

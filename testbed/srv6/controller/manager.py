@@ -80,7 +80,7 @@ class Manager:
         self.is_settled = False
         self._network_changed = False
 
-    # What routers and switches report
+    # Input of routers and switches
 
     def receive(self, node: str, message: FromAgent, now_ns: int) -> None:
         """Take in a message of a router whose session is open."""
@@ -128,7 +128,7 @@ class Manager:
         if before is None:
             self.history.add(now_ns, "leaf_here", leaf.name, f"switch {leaf.name} has connected")
 
-    # What operators request
+    # Requests of operators
 
     def put_policy(self, intent: PolicyIntent, now_ns: int) -> bool:
         """Admit a policy, in place of one with the same key; whether it is new."""
@@ -144,7 +144,7 @@ class Manager:
     def remove_vpn(self, name: str, now_ns: int) -> None:
         self.intents.remove_vpn(name, now_ns)
 
-    # What there is
+    # State
 
     @property
     def reports(self) -> Mapping[str, Report]:
@@ -169,7 +169,7 @@ class Manager:
     def is_away(self, node: str) -> bool:
         return self.routers.is_away(node)
 
-    # What follows
+    # Decisions
 
     def step(self, now_ns: int) -> list[Command]:
         """Do all that is due, and return the commands to send now, each to `item.node`."""

@@ -1,4 +1,4 @@
-"""What a call of the command line costs before it does anything, in starts of a bare Python.
+"""Measure the cost of a call of the command line before it does anything, in starts of a bare Python.
 
     python bench/cli.py [CALLS]
 

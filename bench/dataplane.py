@@ -1,4 +1,4 @@
-"""What the lossless data plane costs and how fast its agents are.
+"""Measure the cost of the lossless data plane, and the speed of its agents.
 
     ./xoff test --unit && python bench/dataplane.py
 
@@ -40,7 +40,7 @@ PROTOTYPE = Accelerator(
      "-rtc", "base=2025-01-01T00:00:00,clock=vm"),
     deterministic=False,
 )  # fmt: skip
-"""How the prototype ran QEMU. Not quite deterministic: see decision 0007."""
+"""The options with which the prototype ran QEMU; they are not quite deterministic (decision 0007)."""
 TURNS = 4
 
 
@@ -57,7 +57,7 @@ class Load:
 
 @dataclass
 class Speed:
-    """What the long run has beyond the short one, of the quickest of each."""
+    """The difference between a long and a short run, of the quickest of each."""
 
     wall_s: float
     cpu_s: float

@@ -1,4 +1,4 @@
-"""How the wall time of a run grows with the nodes of its network, start and end included.
+"""Measure how the wall time of a run grows with the nodes of its network, start and end included.
 
     ./xoff test --unit && python bench/growth.py
 
@@ -29,7 +29,7 @@ from testbed.lab.results.result import Status
 
 JOBS = Path(__file__).parent / "jobs" / "growth.py"
 GROUPS = (2, 5, 10, 20, 40)
-"""Of five nodes each."""
+"""The numbers of groups, of five nodes each, that are measured."""
 TURNS = 2
 MOST = 1.1
 MEMORY_MB = (500, 2000)
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _touched(size_mb: int) -> float:
-    """What the first write to each page of so much memory takes, in s; a memfd, as the lab's memory is."""
+    """Return the seconds for the first write to each page of a memfd of this size, as the lab's memory is one."""
     descriptor = os.memfd_create("growth")
     try:
         os.ftruncate(descriptor, size_mb << 20)

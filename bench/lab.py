@@ -1,4 +1,4 @@
-"""What the lab costs: sizes, times, and the ratios that make the case for its design.
+"""Measure the cost of the lab: sizes, times, and the ratios that make the case for its design.
 
     ./xoff test --unit && python bench/lab.py [--cold] [--runs N]
 

@@ -1,4 +1,4 @@
-"""Whether runs of one experiment are one result: many runs, with the machine idle and busy, and all their digests.
+"""Compare the digests of many runs of one experiment, on an idle and on a busy machine.
 
     ./xoff test --unit && python bench/repeats.py --count 100 hello
 

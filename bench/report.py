@@ -1,4 +1,4 @@
-"""How large a report of a long run is, and how fast a browser opens and zooms it.
+"""Measure the size of a long run's report, and the time in which a browser opens and zooms it.
 
     python bench/report.py
 

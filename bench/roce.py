@@ -1,10 +1,10 @@
-"""What RoCE costs in the lab whose CPU takes time (`vm`), and where that time goes.
+"""Measure the cost of RoCE in the lab whose CPU takes time (`vm`), and where that time goes.
 
     ./xoff test --unit && python bench/roce.py
 
 One flow and eight share a line of 100 Mb/s at 1024 octets a packet: how full the line is, how busy the lab's CPU,
-packets per second of the lab and of the machine, and what a packet takes at its source and its target, with the work of
-the kernel that falls into their time. Then each way to send, to receive, to make and to check a packet by itself, and
+packets per second of the lab and of the machine, and the time of a packet at its source and its target, with the work
+of the kernel that falls into it. Then each way to send, to receive, to make and to check a packet by itself, and
 the protocol alone on this machine, two endpoints that hand each other their datagrams; `--profile` shows where its
 time goes. An instruction of the lab is a nanosecond, so microseconds are thousands of instructions.
 """

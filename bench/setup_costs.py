@@ -1,4 +1,4 @@
-"""What setting Xoff up takes: download, disk and CPU time of each part, measured in an empty cache.
+"""Measure the set-up of Xoff: download, disk and CPU time of each part, in an empty cache.
 
     python3 bench/setup_costs.py [--steps "lab image" ...]
 

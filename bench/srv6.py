@@ -1,4 +1,4 @@
-"""How fast the SRv6 WAN is: PFC out of a tunnel, intent to tunnels, after a failure, and paths for 1000 routers.
+"""Measure the speed of the SRv6 WAN: PFC out of a tunnel, intent to tunnels, a failure, paths for 1000 routers.
 
     python bench/srv6.py
 

@@ -1,4 +1,4 @@
-"""What bench/dataplane.py has the lab do."""
+"""The experiments of bench/dataplane.py."""
 
 from testbed.lab import Run, experiment
 

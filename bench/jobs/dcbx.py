@@ -91,7 +91,7 @@ def fork(interfaces: list[str], file: Path | None, log: Path | None, inside: int
 
 
 def agreements(log: Path, since_ns: int, ports: int) -> dict[str, int]:
-    """When each port first had our PFC, waiting for all of them."""
+    """Wait until all ports have our PFC, and return the time at which each first had it."""
     found: dict[str, int] = {}
     deadline = time.monotonic() + 30
     while len(found) < ports and time.monotonic() < deadline:

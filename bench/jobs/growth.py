@@ -1,4 +1,4 @@
-"""What bench/growth.py has the lab do."""
+"""The experiments of bench/growth.py."""
 
 from testbed.lab import Run, experiment
 

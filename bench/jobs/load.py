@@ -1,4 +1,4 @@
-"""What bench/load.py has the lab do."""
+"""The experiments of bench/load.py."""
 
 from itertools import pairwise
 

@@ -46,7 +46,7 @@ def whole(run: Run, flows: int = 1, milliseconds: int = 500) -> None:
 
 
 def _idle_ns() -> int:
-    """How long the CPU has been idle; the kernel measures that, and counts it in hundredths of a second."""
+    """Return the CPU's idle time, which the kernel counts in hundredths of a second."""
     with open("/proc/stat") as file:
         return int(file.readline().split()[4]) * 10**7
 
@@ -77,7 +77,7 @@ class _Watched:
 
 @experiment(in_lab_time=True, timeout="60s")
 def calls(run: Run, packets: int = 640, batch: int = 32) -> None:
-    """What a datagram of 1040 octets takes, over the loopback interface, by each way to send and to receive it."""
+    """Measure the CPU time of a datagram of 1040 octets over the loopback interface, by each way to send and receive it."""
     import socket
     import struct
 

@@ -34,7 +34,7 @@ from testbed.units import Duration
 
 _IMPORTING = threading.RLock()
 READ_WITHIN_S = 30.0
-"""For the module level of a user's file on this machine, where there is no limit else; beside other work, too."""
+"""The limit in seconds for the module level of a user's file on this machine, which may be busy with other work."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What `@experiment` makes of a function."""
+    """An experiment, as `@experiment` makes it of a function."""
 
     name: str
     body: Callable[..., None]
@@ -157,9 +157,9 @@ def experiment(
 
 
 def load_file(path: Path, name: str | None = None, within_s: float = 0.0) -> Experiment:
-    """The experiment in a Python file, or the script that it is; `name` chooses when there are several.
+    """Return the experiment in a Python file, or the script that the file is; `name` chooses among several.
 
-    `within_s`: the longest that the file's module level may take, where that can be measured; 0: any time.
+    The module level of the file may take `within_s` at most, where that can be measured; with 0 it takes any time.
     """
     if not path.is_file():
         raise ExperimentError(f"there is no experiment file {path}")
@@ -193,13 +193,13 @@ def _of_script(
 
 
 def experiments_in(module: ModuleType) -> list[Experiment]:
-    """The experiments that a module defines, in the order of their names in it."""
+    """Return the experiments that a module defines, in the order in which it defines them."""
     found = [value for value in vars(module).values() if isinstance(value, Experiment)]
     return [value for value in found if value.body.__module__ == module.__name__]
 
 
 def find(reference: str) -> Experiment:
-    """The experiment that a user means: `hello`, `my/file.py` or `my/file.py:name`."""
+    """Return the experiment that a user means: `hello`, `my/file.py` or `my/file.py:name`."""
     path, _, name = reference.partition(":")
     if path.endswith(".py"):
         return load_file(Path(path), name or None, READ_WITHIN_S)
@@ -215,7 +215,7 @@ def find(reference: str) -> Experiment:
 
 
 def added(report: Callable[[str], None]) -> list[Experiment]:
-    """Those of packages of others, by name; what cannot be used is reported, and left out."""
+    """Return the experiments of other packages, by name; those that cannot be used are reported and left out."""
     found = plugins.usable(plugins.EXPERIMENTS, _of_plugin, report)
     ours = {experiment.name for experiment in shipped()}
     for name in sorted(found.keys() & ours):
@@ -224,7 +224,7 @@ def added(report: Callable[[str], None]) -> list[Experiment]:
 
 
 def in_module(module: str, name: str) -> Experiment:
-    """The experiment of this name in a module that can be imported."""
+    """Return the experiment of this name in a module that can be imported."""
     found = {one.name: one for one in experiments_in(importlib.import_module(module))}
     if name not in found:
         raise ExperimentError(f"{module} has no experiment {name}")
@@ -244,7 +244,7 @@ def _of_plugin(plugin: Plugin, loaded: Any) -> Experiment:
 
 
 def shipped() -> list[Experiment]:
-    """The experiments that come with Xoff, by name; conformance cases are among them."""
+    """Return the experiments that come with Xoff, by name; the conformance cases are among them."""
     return sorted(_in_package(shipped_packages.EXPERIMENTS) + conformance(), key=lambda one: one.name)
 
 
@@ -259,7 +259,7 @@ def _shipped_as(name: str) -> Experiment | None:
 
 
 def conformance() -> list[Experiment]:
-    """The cases of `xoff switch conformance`, by name."""
+    """Return the cases of `xoff switch conformance`, by name."""
     return _in_package(shipped_packages.CONFORMANCE)
 
 

@@ -1,4 +1,4 @@
-"""Whether the lab kept its bounds: a verdict from samples of its CPU, taken while the experiment measured.
+"""The verdict on a run's fidelity, from samples of the lab's CPU that were taken while the experiment measured.
 
 In virtual time a lab that is short of CPU is not slow, it is wrong: queues drain late and timers fire late.
 So a run is `kept` when the CPU had idle time left in every window, and timers and agents were woken on time.
@@ -40,14 +40,14 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What a run may not fall short of."""
+    """The bounds that a run has to keep for the verdict `kept`."""
 
     idle_percent: int = 1  # idle CPU in each window of 100 ms
     timer_late_ns: int = 1_000_000
     agent_late_ns: int = 1_000_000
 
     def changed(self, setting: str) -> Thresholds:
-        """These thresholds with one changed: `idle=5%`, `timer=200us` or `agent=50us`."""
+        """Return these thresholds with one changed, as in `idle=5%`, `timer=200us` or `agent=50us`."""
         name, _, value = setting.partition("=")
         try:
             if name == "idle":
@@ -63,7 +63,7 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """The verdict, what it rests on, and why it is not better."""
+    """The verdict, the figures that it rests on, and the reasons why it is not better."""
 
     verdict: Verdict
     reasons: tuple[str, ...]
@@ -75,7 +75,7 @@ class Fidelity:
 
     @property
     def explained(self) -> str:
-        """The verdict with its reasons."""
+        """Return the verdict with its reasons."""
         return f"{self.verdict} ({'; '.join(self.reasons)})" if self.reasons else str(self.verdict)
 
     def as_json(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def judge(
     agent_late_ns: int | None,
     thresholds: Thresholds,
 ) -> Fidelity:
-    """The verdict over the windows inside `phases`; over all of them if no phase was marked."""
+    """Return the verdict over the windows inside `phases`, or over all windows if no phase was marked."""
     windows = [
         (before, after)
         for before, after in pairwise(samples)
@@ -129,12 +129,12 @@ _Span = tuple[Sample, Sample]
 
 
 def _idle(before: Sample, after: Sample) -> float:
-    """Percent of the time between two looks."""
+    """Return the idle time between two samples in percent."""
     return 100 * (after.idle_ns - before.idle_ns) / (after.time_ns - before.time_ns)
 
 
 def _ticks(before: Sample, after: Sample) -> int:
-    """Count the kernel's looks between two of ours, which are not on the dot."""
+    """Count the ticks of the kernel between two samples, which are never exactly on time."""
     return round((after.time_ns - before.time_ns) / after.tick_ns)
 
 

@@ -19,16 +19,19 @@ _AGAIN_S = 1.0
 
 
 class TooLongError(UsageError):
-    """A file that does not come to its end."""
+    """Raised if a file does not come to the end of its module level in time."""
 
 
 class _OverError(BaseException):
-    """Ends the module level, which may catch every Exception."""
+    """Ends a module level that may catch every Exception."""
 
 
 @contextmanager
 def ending_within(seconds: float, path: Path) -> Iterator[None]:
-    """End what takes longer, with the line where it is; 0: no limit. Only the main thread of a process has a timer."""
+    """End a block that takes longer, and name the line where it is; with 0 there is no limit.
+
+    Only the main thread of a process has a timer; in others there is no limit either.
+    """
     if not seconds or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -63,7 +66,7 @@ def importing_from_folder_of(path: Path) -> Iterator[None]:
 
 
 def _place(frame: FrameType | None, path: Path) -> str:
-    """The innermost line of a file that is at work, or of whatever it has called."""
+    """Return the innermost line of the file that is being executed, or else of the code that it has called."""
     frames = [found for found, _ in traceback.walk_stack(frame)]
     own = [found for found in frames if Path(found.f_code.co_filename).resolve() == path.resolve()]
     for one in (*own, *frames):

@@ -50,11 +50,11 @@ class Record:
 
     @classmethod
     def of(cls, kind: RecordKind, content: Any) -> Record:
-        """A record whose payload is JSON."""
+        """Return a record whose payload is JSON."""
         return cls(kind, json.dumps(content, sort_keys=True).encode())
 
     def content(self) -> Any:
-        """The payload read as JSON."""
+        """Return the payload, read as JSON."""
         try:
             return json.loads(self.payload)
         except ValueError as error:
@@ -90,7 +90,7 @@ class Sample:
 
 
 def file_records(name: str, content: Iterator[bytes]) -> Iterator[Record]:
-    """The records that carry one file; an empty file is one record."""
+    """Yield the records that carry one file; an empty file is one record."""
     head = name.encode(errors="surrogateescape") + b"\0"
     yield Record(RecordKind.FILE, head)
     for piece in content:
@@ -98,7 +98,7 @@ def file_records(name: str, content: Iterator[bytes]) -> Iterator[Record]:
 
 
 def file_piece(record: Record) -> tuple[str, bytes]:
-    """The file name and the bytes of one FILE record."""
+    """Return the file name and the octets in a FILE record."""
     name, _, piece = record.payload.partition(b"\0")
     return name.decode(errors="surrogateescape"), piece
 
@@ -108,7 +108,7 @@ def _sum(kind: int, payload: bytes) -> int:
 
 
 class Decoder:
-    """Turns bytes, in whatever pieces they come, into records."""
+    """A decoder that makes records of octets, in whatever pieces they come."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -132,5 +132,5 @@ class Decoder:
 
     @property
     def pending(self) -> int:
-        """Octets of a record that has not arrived whole."""
+        """Return the number of octets of a record that has not arrived whole."""
         return len(self._rest)

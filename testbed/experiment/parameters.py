@@ -23,11 +23,11 @@ from testbed.units import Quantity, Scale
 
 _SIMPLE = (bool, int, float, str)
 LARGEST_FILE = 8 << 20
-"""Octets of a file that a job takes along."""
+"""The most octets of a file that a job takes along."""
 
 
 class ExperimentError(UsageError):
-    """An experiment that cannot be found or read, or is given parameters that it does not take."""
+    """Raised if an experiment cannot be found or read, or is given parameters that it does not take."""
 
 
 class Between:
@@ -96,7 +96,7 @@ class File:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One thing that `--set` can change."""
+    """A parameter, which `--set` can change."""
 
     name: str
     kind: type
@@ -113,7 +113,7 @@ class Parameter:
 
     @property
     def noun(self) -> str:
-        """A word for the files that are expected."""
+        """Return a word for the files that are expected."""
         return "files" if self.is_several else "a file"
 
     def written(self, value: Any) -> str:

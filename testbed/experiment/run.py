@@ -1,4 +1,4 @@
-"""`Run`: what an experiment sees of the lab while it runs.
+"""The run of an experiment: it takes figures, claims and events, and has the seed and the clock.
 
 Everything it reports goes out at once, one JSON line each, so a run that is cut short keeps what it had.
 """
@@ -30,7 +30,7 @@ _CURRENT: ContextVar[Run | None] = ContextVar("run", default=None)
 
 
 class Run:
-    """Handed to the experiment's function as its first argument."""
+    """The run of one experiment, whose function gets it as its first argument."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Run:
         self.seed = seed
         self.rng = random.Random(seed)
         self.directory = directory
-        """Files left here come out in the result folder."""
+        """The folder whose files come out in the result folder."""
         self.capture_octets = capture_octets
-        """How much of each frame networks capture on all cables; 0: no captures."""
+        """The number of octets of each frame that networks capture on all cables; with 0 they capture nothing."""
         self.series_ns = series_ns
-        """The interval at which networks record time series; 0: the experiment records what it needs."""
+        """The interval at which networks record time series; with 0 the experiment itself records what it needs."""
         self.follower = follower
-        """Where networks report what they do while they run (`net/watch/progress.py`); -1: nowhere."""
+        """The descriptor to which networks report their progress (`net/watch/progress.py`), or -1."""
         self._open_marks = 0
         """The marks of `measuring` that have begun and not ended."""
         self.is_in_lab_time = False
@@ -186,7 +186,7 @@ def running(run: Run) -> Iterator[None]:
 
 
 def holds(measured: Any, **bounds: Any) -> bool:
-    """Is what was measured within the bounds of a claim: `equals`, `at_least`, `at_most`?"""
+    """Return whether a measured value is within the bounds of a claim: `equals`, `at_least`, `at_most`."""
     # What could not be measured, such as the round trip of a ping without an answer, is in no bounds.
     return measured is not None and all(
         (bound == "equals" and measured == value)
@@ -197,7 +197,7 @@ def holds(measured: Any, **bounds: Any) -> bool:
 
 
 def _as_numbers(*values: Any) -> tuple[list[Any], str]:
-    """Values with numbers in place of quantities, and the unit of all these numbers.
+    """Return the values with numbers in place of quantities, and the unit of all these numbers.
 
     Where a value has numbers of several kinds there is no such unit, and each quantity has its own one beside it.
     """
@@ -225,7 +225,7 @@ def _replaced(value: Any, bare: bool, nesting: int = DEEPEST) -> Any:
 
 
 def plain(value: Any, nesting: int = DEEPEST) -> Any:
-    """A value as JSON can hold it; quantities, and numbers that are not finite, as people write them."""
+    """Return a value as JSON can hold it; quantities and numbers that are not finite are text, as people write them."""
     if isinstance(value, (Quantity, Scale)) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
     if value is None or isinstance(value, (bool, int, float, str)):

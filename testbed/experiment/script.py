@@ -35,7 +35,7 @@ _parsing = Lock()
 
 
 class ScriptKind(Enum):
-    """What runs a script in the lab."""
+    """The kinds of scripts, by the program that runs them in the lab."""
 
     PROGRAM = "program"
     """Python, as it runs any program; with networks of Mininet made ready if the script imports that."""
@@ -44,12 +44,12 @@ class ScriptKind(Enum):
 
 
 def is_marked(path: Path) -> bool:
-    """Is `@experiment` on a line of its own in this file?"""
+    """Return whether `@experiment` is on a line of its own in this file."""
     return _MARKED.search(octets(path)) is not None
 
 
 def is_script(path: Path) -> bool:
-    """Is this a file that does something when it is run, and marks nothing with @experiment?"""
+    """Return whether this file does something when it is run, and marks nothing with @experiment."""
     tree = _tree(path)
     if tree is None or _has_mark(tree):
         return False
@@ -57,7 +57,7 @@ def is_script(path: Path) -> bool:
 
 
 def is_of_topologies(path: Path) -> bool:
-    """Does this file define `topos`, by which `mn --custom` finds topologies?"""
+    """Return whether this file defines `topos`, by which `mn --custom` finds topologies."""
     tree = _tree(path)
     return tree is not None and any(
         isinstance(target, ast.Name) and target.id == _TOPOLOGIES
@@ -94,12 +94,12 @@ def files(path: Path) -> tuple[str, ...]:
 
 
 def imported(*paths: Path) -> set[str]:
-    """The first part of the name of every module that these files import, anywhere in them."""
+    """Return the first part of the name of every module that these files import, anywhere in them."""
     return {name for tree in map(_tree, paths) if tree is not None for name in _imports(tree)}
 
 
 def octets(path: Path) -> bytes:
-    """A file's content; nothing if it cannot be read, which whoever imports it reports."""
+    """Return the content of a file; it is empty if the file cannot be read, which the import of it reports."""
     try:
         return path.read_bytes()
     except OSError:
@@ -121,7 +121,7 @@ def _modules_along(path: Path) -> list[Path]:
 
 
 def _has_mark(tree: ast.Module) -> bool:
-    """Does it import `experiment`, or take it from a module of ours?"""
+    """Return whether a file imports `experiment`, or takes it from a module of ours."""
     of_ours = False
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -153,7 +153,7 @@ def _tree(path: Path) -> ast.Module | None:
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
-    """The first part of the name of every module that is imported anywhere in it."""
+    """Yield the first part of the name of every module that is imported anywhere in a file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

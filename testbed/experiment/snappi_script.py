@@ -1,7 +1,7 @@
 """Scripts of snappi as experiments: `xoff run script.py` takes one as it is.
 
 Such a script imports snappi, and nothing in it is marked with @experiment. It is not imported on this machine, like any
-script (`script.py`). What it does is in `otg/lab/script.py`.
+script (`script.py`). The lab runs it by `otg/lab/script.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PACKAGE = "snappi"
 
 
 def is_script(path: Path) -> bool:
-    """Does this file import snappi, or a test's conftest.py beside it, and does it define no experiment?"""
+    """Return whether this file, or a conftest.py beside a test, imports snappi, and it defines no experiment."""
     files = [path, *([path.with_name("conftest.py")] if path.stem.startswith("test_") else [])]
     if not any(PACKAGE.encode() in script.octets(file) for file in files):
         return False  # most files; parsing takes longer

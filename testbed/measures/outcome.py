@@ -18,7 +18,7 @@ from testbed.units import Duration, Rate, Size
 
 @dataclass(frozen=True)
 class RoceOutcome:
-    """What came of RoCE flows over switches."""
+    """The outcome of RoCE flows over switches."""
 
     reports: tuple[RoceReport, ...]
     first_lab_ns: int

@@ -77,7 +77,7 @@ class _Watched:
 
 @experiment(in_lab_time=True, timeout="60s")
 def calls(run: Run, packets: int = 640, batch: int = 32) -> None:
-    """Measure the CPU time of a datagram of 1040 octets over the loopback interface, by each way to send and receive it."""
+    """Measure a datagram of 1040 octets over the loopback interface, by each way to send and to receive it."""
     import socket
     import struct
 

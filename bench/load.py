@@ -1,4 +1,4 @@
-"""Measure what a frame takes of the lab's CPU on `vm`, and write load_costs.json for `testbed.net.fabric.load`.
+"""Measure what a frame takes of the lab's CPU on `vm`, and write load_costs.json for `testbed.lab.engines.load`.
 
     python bench/load.py
 
@@ -18,9 +18,8 @@ import tempfile
 
 from testbed import lab
 from testbed.experiment import definition
-from testbed.lab.engines import table
+from testbed.lab.engines import load, table
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.net.fabric import load
 
 JOBS = Path(__file__).parent / "jobs" / "load.py"
 FILE = Path(load.__file__).with_name(load.FILE)

@@ -119,9 +119,8 @@ def _dropped(fabric: Fabric, *routers: str) -> int:
 
 def _wait_for_pause(fabric: Fabric, *ports: str) -> None:
     """Wait until the far edge's buffer is over its threshold for what comes in by one of these ports."""
-    assert fabric.core.program is not None
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        if any(fabric.core.program.buffers.is_congested(fabric.port(port).slot, LOSSLESS) for port in ports):
+        if any(fabric.group(port, LOSSLESS).xoff for port in ports):
             return
         time.sleep(Duration("2ms").ns / 1e9)

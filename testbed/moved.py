@@ -137,7 +137,7 @@ MODULES = {
     "net.inspection": "net.fabric.core",
     "net.line_rate": "net.build.line_rate",
     "net.link": "net.build.link",
-    "net.load": "net.fabric.load",
+    "net.load": "lab.engines.load",
     "net.losses": "net.watch.description",
     "net.marks": "net.fabric.marks",
     "net.mininet_classes": "net.build.mininet_classes",

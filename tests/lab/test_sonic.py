@@ -185,8 +185,8 @@ def test_small_frames_at_line_rate_on_eight_priorities_lose_nothing(run: Run) ->
     """64 octets on the wire, at line rate, two senders with eight priorities each into one port, all lossless, at the
     scale that is proposed for the lab's engine.
     """
+    from testbed.lab.engines.load import Load, frame_costs
     from testbed.net.build.network import network
-    from testbed.net.fabric.load import Load, frame_costs
     from testbed.net.traffic import Flow, Flows
     from testbed.sonic.lab.settings import scale_for
     from testbed.sonic.lab.topo import SonicTopo

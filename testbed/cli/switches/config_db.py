@@ -15,8 +15,8 @@ from testbed.cli.first_steps import run as running
 from testbed.cli.screen import console, streams
 from testbed.errors import UsageError
 from testbed.experiment.definition import Origin
+from testbed.lab.engines import load
 from testbed.lab.results.result import Exit
-from testbed.net.fabric import load
 from testbed.sonic.check import check as check_tables
 from testbed.sonic.division import divisions
 from testbed.sonic.fabric import check_fabric

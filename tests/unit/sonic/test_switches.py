@@ -13,7 +13,7 @@ import pytest
 
 from testbed.cli import main
 from testbed.errors import UsageError
-from testbed.net.fabric.load import Load, OverloadError, frame_costs, require
+from testbed.lab.engines.load import Load, OverloadError, frame_costs, require
 from testbed.sonic.check import check
 from testbed.sonic.classes import classes_of
 from testbed.sonic.division import divisions

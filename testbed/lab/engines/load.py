@@ -55,7 +55,7 @@ class Load:
 
 def frame_costs() -> dict[str, float]:
     """Return the costs of a frame in microseconds of the lab's CPU."""
-    found: dict[str, float] = json.loads((resources.files("testbed.net.fabric") / FILE).read_text())["costs"]
+    found: dict[str, float] = json.loads((resources.files("testbed.lab.engines") / FILE).read_text())["costs"]
     return found
 
 

@@ -1,4 +1,4 @@
-"""What setting up will take in network, disk and time, computed before anything is downloaded.
+"""The forecast of what setting up takes in network, disk and time, before anything is downloaded.
 
 The figures are in `setup_costs.json`, which `bench/setup_costs.py` writes: it sets everything up in an empty cache and
 measures. What Debian packages take is apt-get's own calculation.
@@ -18,7 +18,7 @@ from importlib import resources
 from testbed.lab.host import cores, prerequisites
 
 SHOWN = "XOFF_FORECAST_SHOWN"
-"""Set in the environment by the front door, which has shown the forecast before it installed anything."""
+"""The variable of the environment by which the front door says that it has shown the forecast."""
 FILE = "setup_costs.json"
 _APT_DOWNLOAD = re.compile(r"Need to get ([\d.,]+) ([kMG]?B)")
 _APT_DISK = re.compile(r"After this operation, ([\d.,]+) ([kMG]?B) of additional")
@@ -37,7 +37,7 @@ class Step(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """What one part took where it was measured, or what all of them will take here."""
+    """The cost of a part of the set-up as it was measured, or of all parts on this machine."""
 
     download_mb: float = 0.0
     disk_mb: float = 0.0
@@ -48,7 +48,7 @@ class Cost:
 
 
 def costs(steps: Iterable[Step], cores: int) -> Cost:
-    """What the steps will take on so many cores. Of all of them only the compiler uses more than one."""
+    """Return what the steps take on a number of cores, of which only the compiler uses more than one."""
     table = json.loads((resources.files("testbed.lab") / FILE).read_text())
     total = Cost()
     for step in steps:
@@ -59,7 +59,7 @@ def costs(steps: Iterable[Step], cores: int) -> Cost:
 
 
 def apt_cost(packages: Sequence[prerequisites.Package]) -> Cost | None:
-    """What apt-get will download and unpack; None if it cannot tell, as before its first update."""
+    """Return what apt-get will download and unpack, or None if it cannot tell, as before its first update."""
     command = ["apt-get", "install", "--assume-no", "--no-install-recommends", *(p.name for p in packages)]
     try:
         done = subprocess.run(
@@ -80,7 +80,7 @@ def sentence(steps: Sequence[Step], packages: Iterable[prerequisites.Package]) -
 
 
 def text(steps: Sequence[Step], packages: Sequence[prerequisites.Package], cores: int) -> str:
-    """One sentence for the user; empty if nothing has to be set up."""
+    """Return one sentence for the user; an empty one if nothing has to be set up."""
     if not steps and not packages:
         return ""
     total, beside = costs(steps, cores), ""

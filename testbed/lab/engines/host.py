@@ -94,7 +94,7 @@ def _importable(name: str) -> bool:
 
 
 class PreparedHost(PreparedEngine):
-    """This machine, when we are root on it."""
+    """This machine, on which the user is root."""
 
     @contextmanager
     def start(self, job: bytes, folder: Path) -> Iterator[HostSession]:

@@ -1,4 +1,4 @@
-"""Where Xoff keeps what it builds, and how that stays whole when builders race or die.
+"""The cache of what Xoff builds, which stays whole when builders race or die.
 
 Three rules. Whatever is published appears by one rename, so a half-built thing never has the final name.
 Whatever is temporary sits in an `owned` directory: its owner holds a lock on it while it lives, and the
@@ -28,7 +28,7 @@ Report = Callable[[str], None]
 
 
 def quiet(_: str) -> None:
-    """Reports nothing."""
+    """Ignore a report."""
 
 
 class DiskFullError(XoffError):
@@ -76,7 +76,7 @@ def own(path: Path, *names: str) -> Path:
 
 
 def folder(*parts: str) -> Path:
-    """A folder of the cache, made if it is not there."""
+    """Return a folder of the cache, which is made if it is not there."""
     for path in (root(), root().joinpath(*parts)):
         _make(path)
     return own(path)
@@ -91,7 +91,7 @@ def _make(path: Path) -> None:
 
 @contextmanager
 def usable(path: Path) -> Iterator[None]:
-    """Turn what the system has against `path` into an error with the way out."""
+    """Turn the system's refusals of `path` into an error with the way out."""
     try:
         yield
     except OSError as error:
@@ -121,7 +121,7 @@ def locked(name: str, report: Report) -> Iterator[None]:
 
 @contextmanager
 def owned(purpose: str, parent: Path | None = None, *, private: bool = True) -> Iterator[Path]:
-    """A new temporary directory that is gone afterwards, whatever happens to us.
+    """Yield a new temporary directory that is gone afterwards, whatever happens to this process.
 
     Others cannot enter it, unless it is not `private`: the image builder enters its own under another user id. In that
     of a machine are sockets, and a process that can connect to one controls that machine.
@@ -144,7 +144,7 @@ def owned(purpose: str, parent: Path | None = None, *, private: bool = True) -> 
 
 
 def elsewhere(work: Path) -> Path:
-    """A directory among the system's temporary ones that goes when the owned directory `work` does.
+    """Return a directory among the system's temporary ones that is removed with the owned directory `work`.
 
     A builder that becomes other users needs one: it cannot enter a home that is closed to others.
     """
@@ -227,14 +227,14 @@ def used(path: Path) -> Path:
 
 
 def prune(pattern: str) -> None:
-    """Remove what has not been used for weeks: images and snapshots of code that has moved on."""
+    """Remove what has not been used for weeks, such as snapshots of code that has changed."""
     for path, used_s in _last_used(pattern).items():
         if time.time() - used_s > _UNUSED_S:
             shutil.rmtree(path, ignore_errors=True)
 
 
 def keep_newest(pattern: str, number: int) -> None:
-    """Remove all but those that were used last. Who runs from another has its files open, and does not notice."""
+    """Remove all but those that were used last. A lab that runs from another has its files open."""
     found = _last_used(pattern)
     for path in sorted(found, key=found.__getitem__)[:-number]:
         shutil.rmtree(path, ignore_errors=True)
@@ -275,13 +275,13 @@ def publish(built: Path, final: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def require_room(path: Path, needed: int, what: str) -> None:
-    """Refuse to start what would not fit on the disk."""
+    """Raise DiskFullError if something would not fit on the disk."""
     with usable(path):
         path.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(path).free

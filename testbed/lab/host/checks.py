@@ -1,4 +1,4 @@
-"""What `xoff doctor` looks at: one check for each thing that an engine needs of this machine."""
+"""The checks of `xoff doctor`: one for each thing that an engine needs of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which CPU cores a lab gets.
+"""The CPU cores that each lab gets.
 
 A QEMU with the instruction clock is two threads that hand over to each other all the time, so a second core
 is of no use to it: without record mode it even doubles the wall time, with it `bench/lab.py` shows some per
@@ -20,7 +20,7 @@ _SIDE_BY_SIDE = "XOFF_LABS_SIDE_BY_SIDE"
 
 
 def available() -> list[int]:
-    """The cores we may use."""
+    """Return the cores that this process may use."""
     return sorted(os.sched_getaffinity(0))
 
 
@@ -34,7 +34,7 @@ def share(labs: int) -> None:
 
 @contextmanager
 def shared(labs: int) -> Iterator[None]:
-    """Divide the cores for a while."""
+    """Divide the cores among labs for as long as the block lasts."""
     before = os.environ.get(_SIDE_BY_SIDE)
     share(labs)
     try:
@@ -51,7 +51,7 @@ def _labs_side_by_side() -> int:
 
 @contextmanager
 def taken(most: int) -> Iterator[frozenset[int]]:
-    """Up to `most` cores that no other lab of this user has; if all are taken, share one."""
+    """Yield up to `most` cores that no other lab of this user has; if all are taken, one that is shared."""
     folder = cache.folder("cores")
     cores = available()
     wanted = max(min(most, len(cores) // _labs_side_by_side()), 1)
@@ -72,7 +72,7 @@ def taken(most: int) -> Iterator[frozenset[int]]:
 
 @contextmanager
 def pinned(cores: Collection[int] | None) -> Iterator[None]:
-    """What this thread starts meanwhile can use these cores only; any, if none are given."""
+    """Confine what this thread starts in the block to these cores; to none if `cores` is None."""
     before = os.sched_getaffinity(0)
     if cores is not None:
         os.sched_setaffinity(0, cores)  # inherited; of this thread only

@@ -1,4 +1,4 @@
-"""Who else can change what is at a path: the rule for all that Xoff takes from its cache and runs as the user.
+"""The rule about who may change a path, for all that Xoff takes from its cache and runs as the user.
 
 A file is as safe as the directories above it, because whoever may write to one of those can put another file, or a
 link, under its name. So each step from / down is looked at, links included: it has to belong to the user or to root,
@@ -13,14 +13,14 @@ import stat
 from pathlib import Path
 
 _MOST_LINKS = 40
-"""As in the kernel."""
+"""The most symbolic links that a path may have, as in the kernel."""
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ALL_IDS = ["0", "0", "4294967295"]
 """The map of user ids where there is no user namespace."""
 
 
 def weakness(path: Path) -> tuple[Path, str] | None:
-    """The first step to `path` that other users can change, and why they can; None if there is none.
+    """Return the first step to `path` that other users can change, with the reason, or None if there is none.
 
     What is not there yet is as safe as where it would be made.
     """
@@ -49,7 +49,7 @@ def weakness(path: Path) -> tuple[Path, str] | None:
 
 
 def belongs_to_us(path: Path) -> bool:
-    """Return whether what is at a path itself, be it a link, is the user's."""
+    """Return True if the file at a path, or the link, belongs to the user."""
     try:
         return path.lstat().st_uid == os.geteuid()
     except OSError:
@@ -81,7 +81,7 @@ def _open_to_others(path: Path, seen: os.stat_result, is_last: bool) -> str:
 
 
 def _is_private(path: Path, seen: os.stat_result) -> bool:
-    """Report whether the file's group is its owner's private one, and no access control list admits others.
+    """Return True if the file's group is its owner's private one, and no access control list admits others.
 
     Such a group is usual where the umask is 002.
     """
@@ -97,7 +97,7 @@ def _is_private(path: Path, seen: os.stat_result) -> bool:
 
 
 def _has_no_name_here(user: int) -> bool:
-    """Report whether a user id stands for all users that this user namespace does not have.
+    """Return True if a user id stands for all users that this user namespace does not have.
 
     Among these is root, to whom / belongs.
     """

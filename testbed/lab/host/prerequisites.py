@@ -46,15 +46,15 @@ class Package:
 
 @dataclass(frozen=True)
 class Module:
-    """A kernel module the lab uses."""
+    """A kernel module that the lab uses."""
 
     name: str
     why: str
     probe: str = ""
-    """A command that works only if the kernel has it, for what no list shows to be built in."""
+    """A command that works only if the kernel has the module, for one that no list of built-in modules shows."""
 
     def is_here(self) -> bool:
-        """Loaded, built in, or there to be loaded on demand."""
+        """Return True if the module is loaded, built in, or there to be loaded on demand."""
         if Path("/sys/module", self.name.replace("-", "_")).exists():
             return True
         tree = Path("/lib/modules", platform.release())
@@ -71,7 +71,7 @@ class Module:
         return bool(self.probe) and self._try()
 
     def _try(self) -> bool:
-        """Try it out in a network namespace of its own, which is gone afterwards; takes root."""
+        """Try the command in a network namespace of its own, which is gone afterwards; this takes root."""
         try:
             done = subprocess.run(["unshare", "-n", *self.probe.split()], capture_output=True, check=False)
         except OSError:
@@ -81,7 +81,7 @@ class Module:
 
 @functools.cache
 def table() -> dict[str, Any]:
-    """The whole list as written."""
+    """Return the whole list as it is written."""
     return tomllib.loads((resources.files("testbed.lab") / "packages.toml").read_text())
 
 
@@ -103,12 +103,12 @@ def machine_packages() -> list[Package]:
 
 
 def front_door_packages() -> list[Package]:
-    """What making a Python environment takes."""
+    """Return the packages that making a Python environment takes."""
     return [Package(**entry) for entry in table()["front_door"]["packages"]]
 
 
 def box_packages() -> list[Package]:
-    """What a Vagrant box has besides."""
+    """Return the packages that a Vagrant box has besides."""
     return [Package(**entry) for entry in table()["box"]["packages"]]
 
 
@@ -138,7 +138,7 @@ def lab_modules() -> list[Module]:
 
 
 def find_program(name: str) -> str | None:
-    """The path of a program; Debian keeps some where an ordinary user's PATH does not look."""
+    """Return the path of a program, or None; Debian keeps some where an ordinary user's PATH does not look."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SBIN])
     return shutil.which(name, path=path)
 

@@ -1,4 +1,4 @@
-"""Runs one program, and ends all processes that it has started when it ends or its parent does.
+"""Programs that take all processes that they started with them when they end, or when their parent does.
 
 Builders like mmdebstrap start processes of their own, in namespaces, which a signal to the first of them does not
 reach. So a process of ours is in between (`main` below), a child subreaper: orphans become its children. It ends all of
@@ -20,11 +20,11 @@ from pathlib import Path
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _PATIENCE_S = 10.0
-"""For processes that were killed and that the kernel does not let go yet."""
+"""The time in s for processes that were killed and that the kernel does not let go yet."""
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """Run a program to its end; its exit code and all that it wrote. An exception ends all of it at once."""
+    """Run a program to its end, and return its exit code and all that it wrote. An exception ends all of it at once."""
     # A session of its own, so that Ctrl-C reaches us and we end the program, not both at once.
     with subprocess.Popen(
         [sys.executable, "-I", "-S", "-B", __file__, str(os.getpid()), *argv],
@@ -41,7 +41,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
 
 
 def main(parent: int, argv: Sequence[str]) -> int:
-    """Be the process in between."""
+    """Run the program, as the process in between."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -62,7 +62,7 @@ def main(parent: int, argv: Sequence[str]) -> int:
 
 
 def _reap() -> dict[int, int]:
-    """The exit codes of children that have ended."""
+    """Return the exit codes of children that have ended."""
     codes: dict[int, int] = {}
     while True:
         try:
@@ -86,7 +86,7 @@ def _end_all() -> None:
 
 
 def _descendants(ancestor: int) -> list[int]:
-    """All processes below `ancestor`, those in other namespaces included."""
+    """Return all processes below `ancestor`, those in other namespaces included."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""Writes a read-only file system from an archive: EROFS, which Linux mounts as it is.
+"""Read-only file systems made of archives: EROFS, which Linux mounts as it is.
 
 Nothing is compressed and every file begins on a block of its own, so the lab copies from pages that the host has in
 memory already. The order of everything follows from the names, so the same archive gives the same bytes everywhere:
@@ -47,7 +47,7 @@ class Node:
     gid: int = 0
     size: int = 0
     content: bytes | int = b""
-    """What a link points to or a directory has; for a file, where its content begins in the archive."""
+    """The target of a link or the nodes of a directory; for a file, the place of its content in the archive."""
     number: int = 0
     block: int = 0
     entries: dict[str, Node] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Node:
         place.entries[last] = node
 
     def find(self, path: str) -> Node | None:
-        """What is at `path` below this directory."""
+        """Return the node at `path` below this directory, or None."""
         place: Node | None = self
         for name in path.split("/"):
             place = place.entries.get(name) if place is not None else None
@@ -104,7 +104,7 @@ def write(root: Node, archive: IO[bytes], out: IO[bytes], time_s: int) -> None:
 
 
 def read_cpio(archive: IO[bytes]) -> Node:
-    """The tree of a cpio archive (`newc`) as the image's recipe writes it."""
+    """Return the tree of a cpio archive (`newc`) as the image's recipe writes it."""
     root = _directory()
     while True:
         header = archive.read(6 + 8 * _CPIO_FIELDS)
@@ -128,7 +128,7 @@ def read_cpio(archive: IO[bytes]) -> Node:
 
 
 def read_tar(archive: IO[bytes]) -> Node:
-    """The tree of an uncompressed tar with nothing but files and directories."""
+    """Return the tree of an uncompressed tar with nothing but files and directories."""
     root = _directory()
     with tarfile.open(fileobj=archive, mode="r:") as members:
         for member in members:
@@ -144,14 +144,14 @@ def _directory() -> Node:
 
 
 def _with_parents(node: Node, parent: Node) -> Iterator[tuple[Node, Node]]:
-    """The tree in the order in which it is written, each node with the directory that it is in."""
+    """Yield the nodes in the order in which they are written, each with the directory that it is in."""
     yield node, parent
     for _, child in sorted(node.entries.items()):
         yield from _with_parents(child, node)
 
 
 def _listing(node: Node, parent: Node) -> bytes:
-    """The blocks of a directory: in each, entries of a fixed size and behind them their names; all names sorted."""
+    """Return the blocks of a directory: in each, entries of a fixed size, and behind them their sorted names."""
     named = {b".": node, b"..": parent} | {name.encode(): child for name, child in node.entries.items()}
     blocks: list[bytes] = []
     batch: list[bytes] = []

@@ -16,7 +16,7 @@ from testbed.lab.host import cache
 
 CARRY = "bring the lab from another machine: ./xoff image export FILE there, ./xoff image import FILE here"
 FEW_ATTEMPTS = {"PIP_RETRIES": os.environ.get("PIP_RETRIES", "2")}
-"""For pip's environment: its own five take half a minute where there is no network."""
+"""The environment for pip: its own five attempts take half a minute where there is no network."""
 
 _FULL = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
 _NO_ANSWER = re.compile(
@@ -29,13 +29,13 @@ _LINES = 6
 
 
 class FetchError(XoffError):
-    """Packages cannot be had, or not installed."""
+    """Packages cannot be fetched or installed."""
 
     exit_code = 3
 
 
 def failure(what: str, said: str, way_out: str = "") -> XoffError:
-    """The error for a program that failed at `what`, after what it has said; `way_out` is one without a network."""
+    """Return the error for a program that failed at `what`, made of its output; `way_out` is one without a network."""
     for folder in (cache.root(), Path(tempfile.gettempdir())):
         if _is_full(folder):
             return cache.DiskFullError(f"{what} failed: the disk of {folder} is full; free some, {_another(folder)}")
@@ -57,7 +57,7 @@ def failure(what: str, said: str, way_out: str = "") -> XoffError:
 
 
 def _is_full(folder: Path) -> bool:
-    """Report whether a file of some MB has no room there; free space would not show a quota or a limit on files."""
+    """Return True if a file of some MB has no room there; free space would not show a quota or a limit on files."""
     try:
         with tempfile.TemporaryFile(dir=folder) as probe:
             os.posix_fallocate(probe.fileno(), 0, _PROBE)

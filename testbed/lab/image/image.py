@@ -1,4 +1,4 @@
-"""The lab image in the cache: built when it is missing or damaged, with a list of what is in it.
+"""The lab image in the cache, which is built when it is missing or damaged, with a list of what is in it.
 
 Its key is a digest of everything that goes in; its digest is that of what came out. `reference.json` holds
 the versions that Xoff's own figures were made with: a build pins to them as far as the mirror still has
@@ -48,7 +48,7 @@ class Image:
         return self.path / ROOT
 
     def differences(self) -> list[str]:
-        """How this image differs from the reference image; empty if it does not."""
+        """Return the differences from the reference image; none if they are the same."""
         wanted = reference()
         if self.digest == wanted.get("digest"):
             return []
@@ -64,7 +64,7 @@ class Image:
 
 
 def recipe_digest() -> str:
-    """The digest of everything of Xoff's that goes into the image."""
+    """Return the digest of everything of Xoff's that goes into the image."""
     lab = prerequisites.table()["lab"]
     content = {
         "suite": lab["suite"],
@@ -79,12 +79,12 @@ def recipe_digest() -> str:
 
 
 def key() -> str:
-    """The digest of everything that goes into the image, and where packages come from."""
+    """Return the digest of everything that goes into the image, and of the mirror."""
     return hashlib.sha256(json.dumps([recipe_digest(), _mirror()]).encode()).hexdigest()[:16]
 
 
 def ensure(report: Report) -> Image:
-    """The image, from the cache or built now."""
+    """Return the image, from the cache or built now."""
     final = place()
     if (image := _load(final, report)) is not None:
         cache.used(final)
@@ -110,12 +110,12 @@ def build(report: Report, pinned: bool = True) -> Image:
 
 
 def current() -> Image | None:
-    """The image if it is in the cache and whole."""
+    """Return the image if it is in the cache and whole, or None."""
     return _load(place(), cache.quiet)
 
 
 def described() -> Image | None:
-    """The image by its manifest alone, for who has all that it needs of the files already."""
+    """Return the image by its manifest alone, for an engine that needs none of its files."""
     return describe(cache.own(place(), MANIFEST))
 
 
@@ -125,7 +125,7 @@ def is_whole(found: Image | None) -> bool:
 
 
 def place() -> Path:
-    """Where the image is, or will be."""
+    """Return the folder of the image, which need not be there."""
     return cache.root() / f"image-{key()}"
 
 
@@ -152,7 +152,7 @@ def amend_reference(entries: Mapping[str, Any]) -> None:
 
 
 def _pins() -> dict[str, str]:
-    """The versions of Debian's packages that a build uses if it can get them."""
+    """Return the versions of Debian's packages that a build uses if it can get them."""
     pins: dict[str, str] = reference().get("debian", {})
     return pins
 
@@ -162,14 +162,14 @@ def _mirror() -> str:
 
 
 def reference() -> dict[str, Any]:
-    """What the reference image holds, and under `um_kernel` what the reference kernel of the engine `um` is made of."""
+    """Return the contents of the reference image, and under `um_kernel` those of the reference kernel of `um`."""
     path = resources.files("testbed.lab") / "reference.json"
     content: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     return content
 
 
 def _load(path: Path, report: Report) -> Image | None:
-    """Read an image back and check it; None if it is not there or not whole."""
+    """Read an image back and check it; return None if it is not there or not whole."""
     if not cache.own(path, MANIFEST, KERNEL, ROOT).exists():
         return None
     image = describe(path)
@@ -184,7 +184,7 @@ def _load(path: Path, report: Report) -> Image | None:
 
 
 def describe(path: Path) -> Image | None:
-    """The image of a manifest; its files may be elsewhere (see `carry.py`)."""
+    """Return the image of a manifest, or None; its files may be elsewhere (see `carry.py`)."""
     try:
         manifest = json.loads((path / MANIFEST).read_text())
         if manifest["files"].keys() != {KERNEL, ROOT} or manifest["digest"] != recipe.digest_of(manifest["files"]):

@@ -31,7 +31,7 @@ _PLATFORM = (
     "--only-binary", ":all:", "--python-version", "3.11", "--implementation", "cp",
     *(f"--platform=manylinux{tag}_x86_64" for tag in ("_2_28", "_2_17", "2014")),
 )  # fmt: skip
-"""The lab's Python is that of Debian 12."""
+"""The options of pip for the lab's Python, which is that of Debian 12."""
 _PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 _SITE = "site"
 _ROOM = 1 << 30
@@ -46,10 +46,10 @@ class Packages:
     path: Path
     versions: Mapping[str, str]
     digest: str
-    """Of all the locked versions and hashes."""
+    """The digest of all locked versions and hashes."""
 
     def files(self) -> dict[str, bytes]:
-        """Every file by its path; the packages' own tests, and pip's notes of where it worked, stay out."""
+        """Return every file by its path, without the packages' own tests and pip's notes."""
         found = {}
         for path in sorted((self.path / _SITE).rglob("*")):
             name = path.relative_to(self.path / _SITE)
@@ -61,22 +61,22 @@ class Packages:
 
 
 def shipped() -> list[str]:
-    """The names for which Xoff has a lock."""
+    """Return the names for which Xoff has a lock."""
     return sorted(path.name.removesuffix(".lock") for path in _SHIPPED.iterdir() if path.name.endswith(".lock"))
 
 
 def is_file(name: str) -> bool:
-    """Is it a lock file, not a name?"""
+    """Return True if it is a lock file, and no name."""
     return name.endswith(_SUFFIXES)
 
 
 def found_beside(names: Sequence[str], folder: Path) -> list[str]:
-    """The names, those of lock files as paths in a folder."""
+    """Return the names, those of lock files as paths in a folder."""
     return [str(folder / name) if is_file(name) else name for name in names]
 
 
 def ensure(names: Sequence[str], report: Report) -> Packages | None:
-    """The packages, from the cache or installed now; None if none are requested. `names`: shipped locks or files."""
+    """Return the packages, from the cache or installed now, or None without names of shipped locks or lock files."""
     if not names:
         return None
     pinned = _merged([(name, _lock(name)) for name in names])
@@ -94,7 +94,7 @@ def ensure(names: Sequence[str], report: Report) -> Packages | None:
 
 
 def lock(wanted: Sequence[str]) -> str:
-    """A lock file for packages, as in "pandas" or "pandas==2.3.3", and for all that they need."""
+    """Return a lock file for packages, as in "pandas" or "pandas==2.3.3", and for all that they need."""
     with tempfile.TemporaryDirectory() as work:
         report = Path(work) / "report.json"
         _run(
@@ -126,7 +126,7 @@ def _lock(name: str) -> str:
 
 
 def _merged(locks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, frozenset[str]]]:
-    """Every package of some lock files: its version and hashes."""
+    """Return the version and hashes of every package of some lock files."""
     found: dict[str, tuple[str, frozenset[str]]] = {}
     for source, text in locks:
         lines = [re.sub(r"(^|\s)#.*", "", line) for line in text.replace("\\\n", " ").splitlines()]

@@ -1,4 +1,4 @@
-"""Reads a tar that holds regular files and nothing else, in little memory, whatever the file really is.
+"""Tars that hold regular files and nothing else, read in little memory, whatever the file really is.
 
 Python's `tarfile` reads headers that extend others into memory, as large as they claim to be, and follows links between
 members. Here each member is one header of 512 octets and its data; all else is refused. Such a header cannot hold all
@@ -37,7 +37,7 @@ class Member:
         self._source, self._left = source, size
 
     def pieces(self) -> Iterator[bytes]:
-        """All that is in it, a piece at a time."""
+        """Yield the content of the file, a piece at a time."""
         while self._left:
             data = self._source.read(min(_STEP, self._left))
             if not data:
@@ -73,7 +73,7 @@ def member(name: str, size: int) -> tarfile.TarInfo:
 
 
 def members(source: IO[bytes]) -> Iterator[Member]:
-    """The members of a tar, in order; each is read before the next one is taken."""
+    """Yield the members of a tar, in order; each is read before the next one is taken."""
     while header := source.read(_BLOCK):
         if header == bytes(_BLOCK):
             return

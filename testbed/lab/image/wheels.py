@@ -25,28 +25,28 @@ _PURE = "-none-any.whl"
 
 
 class WheelError(XoffError):
-    """The Python packages cannot be had."""
+    """The Python packages cannot be fetched."""
 
     exit_code = 3
 
 
 def key() -> str:
-    """The digest of the list of packages; empty for a Xoff that pip installed, whose packages are pip's affair."""
+    """Return the digest of the list of packages; it is empty for a Xoff that pip installed with its packages."""
     return hashlib.sha256(LOCK.read_bytes()).hexdigest()[:16] if LOCK.is_file() else ""
 
 
 def place() -> Path:
-    """Where the wheels are, or will be."""
+    """Return the folder of the wheels, which need not be there."""
     return cache.root() / f"python-wheels-{key()}"
 
 
 def current() -> list[Path]:
-    """All wheels, if each package of the list has one in the cache with a hash of the list's; else none."""
+    """Return all wheels if each package of the list has one in the cache with one of its hashes, or else none."""
     return [cache.own(wheel) for wheel in complete(cache.own(place()))] if key() else []
 
 
 def complete(folder: Path) -> list[Path]:
-    """The wheels in a folder if they are those of the list."""
+    """Return the wheels in a folder if they are those of the list, or else none."""
     found: dict[str, Path] = {}
     for path in sorted(folder.glob(f"*{_PURE}")):
         digest = cache.sha256(path)
@@ -55,7 +55,7 @@ def complete(folder: Path) -> list[Path]:
 
 
 def ensure(report: Report) -> list[Path]:
-    """The wheels, from the cache or fetched now; none for a Xoff that pip installed."""
+    """Return the wheels, from the cache or fetched now; none for a Xoff that pip installed."""
     if not key() or (found := current()):
         return found if key() else []
     with cache.locked("Python packages", report):
@@ -89,7 +89,7 @@ def _fetch(folder: Path) -> None:
 
 
 def _listed() -> dict[str, set[str]]:
-    """The hashes that each package of the list may have."""
+    """Return the hashes that each package of the list may have."""
     listed: dict[str, set[str]] = {}
     for name, rest in re.findall(r"^(\S+)==(.*(?:\n[ \t]+.*)*)", LOCK.read_text(), re.MULTILINE):
         listed[name] = set(re.findall(r"--hash=sha256:([0-9a-f]{64})", rest))

@@ -1,1 +1,1 @@
-"""Results: what a run brought, and the folder that holds it."""
+"""The results of runs, and the folders that hold them."""

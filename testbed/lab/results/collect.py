@@ -1,4 +1,4 @@
-"""Turns the records of a run into its result folder and its result, as they come in.
+"""The collector of a run's records, which makes the result folder and the result of them as they come in.
 
 A stream that ends early is used as far as it goes: what has arrived is written, and the result has the reason why there
 is not more. It trusts nothing in the stream: what no lab of ours would send is a StreamError, and no file
@@ -34,14 +34,14 @@ _ABORTED = "aborted"  # the reason is known where the command was sent
 
 @dataclass
 class _Marks:
-    """The parts of a run that are of one kind."""
+    """The parts of a run with one kind of mark."""
 
     _over: list[tuple[int, int]] = field(default_factory=list)
     _start_ns: int = 0
     _open: int = 0
 
     def take(self, begins: bool, now_ns: int) -> bool:
-        """One begins or ends, maybe within another; false if there is none that could end."""
+        """Note that a part begins or ends, maybe within another; return False if none could end."""
         if not begins and not self._open:
             return False
         if begins and not self._open:
@@ -52,22 +52,22 @@ class _Marks:
         return True
 
     def until(self, end_ns: int) -> list[tuple[int, int]]:
-        """All of them, if one that is open ends now."""
+        """Return all parts, with an open one as if it ended now."""
         return self._over + ([(self._start_ns, end_ns)] if self._open else [])
 
 
 @dataclass
 class Collector:
-    """What is known of a run so far."""
+    """The collector of one run, which has all that is known of the run so far."""
 
     folder: Path
     output: Callable[[bytes, bool], None]
-    """Called with each piece of what the job prints; the flag is true for standard error."""
+    """A function that is called with each piece of output; the flag is True for standard error."""
     live: Callable[[Any], None] = lambda line: None
-    """Called with each line of what networks report while they run. Anything that JSON can be may come."""
+    """A function that is called with each line that networks report while they run; the line may be any JSON."""
     started: dict[str, Any] = field(default_factory=dict)
     heard: bool = False
-    """Whether anything has come from the job itself."""
+    """True if anything has come from the job itself."""
     ended: dict[str, Any] | None = None
     figures: list[Figure] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Collector:
     _half_note: bytes = b""
     """The beginning of a note whose end has not come."""
     _half_line: bytes = b""
-    """The same of a live line."""
+    """The beginning of a live line whose end has not come."""
     _agent_late_ns: int | None = None
     _decoder: wire.Decoder = field(default_factory=wire.Decoder)
     _log: IO[bytes] | None = None
@@ -98,14 +98,14 @@ class Collector:
 
     @property
     def virtual_ns(self) -> int:
-        """The latest known virtual time."""
+        """The latest virtual time that is known, in ns."""
         if self.ended is not None:
             return int(self.ended["virtual_ns"])
         return self.samples[-1].time_ns if self.samples else 0
 
     @property
     def files(self) -> dict[str, str]:
-        """SHA-256 of every file in the folder that came from the run."""
+        """The SHA-256 of every file in the folder that came from the run."""
         return {name: digest.hexdigest() for name, digest in sorted(self._digests.items())}
 
     def fidelity(self, thresholds: Thresholds) -> Fidelity:
@@ -118,7 +118,7 @@ class Collector:
         return judge(self.samples, [], self._agent_late_ns, thresholds)
 
     def status(self) -> tuple[Status, str]:
-        """How the job ended, by its own account."""
+        """Return the job's status and reason as the lab reported them."""
         assert self.ended is not None
         if self.ended["status"] == _ABORTED:
             return Status.LOST, "the lab ended the job without a command to do so"
@@ -127,7 +127,7 @@ class Collector:
 
     @property
     def where(self) -> str:
-        """The place of the job when its time was over, as in "in loop, at line 5 of mine.py"; empty if not known."""
+        """The job's line when its time was over, as in "in loop, at line 5 of mine.py"; empty if not known."""
         found = (self.ended or {}).get("where", "")
         return found[:_LONGEST_PLACE] if isinstance(found, str) else ""
 
@@ -229,7 +229,7 @@ class Collector:
 
 
 def _content(record: Record) -> Any:
-    """The JSON in a record, no deeper and no stranger than `Run` sends it."""
+    """Return the JSON in a record; it is nested no deeper than `Run` sends it."""
     try:
         return plain(record.content(), DEEPEST + 2)  # a value in the bounds of a claim in a note
     except (ValueError, RecursionError, UsageError):
@@ -241,7 +241,7 @@ def _damage(record: Record) -> StreamError:
 
 
 def _place(name: str) -> str:
-    """Where in the folder a file goes: where it was, but for names of ours and names that no file has.
+    """Return the path of a file in the folder: its own, unless it is reserved or no file can have it.
 
     No two files of a lab share a place, and it depends on the name alone, on every machine.
     """

@@ -1,4 +1,4 @@
-"""Cells of tables in CSV that can only be read: no formula of a spreadsheet, no second line, no escape sequence.
+"""Cells of CSV tables that no program executes: no formula of a spreadsheet, no second line, no escape sequence.
 
 Names and texts in a table come from jobs, routers and files of others. A spreadsheet computes what begins with one of
 `= + - @`, and some take a semicolon for the end of a cell; an apostrophe before it makes a text of it. Characters that

@@ -23,12 +23,12 @@ from typing import Any, BinaryIO
 from testbed.errors import UsageError
 
 LARGEST_DOCUMENT = 64 << 20
-"""Octets of a file that is read as a whole."""
+"""The most octets of a file that is read as a whole."""
 LARGEST_LOG = 4 << 30
-"""Octets of a file that is read line by line, and line by line shrinks to what is counted in it."""
+"""The most octets of a file that is read line by line, of which only counts are kept."""
 LONGEST_LINE = 64 << 20
 DEEPEST = 64
-"""Objects and lists of JSON in each other."""
+"""The most objects and lists of JSON inside each other."""
 _MOST_NAMES = 100_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -45,7 +45,7 @@ _KINDS = {
 
 
 class ForeignError(UsageError, ValueError):
-    """Something in a folder is not what Xoff leaves there, and is not opened or not read to its end."""
+    """A file in a folder is not as Xoff leaves it there, and is not read."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class ForeignFolder:
     """A folder, and the only way to its files. Names may have several parts, as in `captures/1/x.pcapng`."""
 
     root: Path
-    """Links on this path are followed: the user has named it."""
+    """The path that the user named; links on it are followed."""
     parts: tuple[str, ...] = ()
-    """From there on, without links."""
+    """The further parts of the path, on which no links are followed."""
 
     @property
     def path(self) -> Path:
@@ -78,7 +78,7 @@ class ForeignFolder:
             pass
 
     def has(self, name: str) -> bool:
-        """Return whether anything has that name; opening it shows whether it is a file that can be read."""
+        """Return True if something has that name; opening it shows if it is a file that can be read."""
         return self._mode(name) is not None
 
     def listing(self, name: str = "") -> list[str]:
@@ -95,7 +95,7 @@ class ForeignFolder:
         return sorted(found)
 
     def is_file(self, name: str) -> bool:
-        """Return whether it is a regular file, and no link to one."""
+        """Return True if it is a regular file, and no link to one."""
         mode = self._mode(name)
         return mode is not None and stat.S_ISREG(mode)
 
@@ -119,7 +119,7 @@ class ForeignFolder:
             raise ForeignError(f"{path}: {error.strerror}") from None
 
     def lock_file(self, name: str) -> BinaryIO:
-        """Open a file for a lock, which is made if it is not there; nothing is written to it."""
+        """Open a file for a lock; it is made if it is not there, and nothing is written to it."""
         *folders, last = _parts(name)
         with self._opened(folders) as folder:
             try:
@@ -208,7 +208,7 @@ class ForeignFolder:
 
 
 def decoded(text: str, path: Path) -> Any:
-    """Return what a JSON file has; ForeignError names the file and the line that is none."""
+    """Return the content of a JSON file; ForeignError names the file and the line that is not JSON."""
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
@@ -221,7 +221,7 @@ def decoded(text: str, path: Path) -> Any:
 
 
 def is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
-    """Return whether a value of JSON is nested so little that all code can walk through it."""
+    """Return True if a value of JSON is nested so little that all code can walk through it."""
     if not isinstance(value, (dict, list)):
         return True
     inside = value.values() if isinstance(value, dict) else value
@@ -229,7 +229,7 @@ def is_shallow(value: Any, deepest: int = DEEPEST) -> bool:
 
 
 def lines_of(text: str, key: str) -> list[int]:
-    """Return the lines on which the elements of a list begin that an object has under a key; `text` is its JSON."""
+    """Return the lines on which the elements of a list begin, which an object has under a key; `text` is its JSON."""
     decoder = json.JSONDecoder()
     found: list[int] = []
     at = _blank(text, _blank(text, 0) + 1)

@@ -13,7 +13,7 @@ def is_available() -> bool:
 
 
 def write(out: BinaryIO, rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> None:
-    """A column for each name. Its type is that of its values: bool, 64-bit integer, double, or else text."""
+    """Write a table with a column for each name, whose type is that of its values: bool, int64, double or text."""
     import pyarrow
     from pyarrow import parquet
 
@@ -37,5 +37,5 @@ def _array(pyarrow: Any, values: list[Any]) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Any value as UTF-8 can have it, which has no lone surrogates."""
+    """Return a value as text without lone surrogates, which UTF-8 cannot have."""
     return str(value).encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""What a run comes back with: typed for Python, and as `result.json`.
+"""The result of a run: typed for Python, and as `result.json`.
 
 The digest covers what must be the same on every machine: figures, claims, what the job printed and left,
 the fidelity it was measured with, and when in virtual time it ended. Wall time and the names of
@@ -25,11 +25,11 @@ from testbed.units import written
 RESULT = "result.json"
 SCHEMA = 2
 BOUNDS = {"equals": "{}", "at_least": "at least {}", "at_most": "at most {}"}
-"""What a claim can expect, in words."""
+"""The words for what a claim can expect."""
 
 
 class Status(enum.StrEnum):
-    """How a job ended."""
+    """The way in which a job ended."""
 
     OK = "ok"
     ERROR = "error"  # it raised, or ended with an exit code
@@ -69,12 +69,12 @@ _EXITS = {
 
 
 class RunFailed(XoffError):
-    """Raised by `Result.check`: the run did not come out as it must."""
+    """A run did not come out as it must; `Result.check` raises it."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number the run found."""
+    """A figure that the run reported."""
 
     name: str
     value: Any
@@ -82,7 +82,7 @@ class Figure:
 
     @classmethod
     def of(cls, content: Any) -> Figure:
-        """The figure that an object of JSON describes; ValueError if it is none."""
+        """Return the figure that an object of JSON describes; ValueError if it describes none."""
         match content:
             case {"name": str(name), "value": value} if _is_finite(value) and isinstance(content.get("unit", ""), str):
                 return cls(name, value, content.get("unit", ""))
@@ -91,18 +91,18 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """What was measured beside what must come out."""
+    """A claim of an experiment: what must come out, and what was measured."""
 
     name: str
     expected: dict[str, Any]
     measured: Any
     passed: bool
     unit: str = ""
-    """Of what was measured and of what is expected."""
+    """The unit of what was measured and of what is expected."""
 
     @classmethod
     def of(cls, content: Any) -> Claim:
-        """The claim that an object of JSON describes; ValueError if it is none."""
+        """Return the claim that an object of JSON describes; ValueError if it describes none."""
         match content:
             case {"name": str(name), "expected": dict(expected), "passed": bool(passed)} if _is_finite(
                 content
@@ -176,20 +176,20 @@ class ResultFile:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What the result was made with."""
+    """The engine, kernel, image and code that a result was made with."""
 
     engine: str
     accelerator: str
     image: str
     kernel: str
     kernel_digest: str
-    """Of a kernel that Xoff built; a stock one is part of the image."""
+    """The digest of a kernel that Xoff built; empty for a stock one, which is part of the image."""
     qemu: str
     xoff: str
     commit: str
     code: str
     packages: dict[str, str] = field(default_factory=dict)
-    """Versions of the Python packages that it had beside those of the image."""
+    """The versions of the Python packages that it had beside those of the image."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class Again:
 
 @dataclass(frozen=True)
 class Times:
-    """How long it took, in the lab and outside."""
+    """The time that a run took, in the lab and outside."""
 
     virtual_ns: int
     wall_s: float
@@ -212,7 +212,7 @@ class Times:
 
     @property
     def ratio(self) -> float:
-        """Virtual seconds per wall second."""
+        """The virtual seconds per wall second."""
         return self.virtual_ns / 1e9 / self.wall_s if self.wall_s else 0.0
 
 
@@ -231,14 +231,14 @@ class Result:
     provenance: Provenance
     times: Times
     files: dict[str, str] = field(repr=False)
-    """SHA-256 of each file the run left, by name; `output.log` is what it printed."""
+    """The SHA-256 of each file that the run left, by name; `output.log` has what it printed."""
     folder: Path | None = None
     again: Again | None = None
-    """None in a result of a version that did not write it."""
+    """The command that makes the run again; None in a result of a version that did not write it."""
 
     @classmethod
     def read(cls, folder: Path | ForeignFolder) -> Result:
-        """The result in a folder. ValueError (ForeignError where it is no JSON), KeyError, TypeError or
+        """Return the result in a folder. ValueError (ForeignError where it is no JSON), KeyError, TypeError or
         AttributeError if `result.json` is not as `write` leaves it.
         """
         files = folder if isinstance(folder, ForeignFolder) else ForeignFolder(folder)
@@ -266,24 +266,24 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """The job ended well and every claim held."""
+        """True if the job ended well and every claim held."""
         return self.status is Status.OK and all(claim.passed for claim in self.claims)
 
     @property
     def digest(self) -> str:
-        """Equal digests: the same result, to the byte."""
+        """The digest of the result; two results with equal digests are the same to the byte."""
         content = self._reproducible()
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def figure(self, name: str) -> Any:
-        """The value of one figure. Where a run reported several of a name, `lost (2)` is the second `lost`."""
+        """Return the value of one figure. Where a run reported several of a name, `lost (2)` is the second `lost`."""
         for own, candidate in zip(distinct(figure.name for figure in self.figures), self.figures, strict=True):
             if own == name:
                 return candidate.value
         raise KeyError(f"{self.experiment} reported no figure {name!r}; it has {[f.name for f in self.figures]}")
 
     def series(self, name: str) -> Any:
-        """A time series that the run recorded, such as "buffer", as a DataFrame of pandas or polars."""
+        """Return a time series that the run recorded, such as "buffer", as a DataFrame of pandas or polars."""
         if self.folder is None:
             raise UsageError(f"{self.experiment} has no folder, and so no series")
         return series.read(self.folder, name)
@@ -298,7 +298,7 @@ class Result:
         return Exit.OK
 
     def check(self) -> Result:
-        """This result, or an exception with what did not come out."""
+        """Return this result, or raise RunFailed with what did not come out."""
         if self.status is not Status.OK:
             raise RunFailed(f"{self.experiment}: {self.reason}")
         for claim in self.claims:
@@ -343,7 +343,7 @@ class Result:
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """The names, each another one: the second `lost` is `lost (2)`, in the order in which a run reported them."""
+    """Return names of which no two are equal: the second `lost` is `lost (2)`, in the order of the reports."""
     found: dict[str, None] = {}
     numbers: dict[str, int] = {}
     for name in names:
@@ -356,7 +356,7 @@ def distinct(names: Iterable[str]) -> list[str]:
 
 
 def _is_finite(value: Any) -> bool:
-    """Return whether all numbers in a value are some: JSON of Python can have Infinity, and 1e999 is that too."""
+    """Return True if all numbers in a value are finite: Python's JSON can have Infinity, and 1e999 is that too."""
     if isinstance(value, dict):
         return all(map(_is_finite, value.values()))
     if isinstance(value, list):
@@ -365,5 +365,5 @@ def _is_finite(value: Any) -> bool:
 
 
 def expectation(claim: Claim) -> str:
-    """What a claim expects, in words."""
+    """Return what a claim expects, in words."""
     return ", ".join(BOUNDS[bound].format(written(value, claim.unit)) for bound, value in claim.expected.items())

@@ -1,4 +1,4 @@
-"""The folder of a result while its run is made: a new one, with room reserved, and gone if nothing came of it.
+"""The folder of a result while its run is made: it is new, has room reserved, and is removed if nothing came of it.
 
 A run that is killed cannot remove its folder. The file in which room is reserved is locked while its run lives, so the
 next run that gets a folder beside it finds those that hold this file alone and that no process holds, and removes them.
@@ -17,11 +17,11 @@ from testbed.errors import UsageError
 from testbed.lab.results.collect import RESERVE
 
 _ROOM = 1 << 18
-"""Given back should the disk fill up, so that the result still fits."""
+"""The reserved octets, which are given back when the disk fills up, so that the result still fits."""
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """A folder of our own, NAME-001 or the next that is free; no result is ever overwritten."""
+    """Create the folder NAME-001 or the next that is free, and return it; no result is ever overwritten."""
     remove_abandoned(parent)
     for number in range(1, 100_000):
         folder = parent / f"{name}-{number:03d}"

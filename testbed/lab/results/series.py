@@ -17,7 +17,7 @@ _PREFIX, _ENDING = "series-", ".csv"
 
 
 def write_parquet(folder: Path) -> list[Path]:
-    """`series-NAME.parquet` of each series of a folder; none without pyarrow. UsageError if a file is no table."""
+    """Write `series-NAME.parquet` of each series of a folder, if there is pyarrow. UsageError if a file is no table."""
     files = ForeignFolder(folder)
     found = names(files)
     if not found or importlib.util.find_spec("pyarrow") is None:
@@ -42,7 +42,7 @@ def write_parquet(folder: Path) -> list[Path]:
 
 
 def read(folder: Path, name: str) -> Any:
-    """The table of a series, as a DataFrame; UsageError if the run has no such series, or there is no reader."""
+    """Return a series as a DataFrame; UsageError if the run has no such series, or there is no reader."""
     files = ForeignFolder(folder)
     if name not in (there := names(files)):
         raise UsageError(f"{folder} has no series {name!r}; it has {listed(there)}")
@@ -59,11 +59,11 @@ def read(folder: Path, name: str) -> Any:
 
 
 def names(files: ForeignFolder) -> list[str]:
-    """The names of all series in a folder."""
+    """Return the names of all series in a folder."""
     found = [name for name in files.listing() if name.startswith(_PREFIX) and name.endswith(_ENDING)]
     return [name[len(_PREFIX) : -len(_ENDING)] for name in found]
 
 
 def file_of(name: str) -> str:
-    """The file of a series."""
+    """Return the name of a series' file."""
     return f"{_PREFIX}{name}{_ENDING}"

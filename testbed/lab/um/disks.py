@@ -1,4 +1,4 @@
-"""What the engine `um` mounts, in the cache: the image's root, and Xoff's own code compiled for the lab's Python."""
+"""The disks of `um` in the cache: the image's root, and Xoff's own code compiled for the lab's Python."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from testbed.lab.um.machine import Machine
 
 _ROOM = 1 << 30
 _KEPT = 20
-"""Disks with code that stay in the cache."""
+"""The number of disks with code that stay in the cache."""
 _COMPILE_S = 600.0
 DISK = "disk"
 _SEEN = "seen.json"
-"""The disk's SHA-256, and size, times and inode of the file when that was computed."""
+"""The file with the disk's SHA-256, and its size, times and inode when that was computed."""
 
 
 def image_of_root(report: Report) -> Image:
-    """The image; of one whose root is a disk already the manifest will do."""
+    """Return the image; if its root is a disk already, its manifest is enough."""
     found = image.described()
     if found is None or not has_root(found):
         return image.ensure(report)
@@ -40,19 +40,19 @@ def image_of_root(report: Report) -> Image:
 
 
 def has_root(of: Image) -> bool:
-    """Whether the image's root is a disk in the cache."""
+    """Return True if the image's root is a disk in the cache."""
     return _whole(_root(of), cache.quiet)
 
 
 def put_root(work: Path, of: Image, report: Report) -> None:
-    """Take in a root that was made elsewhere of this image: the folder `work`, unless there is one."""
+    """Publish a root disk that was made elsewhere of this image, the folder `work`, unless there is one."""
     with cache.locked("lab root disk", report):
         if not has_root(of):
             _publish(work, _root(of))
 
 
 def root(of: Image, report: Report) -> Path:
-    """The image's root as a disk."""
+    """Return the image's root as a disk, from the cache or made now."""
     place = _root(of)
     if not _whole(place, report):
         with cache.locked("lab root disk", report):
@@ -76,7 +76,7 @@ def root(of: Image, report: Report) -> Path:
 
 
 def code(kernel: Kernel, root_disk: Path, report: Report, packages: Packages | None = None) -> Path:
-    """All of Xoff's own packages, and further ones, as a disk, with what the lab's Python compiled of them."""
+    """Return a disk with all of Xoff's own packages, and further ones, compiled by the lab's Python."""
     held = job.held(job.OURS, packages)
     made_of = held + kernel.digest.encode() + _SEEN.encode()
     place = cache.root() / f"um-code-{hashlib.sha256(made_of).hexdigest()[:16]}"
@@ -142,7 +142,7 @@ def _identity(place: Path) -> list[int]:
 
 
 def _whole(place: Path, report: Report) -> bool:
-    """Report whether the disk is as it was when it was written.
+    """Return True if the disk is as it was when it was written.
 
     Reading it through takes longer than a run, so its size, times and inode must do, among them the time that cannot be
     set. One for which these differ, as after a copy of the cache, is read through, and noted if its digest is right.

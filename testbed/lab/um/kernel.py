@@ -32,7 +32,7 @@ _DRIVER = {
     "xoff_landlock.h": "arch/um/include/shared",
     "bpf_jit.c": "arch/x86/um",
 }
-"""Files that are added to the source, and where."""
+"""The files that are added to the source, with their folders."""
 _COMPILER, _HEADERS = "cc", ("precompiled_kernel.h", "precompiled_net.h")
 _ROOM = 4 << 30
 
@@ -100,11 +100,11 @@ class Kernel:
     path: Path
     digest: str
     version: str
-    """Of the source package that it is built from."""
+    """The version of the source package that it is built from."""
     source: str
-    """That package's SHA-256."""
+    """The SHA-256 of that package."""
     tools: Mapping[str, str]
-    """Versions of the packages that it is built with."""
+    """The versions of the packages that it is built with."""
 
     @property
     def file(self) -> Path:
@@ -112,19 +112,19 @@ class Kernel:
 
 
 def key() -> str:
-    """The digest of everything that goes into the kernel."""
+    """Return the digest of everything that goes into the kernel."""
     return _digest({"sources": sources_digest(), "pins": _pins()})[:16]
 
 
 def sources_digest() -> str:
-    """The digest of what the kernel is made from, without the versions of tools."""
+    """Return the digest of what the kernel is made from, without the versions of tools."""
     return _digest(
         {"table": prerequisites.table()["um"], "suite": prerequisites.table()["lab"]["suite"], "files": _inputs()}
     )
 
 
 def ensure(report: Report) -> Kernel:
-    """The kernel, from the cache or built now."""
+    """Return the kernel, from the cache or built now."""
     if (kernel := _load(report)) is not None:
         cache.used(kernel.path)
         return kernel
@@ -135,12 +135,12 @@ def ensure(report: Report) -> Kernel:
 
 
 def current() -> Kernel | None:
-    """The kernel if it is in the cache and whole."""
+    """Return the kernel if it is in the cache and whole, or None."""
     return _load(cache.quiet)
 
 
 def _load(report: Report) -> Kernel | None:
-    """Read the kernel back and check it; None if it is not there or not whole."""
+    """Read the kernel back and check it; return None if it is not there or not whole."""
     path = cache.own(place(), KERNEL, MANIFEST)
     if not path.exists():
         return None
@@ -156,7 +156,7 @@ def _load(report: Report) -> Kernel | None:
 
 
 def place() -> Path:
-    """Where the kernel is, or will be."""
+    """Return the folder of the kernel, which need not be there."""
     return cache.root() / f"um-kernel-{key()}"
 
 
@@ -215,7 +215,7 @@ def write_reference(kernel: Kernel) -> None:
 
 
 def reference() -> dict[str, Any]:
-    """The reference kernel: its digest, that of its sources, and the versions of its tools."""
+    """Return what is known of the reference kernel: its digest, that of its sources, and the versions of its tools."""
     entry: dict[str, Any] = image.reference().get("um_kernel", {})
     return entry
 
@@ -225,12 +225,12 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 
 def _inputs() -> dict[str, str]:
-    """Every file of ours that decides what comes out, with its content's digest."""
+    """Return the digest of each file of ours that decides what the kernel is."""
     names = (_PATCH, _CONFIG, _COMPILER, *_HEADERS, *_DRIVER)
     return {name: hashlib.sha256((SOURCES / name).read_bytes()).hexdigest() for name in names}
 
 
 def _pins() -> dict[str, str]:
-    """The versions of the tools that the reference kernel was built with."""
+    """Return the versions of the tools that the reference kernel was built with."""
     pins: dict[str, str] = reference().get("tools", {})
     return pins

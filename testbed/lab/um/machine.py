@@ -1,4 +1,4 @@
-"""One User-Mode Linux: a kernel that is an ordinary process, its command line, and its end.
+"""Processes of User-Mode Linux: their command line, their commands and output, and their end.
 
 Its disks, its output and its commands are file descriptors that it inherits. It confines itself: before it boots it
 becomes an ordinary user in namespaces of its own (`linux/xoff_confine.c`), for which a guard outside of them waits; and
@@ -47,7 +47,7 @@ _NOT_EVERYWHERE = ",".join(
 
 
 def command_line() -> list[str]:
-    """What the kernel is started with. No path is in it: the lab can read it, and it must be the same everywhere."""
+    """Return the kernel's command line. It has no path: the lab can read it, and it must be the same everywhere."""
     return [
         f"mem={MEMORY_MB}M", f"kernelcore={KERNEL_MB}M", "root=/dev/xoffroot", "rootfstype=erofs", "ro", "init=/init",
         "seccomp=on", "time-travel=inf-cpu", f"time-travel-start={_START_NS}", f"um-syscall-ns={SYSCALL_NS}",
@@ -63,7 +63,7 @@ class Machine:
     def __init__(
         self, kernel: Path, disks: Mapping[str, Path], folder: Path, own: Collection[int] | None = None
     ) -> None:
-        """`disks`: files by the names of the variables that the kernel's driver reads. `own`: the cores to use."""
+        """Start the kernel with disks, by the names of the variables that its driver reads, on the cores `own`."""
         self.stream = folder / "out"
         self._console = folder / "console"
         reading, self._commands = os.pipe()
@@ -84,7 +84,7 @@ class Machine:
             )  # fmt: skip
 
     def lost(self) -> str | None:
-        """Why nothing will come any more, if that is so."""
+        """Return the reason for which nothing will come any more, or None while the lab runs."""
         if self.process.poll() is None:
             return None
         text = self.last_words()
@@ -136,7 +136,7 @@ class Machine:
                 return
 
     def last_words(self) -> str:
-        """What matters of what the kernel and process 1 wrote to the console, to go behind a message."""
+        """Return the last lines of the kernel and of process 1 on the console, to go behind a message."""
         try:
             lines = [line for line in self._console.read_text(errors="replace").splitlines() if line.strip()]
         except OSError:
@@ -155,7 +155,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _state(pid: int) -> str:
-    """The state of a process, with how often it has gone to sleep; empty if it has ended."""
+    """Return the state of a process with the number of times that it has gone to sleep; empty if it has ended."""
     try:
         lines = dict(line.partition(":")[::2] for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     except OSError:

@@ -1,4 +1,4 @@
-"""One QEMU process: its command line, its monitor, and its end, at the latest with this process."""
+"""QEMU processes: their command line, their monitor, and their end, which comes at the latest with this process."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class QemuError(XoffError):
 
 @dataclass(frozen=True)
 class Accelerator:
-    """How the guest's instructions are executed."""
+    """A way to execute the guest's instructions."""
 
     name: str
     options: tuple[str, ...]
     deterministic: bool
     job_space_mb: int = JOB_SPACE_MB
-    """Of the memory by which a job, or the code for a snapshot, gets into the machine."""
+    """The size in MB of the memory by which a job, or the code for a snapshot, gets into the machine."""
 
 
 # The instruction clock: one instruction is one nanosecond, and idle time is skipped. The CPU is an old one: all that
@@ -67,7 +67,7 @@ KVM = Accelerator("kvm", ("-accel", "kvm", "-cpu", "host"), deterministic=False)
 
 
 def program() -> str:
-    """The path of a QEMU that will do; an error before anything starts if there is none."""
+    """Return the path of a QEMU that is new enough; QemuError if there is none."""
     path = prerequisites.find_program(PROGRAM)
     oldest = prerequisites.table()["machine"]["qemu"]["oldest"]
     if path is None:
@@ -80,7 +80,7 @@ def program() -> str:
 
 
 def version() -> str:
-    """The version of the installed QEMU, as it prints it; empty if there is none."""
+    """Return the version of the installed QEMU, as it prints it; empty if there is none."""
     path = prerequisites.find_program(PROGRAM)
     return "" if path is None else _ask_version(path)
 
@@ -99,7 +99,7 @@ def _ask_version(path: str) -> str:
 
 @functools.cache
 def _sandbox(path: str) -> tuple[str, ...]:
-    """What takes system calls from this QEMU that it does not need, if it was built with that."""
+    """Return the options that take system calls from QEMU that it does not need, if it was built with that."""
     options = ("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
     done = subprocess.run([path, *options, "-version"], capture_output=True, check=False)
     return () if done.returncode else options
@@ -110,7 +110,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def arguments(image: Image, accelerator: Accelerator, memory: Path, fresh: bool) -> list[str]:
-    """QEMU's command line; what the guest sees is the same whether it boots or wakes from a snapshot.
+    """Return QEMU's command line; the guest sees the same whether it boots or wakes from a snapshot.
 
     `fresh`: this machine writes the snapshot, so its memory is the file `memory` itself. Otherwise it
     sees a private copy that the file only backs. The job's memory is a file too: put in place before
@@ -141,7 +141,7 @@ def arguments(image: Image, accelerator: Accelerator, memory: Path, fresh: bool)
 
 
 def _escaped(path: Path) -> str:
-    """A path in the value of a QEMU option, where a comma begins the next one."""
+    """Return a path as the value of a QEMU option, in which a comma begins the next one."""
     return str(path).replace(",", ",,")
 
 
@@ -149,7 +149,7 @@ class Machine:
     """A running QEMU and its monitor. Use it in a `with` block: leaving it ends the process."""
 
     def __init__(self, argv: Sequence[str], folder: Path, own: Collection[int] | None, *, batch: bool = False) -> None:
-        """`own`: the cores that it may use. `batch`: its threads wait for each other to pause (decision 0015)."""
+        """Start QEMU on the cores `own`; with `batch` its threads wait for each other to pause (decision 0015)."""
         self.folder = folder
         self._has_drive = False
         with (folder / "qemu.log").open("wb") as log, cores.pinned(own):
@@ -190,7 +190,7 @@ class Machine:
         return self._until_prompt()
 
     def _until_prompt(self) -> str:
-        """The monitor's output behind the line that it echoes, or behind its greeting."""
+        """Return the monitor's output behind the line that it echoes, or behind its greeting."""
         received = b""
         while not received.endswith(_PROMPT.encode()):
             try:
@@ -206,7 +206,7 @@ class Machine:
         return received.decode(errors="replace").partition("\n")[2].removesuffix(_PROMPT).replace("\r", "").strip()
 
     def status(self) -> str:
-        """The guest's status by QEMU: running, or why it does not."""
+        """Return the guest's status by QEMU: running, or the reason for which it does not run."""
         return self.command("info status").removeprefix("VM status: ")
 
     def wait_for_stop(self, seconds: float) -> None:
@@ -239,7 +239,7 @@ class Machine:
             raise QemuError(f"{tool} could not make {state}: {done.stderr.strip()}")
 
     def job_memory(self) -> tuple[int, int]:
-        """Which PCI device has the job's memory, and where the guest's firmware put that."""
+        """Return the number of the PCI device with the job's memory, and the address that the firmware gave it."""
         told = self.command("info pci")
         found = re.search(
             r"device +(\d+), function 0:\s+[^:]+: PCI device 1af4:1110.*?BAR2: .*? at 0x([0-9a-f]+)", told, re.S
@@ -260,7 +260,7 @@ class Machine:
             self.command(f"o/w 0xcfc {value:#x}")
 
     def load(self, state: Path, name: str) -> None:
-        """Take up what `save` has written. QEMU writes to the file a little, so it must be our own copy."""
+        """Load a state that `save` has written. QEMU writes to the file a little, so it must be our own copy."""
         self._snapshot("loadvm", state, name)
 
     def _snapshot(self, command: str, state: Path, name: str) -> None:
@@ -279,7 +279,7 @@ class Machine:
         return QemuError(f"QEMU ended with {self.process.wait()}{self.last_words()}")
 
     def last_words(self) -> str:
-        """What matters of what QEMU and the guest's console said, to go behind a message."""
+        """Return the last lines of QEMU and of the guest's console, to go behind a message."""
         text = ""
         for name in ("qemu.log", "console"):
             with suppress(OSError):
@@ -290,7 +290,7 @@ class Machine:
         return "; its last output:\n  " + "\n  ".join(lines) if lines else ""
 
     def connect(self, name: str) -> socket.socket:
-        """A connection to one of the machine's sockets, as soon as QEMU has made it."""
+        """Connect to one of the machine's sockets, as soon as QEMU has made it."""
         deadline = time.monotonic() + 20
         here = os.open(self.folder, os.O_PATH)  # the name of a socket may not be long, a folder's may
         try:

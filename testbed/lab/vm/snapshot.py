@@ -1,4 +1,4 @@
-"""The lab's machine, booted and ready, as files to start from.
+"""Snapshots: the lab's machine, booted and ready, as files to start from.
 
 The guest stops itself at one instruction (see `guest/init.py`), so the snapshot does not depend on when
 the host notices. Its memory is a file that every run maps privately: nothing is copied, and runs side
@@ -32,16 +32,16 @@ from testbed.lab.vm.qemu import Accelerator, Machine, QemuError
 
 _MEMORY, _STATE, _MANIFEST = "memory", "state", "manifest.json"
 _BOOTED, _READY = "booted", "ready"
-"""The names of the two in a file with states: that of a machine with code in it has both."""
+"""The names of the two states in a file; that of a machine with code in it has both."""
 _JOB = "job"
 _ROOM = 3 << 30
 _KEPT = 3
-"""Snapshots with code in them that stay in the cache, for each machine; the next run makes another if need be."""
+"""The number of snapshots with code that stay in the cache for each machine; a run makes another if need be."""
 _BOOT_SECONDS = 300.0
 _COMPILE_SECONDS = 1800.0
-"""What compiling large packages may take in the machine, once."""
+"""The longest time in s that compiling large packages may take in the machine, once."""
 _MOST_CODE_MB = 255
-"""The next power of two is what a PCI device's memory has."""
+"""The largest code in MB; a PCI device's memory is the next power of two."""
 _ATTEMPTS = 8
 
 
@@ -51,7 +51,7 @@ class _SpoiltError(QemuError):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A machine waiting for a job."""
+    """A machine that waits for a job."""
 
     path: Path
     image: Image
@@ -68,15 +68,15 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """What it takes on the disk."""
+        """The octets that it takes on the disk."""
         return sum(file.stat().st_blocks * 512 for file in (self.memory, self.state))
 
     def discard(self) -> None:
-        """Have the next run take it again."""
+        """Remove the snapshot; the next run takes it again."""
         cache.remove_tree(self.path)
 
     def start(self, job: bytes, folder: Path, own: Collection[int] | None) -> Machine:
-        """A machine that has been given the job and runs; a snapshot that is spoilt, or was pruned, is taken again."""
+        """Start a machine with a job; a snapshot that is spoilt, or was pruned, is taken again."""
         try:
             cache.used(self.path)  # by each job of a long suite
             return self._wake(job, folder, own)
@@ -106,7 +106,7 @@ def ensure(
     boot_seconds: float = _BOOT_SECONDS,
     packages: Packages | None = None,
 ) -> Snapshot:
-    """The snapshot for this image, accelerator, QEMU, code and further packages, from the cache or taken now."""
+    """Return the snapshot for this image, accelerator, QEMU, code and packages, from the cache or taken now."""
     code = held(HELD, packages)
     if len(code) > LARGEST:
         if len(code) > _MOST_CODE_MB << 20:
@@ -147,7 +147,7 @@ def ensure(
 
 
 def is_taken(image: Image, accelerator: Accelerator) -> bool:
-    """Whether a snapshot of the booted machine is there; that with the code takes some seconds more."""
+    """Return True if a snapshot of the booted machine is there; that with the code takes some seconds more."""
     try:
         return _place(image, accelerator).is_dir()
     except QemuError:
@@ -155,7 +155,7 @@ def is_taken(image: Image, accelerator: Accelerator) -> bool:
 
 
 def total_size() -> int:
-    """What all snapshots take on the disk."""
+    """Return the octets that all snapshots take on the disk."""
     return sum(file.stat().st_blocks * 512 for file in cache.root().glob("snapshot-*/*") if file.is_file())
 
 
@@ -170,7 +170,7 @@ def _place(image: Image, accelerator: Accelerator) -> Path:
 def _take(
     image: Image, accelerator: Accelerator, final: Path, boot_seconds: float, onto: tuple[Path, bytes] | None = None
 ) -> bool:
-    """Boot and save; or wake what has booted, give it code, and save. False if the moment was not exact."""
+    """Boot and save; or wake what has booted, give it code, and save. Return False if the moment was not exact."""
     cache.require_room(cache.root(), _ROOM, "the lab's snapshot")
     with cache.owned("snapshot") as work:
         if onto is not None:
@@ -208,7 +208,7 @@ def _take(
 
 
 def _lay_down(job: bytes, folder: Path, accelerator: Accelerator) -> None:
-    """Put what a machine that starts in `folder` is to find in its job's memory."""
+    """Write the file that a machine which starts in `folder` finds as its job's memory."""
     with (folder / _JOB).open("wb") as out:
         out.write(len(job).to_bytes(8, "little") + job)
         out.truncate(accelerator.job_space_mb << 20)
@@ -233,7 +233,7 @@ def _copy_sparse(source: Path, target: Path) -> None:
 
 
 def _ran_on(machine: Machine) -> bool:
-    """Whether the lab's clock went on after the guest had stopped.
+    """Return True if the lab's clock went on after the guest had stopped.
 
     Between the guest's stop and its own QEMU may look for idle time to skip, and find a CPU that does
     nothing; then it goes on to the next timer. Whether it looks is up to the host. It shows in the timer of
@@ -247,7 +247,7 @@ def _ran_on(machine: Machine) -> bool:
 
 
 def _whole(path: Path) -> bool:
-    """Whether the snapshot is as it was when it was taken.
+    """Return True if the snapshot is as it was when it was taken.
 
     Reading the memory file through would cost as much as the run, so its size and times must do, among them the one
     that cannot be set. A snapshot that QEMU cannot load is taken again by `Snapshot.start`.

@@ -19,7 +19,7 @@ from typing import Any
 MODULES = {
     "agent.standalone": "dcbx.daemon",
     "buffer": "switch.buffer",
-    "cli.carry": "cli.house.carry",
+    "cli.carry": "cli.house.lab_file",
     "cli.compare": "cli.studies.compare",
     "cli.conformance": "cli.switches.conformance",
     "cli.console": "cli.screen.console",

@@ -139,7 +139,7 @@ def _install(purpose: str) -> None:
     lock = str(_ROOT / "requirements" / f"{purpose}.lock")
     _run(
         [*pip, "install", "--require-hashes", "-r", lock], f"installing the Python packages of {purpose}.lock",
-        fetching.FEW_ATTEMPTS, fetching.CARRY if purpose == "run" else "",
+        fetching.FEW_ATTEMPTS, fetching.OTHER_MACHINE if purpose == "run" else "",
     )  # fmt: skip
     (_place() / f"{_READY}-{purpose}").touch()
 

@@ -83,7 +83,7 @@ _IMAGE = {
     "export": Command(
         "the lab in one file, for a machine that has only Python", "house.image", "export", "export_options", True, True
     ),
-    "import": Command("put the lab of such a file into the cache", "house.carry", "import_", "import_options", True),
+    "import": Command("put the lab of such a file into the cache", "house.lab_file", "import_", "import_options", True),
     "clean": Command(
         "remove images, snapshots and kernels, or all of the cache", "house.image", "clean", "clean_options"
     ),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from testbed.errors import XoffError
 from testbed.lab.host.prerequisites import Package
-from testbed.lab.image.fetching import CARRY
+from testbed.lab.image.fetching import OTHER_MACHINE
 
 Report = Callable[[str], None]
 
@@ -68,7 +68,7 @@ def install(names: Sequence[str], report: Report) -> None:
     prefix: list[str] = []
     if os.geteuid() != 0:
         if shutil.which("sudo") is None:
-            raise MachineError(f"as root, run: apt-get install {' '.join(names)}; or {CARRY}")
+            raise MachineError(f"as root, run: apt-get install {' '.join(names)}; or {OTHER_MACHINE}")
         # Without a terminal sudo must not wait for a password.
         prefix = ["sudo"] if sys.stdin.isatty() else ["sudo", "-n"]
     report(f"installing {', '.join(names)}")
@@ -99,7 +99,7 @@ def check_platform(missing: Sequence[str] = ()) -> None:
     if not shutil.which("apt-get"):
         raise MachineError(
             f"Xoff installs what is missing with apt-get, and there is none in PATH on this {_system_name()}; "
-            f"install {', '.join(missing) or 'what is missing'} in another way, or {box}; or {CARRY}"
+            f"install {', '.join(missing) or 'what is missing'} in another way, or {box}; or {OTHER_MACHINE}"
         )
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
-from testbed.cli.house import carry as carrying
+from testbed.cli.house import lab_file as commands
 from testbed.errors import UsageError
-from testbed.lab.engines import lab_file as carry
-from testbed.lab.engines import table
+from testbed.lab.engines import lab_file, table
 from testbed.lab.host import cache, prerequisites
 from testbed.lab.image import image
 from testbed.lab.image.image import Image
@@ -27,7 +26,7 @@ _ALL = "all"
 def export_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="the file to write")
     parser.add_argument(
-        "--engine", type=one_of("engine to export for", (*carry.ENGINES, _ALL)), metavar="E", default=_ALL,
+        "--engine", type=one_of("engine to export for", (*lab_file.ENGINES, _ALL)), metavar="E", default=_ALL,
         help=f"what the file is for: um, vm or {_ALL} (default {_ALL}; for um alone it is half as large)",
     )  # fmt: skip
 
@@ -39,7 +38,7 @@ def clean_options(parser: argparse.ArgumentParser) -> None:
 
 
 def reference_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--engine", type=one_of("engine", carry.ENGINES), metavar="E", help="of this engine alone")
+    parser.add_argument("--engine", type=one_of("engine", lab_file.ENGINES), metavar="E", help="of this engine alone")
 
 
 def build(options: argparse.Namespace) -> int:
@@ -63,11 +62,11 @@ def export(options: argparse.Namespace) -> int:
     """Write the lab to one file, for a machine that has only Python; there `./xoff image import FILE` takes it."""
     from testbed.cli.screen.progress import setting_up
 
-    engines = carry.ENGINES if options.engine == _ALL else (options.engine,)
+    engines = lab_file.ENGINES if options.engine == _ALL else (options.engine,)
     if not all(table.find(engine).is_built() for engine in engines):
         with setting_up() as report:
             machine.require(prerequisites.build_packages(), report)
-    return carrying.export(options, engines)
+    return commands.export(options, engines)
 
 
 def reference(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""One file that carries the lab to another machine: `xoff image export` writes it, `xoff image import` reads it.
+"""Lab files: one file takes the lab to another machine. `xoff image export` writes it, `xoff image import` reads it.
 
 The file is a plain tar. First comes a manifest with the size and SHA-256 of everything; behind it are, for the engine
 `um`, the kernel and the root as a disk, for `vm` the image, and the Python packages that Xoff imports. Disk and kernel
@@ -35,7 +35,7 @@ from testbed.lab.um import disks, kernel
 
 ENGINES = ("um", "vm")
 Progress = Callable[[int, int], None]
-"""Is called with the bytes that are done and those of the whole."""
+"""A function that is called with the bytes that are done and those of the whole."""
 
 _FORMAT = 1
 _MANIFEST = "xoff-lab.json"
@@ -43,7 +43,7 @@ _LARGEST_MANIFEST = 1 << 20
 _XZ = ".xz"
 _STEP = 1 << 20
 _BLOCK = 16 << 20
-"""So much is compressed by itself, on as many cores as there are; the bytes do not depend on how many."""
+"""The octets that are compressed by themselves, on all cores; the result does not depend on their number."""
 
 # The parts of a file, each a directory of the cache: its files, and those of them that are compressed.
 _PARTS = {
@@ -66,25 +66,25 @@ class LabFileError(UsageError):
     """A file that is not one of ours, is damaged, or is of another version of Xoff."""
 
 
-class CarryError(XoffError):
-    """This machine cannot write the file, or take it in."""
+class TransferError(XoffError):
+    """This machine cannot write the file, or import it."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True)
-class Carried:
-    """What is in a file."""
+class Contents:
+    """The contents of a lab file."""
 
     file: Path
     engines: tuple[str, ...]
     image: str
     """The image's digest."""
     size: int
-    """Of all that is in it, unpacked."""
+    """The octets of all that is in it, unpacked."""
 
 
-def export(file: Path, engines: Sequence[str], report: Report, progress: Progress) -> Carried:
+def export(file: Path, engines: Sequence[str], report: Report, progress: Progress) -> Contents:
     """Write all that `engines` need to `file`, in place of what was there; what is missing is built before."""
     sources, digest = _sources(engines, report)
     report("computing checksums")
@@ -118,10 +118,10 @@ def export(file: Path, engines: Sequence[str], report: Report, progress: Progres
                 else:
                     archive.addfile(plain_tar.member(name, path.stat().st_size), source)
                     advance(path.stat().st_size)
-    return Carried(file, tuple(sorted(engines)), digest, total)
+    return Contents(file, tuple(sorted(engines)), digest, total)
 
 
-def import_(file: Path, report: Report, progress: Progress) -> Carried:
+def import_(file: Path, report: Report, progress: Progress) -> Contents:
     """Put what is in `file` into the cache, all of it checked first."""
     try:
         handle = plain_tar.opened(file)
@@ -140,12 +140,12 @@ def import_(file: Path, report: Report, progress: Progress) -> Carried:
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise cache.DiskFullError(f"no room for what is in {file}: {cache.root()} is full") from None
-            raise CarryError(f"{file} could not be imported into {cache.root()}: {error}") from None
-    return Carried(file, tuple(content["engines"]), digest, total)
+            raise TransferError(f"{file} could not be imported into {cache.root()}: {error}") from None
+    return Contents(file, tuple(content["engines"]), digest, total)
 
 
 def _sources(engines: Sequence[str], report: Report) -> tuple[dict[str, Path], str]:
-    """The files that go in by their names there, and the image's digest."""
+    """Return the files that go in by their names there, and the image's digest."""
     sources = {f"python/{wheel.name}": wheel for wheel in wheels.ensure(report)}
     if "vm" in engines:
         lab = image.ensure(report)
@@ -160,13 +160,13 @@ def _sources(engines: Sequence[str], report: Report) -> tuple[dict[str, Path], s
 
 
 def _keys(engines: Iterable[str]) -> dict[str, str]:
-    """What the lab of this version of Xoff is made of. The mirror, which is this machine's, does not matter."""
+    """Return the keys of the lab of this version of Xoff. The mirror, which is this machine's, does not matter."""
     keys = {"image": image.recipe_digest(), "python": wheels.key()}
     return keys | {"kernel": kernel.key()} if "um" in engines else keys
 
 
 def _compressed(source: IO[bytes], advance: Callable[[int], None]) -> Iterator[bytes]:
-    """The file as streams of xz, one behind the other."""
+    """Yield the file as streams of xz, one behind the other."""
     cores = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(cores) as pool:
         while blocks := [block for _ in range(cores) if (block := source.read(_BLOCK))]:
@@ -176,7 +176,7 @@ def _compressed(source: IO[bytes], advance: Callable[[int], None]) -> Iterator[b
 
 @contextmanager
 def _replaced(file: Path) -> Iterator[IO[bytes]]:
-    """A new file beside `file` that takes its place when it is whole, and is gone otherwise."""
+    """Yield a new file beside `file` that takes its place when it is whole, and is removed otherwise."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.absolute().parent)
     except OSError as error:
@@ -189,20 +189,20 @@ def _replaced(file: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise cache.DiskFullError(f"no room for {file}: its disk is full; free some, or export elsewhere") from None
-        raise CarryError(f"{file} cannot be written: {error.strerror or error}") from None
+        raise TransferError(f"{file} cannot be written: {error.strerror or error}") from None
     finally:
         Path(name).unlink(missing_ok=True)
 
 
 def _umask() -> int:
-    """What the user's new files may not have; it can only be read by setting it."""
+    """Return the user's umask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
 def _manifest(file: Path, archive: Iterator[Member]) -> dict[str, Any]:
-    """The manifest, which is the first member."""
+    """Return the manifest, which is the first member."""
     try:
         first = next(archive)
         if first.name != _MANIFEST or first.size > _LARGEST_MANIFEST:
@@ -242,7 +242,7 @@ def _require_ours(file: Path, content: Mapping[str, Any]) -> None:
 
 
 def _is_sound(content: Mapping[str, Any]) -> bool:
-    """Whether a manifest has what one has; its digest shows damage, but not what else wrote it."""
+    """Return True if a manifest has all its parts; its digest shows damage, but not who wrote it."""
     try:
         engines, files, keys = content["engines"], content["files"], content["keys"]
         wanted = set().union(*(_PARTS[engine] for engine in engines))
@@ -312,7 +312,7 @@ def _decompressed(member: Member, size: int) -> Iterator[bytes]:
 
 
 def _publish(file: Path, work: Path, engines: Sequence[str], report: Report) -> str:
-    """Give everything its place in the cache, unless it is there already; the image's digest."""
+    """Give everything its place in the cache, unless it is there already; return the image's digest."""
     lab = image.describe(work / "image")
     if lab is None:
         raise _damaged(file, f"image/{image.MANIFEST}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from testbed.errors import XoffError, plain
 from testbed.lab.host import cache
 
-CARRY = "bring the lab from another machine: ./xoff image export FILE there, ./xoff image import FILE here"
+OTHER_MACHINE = "bring the lab from another machine: ./xoff image export FILE there, ./xoff image import FILE here"
 FEW_ATTEMPTS = {"PIP_RETRIES": os.environ.get("PIP_RETRIES", "2")}
 """The environment for pip: its own five attempts take half a minute where there is no network."""
 

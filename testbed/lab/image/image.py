@@ -184,7 +184,7 @@ def _load(path: Path, report: Report) -> Image | None:
 
 
 def describe(path: Path) -> Image | None:
-    """Return the image of a manifest, or None; its files may be elsewhere (see `carry.py`)."""
+    """Return the image of a manifest, or None; its files may be elsewhere (see `engines/lab_file.py`)."""
     try:
         manifest = json.loads((path / MANIFEST).read_text())
         if manifest["files"].keys() != {KERNEL, ROOT} or manifest["digest"] != recipe.digest_of(manifest["files"]):

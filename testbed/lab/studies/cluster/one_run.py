@@ -22,7 +22,7 @@ from typing import Any
 
 from testbed.errors import XoffError, plain
 from testbed.experiment.fidelity import Thresholds
-from testbed.lab.engines import lab_file as carry
+from testbed.lab.engines import lab_file
 from testbed.lab.engines.um import PreparedUm, Um
 from testbed.lab.host import cache, cores
 from testbed.lab.image import image, plain_tar
@@ -85,7 +85,7 @@ def _prepared(request: Mapping[str, Any]) -> PreparedUm | None:
             if not _is_here(*lab):
                 if not request["lab"]:
                     return None
-                carry.import_(Path(request["lab"]), _say, lambda *_: None)
+                lab_file.import_(Path(request["lab"]), _say, lambda *_: None)
         if Path(request["lab"]).parent.name == "parts":
             Path(request["lab"]).unlink(missing_ok=True)
     with suppress(OSError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import UsageError, XoffError
-from testbed.lab.engines import lab_file as carry
+from testbed.lab.engines import lab_file
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.lab_file import Progress
 from testbed.lab.engines.um import PreparedUm
@@ -54,7 +54,7 @@ def lab(prepared: PreparedEngine, report: Report, progress: Progress) -> Part:
             if not (place / _FILE).is_file():
                 report("packing the lab for workers, once")
                 with cache.owned("lab-file") as work:
-                    packed = carry.export(work / _FILE, [_ENGINE], report, progress)
+                    packed = lab_file.export(work / _FILE, [_ENGINE], report, progress)
                     if packed.image != made_with.image:
                         raise XoffError("the lab image was changed meanwhile; run it again")
                     cache.leave_only(work, _FILE)

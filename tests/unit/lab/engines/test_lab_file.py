@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
-from testbed.lab.engines import lab_file as carry
+from testbed.lab.engines import lab_file
 from testbed.lab.engines.lab_file import LabFileError
 from testbed.lab.engines.table import ENGINES
 from testbed.lab.host import cache
@@ -45,7 +45,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str = "els
 
 @pytest.fixture
 def file(lab: Path, tmp_path: Path) -> Path:
-    carry.export(tmp_path / "lab.tar", carry.ENGINES, ignore, ignore)
+    lab_file.export(tmp_path / "lab.tar", lab_file.ENGINES, ignore, ignore)
     return tmp_path / "lab.tar"
 
 
@@ -62,7 +62,7 @@ def test_what_is_exported_is_there_after_the_import(
     there = _elsewhere(tmp_path, monkeypatch)
     assert not ENGINES["um"].is_built()
     assert not ENGINES["vm"].is_built()
-    carried = carry.import_(file, ignore, ignore)
+    carried = lab_file.import_(file, ignore, ignore)
     assert (carried.engines, carried.image) == (("um", "vm"), image.ensure(pytest.fail).digest)
     assert ENGINES["um"].is_built()
     assert ENGINES["vm"].is_built()
@@ -79,38 +79,38 @@ def test_two_exports_are_the_same_bytes_and_so_is_that_of_an_import(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exports = [tmp_path / "again.tar", tmp_path / "elsewhere.tar"]
-    monkeypatch.setattr(carry.os, "sched_getaffinity", lambda _: {0, 1, 2})  # type: ignore[attr-defined]
-    carry.export(exports[0], carry.ENGINES, ignore, ignore)
+    monkeypatch.setattr(lab_file.os, "sched_getaffinity", lambda _: {0, 1, 2})  # type: ignore[attr-defined]
+    lab_file.export(exports[0], lab_file.ENGINES, ignore, ignore)
     _elsewhere(tmp_path, monkeypatch)
-    carry.import_(file, ignore, ignore)
+    lab_file.import_(file, ignore, ignore)
     monkeypatch.setenv("XOFF_MIRROR", "http://elsewhere.example/debian")
-    carry.import_(file, ignore, ignore)
-    carry.export(exports[1], carry.ENGINES, ignore, ignore)
+    lab_file.import_(file, ignore, ignore)
+    lab_file.export(exports[1], lab_file.ENGINES, ignore, ignore)
     assert [cache.sha256(path) for path in exports] == [cache.sha256(file)] * 2
 
 
 def test_a_file_for_one_engine_has_no_more_and_is_enough(
     lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for engine in carry.ENGINES:
-        carry.export(tmp_path / f"{engine}.tar", [engine], ignore, ignore)
+    for engine in lab_file.ENGINES:
+        lab_file.export(tmp_path / f"{engine}.tar", [engine], ignore, ignore)
     first = _elsewhere(tmp_path, monkeypatch)
-    carry.import_(tmp_path / "um.tar", ignore, ignore)
+    lab_file.import_(tmp_path / "um.tar", ignore, ignore)
     assert ENGINES["um"].is_built()
     assert not ENGINES["vm"].is_built()
     assert not any(path.name == recipe.ROOT for path in first.rglob("*"))
     assert disks.root(disks.image_of_root(pytest.fail), pytest.fail).read_bytes() == DISK
-    carry.import_(tmp_path / "vm.tar", ignore, ignore)
+    lab_file.import_(tmp_path / "vm.tar", ignore, ignore)
     assert ENGINES["vm"].is_built()
     _elsewhere(tmp_path, monkeypatch, "second")
-    carry.import_(tmp_path / "vm.tar", ignore, ignore)
+    lab_file.import_(tmp_path / "vm.tar", ignore, ignore)
     assert ENGINES["vm"].is_built()
     assert not ENGINES["um"].is_built()
 
 
 def test_a_whole_image_does_not_give_way_to_a_part_of_it(lab: Path, tmp_path: Path) -> None:
-    carry.export(tmp_path / "um.tar", ["um"], ignore, ignore)
-    carry.import_(tmp_path / "um.tar", ignore, ignore)
+    lab_file.export(tmp_path / "um.tar", ["um"], ignore, ignore)
+    lab_file.import_(tmp_path / "um.tar", ignore, ignore)
     assert image.current() is not None
 
 
@@ -118,7 +118,7 @@ def test_what_is_damaged_in_the_cache_is_mended(file: Path, lab: Path) -> None:
     for path in (image.place() / recipe.ROOT, kernel.place() / kernel.KERNEL, *lab.glob("um-root-*/disk")):
         path.write_bytes(b"")
     assert kernel.current() is None
-    carry.import_(file, ignore, ignore)
+    lab_file.import_(file, ignore, ignore)
     assert image.current() is not None
     assert kernel.current() is not None
     assert disks.root(disks.image_of_root(pytest.fail), pytest.fail).read_bytes() == DISK
@@ -126,9 +126,9 @@ def test_what_is_damaged_in_the_cache_is_mended(file: Path, lab: Path) -> None:
 
 def test_progress_goes_from_little_to_all(file: Path, lab: Path, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    carry.import_(file, ignore, lambda done, total: told.append((done, total)))
-    carried = carry.export(
-        tmp_path / "again.tar", carry.ENGINES, ignore, lambda done, total: told.append((-done, total))
+    lab_file.import_(file, ignore, lambda done, total: told.append((done, total)))
+    carried = lab_file.export(
+        tmp_path / "again.tar", lab_file.ENGINES, ignore, lambda done, total: told.append((-done, total))
     )
     for way in ([done for done, _ in told if done > 0], [-done for done, _ in told if done < 0]):
         assert way == sorted(way)
@@ -141,7 +141,7 @@ def test_progress_goes_from_little_to_all(file: Path, lab: Path, tmp_path: Path)
 
 def _refused(file: Path, there: Path) -> str:
     with pytest.raises(LabFileError) as raised:
-        carry.import_(file, ignore, ignore)
+        lab_file.import_(file, ignore, ignore)
     assert _content(there) == {}
     assert not list(there.glob("*-*"))
     return str(raised.value)
@@ -193,13 +193,13 @@ def _rewritten(file: Path, change: Callable[[dict[str, Any], dict[str, bytes]], 
     """The file in the right form, with other content."""
     with tarfile.open(file) as archive:
         members = {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
-    content = json.loads(members.pop(carry._MANIFEST))
+    content = json.loads(members.pop(lab_file._MANIFEST))
     del content["digest"]
     change(content, members)
-    content["digest"] = carry._digest(content)
+    content["digest"] = lab_file._digest(content)
     made = file.with_name("rewritten.tar")
     with tarfile.open(made, "w") as archive:
-        for name, data in ({carry._MANIFEST: carry._encoded(content)} | members).items():
+        for name, data in ({lab_file._MANIFEST: lab_file._encoded(content)} | members).items():
             archive.addfile(plain_tar.member(name, len(data)), io.BytesIO(data))
     return made
 
@@ -256,7 +256,7 @@ def test_an_import_that_is_interrupted_leaves_nothing(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        carry.import_(file, ignore, interrupt)
+        lab_file.import_(file, ignore, interrupt)
     assert _content(there) == {}
 
 
@@ -266,7 +266,7 @@ def test_an_import_without_room_fails_before_it_begins(
     there = _elsewhere(tmp_path, monkeypatch)
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: type("", (), {"free": 1 << 20}))  # type: ignore[attr-defined]
     with pytest.raises(cache.DiskFullError, match=r"no room for what is in .*lab\.tar: .* has 1 MB free"):
-        carry.import_(file, ignore, ignore)
+        lab_file.import_(file, ignore, ignore)
     assert _content(there) == {}
 
 
@@ -280,13 +280,13 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(
         raise failure
 
     with pytest.raises((KeyboardInterrupt, cache.DiskFullError)):
-        carry.export(file, carry.ENGINES, ignore, fail)
+        lab_file.export(file, lab_file.ENGINES, ignore, fail)
     assert (sorted(file.parent.iterdir()), file.read_bytes()) == before
 
 
 def test_an_export_to_where_nothing_can_be_written_is_refused(lab: Path, tmp_path: Path) -> None:
     with pytest.raises(LabFileError, match="cannot be written: No such file or directory"):
-        carry.export(tmp_path / "none" / "lab.tar", carry.ENGINES, ignore, ignore)
+        lab_file.export(tmp_path / "none" / "lab.tar", lab_file.ENGINES, ignore, ignore)
 
 
 # Python packages
@@ -306,12 +306,12 @@ def test_a_xoff_that_pip_installed_carries_no_packages_and_takes_a_lab_with_some
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wheels, "LOCK", tmp_path / "none.lock")
-    carry.export(tmp_path / "without.tar", carry.ENGINES, ignore, ignore)
+    lab_file.export(tmp_path / "without.tar", lab_file.ENGINES, ignore, ignore)
     with tarfile.open(tmp_path / "without.tar") as archive:
         assert not [name for name in archive.getnames() if name.startswith("python")]
     there = _elsewhere(tmp_path, monkeypatch)
     for name in ("lab.tar", "without.tar"):
-        carry.import_(tmp_path / name, ignore, ignore)
+        lab_file.import_(tmp_path / name, ignore, ignore)
     assert ENGINES["um"].is_built()
     assert not list(there.glob("python-*"))
 

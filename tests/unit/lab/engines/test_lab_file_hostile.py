@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from testbed.lab.engines import lab_file as carry
+from testbed.lab.engines import lab_file
 from testbed.lab.engines.lab_file import LabFileError
 from testbed.lab.host import cache
 from testbed.lab.image import plain_tar
@@ -26,7 +26,7 @@ from tests.unit.lab.image.lab_files import lab, small_list
 __all__ = ["lab", "small_list"]
 ROOT = Path(__file__).parents[4]
 GB = 1 << 30
-MANIFEST = carry._MANIFEST
+MANIFEST = lab_file._MANIFEST
 
 
 def _header(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, link: str = "") -> bytes:
@@ -43,14 +43,14 @@ def _manifest(lab: Path, change: Callable[[dict[str, Any]], object] = lambda _: 
     """A sound one for the engine um, unless it is changed."""
     made = lab.parent / "whole.tar"
     if not made.exists():
-        carry.export(made, ["um"], cache.quiet, lambda *_: None)
+        lab_file.export(made, ["um"], cache.quiet, lambda *_: None)
     with tarfile.open(made) as archive:
         source = archive.extractfile(MANIFEST)
         assert source is not None
         content = json.load(source)
     del content["digest"]
     change(content)
-    data = carry._encoded(content | {"digest": carry._digest(content)})
+    data = lab_file._encoded(content | {"digest": lab_file._digest(content)})
     return _header(MANIFEST, size=len(data)) + _padded(data)
 
 
@@ -185,11 +185,11 @@ def test_what_is_no_regular_file_is_refused_at_once(lab: Path, tmp_path: Path) -
     for file in (fifo, tmp_path / "link", Path("/dev/zero"), Path("/dev/tty")):
         began = time.monotonic()
         with pytest.raises(LabFileError, match=f"^{file} cannot be read: it is a pipe, socket or device"):
-            carry.import_(file, cache.quiet, lambda *_: None)
+            lab_file.import_(file, cache.quiet, lambda *_: None)
         assert time.monotonic() - began < 5
 
 
 def test_the_limits_leave_room_for_a_lab_as_it_is() -> None:
     """The largest part, as docs/lab.md has it, is a disk of 443 MB."""
-    assert carry._LARGEST[f"disk/{disks.DISK}"] > 8 * 443_000_000
-    assert carry._LARGEST.keys() == set().union(*carry._PARTS.values())
+    assert lab_file._LARGEST[f"disk/{disks.DISK}"] > 8 * 443_000_000
+    assert lab_file._LARGEST.keys() == set().union(*lab_file._PARTS.values())

@@ -14,7 +14,7 @@ from testbed.lab.host import cache
 from testbed.lab.image import fetching
 
 ROOT = Path(__file__).parents[4]
-CARRY = "./xoff image export FILE there, ./xoff image import FILE here"
+OTHER_MACHINE = "./xoff image export FILE there, ./xoff image import FILE here"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 
 
@@ -62,7 +62,7 @@ def test_without_a_network_one_line_names_the_lab_that_can_be_carried(xoff_cache
     assert done.returncode == 3
     *before, last = done.stderr.splitlines()
     assert last.startswith("xoff: installing the Python packages of run.lock failed: no index of Python packages ans")
-    assert CARRY in last
+    assert OTHER_MACHINE in last
     assert [line.split(" in ")[0] for line in before] == [
         "xoff: making the Python environment", "xoff: installing the Python packages of run.lock",
     ]  # fmt: skip

@@ -164,7 +164,7 @@ def test_a_user_with_nothing_but_python_imports_the_lab_and_gets_the_same(
         assert theirs["provenance"][name] == ours["provenance"][name], name
 
 
-@pytest.mark.long  # it compresses the whole lab once more; test_lab_carry.py does the same with a small one
+@pytest.mark.long  # it compresses the whole lab once more; the unit tests do the same with a small one
 def test_what_was_imported_is_exported_to_the_same_bytes(elsewhere: Maker, exported: Path) -> None:
     there = elsewhere("trixie")
     for command in (["import", "/home/user/lab.tar"], ["export", "/home/user/again.tar", "--engine", "um"]):

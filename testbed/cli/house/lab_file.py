@@ -14,8 +14,8 @@ from pathlib import Path
 
 from testbed.cli.screen.streams import exact
 from testbed.errors import plain
-from testbed.lab.engines import lab_file as carry
-from testbed.lab.engines.lab_file import Carried
+from testbed.lab.engines import lab_file
+from testbed.lab.engines.lab_file import Contents
 from testbed.lab.host import cache
 
 _SHOWN_EVERY_S = 0.2
@@ -30,14 +30,14 @@ def import_options(parser: argparse.ArgumentParser) -> None:
 def export(options: argparse.Namespace, engines: Sequence[str]) -> int:
     """Write the lab to a file."""
     with _Meter(f"exporting to {options.file}") as meter:
-        done = carry.export(options.file, engines, say, meter.show)
+        done = lab_file.export(options.file, engines, say, meter.show)
     return _tell(done, options.json, "carry it to the other machine, and there: ./xoff image import FILE")
 
 
 def import_(options: argparse.Namespace) -> int:
     """Put the lab of a file that `xoff image export` wrote into the cache of this machine."""
     with _Meter(f"importing {options.file}") as meter:
-        done = carry.import_(options.file, say, meter.show)
+        done = lab_file.import_(options.file, say, meter.show)
     return _tell(done, options.json, f"in {cache.root()}; next: ./xoff run incast --engine {done.engines[0]}")
 
 
@@ -73,7 +73,7 @@ class _Meter:
             print(f"\rxoff: {plain(self._what)}: {percent:3d} %", end="", file=exact(sys.stderr), flush=True)
 
 
-def _tell(done: Carried, as_json: bool, then: str) -> int:
+def _tell(done: Contents, as_json: bool, then: str) -> int:
     file = Path(done.file)
     digest, size = cache.sha256(file), file.stat().st_size
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,13 +155,6 @@ def test_leaf_spine_takes_the_ways_that_the_page_names(run: Runner) -> None:
     result = run("ways:spines")
     assert result.status is lab.Status.OK, result.reason
     assert result.figure("frames by spine") == {"h3": [10, 0], "h4": [0, 10]}
-
-
-@pytest.mark.parametrize("page", [page for page in pages.PAGES if page != "CONTRIBUTING.md"])
-def test_pages_name_no_file_that_is_not_there(page: str) -> None:
-    text = (ROOT / page).read_text()
-    for name in re.findall(r"`((?:testbed|tests|bench|topologies|experiments|controllers)/[\w/.-]+\.\w+)`", text):
-        assert (ROOT / name).exists(), f"{page}: {name}"
 
 
 def test_the_studies_of_the_page_have_a_mean_of_each_figure_here_and_on_a_cluster(

@@ -24,12 +24,12 @@ _RESULTS = "results"
 
 def options(parser: argparse.ArgumentParser) -> None:
     words = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = words.add_parser("list", help="what lessons there are")
+    listing = words.add_parser("list", help="list the lessons")
     listing.set_defaults(perform=list_)
     listing.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
     for name, perform, text in (
         ("start", start, "a folder with the page, the experiment to edit and the questions"),
-        ("check", check, "run the experiment of a folder: what is right, and what is not yet"),
+        ("check", check, "run the experiment of a folder, and check it and the answers"),
         ("solution", solution, "for teachers: a folder with the solution, run and answered"),
     ):
         word = words.add_parser(name, help=text, description=perform.__doc__)

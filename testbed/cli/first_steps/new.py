@@ -53,7 +53,7 @@ packages = ["{name}"]
 def options(parser: argparse.ArgumentParser) -> None:
     kinds = tuple(_TEMPLATES)
     parser.add_argument("kind", type=one_of("kind", kinds), metavar="KIND", help=", ".join(kinds))
-    parser.add_argument("name", metavar="NAME", help="its name: small letters, digits, dashes and underscores")
+    parser.add_argument("name", metavar="NAME", help="small letters, digits, dashes and underscores")
     parser.add_argument("--into", type=Path, default=Path(), metavar="DIR", help="where it goes (default: here)")
 
 

@@ -27,7 +27,7 @@ def export_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="the file to write")
     parser.add_argument(
         "--engine", type=one_of("engine to export for", (*lab_file.ENGINES, _ALL)), metavar="E", default=_ALL,
-        help=f"what the file is for: um, vm or {_ALL} (default {_ALL}; for um alone it is half as large)",
+        help=f"engines that the file is for: um, vm or {_ALL} (default {_ALL}; for um alone it is half as large)",
     )  # fmt: skip
 
 

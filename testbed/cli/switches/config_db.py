@@ -59,7 +59,9 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", type=size, metavar="S", help="what each flow sends (default: enough for pauses, 1MB at the least)"
     )
-    parser.add_argument("--frame", type=size, default=Size("1514B"), metavar="S", help="of the frames, without FCS")
+    parser.add_argument(
+        "--frame", type=size, default=Size("1514B"), metavar="S", help="size of the frames, without FCS"
+    )
     parser.add_argument("--priority", type=one_of("priority", "01234567"), default="3", metavar="P", help="0 to 7")
     parser.add_argument("--scale", type=whole_number(1, 1000), metavar="K", help="times longer than the hardware")
     parser.add_argument(

@@ -15,10 +15,12 @@ URL, TOKEN, TOKEN_FILE = "XOFF_SR_URL", "XOFF_SR_TOKEN", "XOFF_SR_TOKEN_FILE"
 def options() -> argparse.ArgumentParser:
     """Return a parser with the options of every request to the controller."""
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--url", default=None, help=f"of the controller (default ${URL}, else {DEFAULT_URL})")
-    common.add_argument("--token-file", type=Path, help=f"with the token (default ${TOKEN_FILE}, or ${TOKEN} itself)")
-    common.add_argument("--ca-file", type=Path, help="PEM: who may have signed the controller's certificate (HTTPS)")
-    common.add_argument("--json", action="store_true", help="the answer unchanged, for scripts")
+    common.add_argument("--url", default=None, help=f"the controller's address (default ${URL}, else {DEFAULT_URL})")
+    common.add_argument(
+        "--token-file", type=Path, help=f"a file with the token (default ${TOKEN_FILE}, or ${TOKEN} itself)"
+    )
+    common.add_argument("--ca-file", type=Path, help="a PEM file with the authorities to trust for HTTPS")
+    common.add_argument("--json", action="store_true", help="print the answer unchanged, for scripts")
     return common
 
 

@@ -48,12 +48,14 @@ class _Question:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rate", required=True, metavar="R", help="of the port, as in 100Gb/s")
+    parser.add_argument("--rate", required=True, metavar="R", help="rate of the port, as in 100Gb/s")
     link = parser.add_mutually_exclusive_group(required=True)
-    link.add_argument("--length", metavar="L", help="of the cable, as in 50km")
+    link.add_argument("--length", metavar="L", help="length of the cable, as in 50km")
     link.add_argument("--rtt", metavar="T", help="measured round trip, (T4-T1)-(T3-T2), as in 500us")
     parser.add_argument("--response", metavar="T", help="with --length: what both stations add to it")
-    parser.add_argument("--medium", choices=list(MEDIA), default=FIBRE.name, help="of the cable (default %(default)s)")
+    parser.add_argument(
+        "--medium", choices=list(MEDIA), default=FIBRE.name, help="medium of the cable (default %(default)s)"
+    )
     parser.add_argument(
         "--port-type", choices=list(PORT_TYPES), metavar="P", help="for the worst case, as in 10GBASE-T; from the rate"
     )

@@ -27,24 +27,24 @@ def options(parser: argparse.ArgumentParser) -> None:
         return added
 
     add("topology", "routers, links and switches")
-    add("sids", "SIDs that routers advertise").add_argument("router", nargs="?", help="of this router only")
-    add("policies", "all policies, and what became of them")
+    add("sids", "SIDs that routers advertise").add_argument("router", nargs="?", help="only the SIDs of this router")
+    add("policies", "all policies, with their states")
     add("reverse", "the tunnels for PFC frames of a policy").add_argument("id", help="as in R1:100:R3")
     add("vpns", "all VPNs")
-    add("slices", "slices, and what is in them")
-    events = add("events", "what has happened")
-    events.add_argument("--follow", action="store_true", help="and what happens, until Ctrl-C")
-    events.add_argument("--after", type=int, default=0, metavar="N", help="events after this one")
+    add("slices", "slices, and their contents")
+    events = add("events", "the log of events")
+    events.add_argument("--follow", action="store_true", help="also print what happens from now on, until Ctrl-C")
+    events.add_argument("--after", type=int, default=0, metavar="N", help="only events after number N")
     for name, summary in (("policy", "request or withdraw a policy"), ("vpn", "request or withdraw a VPN")):
         inner = what.add_parser(name, help=summary, description=summary).add_subparsers(dest="do", required=True)
         if name == "policy":
             _policy_options(add("add", "request a policy", inner))
         else:
             add("add", "request a VPN", inner).add_argument("file", type=Path, help="JSON, or - for standard input")
-        add("remove", "take it back", inner).add_argument(
+        add("remove", "withdraw it", inner).add_argument(
             "id", help="as in R1:100:R3" if name == "policy" else "its name"
         )
-    summary = "have a router forgotten that has gone for good, or that does harm"
+    summary = "remove a router that has gone for good, or that does harm"
     inner = what.add_parser("router", help=summary, description=summary).add_subparsers(dest="do", required=True)
     add("remove", "end its session and remove what it reported", inner).add_argument("id", help="its name")
 
@@ -53,7 +53,7 @@ def _policy_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("headend")
     parser.add_argument("endpoint")
     parser.add_argument("--colour", type=int, required=True, metavar="N")
-    parser.add_argument("--vpn", metavar="NAME", help="whose packets it carries")
+    parser.add_argument("--vpn", metavar="NAME", help="the VPN whose packets the policy carries")
     parser.add_argument("--service", metavar="SID", help="without a VPN: a VPN SID of the endpoint")
     parser.add_argument("--slice", type=int, metavar="N")
     parser.add_argument("--binding-sid", metavar="SID")

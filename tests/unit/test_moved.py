@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -48,6 +50,28 @@ def test_a_module_keeps_its_own_name(recwarn: pytest.WarningsRecorder) -> None:
     assert old is importlib.import_module("testbed.switch.ecn.curve")
     assert old.__name__ == "testbed.switch.ecn.curve"
     assert old.__spec__ is not None and old.__spec__.name == "testbed.switch.ecn.curve"
+
+
+FOLDERS = ("testbed", "snappi_xoff", "controllers", "topologies", "experiments", "lessons", "tools", "tests", "bench")
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Yield the modules that a file imports, and the names that it imports from them."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_nothing_of_ours_uses_an_old_name() -> None:
+    old = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in [ROOT / "xoff.py", *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))]
+        for name in _imported(path)
+        if moved.new_name(name) is not None
+    ]
+    assert old == []
 
 
 def test_other_names_are_missing_as_ever() -> None:

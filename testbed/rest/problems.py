@@ -25,7 +25,7 @@ class ConflictError(UsageError):
 
 @dataclass(frozen=True)
 class Problem:
-    """RFC 9457. Field, value and wanted are there if one field is invalid."""
+    """A problem document (RFC 9457). Field, value and wanted are there if one field is invalid."""
 
     type: str
     title: str

@@ -22,8 +22,7 @@ class SonicTopo(LosslessTopo):
     their order, by the hostname of its switch: [("leaf1", "Ethernet4"), ...]. `mtu` is that of all links.
 
     `names` has the SONiC name of each port by that of the lab, as {"s1-eth1": "Ethernet0"}, and `nodes` the lab's name
-    of each switch by its hostname. `at` has the
-    port of the switch at which a host is: {"h1": ("s1", "Ethernet0")}.
+    of each switch by its hostname. `at` has the port of the switch at which a host is: {"h1": ("s1", "Ethernet0")}.
     """
 
     def __init__(

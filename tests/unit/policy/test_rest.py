@@ -196,7 +196,7 @@ def test_a_fabric_of_nothing_has_no_paths() -> None:
 
 
 class InMemory(rest.Client):
-    """REST without a socket."""
+    """A client of REST without a socket."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -114,3 +115,8 @@ def test_no_class_has_more_than_30_public_names_inherited_ones_included() -> Non
 def test_no_module_has_more_than_450_lines() -> None:
     lengths = {module: path.read_text().count("\n") for module, path in MODULES.items()}
     assert {module: length for module, length in lengths.items() if length > 450} == {}
+
+
+def test_no_room_has_more_than_15_modules() -> None:
+    rooms = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
+    assert {str(room.relative_to(ROOT)): count for room, count in rooms.items() if count > 15} == {}

@@ -166,7 +166,7 @@ def test_the_demo_and_run_with_report_end_with_the_path_of_the_report(
     done = Result("incast", Status.OK, "", {}, 1, (), (), fidelity, provenance, Times(1, 1.0, None), {}, folder)
     monkeypatch.setattr(run, "ready", lambda kind: kind)
     monkeypatch.setattr(run, "soonest", lambda: "um")
-    monkeypatch.setattr(run, "having", lambda engine, packages, experiment: engine)
+    monkeypatch.setattr(run, "with_packages", lambda engine, packages, experiment: engine)
     monkeypatch.setattr(batch, "run", lambda tasks, **_: batch.Batch((batch.TaskOutcome(tasks[0], done),)))
     for command in (["demo"], ["run", "incast", "--report"]):
         (folder / "report.html").unlink(missing_ok=True)

@@ -83,7 +83,7 @@ def _drop(run: Run, case: str, policy: Policy, vl: int, dropped: int) -> None:
     with network(Incast(n=1, port=Port().with_vls())) as net:
         sender, target = net.hosts
         with SubnetManager(net.fabric, policy) as manager:
-            flows = [flow(sender, target, sl, count=FRAMES, duration=None, rate="2Mb/s") for sl in (0, 1)]
+            flows = [flow(sender, target, sl, count=FRAMES, duration=None, rate="2Gb/s") for sl in (0, 1)]
             running = net.run(*flows, settle="200us")
             counted = net.fabric.sent(f"{sender.name}-eth0").vl15_frames
             unsupported = [one.message for one in manager.findings if one.kind is FindingKind.UNSUPPORTED_VL]

@@ -48,7 +48,7 @@ TOO_MANY = (0, 0, 0, 1, 2, 5)
 """Frames of each burst that find headroom full."""
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def response(run: Run) -> None:
     """Six senders obey XOFF later and later: once rate x delay reaches the slack of headroom, frames are lost.
 
@@ -84,7 +84,7 @@ def _lost_and_pauses(buffer: Buffer, port: Port) -> list[tuple[int, int]]:
         for _ in range(BURSTS):
             wire.send(PfcFrame.xoff(RECEIVER, [3]).encode())
             senders = [Flow(f"h{number}", "r", frame=FRAME, count=BURST) for number in numbers]
-            with Flows(senders, settle=Duration("2s")) as flows:
+            with Flows(senders, settle=Duration("2ms")) as flows:
                 time.sleep(0.2)
                 wire.send(PfcFrame.xon(RECEIVER, [3]).encode())
                 flows.wait()

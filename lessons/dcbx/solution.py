@@ -22,7 +22,7 @@ DEFENSE = True
 # ---- Keep this part --------------------------------------------------------------------------------------------------
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def dcbx(run: Run) -> None:
     """A switch with PFC on priority 3 and three hosts without; h3 is never willing."""
 

@@ -297,15 +297,15 @@ def test_commands_on_a_link_that_is_down_end_with_the_reason(ready: PreparedEngi
     user = Typist("incast,2")
     assert user.answer("link s1 h1 down") == ""
     begin_s = time.monotonic()
-    answer = user.answer("iperf h1 r 2s")
+    answer = user.answer("iperf h1 r 2ms")
     assert answer == (
-        "*** iperf: h1 gets no answer from r (10.0.0.3) within 1s: ping: connect: Network is unreachable\n"
+        "*** iperf: h1 gets no answer from r (10.0.0.3) within 1ms: ping: connect: Network is unreachable\n"
     )
     assert time.monotonic() - begin_s < 20, "it takes a second of the lab's time"
-    assert user.answer("traffic h1 r for=1s") == "*** traffic: flow at h1: [Errno 101] Network is unreachable\n"
-    assert user.answer("iperf r h1 1s").startswith("*** iperf: r gets no answer from h1 (10.0.0.1) within 1s: ")
+    assert user.answer("traffic h1 r for=1ms") == "*** traffic: flow at h1: [Errno 101] Network is unreachable\n"
+    assert user.answer("iperf r h1 1ms").startswith("*** iperf: r gets no answer from h1 (10.0.0.1) within 1ms: ")
     assert user.answer("link s1 h1 up") == ""
-    assert user.answer("iperf h1 r 1s").endswith(" of TCP over 1s, 0 retransmitted\n")
+    assert user.answer("iperf h1 r 1ms").endswith(" of TCP over 1ms, 0 retransmitted\n")
     user.leave()
 
 

@@ -180,7 +180,7 @@ def test_traffic_is_counted_at_both_ends_and_counters_start_anew(run: Runner) ->
         "clear",
         "pfc h1-eth0 --json",
         "buffers s1 --json",
-        "traffic h1 r rate=2Mb/s &",
+        "traffic h1 r rate=2Gb/s &",
         "traffic",
         "traffic stop",
         "traffic h1 h77",

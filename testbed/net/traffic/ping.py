@@ -37,7 +37,8 @@ def ping(source: Any, target: Any, wait: Duration | None = None) -> Duration:
         again = min(begun + _AGAIN_S, deadline)
         time.sleep(max(0.0, again - time.monotonic()))
     address = FabricCore.current().ports.node(target).IP()
-    raise PingError(f"{source} gets no answer from {target} ({address}) within {patience}: {output}")
+    within = units.nearest_real(patience)
+    raise PingError(f"{source} gets no answer from {target} ({address}) within {within}: {output}")
 
 
 def probe(source: Any, target: Any, wait: Duration | None = None) -> Duration | None:

@@ -59,6 +59,8 @@ class Network:
     cables: list[dict[str, Any]]
     ports: dict[str, dict[str, Any]]
     buffers: dict[str, dict[str, Any]]
+    is_in_lab_time: bool = False
+    """True if the experiment's own values were the lab's."""
 
     @property
     def title(self) -> str:
@@ -95,8 +97,10 @@ class Folder:
 
     @property
     def scale(self) -> Scale:
-        """The scale of the run's networks; 1 if there is none, or there are several."""
+        """The scale of the run's networks; 1 if there is none, there are several, or the run is in lab time."""
         scales = {cable.get("scale") for network in self.networks for cable in network.cables}
+        if any(network.is_in_lab_time for network in self.networks):
+            return Scale(1)
         scales.discard(None)
         found = scales.pop() if len(scales) == 1 else 1
         return Scale(found) if type(found) is int and 1 <= found <= Scale.limit else Scale(1)
@@ -259,6 +263,7 @@ def network_of(line: dict[str, Any], number: int, end_ns: int) -> Network:
         cables=[cable for cable in cables if _is_cable(cable)] if isinstance(cables, list) else [],
         ports=mapping("ports"),
         buffers=mapping("buffers"),
+        is_in_lab_time=line.get("in_lab_time") is True,
     )
 
 

@@ -44,6 +44,7 @@ def started(net: Any, case: str, topology: str, since_ns: int) -> dict[str, Any]
         "cables": [_cable(link, ports) for link in net.links],
         "ports": {name: _port(port, fabric.buffers.get(port.node.name)) for name, port in ports.items()},
         "buffers": {name: _buffer(settings) for name, settings in fabric.buffers.items()},
+        **({"in_lab_time": True} if any(port.units != port.scale for port in ports.values()) else {}),
     }
 
 

@@ -20,7 +20,9 @@ def network() -> Any:
     host, switch = SimpleNamespace(name="h1"), SimpleNamespace(name="s1", forwards=True, bridges=True)
     settings = Port(ecn={3: EcnCurve("20kB", "80kB", "10%")})
     ports = {
-        slot: SimpleNamespace(slot=slot, name=name, node=node, lab_cable=cable, scale=scale, settings=settings)
+        slot: SimpleNamespace(
+            slot=slot, name=name, node=node, lab_cable=cable, scale=scale, units=scale, settings=settings
+        )
         for slot, (name, node) in enumerate([("h1-eth0", host), ("s1-eth1", switch)])
     }
     needs = PortNeeds(frozenset({3}), cable.rate, cable.delay)

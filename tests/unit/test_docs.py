@@ -11,9 +11,11 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from testbed.cli import build_parser, commands
 from testbed.dcbx import config
@@ -58,6 +60,21 @@ def test_each_path_that_a_page_names_exists() -> None:
         if "NAME" not in path and not (ROOT / path).exists()
     ]
     assert missing == []
+
+
+_LOST = re.compile(r"^\||(?:^|[.:] )\d\. [A-Z*`]", re.MULTILINE)
+
+
+def test_no_list_or_table_of_a_page_has_become_a_paragraph() -> None:
+    """A re-wrap by hand can join the items of a list, and an empty line cuts a table in two."""
+    markdown = MarkdownIt("commonmark").enable("table")
+    lost = [
+        f"{path.relative_to(ROOT)}: {token.content[:60]}"
+        for path in (*map(ROOT.joinpath, pages.PAGES), *(ROOT / "docs/decisions").rglob("*.md"))
+        for before, token in pairwise(markdown.parse(path.read_text()))
+        if token.type == "inline" and before.type == "paragraph_open" and _LOST.search(token.content)
+    ]
+    assert lost == []
 
 
 @pytest.mark.parametrize("block", EXPERIMENTS, ids=str)

@@ -121,13 +121,15 @@ def test_a_sample_of_queues_has_those_that_changed_alone() -> None:
 
 def test_a_load_is_what_was_sent_since_the_sample_before_with_preamble_and_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     core = core_with(Program())
-    core.ports.by_slot[0] = SimpleNamespace(interface=7, name="s1-eth1", node=SimpleNamespace(name="s1"))
+    core.ports.by_slot[0] = SimpleNamespace(
+        interface=7, name="s1-eth1", node=SimpleNamespace(name="s1"), units=Scale(1000)
+    )
     counted = {7: Sent(10, 1000)}
     monkeypatch.setattr("testbed.linux.netlink.link_state.sent", lambda socket: counted)
     sampler = LoadSampler(Fabric(core), {"s1": None})  # type: ignore[dict-item]
     assert [*sampler.changes(1000)] == []
     counted[7] = Sent(11, 1226)
-    assert [*sampler.changes(1000)] == [("s1-eth1", (226 + 24) * 8 * 10**6)]
+    assert [*sampler.changes(1000)] == [("s1-eth1", (226 + 24) * 8 * 10**6 * 1000)]
     assert [*sampler.changes(1000)] == [("s1-eth1", 0)]
     assert [*sampler.changes(1000)] == []
 

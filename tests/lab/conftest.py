@@ -1,4 +1,4 @@
-"""What the tests with the lab share."""
+"""Fixtures and helpers of the tests with the lab."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .processes import Process, Start
 
 ROOT = Path(__file__).parents[2]
 QUOTED = published_figures.read(ROOT)
-"""Figures of experiments that the documentation quotes."""
+"""The figures of experiments that the documentation quotes."""
 JOBS = Path(__file__).parent / "jobs"
 
 
@@ -128,7 +128,7 @@ def run(ready: PreparedEngine, tmp_path: Path, output: Output) -> Runner:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a Python module; what still runs at the end is killed."""
+    """Return a function that starts a Python module; what still runs at the end is killed."""
     with ExitStack() as stack:
         counted = itertools.count()
 

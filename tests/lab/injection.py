@@ -29,7 +29,7 @@ _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c
 
 
 class Registers(ctypes.Structure):
-    """`struct user_regs_struct` of x86-64."""
+    """The registers of a process: `struct user_regs_struct` of x86-64."""
 
     _fields_ = [(name, ctypes.c_ulonglong) for name in _NAMES]
 

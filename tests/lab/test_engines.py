@@ -84,7 +84,7 @@ def processes_that_name(place: str) -> list[str]:
 def test_a_snapshot_that_is_spoilt_or_half_there_is_taken_again(
     vm: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its state spoilt, its memory cut short; and then it is as good as the one we started with."""
+    """Its state is spoilt and its memory cut short; the new one is as good as the one that was there."""
     assert isinstance(vm, PreparedMachine)
     cache_of_ours = tmp_path / "cache"
     cache_of_ours.mkdir()

@@ -53,7 +53,7 @@ def forges(run: Run, payload: str = "END") -> None:
 
 @experiment(in_lab_time=True, timeout="3s")
 def spins_at_the_highest_priority(run: Run) -> None:
-    """Two processes that never give up the CPU, before every other SCHED_FIFO one."""
+    """Start two processes that never give up the CPU, before every other SCHED_FIFO one."""
     run.figure("begun", 1)
     Path("kept.txt").write_text("kept")
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(99))
@@ -91,7 +91,7 @@ def _is_record_device(path: Path) -> bool:
 
 
 def _further_descriptors() -> list[str]:
-    """Open files of this process and its parents that are neither pipes nor the console nor the event log."""
+    """Yield the open files of this process and its parents that are neither pipes, the console nor the event log."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -133,7 +133,7 @@ def _uncover_proc() -> int:
 
 
 def _outer_processes() -> list[Path]:
-    """Those that are not this process's own, for /proc/self is none where the process is not seen."""
+    """Yield the processes of which this one is not part; /proc/self is none where the process is not seen."""
     own = Path("/proc/self/ns/pid").readlink() if Path("/proc/self").exists() else None
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -173,7 +173,7 @@ def test_a_job_finds_no_way_to_the_supervisors_records(run: Runner, case: Mappin
 
 
 def test_a_job_that_spins_at_the_highest_priority_is_ended_by_a_limit(run: Runner, ready: PreparedEngine) -> None:
-    """By that of wall time where a spinning process stops virtual time; what the job left is kept in either case."""
+    """It is the limit of wall time where a spinning process stops virtual time; what the job left is kept."""
     um = ready.engine.name == "um"
     result = run(spins_at_the_highest_priority, limits=Limits(virtual_s=3, wall_s=6 if um else 120))
     assert result.status is (Status.WALL_TIMEOUT if um else Status.TIMEOUT), result.reason

@@ -76,7 +76,7 @@ class Elsewhere:
                 *(f"{name}={value}" for name, value in variables.items()), *command]  # fmt: skip
 
     def result(self, *arguments: str, **environment: str) -> dict[str, Any]:
-        """Of `./xoff run` with these arguments."""
+        """Return the result of `./xoff run` with these arguments."""
         done = self.run("./xoff", "run", *arguments, "--json", "--out", "/home/user/results", **environment)
         assert done.returncode == 0, done.stderr
         content: dict[str, Any] = json.loads(done.stdout)[0]
@@ -94,7 +94,7 @@ def exported(ready: PreparedEngine) -> Path:
 
 @pytest.fixture(scope="module")
 def elsewhere(exported: Path) -> Iterator[Maker]:
-    """Makes such machines, one of each release; they are removed afterwards."""
+    """Return a function that makes such machines, one of each release; they are removed afterwards."""
     made: dict[str, Elsewhere] = {}
     with cache.owned("elsewhere") as work:
 
@@ -178,7 +178,7 @@ def test_what_was_imported_is_exported_to_the_same_bytes(elsewhere: Maker, expor
 def test_a_dask_worker_with_nothing_but_python_and_dask_makes_the_runs_of_a_sweep(
     way: str, elsewhere: Maker, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another Python than the scheduler's, and no Xoff: all of that comes from the scheduler, or from a shared file."""
+    """The worker has another Python than the scheduler; Xoff comes from the scheduler, or from a shared file."""
     there = elsewhere("trixie")
     _install_dask(there)
     home = there.path / "home" / "user"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from testbed.lab import Run, experiment
 
 _MB = 400
-"""In pages of 4096 octets more than a process has mappings in Linux (vm.max_map_count, 65530)."""
+"""The size in MB; in pages of 4096 octets it is more than a process has mappings in Linux (vm.max_map_count, 65530)."""
 
 
 @experiment(timeout="60s")
@@ -18,7 +18,7 @@ def test_a_process_keeps_every_page_of_much_memory(run: Run) -> None:
     places = range(0, _MB << 20, mmap.PAGESIZE)
 
     def count(offset: int) -> int:
-        """Pages that hold their own address and an offset."""
+        """Return the number of pages that hold their own address and an offset."""
         return sum(int.from_bytes(memory[at : at + 8], "little") == at + offset for at in places)
 
     def write(offset: int) -> None:

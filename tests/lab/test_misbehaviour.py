@@ -20,7 +20,7 @@ pytestmark = pytest.mark.engines("vm", "um")
 
 @pytest.fixture(scope="module", params=["vm", "um"])
 def ready(request: pytest.FixtureRequest) -> PreparedEngine:
-    """Both engines in virtual time, one after the other."""
+    """Return the engines in virtual time, one after the other."""
     return table.prepare(request.param, print)
 
 
@@ -33,7 +33,7 @@ def at(code: str) -> str:
 
 
 def assert_kept(result: Result, output: Output) -> None:
-    """What the job had said and left before it went wrong is there, in the result and in the folder."""
+    """Check that what the job printed and left before it went wrong is in the result and in the folder."""
     assert result.figure("begun") == 1
     assert output.out.startswith(b"begun\n")
     assert result.folder is not None
@@ -108,7 +108,7 @@ def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # no
 
 
 def test_a_job_that_forks_for_ever_ends_by_a_limit(run: Runner, output: Output, ready: PreparedEngine) -> None:
-    """vm: the limit of virtual time. um: mostly that of wall time; a refused fork takes half a virtual microsecond."""
+    """It is the limit of virtual time on vm, and mostly of wall time on um, where a refused fork takes half a us."""
     um = ready.engine.name == "um"
     limits = Limits(virtual_s=1, wall_s=6 if um else 120, processes=64)
     result = run("misbehave:forks", limits=limits)

@@ -40,7 +40,7 @@ def labs(pid: int) -> list[int]:
 
 
 def ended(pids: list[int], within_s: float = 20) -> bool:
-    """Whether these processes end in a while."""
+    """Return True if these processes end in a while."""
     end = time.monotonic() + within_s
     while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids):
         if time.monotonic() > end:
@@ -55,7 +55,7 @@ def sweeping(start: Start, out: Path, scales: int, *options: str) -> Process:
 
 
 def is_as_undisturbed(out: Path, scales: int, ready: PreparedEngine, undisturbed: Path) -> bool:
-    """Whether a sweep's folder has each run once, and the tables of one made here without a break."""
+    """Return True if a sweep's folder has each run once, and the tables of one made here without a break."""
     grid = {"scale": list(range(1, scales + 1))}
     found = sweep.run(JOB, grid, seeds=2, on=ready, out=undisturbed, width=2)
     found.write_tables()
@@ -68,7 +68,7 @@ def is_as_undisturbed(out: Path, scales: int, ready: PreparedEngine, undisturbed
 
 
 def made_now(process: Process) -> int:
-    """How many runs a sweep that has ended made."""
+    """Return the number of runs that a sweep has made."""
     return int(re.findall(r"(\d+) were made now", process.said)[-1])
 
 

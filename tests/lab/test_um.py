@@ -87,7 +87,7 @@ VARIATIONS: dict[str, tuple[list[str], dict[str, str], set[int]]] = {
 def test_environment_place_core_and_layout_of_memory_do_not_matter(
     ready: PreparedUm, run: Runner, tmp_path: Path, together: list[str]
 ) -> None:
-    """One job, by the command line, as another user of another machine would start it; and as these tests start it."""
+    """One job is started by the command line as on another machine, and as these tests start it."""
     prefix = [word for name in together for word in VARIATIONS[name][0]]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     cores = ALL_CORES
@@ -108,7 +108,7 @@ def test_environment_place_core_and_layout_of_memory_do_not_matter(
 
 
 def test_another_user_gets_the_same(ready: PreparedUm, run: Runner, tmp_path: Path) -> None:
-    """Without root, from a copy of the code elsewhere, with a cache of its own that has what was built."""
+    """The user has no root, a copy of the code elsewhere, and a cache of its own with what was built."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     place = Path("/var/tmp") / f"xoff-test-{os.getpid()}"

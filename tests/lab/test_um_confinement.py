@@ -236,7 +236,7 @@ def test_the_loss_of_any_process_ends_the_lab_or_does_not_matter(run: Runner, se
 
 
 def test_a_stop_of_all_processes_does_not_matter(run: Runner, output: Output) -> None:
-    """As by a debugger, by a terminal, or by the freezer of a container."""
+    """A debugger, a terminal or the freezer of a container stops processes so."""
     stopped: list[UmProcesses] = []
 
     def stop() -> None:

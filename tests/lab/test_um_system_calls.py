@@ -13,7 +13,7 @@ _CLEAR = "660fefff c3"  # a signal's handler: pxor xmm7, xmm7; ret
 
 @experiment(in_lab_time=True, timeout="30s")
 def test_registers_survive_calls_signals_forks_and_threads(run: Run) -> None:
-    """Calls that block and return, that a signal interrupts or kills, of a child and of a thread beside another."""
+    """Calls are tried that block, that a signal interrupts or ends, of a child and of a thread beside another."""
     import ctypes
     import mmap
     import os
@@ -34,7 +34,7 @@ def test_registers_survive_calls_signals_forks_and_threads(run: Run) -> None:
         return ctypes.cast(getattr(libc, name), ctypes.c_void_p).value or 0
 
     def kept(name: str, *arguments: int) -> tuple[int, bool]:
-        """What a function returned, and whether the vector register holds what it held before."""
+        """Return what a function returned, and True if the vector register holds what it held before."""
         block = ctypes.create_string_buffer(pattern + bytes(16) + struct.pack("<4Q", address(name), *arguments), 64)
         result = call(ctypes.addressof(block))
         return result, block.raw[16:32] == pattern

@@ -27,7 +27,7 @@ def box_list() -> list[str]:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Callable[[str, str], dict[str, str]]:
-    """Puts a shell script where it is found before the real program; gives the environment in which that is so."""
+    """Return a function that puts a shell script before a real program, and gives the environment for it."""
     place = tmp_path / "bin"
     place.mkdir()
 
@@ -41,7 +41,7 @@ def programs(tmp_path: Path) -> Callable[[str, str], dict[str, str]]:
 
 @pytest.fixture
 def validate(tmp_path: Path, programs: Callable[[str, str], dict[str, str]]) -> Callable[..., tuple[int, str]]:
-    """`vagrant validate` on a copy, with a home of its own: Vagrant leaves files in both."""
+    """Run `vagrant validate` on a copy, with a home of its own: Vagrant leaves files in both."""
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     (checkout / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())

@@ -99,7 +99,7 @@ def test_what_a_job_imports_does_not_move_its_network(run: Runner) -> None:
 
 @pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.long)])
 def test_runs_on_an_idle_and_on_a_busy_machine_are_one_result(run: Runner, count: int) -> None:
-    """Half of them beside more processes that never wait than there are cores; `bench/repeats.py` makes more."""
+    """Half of the runs have more busy processes beside them than there are cores; `bench/repeats.py` makes more."""
 
     def half() -> list[Result]:
         with ThreadPoolExecutor(2) as pool:  # two at a time

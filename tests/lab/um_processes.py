@@ -10,7 +10,7 @@ GUARD = "xoff-guard"
 
 
 class UmProcesses:
-    """Those of the one lab below a front end; StopIteration or ValueError if it has none, or is just starting."""
+    """The processes of the lab below a front end; StopIteration or ValueError if it has none, or is just starting."""
 
     def __init__(self, front_end: int) -> None:
         kernels = [pid for pid in descendants(front_end) if b"time-travel=inf-cpu" in _command(pid)]

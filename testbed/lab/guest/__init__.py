@@ -1,1 +1,1 @@
-"""What goes into the lab image, beside Debian's packages: pid 1, launchers and the Python locks."""
+"""The files of the lab image beside Debian's packages: pid 1, launchers and the Python locks."""

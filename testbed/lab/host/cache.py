@@ -32,7 +32,7 @@ def quiet(_: str) -> None:
 
 
 class DiskFullError(XoffError):
-    """There is no room for what has to be written."""
+    """A disk has no room for a file that has to be written."""
 
     exit_code = 3
 

@@ -1,4 +1,4 @@
-"""Xoff's command line with a lab of paper, as a program of its own: what the lab writes stands here, nothing is run.
+"""Xoff's command line as a program whose lab is of paper: its output stands here, and nothing is run.
 
     python -m tests.unit.lab.lab_of_paper prints run hello
 

@@ -1,4 +1,4 @@
-"""Disks of the engine um in the cache: what they hold is known by its digest, which is seldom computed."""
+"""Disks of the engine um in the cache, whose content is known by a digest that is seldom computed."""
 
 from __future__ import annotations
 

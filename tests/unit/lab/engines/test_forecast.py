@@ -1,4 +1,4 @@
-"""What a set-up will take is calculated from what is missing."""
+"""The forecast of a set-up is calculated from the parts that are missing."""
 
 from __future__ import annotations
 

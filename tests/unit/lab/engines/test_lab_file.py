@@ -1,4 +1,4 @@
-"""One file with the lab in it: what goes in comes out elsewhere, the same bytes each time, and damage is found."""
+"""Lab files: what is exported is there after an import, exports are the same bytes, and damage is found."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("small_list")
 
 
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str = "elsewhere") -> Path:
-    """From here on the cache is that of another machine, which builds nothing."""
+    """Let the cache be that of another machine, which builds nothing."""
     monkeypatch.setenv("XOFF_CACHE", str(tmp_path / name))
     for module in (image, kernel):
         monkeypatch.setattr(module, "build", lambda *_: pytest.fail("built"))
@@ -50,7 +50,7 @@ def file(lab: Path, tmp_path: Path) -> Path:
 
 
 def _content(folder: Path) -> dict[str, bytes]:
-    """What an import leaves; locks are empty files."""
+    """Return what an import leaves; locks are empty files."""
     return {
         str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"
     }
@@ -352,7 +352,7 @@ def test_a_file_is_named_where_one_is_needed(
 
 
 def test_an_import_needs_the_standard_library_alone() -> None:
-    """It brings the packages that the rest of the command line imports."""
+    """An import brings the packages that the rest of the command line imports."""
     absent = "; ".join(f"sys.modules[{name!r}] = None" for name in ("rich", "argcomplete", "pip"))
     program = f"import sys; {absent}; from testbed.cli import main; sys.exit(main(['image', 'import', 'no-such-file']))"
     done = subprocess.run(

@@ -55,7 +55,7 @@ def _manifest(lab: Path, change: Callable[[dict[str, Any]], object] = lambda _: 
 
 
 def _import(file: Path, memory: int = 300 << 20) -> subprocess.CompletedProcess[str]:
-    """By the command line, in a process that gets so much memory and 20 s."""
+    """Import a file by the command line, in a process with a limit of memory and 20 s."""
     program = (
         f"import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, ({memory}, {memory}))\n"
         "from testbed.lab.image import wheels; from pathlib import Path; wheels.LOCK = Path(sys.argv[1])\n"
@@ -96,7 +96,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", (LINKS | EXTENSIONS | OTHERS).values(), ids=LINKS | EXTENSIONS | OTHERS)
 def test_what_is_no_regular_file_is_refused_wherever_it_is(kind: bytes, lab: Path, tmp_path: Path) -> None:
-    """As the first member, and in place of the image's manifest; a GB that a header claims to have is not read."""
+    """It is tried as the first member and as the image's manifest; a GB that a header claims to have is not read."""
     size = 0 if kind in (LINKS | OTHERS).values() else GB
     file = tmp_path / "hostile.tar"
     for before, name, said in (

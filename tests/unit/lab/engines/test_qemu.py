@@ -1,4 +1,4 @@
-"""What testbed.lab.vm.qemu promises: a QEMU that will do or one clear error, and the same machine every time."""
+"""QEMU: one that is new enough or one clear error, and the same machine every time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def forget() -> None:
 
 @pytest.fixture
 def installed(install: Install) -> Iterator[Callable[[str], Path]]:
-    """Installs a QEMU with the version that it is given, as the only one."""
+    """Return a function that installs a QEMU with a version, as the only one."""
     forget()
     yield lambda text: install(qemu.PROGRAM, f"echo '{text}'")
     forget()
@@ -96,7 +96,7 @@ def test_a_qemu_that_cannot_be_executed_is_an_error_too(install: Install) -> Non
 
 
 def test_a_qemu_that_is_installed_later_is_found(installed: Callable[[str], Path]) -> None:
-    """As when a command looks, installs what is missing, and goes on."""
+    """A command looks, installs what is missing, and goes on."""
     assert qemu.version() == ""
     installed("QEMU emulator version 7.2.11")
     assert qemu.version() == "7.2.11"
@@ -185,7 +185,7 @@ def test_a_cache_with_a_comma_in_its_name_is_no_option(present: str) -> None:
 
 
 class Sleeper:
-    """Stands in for a machine, and keeps the state that it is to wake with."""
+    """A stand-in for a machine, which keeps the state that it is to wake with."""
 
     woken_with: ClassVar[list[bytes]] = []
 
@@ -251,7 +251,7 @@ STOPPED = "VM status: paused (guest-panicked)\n"
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Machine]]:
-    """Starts a machine whose monitor gives these answers."""
+    """Start a machine whose monitor gives these answers."""
     machines: list[Machine] = []
 
     def begin(*answers: str, then: str = "stay") -> Machine:
@@ -384,7 +384,7 @@ def test_a_qemu_that_does_not_start_is_an_error_with_its_last_words(tmp_path: Pa
 
 
 def test_a_qemu_that_ends_before_its_greeting_is_an_error_with_its_last_words(tmp_path: Path) -> None:
-    """As one does that finds no KVM: its monitor was there for a moment."""
+    """A QEMU that finds no KVM ends so: its monitor was there for a moment."""
     text = STAND_IN.replace("connection.sendall", "print('no KVM', flush=True); sys.exit(1); connection.sendall", 1)
     argv = [sys.executable, "-I", "-S", "-c", text, "[]", "stay"]
     assert (
@@ -400,7 +400,7 @@ def test_leaving_the_block_ends_the_process_whatever_happened(start: Callable[..
 
 
 def test_qemu_does_not_outlive_us(tmp_path: Path) -> None:
-    """Killed without a chance to clean up, as by the out-of-memory killer."""
+    """Its parent is killed without a chance to clean up, as by the out-of-memory killer."""
     text = (
         "import os, sys; from pathlib import Path; from testbed.lab.vm.qemu import Machine\n"
         f"machine = Machine([sys.executable, '-I', '-S', '-c', {STAND_IN!r}, '[]', 'stay'],"

@@ -44,12 +44,12 @@ def test_a_qemu_that_does_not_tell_is_an_error() -> None:
 
 
 class Taking:
-    """Stands in for machines that boot and are given code: notes what was taken, and keeps the results."""
+    """A stand-in for machines that boot and are given code, which notes what was taken and keeps the results."""
 
     def __init__(self, cache: Path) -> None:
         self.cache = cache
         self.outcomes: list[bool | QemuError] = []
-        """Of the next ones; then all succeed."""
+        """The outcomes of the next snapshots; then all succeed."""
         self.taken: list[str] = []
         self.said: list[str] = []
 
@@ -166,7 +166,7 @@ def test_a_booted_machine_that_qemu_cannot_load_is_booted_again_once(taking: Tak
 
 
 class StrictMachine:
-    """Stands in for a QEMU from 10.1 on, in record mode: it aborts when a state would take the place of another."""
+    """A stand-in for QEMU 10.1 in record mode, which aborts when a state would take the place of another."""
 
     def __init__(self, _: object, folder: Path, __: object, *, batch: bool = False) -> None:
         (folder / "memory").touch()
@@ -274,7 +274,7 @@ def test_every_package_that_labs_import_exists() -> None:
 def test_code_that_a_jobs_memory_cannot_hold_boots_a_machine_with_more_of_it(
     taking: Taking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with numpy in it; machines without stay as they are."""
+    """The code is that of numpy; machines without it stay as they are."""
     told: list[int] = []
     monkeypatch.setattr(
         qemu, "arguments", lambda _, accelerator, *__, **___: told.append(accelerator.job_space_mb) or []

@@ -1,4 +1,4 @@
-"""What the engine `um` is made of, without building it: its key, its sources, its command line."""
+"""The parts of the engine `um` without building it: its key, its sources, its command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What testbed.lab.um.system_calls promises: frequent system calls as jumps, all else as before."""
+"""The rewritten C library: frequent system calls are jumps, and all else is as before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SENDTO, FORK = 44, 57
 SITES = 50
 READ = bytes.fromhex("803d 00200000 00 7417 31c0 0f05 c3")
 FLAG, SEVERAL_THREADS = 7 + 0x2000, 9 + 0x17
-"""What read() compares and where it jumps to, from its begin."""
+"""The distances from the begin of read() of the flag that it compares and of the place where it jumps to."""
 
 
 def call(number: int) -> bytes:
@@ -32,7 +32,7 @@ def library(code: bytes) -> bytes:
 
 
 def jump(content: bytes, place: int) -> int:
-    """Where the jump at `place` goes."""
+    """Return the target of the jump at `place`."""
     assert content[place] == 0xE9
     return place + 5 + int.from_bytes(content[place + 1 : place + 5], "little", signed=True)
 

@@ -1,4 +1,4 @@
-"""What testbed.lab.host.cache promises: what it holds is whole, and nothing is left over."""
+"""The cache: what it holds is whole, and nothing is left over."""
 
 from __future__ import annotations
 
@@ -418,7 +418,7 @@ def test_what_is_used_is_not_pruned(xoff_cache: Path) -> None:
 
 
 def test_what_vanishes_meanwhile_does_not_stop_pruning(xoff_cache: Path) -> None:
-    """Another xoff may prune too; a link that leads nowhere is there to be listed, and then is not."""
+    """Another xoff may prune too, so a file can be listed and then be gone, as a link is that leads nowhere."""
     old = unused(xoff_cache / "image-b-old", 15)
     for name in ("image-a-gone", "image-c-gone"):
         (xoff_cache / name).symlink_to("nowhere")

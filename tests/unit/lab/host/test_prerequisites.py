@@ -1,4 +1,4 @@
-"""What testbed.lab.host.prerequisites promises: one list of what Xoff needs, and a look that finds what is there."""
+"""The list of what Xoff needs, and the search for what is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What testbed.lab.host.process_tree promises: nothing that a builder has started outlives it, or us."""
+"""Process trees: nothing that a builder has started outlives it, or its parent."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def gone(pid: int) -> bool:
 
 @pytest.fixture
 def interruption() -> Iterator[None]:
-    """Interrupts this thread as Ctrl-C would, when it is long in what it does."""
+    """Interrupt this thread as Ctrl-C would, when it has worked for a while."""
 
     class Interrupted(Exception):
         pass

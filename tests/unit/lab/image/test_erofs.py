@@ -35,7 +35,7 @@ def file(content_at: int, size: int, mode: int = 0o644) -> Node:
 
 
 class Reader:
-    """Finds files as the kernel does."""
+    """A reader that finds files as the kernel does."""
 
     def __init__(self, disk: bytes) -> None:
         self.disk = disk

@@ -1,4 +1,4 @@
-"""What testbed.lab.image promises, as far as it shows without building one: the archive's format, keys, damage."""
+"""The lab image without building one: the archive's format, keys and damage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Member(NamedTuple):
 
 
 def parsed(archive: bytes) -> Iterator[tuple[dict[str, int], str, bytes]]:
-    """Each member's header fields, name and content, up to the trailer that must be the last."""
+    """Return each member's header fields, name and content, up to the trailer, which must be the last."""
     fields = (
         "ino", "mode", "uid", "gid", "nlink", "mtime", "filesize", "maj", "min", "rmaj", "rmin", "namesize", "chksum",
     )  # fmt: skip
@@ -71,7 +71,7 @@ def parsed(archive: bytes) -> Iterator[tuple[dict[str, int], str, bytes]]:
 
 
 def packed(*members: tuple[tarfile.TarInfo, bytes]) -> list[tuple[dict[str, int], Member]]:
-    """What becomes of a tar's members."""
+    """Return the archive that is made of a tar's members."""
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w") as archive:
         for member, content in members:
@@ -490,7 +490,7 @@ def test_other_contents_with_the_same_versions_are_reported(reference: dict[str,
 
 
 def test_the_reference_image_was_made_by_the_recipe_that_comes_with_it() -> None:
-    """Otherwise no image that anybody builds is the reference image."""
+    """If it was not, no image that anybody builds is the reference image."""
     assert image.reference()["recipe"] == image.recipe_digest(), (
         "run `./xoff image reference` and commit what it writes"
     )

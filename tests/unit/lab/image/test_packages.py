@@ -29,7 +29,7 @@ def refusal(*names: str) -> str:
 
 @pytest.fixture
 def pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
-    """Installs nothing but a module, with a test, a program and notes beside it."""
+    """A pip that installs nothing but a module, with a test, a program and notes beside it."""
     monkeypatch.setenv("XOFF_CACHE", str(tmp_path / "cache"))
     calls: list[list[str]] = []
 

@@ -1,4 +1,4 @@
-"""What testbed.lab.job promises: a lab gets all it needs to do its job, as the same bytes for the same inputs."""
+"""Jobs: a lab gets all that it needs, as the same bytes for the same inputs."""
 
 from __future__ import annotations
 

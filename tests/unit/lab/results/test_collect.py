@@ -1,4 +1,4 @@
-"""What testbed.lab.results.collect and .result promise: whatever came of a run is kept, told, and summed up exactly."""
+"""Collector and result: whatever came of a run is kept, reported and summed up exactly."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def left(name: str, *pieces: bytes) -> list[Record]:
 
 
 def there(folder: Path) -> dict[str, bytes]:
-    """What is in a folder, by name."""
+    """Return the contents of the files in a folder, by name."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -85,7 +85,7 @@ def sha256(content: bytes) -> str:
 
 
 def looks(count: int, busy: int = -1) -> list[Record]:
-    """Looks at the CPU: half idle, but for one window."""
+    """Return looks at a CPU that is half idle except in one window."""
     idle = 0
     records = []
     for number in range(count):

@@ -1,4 +1,4 @@
-"""How far apart results of both engines are, what may be stated of that, and the tables of docs/engines.md."""
+"""Differences between the engines' results, what may be stated of them, and the tables of docs/engines.md."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def mine(tmp_path: Path) -> Path:
 
 
 def prepared(folder: Path, name: str) -> None:
-    """Some files make another kind of folder."""
+    """Make the folder one of the kind that has a file of this name."""
     if name in ("summary.csv", "failed.csv", "conformance.json"):
         (folder / "result.json").unlink()
         content = json.dumps(MATRIX) if name == "conformance.json" else SUMMARY

@@ -1,4 +1,4 @@
-"""What testbed.lab.runs.api does with a lab that does not do its part."""
+"""Runs in a lab that does not do its part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from testbed.lab.vm.snapshot import Snapshot
 
 @experiment()
 def nothing(run: Run) -> None:
-    """Never begins."""
+    """Do nothing; the lab never begins with it."""
 
 
 class Mute:

@@ -110,7 +110,7 @@ class LiveNetwork:
             return
         drawn = console.encoding.startswith("utf")
         head = Text(no_wrap=True, overflow="ellipsis")
-        head.append(f"{self._t_ns / 1e9:.1f} s  ", style="cyan")
+        head.append(f"{self._t_ns / 1e9:.1f} s of the lab  ", style="cyan")
         head.append(_name(self._case or "network", 40), style="bold")
         for kind, words in _COUNTED.items():
             head.append(

@@ -46,7 +46,7 @@ def test_nodes_come_in_their_order_with_buffers_and_neighbours() -> None:
     network.update(CHAIN)
     network.update(window(("xoff_sent", "s1-eth1"), s1=500, r1=100, t=2_500_000_000))
     head, s1, r1, s2, legend = drawn(network)
-    assert head.startswith("2.5 s  with PFC  XOFF sent 1  through tunnels 0  dropped 0")
+    assert head.startswith("2.5 s of the lab  with PFC  XOFF sent 1  through tunnels 0  dropped 0")
     assert s1.split()[:3] == ["s1", "██████░░░░░░", "500/1000"] and s1.endswith("h1 r1") and "▄" in s1
     assert r1.split()[:3] == ["r1", "████████████", "100/100"] and r1.endswith("s1 s2")
     assert s2.split()[:3] == ["s2", "░░░░░░░░░░░░", "0/1000"] and s2.endswith("r1")

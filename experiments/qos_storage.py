@@ -63,8 +63,8 @@ def qos_storage(run: Run) -> None:
     """
     with_policy = _run(run, "with the policy", POLICY)
     without = _run(run, "without", WITHOUT)
-    run.claim("with the policy: SL, MTU, rate in Gb/s of SRP", with_policy["path"], equals=[1, 512, 2500])
-    run.claim("without: SL, MTU, rate in Gb/s of SRP", without["path"], equals=[0, 1500, 10000])
+    run.claim("with the policy: SL, MTU, rate in Mb/s of SRP", with_policy["path"], equals=[1, 512, 2500])
+    run.claim("without: SL, MTU, rate in Mb/s of SRP", without["path"], equals=[0, 1500, 10000])
     run.claim("with the policy: goodput of SRP in Mb/s", with_policy["SRP"], at_least=2200, at_most=2500)
     run.claim("with the policy: goodput of bulk in Mb/s", with_policy["bulk"], at_least=6500)
     run.claim("without: goodput of SRP in Mb/s", without["SRP"], at_least=3500)

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 REST_S, MOST_AT_REST = 3.0, 200_000
 
 _PREPARE = (
-    "from testbed.lab import engine; from testbed.lab.image import image; "
+    "from testbed.lab.engines import table; from testbed.lab.image import image; "
     "from testbed.lab.um import disks, kernel; say = print; "
 )
 _COMMANDS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -38,10 +39,15 @@ MODULES = {
 }
 
 
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text())
+
+
 def _imports(module: str) -> set[str]:
     """Return the modules that a module imports: when it is loaded, and in its functions."""
     found: set[str] = set()
-    waiting: list[ast.AST] = [ast.parse(MODULES[module].read_text())]
+    waiting: list[ast.AST] = [_tree(module)]
     while waiting:
         statement = waiting.pop()
         if isinstance(statement, ast.ImportFrom):
@@ -90,7 +96,7 @@ def _own_names(definition: ast.ClassDef) -> set[str]:
 
 
 def test_no_class_has_more_than_30_public_names_inherited_ones_included() -> None:
-    trees = {module: ast.parse(path.read_text()) for module, path in MODULES.items()}
+    trees = {module: _tree(module) for module in MODULES}
     classes, imported = dict[str, ast.ClassDef](), dict[str, str]()
     for module, tree in trees.items():
         for node in ast.walk(tree):

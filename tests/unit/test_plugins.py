@@ -28,6 +28,7 @@ def xoff(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=own, cwd=site, check=False)
 
 
+@pytest.mark.slow
 def test_what_a_package_adds_is_listed_with_its_name(tmp_path: Path) -> None:
     listed = xoff(install(tmp_path), "list", "--json")
     assert (listed.returncode, listed.stderr) == (0, "")
@@ -37,6 +38,7 @@ def test_what_a_package_adds_is_listed_with_its_name(tmp_path: Path) -> None:
     assert {"incast", "hello"} < {one["name"] for one in content["experiments"]}
 
 
+@pytest.mark.slow
 def test_a_broken_entry_point_is_one_line_and_everything_else_is_there(tmp_path: Path) -> None:
     site = install(tmp_path, broken=True)
     listed = xoff(site, "list")
@@ -52,6 +54,7 @@ def test_a_broken_entry_point_is_one_line_and_everything_else_is_there(tmp_path:
     assert near.returncode == 2 and "did you mean plug?" in near.stderr
 
 
+@pytest.mark.slow
 def test_a_job_of_a_package_has_its_code_and_one_of_ours_has_not(tmp_path: Path) -> None:
     program = """
 import sys

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 
-_ARENA_BITS = 20
-"""Python's allocator for small objects gets memory from the kernel in arenas of this size (obmalloc.c)."""
+_PART_BITS = 18
+"""A quarter of an arena, the unit of memory that Python's allocator for small objects gets from the kernel (obmalloc.c)."""
 _SMALL = 480
 """The size in octets of objects for that allocator; with its header one has about half a kilobyte."""
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
@@ -22,10 +22,10 @@ _reserve: list[bytes] = []
 def reserve(megabytes: int = 32) -> None:
     """Reserve memory for small objects and as much for large ones; processes that are forked later have it, too."""
     objects = [bytes(_SMALL) for _ in range((megabytes << 20) // (_SMALL + 32))]
-    arenas: dict[int, bytes] = {}
+    parts: dict[int, bytes] = {}
     for one in objects:
-        arenas.setdefault(id(one) >> _ARENA_BITS, one)
-    _reserve.extend(arenas.values())  # an arena with one object in it is not given back
+        parts.setdefault(id(one) >> _PART_BITS, one)
+    _reserve.extend(parts.values())  # an arena with one object in it is not given back
     del objects
     library = ctypes.CDLL(None)
     library.mallopt(_M_MMAP_THRESHOLD, _LARGEST_THRESHOLD)

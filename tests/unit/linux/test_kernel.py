@@ -61,6 +61,7 @@ def test_dropped_capabilities_do_not_come_back_with_another_program() -> None:
     assert in_child(check)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="SCHED_DEADLINE is for root")
 def test_reserved_cpu_is_deadline_scheduling() -> None:
     def check() -> bool:

@@ -96,6 +96,7 @@ def test_bursts_have_the_size_of_their_rate_and_end_with_the_time() -> None:
     assert random_ones == transfers.on_off("a", "b", Rate("8Mb/s"), dice=random.Random(1), **times)
 
 
+@pytest.mark.slow
 def test_random_arrivals_load_each_line_as_asked() -> None:
     chosen = distribution("alistorage")
     line, lasts = Rate("100Mb/s"), Duration("100s")

@@ -68,6 +68,7 @@ def test_one_address_takes_no_place_from_another(tmp_path: Path, monkeypatch: py
     served(test, [small(tmp_path / "one")], None)
 
 
+@pytest.mark.slow
 def test_a_request_has_its_time_from_first_to_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit holds however steadily a request comes; one with a token is subject to it, too."""
     monkeypatch.setattr(server, "Waiting", functools.partial(Waiting, request_s=1.0))

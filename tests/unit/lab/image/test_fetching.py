@@ -30,6 +30,7 @@ def _xoff(before: str, cache_of_ours: Path, *arguments: str) -> subprocess.Compl
     return done
 
 
+@pytest.mark.slow
 @needs_root
 @pytest.mark.parametrize(
     ("options", "said"),
@@ -54,6 +55,7 @@ def test_a_full_disk_is_named(options: str, said: str, xoff_cache: Path) -> None
     assert not [line for line in done.stderr.splitlines() if not line.startswith("xoff: ")]
 
 
+@pytest.mark.slow
 @needs_root
 def test_without_a_network_one_line_names_the_lab_that_can_be_carried(xoff_cache: Path) -> None:
     began = time.monotonic()

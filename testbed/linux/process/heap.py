@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 
 _PART_BITS = 18
-"""A quarter of an arena, the unit of memory that Python's allocator for small objects gets from the kernel (obmalloc.c)."""
+"""A quarter of an arena, in which Python's allocator for small objects gets memory from the kernel (obmalloc.c)."""
 _SMALL = 480
 """The size in octets of objects for that allocator; with its header one has about half a kilobyte."""
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3

@@ -1,4 +1,4 @@
-"""All that the application takes from os-ken or Ryu, in one place; only the names of package and base class differ."""
+"""The names that the application takes from os-ken or Ryu, where only package and base class are called otherwise."""
 
 from __future__ import annotations
 

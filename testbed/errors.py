@@ -16,7 +16,7 @@ class XoffError(Exception):
 
 
 class UsageError(XoffError):
-    """What the user typed or wrote is wrong, and running it again changes nothing."""
+    """Raised if something that the user typed or wrote is wrong, so that running it again changes nothing."""
 
     exit_code = 2
 

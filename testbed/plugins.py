@@ -1,4 +1,4 @@
-"""What packages of others add: experiments, topologies and rate controls, found by the entry points of their packages.
+"""Experiments, topologies and rate controls of other packages, found by the entry points of these packages.
 
     [project.entry-points."xoff.experiments"]
     crossing = "their_package.experiments:crossing"
@@ -125,7 +125,7 @@ def named(group: str, name: str) -> Plugin | None:
 
 
 def usable(group: str, check: Callable[[Plugin, Any], Any], report: Callable[[str], None]) -> dict[str, Any]:
-    """What the entry points of a group give, by name; `check` turns what was loaded into that, or raises PluginError.
+    """Return the objects of a group's entry points by name; `check` makes them of what was loaded, or raises PluginError.
 
     What cannot be used is reported, one line each, and left out.
     """
@@ -150,7 +150,7 @@ def files() -> dict[str, bytes]:
 
 
 def place_of(source: Path) -> str | None:
-    """Where a file of such a package is in a job's code; None if it is in none."""
+    """Return the place of a file of such a package in a job's code, or None if it is in none."""
     for top in sorted({plugin.top for plugin in found()}):
         for path, place in _paths_of(top):
             if path == source:

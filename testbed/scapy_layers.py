@@ -74,7 +74,7 @@ def _head(subtype: int, length: int) -> list[Any]:
 
 
 def _head_of(subtype: int, fixed: int, variable: str) -> list[Any]:
-    """For a TLV whose length follows from a field."""
+    """Return the head of a TLV whose length follows from a field."""
     length = BitFieldLenField("_length", None, 9, length_of=variable, adjust=lambda _, size: size + fixed)
     return [BitEnumField("_type", 127, 7, LLDPDU.TYPES), length, *_organisation(subtype)]
 
@@ -97,7 +97,7 @@ def _selection() -> list[Any]:
 
 
 class _Dcbx(LLDPDU):
-    """What all have in common: they are found by OUI, subtype and length."""
+    """The base of all DCBX TLVs, which are found by OUI, subtype and length."""
 
     subtype_here = 0
     lengths = range(0)

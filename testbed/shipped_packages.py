@@ -12,12 +12,12 @@ TOPOLOGIES = "topologies"
 
 
 def folder(package: str) -> Path:
-    """Where a package's files are."""
+    """Return the folder with the files of a package."""
     spec = find_spec(package)
     assert spec is not None and spec.submodule_search_locations, f"{package} is not installed beside testbed"
     return Path(spec.submodule_search_locations[0])
 
 
 def files(package: str) -> dict[str, Path]:
-    """Its modules by name, but for private ones."""
+    """Return the files of a package's modules by name, without private ones."""
     return {path.stem: path for path in sorted(folder(package).glob("[!_]*.py"))}

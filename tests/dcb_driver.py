@@ -53,7 +53,7 @@ def _attributes(data: bytes) -> list[tuple[int, bytes]]:
 
 
 class Driver:
-    """Of one card with eight classes, all of which can have PFC. The octets are those of linux/dcbnl.h."""
+    """The driver of one card with eight classes, all of which can have PFC. Its octets are those of linux/dcbnl.h."""
 
     def __init__(self) -> None:
         self.ets = bytes([0, 8, 0]) + bytes(56)
@@ -177,7 +177,7 @@ class Daemon:
                 fcntl.ioctl(self._listener, _ANSWER, bytearray(struct.pack("=QqiI", number, value or 0, -code, how)))
 
     def _call(self, pid: int, call: int, fd: int, message: int, flags: int) -> int | None:
-        """What the system call returns; None: the kernel is to do it."""
+        """Return the result of a system call, or None if the kernel is to do it."""
         with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
 
             def read(place: int, length: int) -> bytes:

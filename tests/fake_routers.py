@@ -150,7 +150,7 @@ class Fleet:
         self._sockets.clear()
 
     def log(self) -> list[str]:
-        """What all routers did since the last call."""
+        """Return the log of all routers since the last call."""
         done = [f"{fake.name}: {line}" for fake in self.routers.values() for line in fake.log]
         for fake in self.routers.values():
             fake.log.clear()

@@ -43,7 +43,7 @@ from tests.fuzz_records import record_seeds
 TOTAL = 10**7
 MOST_CPU_S = 0.050
 MOST_GROWTH_KIB = 20_000
-"""What a run may add to the memory of the process after its first tenth, however long it is."""
+"""The most that a run may add to the memory of the process after its first tenth, however long it is."""
 _TRIES = 5
 """A busy machine may charge one run with more than it took."""
 
@@ -279,7 +279,7 @@ def _srh(octets: bytes) -> str:
 
 
 def _icmpv6(octets: bytes) -> str:
-    """With the checksum that it should have: else nearly nothing gets beyond it."""
+    """Return the message with a correct checksum; else nearly nothing would get beyond that check."""
     message = octets[:2] + bytes(2) + octets[4:]
     if len(message) >= 4:
         message = icmpv6.with_checksum(A, B, message)
@@ -455,7 +455,7 @@ def decoders() -> dict[str, Decoder]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of a whole run."""
+    """The outcome of a whole run."""
 
     words: Counter[str]
     refused: int

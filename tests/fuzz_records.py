@@ -52,7 +52,7 @@ def _roce_cm(octets: bytes) -> str:
 
 
 def record_seeds() -> dict[str, tuple[tuple[bytes, ...], Callable[[bytes], str]]]:
-    """Of each decoder by its name: octets that are valid, and the decoder."""
+    """Return valid octets and the decoder, for each decoder by its name."""
     path = PathRecord(service_id=7, dgid=1 << 64, sgid=2 << 64, dlid=3, slid=4, reversible=True, paths=2, pkey=0x8001)
     several = MultiPathRecord(sgids=(1 << 64, 2 << 64), dgids=(3 << 64,), service_id=7, pkey=0x8001)
     query = SaMad(Method.GET, Attribute.PATH_RECORD, 5, 3, path.pack())

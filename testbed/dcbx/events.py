@@ -1,4 +1,4 @@
-"""What happens on a port, for the agent that has to act on it. Each event has the time and all that is needed.
+"""The events of a port, for the agent that acts on them. Each has its time and all that the agent needs.
 
 Events of features are to be applied to the port. At each start they come for every feature that is run, then when
 something changes; a feature that is taken out of the settings is off in its last event. Each stands with its feature

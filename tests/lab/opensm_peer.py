@@ -54,7 +54,7 @@ def guid(host: str) -> int:
 
 
 def fabric() -> Fabric:
-    """As Xoff sees it."""
+    """Return the fabric in the form that Xoff reads."""
     made = Fabric()
     one, one_port, other, other_port, width = BETWEEN
     for number, name in enumerate((one, other)):
@@ -76,7 +76,7 @@ def fabric() -> Fabric:
 
 
 def net() -> str:
-    """As ibsim reads it."""
+    """Return the fabric in the form that ibsim reads."""
     one, one_port, other, other_port, width = BETWEEN
     records = []
     for switch, own, far, far_port in ((one, one_port, other, other_port), (other, other_port, one, one_port)):
@@ -102,7 +102,7 @@ class Query:
         return Request(source, target, service_id=self.service_id, qos_class=self.qos_class, pkey=self.pkey, sl=self.sl)
 
     def options(self) -> list[str]:
-        """Of saquery."""
+        """Return the options of saquery."""
         ends = [f"--{name}=fe80::{guid(host) >> 16:x}:{guid(host) & 0xFFFF:x}"
                 for name, host in (("sgid", self.source), ("dgid", self.destination))]  # fmt: skip
         fields = {"service_id": self.service_id, "qos_class": self.qos_class, "pkey": self.pkey, "sl": self.sl}
@@ -111,7 +111,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Answers:
-    """What OpenSM did with one policy."""
+    """OpenSM's answers under one policy."""
 
     taken: bool
     found: list[dict[str, str] | None]

@@ -19,7 +19,7 @@ from testbed.units import Duration, Rate, Size
 
 WINDOW_NS = 10_000_000
 HEADS = "-s 64 udp"
-"""For a capture: the headers are enough."""
+"""The octets of each frame in a capture: its headers."""
 
 
 def most_in_a_window(frames: list[Seen]) -> int:

@@ -14,11 +14,11 @@ from tools import engine_figures, tolerances
 from tools.tolerances import Stated
 
 QUICK = ("incast", "duty_cycle")
-"""Of these each whole run of the tests has both engines; the others are compared by `xoff test --all`."""
+"""The experiments that every run of the tests compares on both engines; `xoff test --all` compares the others."""
 
 ROOT = Path(__file__).parents[2]
 CASES = {case.name for case in definition.conformance()}
-"""Of `xoff switch conformance`; they are for um alone."""
+"""The cases of `xoff switch conformance`, which are for um alone."""
 NAMES = [experiment.name for experiment in definition.shipped() if experiment.name not in CASES]
 
 

@@ -1,4 +1,4 @@
-"""What DCBX agrees on is on real ports, and a fault in how it is put there would be seen."""
+"""Real ports have the settings that DCBX agrees on, and a fault in how they get there would be seen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def shows_both_ladders(result: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def ladder_from_the_goodbye_on(result: Path, left: str, right: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What `xoff export --ladder` prints after the host's goodbye, without times and lines of the drawing."""
+    """Return the output of `xoff export --ladder` after the host's goodbye, without times and lines of the drawing."""
     assert main(["export", str(result), "--ladder", left, right]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == [left, right]

@@ -1,4 +1,4 @@
-"""What PFC has to do by literature and switch test plans comes out in the lab, and a fault in it would be seen."""
+"""PFC in the lab does what literature and switch test plans demand, and a fault in it would be seen."""
 
 from __future__ import annotations
 

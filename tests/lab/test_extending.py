@@ -1,4 +1,4 @@
-"""What `xoff new` writes works as it is, and an installed package's experiment runs in the lab with its own code."""
+"""Templates of `xoff new` work as they are, and an installed package's experiment runs in the lab with its own code."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ EXAMPLES = {
 }
 """Examples that run, and what they print; docs/howto/run-a-mininet-script.md has the others, with the reason."""
 SOON = ("controllers2", "scratchnet")
-"""Those that take little time, and together most of what the lab gives them."""
+"""The examples that take little time, and together use most of what the lab gives them."""
 
 
 def printed(result: lab.Result) -> str:

@@ -6,7 +6,7 @@ from testbed.lab import Run, experiment
 
 
 def _started() -> int:
-    """How many processes have been started since the boot."""
+    """Return the number of processes that have been started since the boot."""
     with open("/proc/stat") as file:
         return int(next(line for line in file if line.startswith("processes")).split()[1])
 

@@ -117,7 +117,7 @@ def test_a_pause_lasts_for_its_quanta_at_the_ports_speed(run: Run, rate: Rate = 
 
 @experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_each_field_of_a_pfc_frame_does_what_it_should(run: Run, victim: str = "h1-eth0") -> None:
-    """What each field of a PFC frame does to a port that sends three classes: two with PFC, one without."""
+    """Each field of a PFC frame has its effect on a port that sends three classes: two with PFC, one without."""
     from testbed.net.build.network import network
     from testbed.net.fabric.port import Port
     from testbed.net.shell.wire import capture

@@ -21,7 +21,7 @@ def _build(self: Any, seed: int) -> None:
 
 
 def _listed(topo: Any) -> list[Any]:
-    """All that Mininet asks a topology for."""
+    """Return everything that Mininet asks a topology for."""
     orders: tuple[dict[str, bool], ...] = ({}, {"sort": True}, {"sort": True, "withKeys": True, "withInfo": True})
     return [
         topo.hosts(),

@@ -1,4 +1,4 @@
-"""What the unit tests share."""
+"""Fixtures that the unit tests share."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 SHORT = 1000
 SLOW = {"policy", "run's stream", "fabric"}
-"""These take about a millisecond for an input."""
+"""The decoders that take about a millisecond for an input."""
 UNREAD = {"refused", "none", "no text", "error", "no answer", "left"}
 
 

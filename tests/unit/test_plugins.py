@@ -1,4 +1,4 @@
-"""What testbed.plugins and `xoff new` promise: packages of others are found, and a broken one breaks nothing else."""
+"""Packages of others and `xoff new`: such packages are found, and a broken one breaks nothing else."""
 
 from __future__ import annotations
 

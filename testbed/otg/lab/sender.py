@@ -38,7 +38,7 @@ class Command:
     at_ns: int = 0
     neighbours: Neighbours | None = None
     plans: tuple[FlowPlan, ...] = ()
-    """With `plan`: the plans that replace flows of the same names."""
+    """The plans that replace flows of the same names, in a command `plan`."""
 
 
 class Sender:

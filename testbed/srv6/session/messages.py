@@ -85,7 +85,7 @@ class SliceInfo:
 @message(tag="report", complete=True)
 @dataclass(frozen=True)
 class Report:
-    """All that an agent reports of its router."""
+    """The report of an agent on its router."""
 
     node: RouterName
     sids: Annotated[tuple[Sid, ...], Meta(max_length=4096)] = ()

@@ -10,7 +10,7 @@ from testbed.lab import Run, experiment
 _BPF = 321
 _NEXT_ID, _BY_ID, _INFO = 11, 13, 15
 _COMPILED_AT = 16
-"""Where struct bpf_prog_info has the length of the compiled code."""
+"""The offset of the compiled code's length in struct bpf_prog_info."""
 
 
 @experiment(in_lab_time=True, timeout="60s")
@@ -34,7 +34,7 @@ def incast(run: Run, frames: int = 600) -> None:
 
 
 def compiled_lengths() -> list[int]:
-    """Of each program in the kernel the octets of its compiled code, 0 if it is interpreted."""
+    """Return the octets of each program's compiled code, 0 if the kernel interprets it."""
     libc = ctypes.CDLL(None, use_errno=True)
     found: list[int] = []
     number = 0

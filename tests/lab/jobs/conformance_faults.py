@@ -26,7 +26,7 @@ def _perform(case: Experiment, run: Run) -> None:
 
 @experiment(in_lab_time=True, timeout="120s")
 def no_circle_is_found(run: Run) -> None:
-    """What looks for deadlocks takes each group for one that will resume."""
+    """Have the watch for deadlocks take each group for one that will resume."""
     from testbed.net.fabric import deadlocks
 
     deadlocks.stays_congested = lambda *_: False

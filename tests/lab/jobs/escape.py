@@ -80,7 +80,7 @@ def _connects(port: int) -> bool:
 
 
 def _places(secret: str) -> list[Path]:
-    """Where a name of the host's shows: in any process's environment, arguments or root, or in what is mounted."""
+    """Yield the places that show a name of the host: environments, arguments and roots of processes, and mounts."""
     found = [path for path in Path("/proc").glob("[0-9]*/environ") if secret.encode() in path.read_bytes()]
     found += [path for path in Path("/proc").glob("[0-9]*/cmdline") if secret.encode() in path.read_bytes()]
     found += [path for path in (Path("/proc/mounts"), Path("/proc/cmdline")) if secret in path.read_text()]

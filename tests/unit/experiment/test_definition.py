@@ -1,4 +1,4 @@
-"""What testbed.experiment.definition promises: experiments are found, their parameters read, mistakes named."""
+"""Definitions of experiments: they are found, their parameters are read, mistakes are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What testbed.experiment.run promises: what an experiment reports goes out at once, and as it was meant."""
+"""The run of an experiment: what it reports goes out at once, and as it was meant."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clock:
 
 
 class Notes(io.StringIO):
-    """What went out: a note that was not flushed would be lost with the run."""
+    """The notes that went out; one that was not flushed would be lost with the run."""
 
     def __init__(self) -> None:
         super().__init__()

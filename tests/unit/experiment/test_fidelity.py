@@ -1,4 +1,4 @@
-"""What testbed.experiment.fidelity promises: a lab that was short of CPU, or late, reports it."""
+"""The verdict on fidelity: a lab that was short of CPU, or late, reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files are scripts of snappi, and what they take with them."""
+"""Scripts of snappi: which files are some, and which files they take with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a frame to its priority, and from a priority to the frame: each rule of `classify` and `marking` by its letter.
+"""The priority of a frame, and the frame of a priority: each rule of `classify` and `marking` by its letter.
 
 The frames are written out by hand, and checksums are computed anew by a function of the tests' own.
 """

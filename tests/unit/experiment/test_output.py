@@ -1,4 +1,4 @@
-"""What testbed.experiment.output promises: every record arrives as it was sent, or the damage is noticed."""
+"""The stream of a job: every record arrives as it was sent, or the damage is noticed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def decoded(*pieces: bytes) -> tuple[list[Record], int]:
 
 
 def damage(*pieces: bytes) -> str:
-    """What is said about a damaged stream."""
+    """Return the message about a damaged stream."""
     with pytest.raises(StreamError) as caught:
         decoded(*pieces)
     assert caught.value.exit_code == 3

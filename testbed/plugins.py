@@ -125,7 +125,7 @@ def named(group: str, name: str) -> Plugin | None:
 
 
 def usable(group: str, check: Callable[[Plugin, Any], Any], report: Callable[[str], None]) -> dict[str, Any]:
-    """Return the objects of a group's entry points by name; `check` makes them of what was loaded, or raises PluginError.
+    """Return the objects of a group's entry points by name, as `check` makes them; it may raise PluginError.
 
     What cannot be used is reported, one line each, and left out.
     """

@@ -52,7 +52,7 @@ from plug.rates import Plug
 @experiment
 def uses(run: Run, control: str = "plug") -> None:
     """The topology and the rate control of this package, by their names."""
-    from testbed.net.network import network
+    from testbed.net.build.network import network
     from testbed.net.shell.topologies import build
     from testbed.net.traffic import Flow, Flows
 

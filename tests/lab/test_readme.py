@@ -27,7 +27,7 @@ SHOWN = {shown!r}
 
 @experiment
 def shown(run: Run) -> None:
-    from testbed.net.network import network
+    from testbed.net.build.network import network
 
     names = {{}}
     for text in SHOWN:

@@ -58,7 +58,7 @@ def test_a_broken_entry_point_is_one_line_and_everything_else_is_there(tmp_path:
 def test_a_job_of_a_package_has_its_code_and_one_of_ours_has_not(tmp_path: Path) -> None:
     program = """
 import sys
-from testbed.lab import definition
+from testbed.experiment import definition
 from testbed.lab.job import OURS, Limits, job_for, pack
 for name in ("plug", "hello"):
     found = definition.find(name)

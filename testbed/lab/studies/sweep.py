@@ -1,6 +1,6 @@
 """A parameter study: one experiment with every combination of parameters and every seed.
 
-    from testbed.lab import sweep
+    from testbed.lab.studies import sweep
     found = sweep.run("incast", {"hosts": ["2", "4"]}, seeds=10, on="um", out="results/incast")
     found.rows, sweep_tables.summary(found.rows)
 

@@ -23,7 +23,8 @@ PROGRAM = """
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from testbed.cli import main, shell
+from testbed.cli import main
+from testbed.cli.look import shell
 from testbed.lab.engines.engine import PreparedEngine
 
 class Session:

@@ -144,8 +144,8 @@ def test_few_letters_are_enough(encoding: str, tmp_path: Path) -> None:
     environment = {"PYTHONIOENCODING": encoding, "PYTHONPATH": str(ROOT)}
     program = """if True:
         from testbed.cli.screen import progress, streams
-        from testbed.lab.fidelity import Fidelity, Thresholds, Verdict
-        from testbed.lab.result import *
+        from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
+        from testbed.lab.results.result import *
         fidelity = Fidelity(Verdict.KEPT, (), 1, 50.0, 0, 0, Thresholds())
         claims = (Claim("\\u00b5s", {"equals": 1}, 1, True), Claim("\\u4e8c", {"equals": 1}, 2, False))
         came = Provenance(*[""] * 9)

@@ -34,7 +34,7 @@ def test_an_exception_is_shown_and_gives_1(capfd: pytest.CaptureFixture[str]) ->
 def test_what_the_starter_wrote_is_written_once_and_in_order() -> None:
     code = """
 import os
-from testbed.linux.child import Child
+from testbed.linux.process.child import Child
 print("starter")
 child = Child(lambda: print("child"))
 child.wait()
@@ -80,7 +80,7 @@ def test_two_children_draw_the_same_numbers_until_they_are_seeded() -> None:
     """`kernel.fork` documents it: a child that draws from `random` has to seed it."""
     code = """
 import random
-from testbed.linux.child import Child
+from testbed.linux.process.child import Child
 for seed in (lambda: None, random.seed):
     for _ in range(2):
         Child(lambda: (seed(), print(random.random()))).wait()

@@ -26,7 +26,7 @@ from testbed.lab.host.checks import Check
 PROGRAM = """
 import sys
 from pathlib import Path
-from testbed.lab.wire import Record, RecordKind
+from testbed.experiment.output import Record, RecordKind
 note = b'{"note": "figure", "name": "answer", "value": 42, "unit": ""}\\n'
 with open(sys.argv[1], "ab") as out:
     for record in (

@@ -14,7 +14,7 @@ from testbed.lab.job import job_stack
 
 LOOPS = """
 import sys, threading, time
-from testbed.lab import job_stack
+from testbed.lab.job import job_stack
 job_stack.prepare()
 def loop():
     print("begun", flush=True)

@@ -18,7 +18,7 @@ from testbed.lab.results.result_folder import new_folder, remove_abandoned, rese
 
 HOLDS = """
 import sys, pathlib
-from testbed.lab.result_folder import new_folder, reserved
+from testbed.lab.results.result_folder import new_folder, reserved
 with reserved(new_folder(pathlib.Path(sys.argv[1]), "one")):
     print("held", flush=True)
     sys.stdin.read()

@@ -113,7 +113,7 @@ def test_another_user_gets_the_same(ready: PreparedUm, run: Runner, tmp_path: Pa
         pytest.skip("only root can become another user")
     place = Path("/var/tmp") / f"xoff-test-{os.getpid()}"
     copy = "cp -r --reflink=auto"
-    packages = "testbed snappi_xoff topologies controllers experiments"
+    packages = "testbed snappi_xoff topologies controllers experiments xoff.py"
     files = [ready.image.path, ready.kernel.path, *(disk.parent for disk in ready.disks.values())]
     script = f"""
     set -e

@@ -97,6 +97,14 @@ class Experiment:
             for one in self.parameters
         }
 
+    def __call__(self, run: Run, **values: Any) -> None:
+        """Run the experiment's function as a part of another experiment, with its own meaning of rates and times."""
+        before, run.is_in_lab_time = run.is_in_lab_time, self.in_lab_time
+        try:
+            self.body(run, **values)
+        finally:
+            run.is_in_lab_time = before
+
     def perform(self, run: Run, parameters: Mapping[str, Any], body: Callable[..., None] | None = None) -> None:
         """Run the experiment's function here and now, or `body` in its place; the lab calls this."""
         values = self.read_parameters(parameters)

@@ -149,7 +149,7 @@ def test_what_a_lesson_does_acts_in_the_lab_and_is_seen(browser: Any, ready: Pre
         stood = page.evaluate("xoffLive.newest")
         page.wait_for_timeout(300)
         assert page.evaluate("xoffLive.newest") == stood
-        view.press("Step 100 ms")
+        view.press("Step 100 us")
         view.until(f"xoffLive.newest > {stood}")
         page.wait_for_timeout(200)
         assert page.evaluate("xoffLive.newest") - stood <= 200e6

@@ -47,7 +47,7 @@ def test_the_demo_shows_its_network_live_and_ends_with_one_screen(ready: Prepare
             if line.split()[:1] in (["s1"], ["r1"], ["r2"], ["s2"]) and "‖3" in line:
                 stopped.add(line.split()[0])
             if " through tunnels " in line:
-                heads.add(line.partition("  XOFF")[0].split("s  ")[-1])
+                heads.add(line.partition("  XOFF")[0].split("of the lab  ")[-1])
     assert heads == {"without End.X.PFC", "with End.X.PFC"}
     assert stopped, "a neighbour of one of these is stopped; which of them is seen depends on when the screen is drawn"
     shown = [line for line in last if line]

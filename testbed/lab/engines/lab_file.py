@@ -165,6 +165,11 @@ def _keys(engines: Iterable[str]) -> dict[str, str]:
     return keys | {"kernel": kernel.key()} if "um" in engines else keys
 
 
+def digest_of_keys(engines: Iterable[str]) -> str:
+    """Return a digest that differs between versions of Xoff that do not take each other's lab files."""
+    return hashlib.sha256(json.dumps(_keys(engines), sort_keys=True).encode()).hexdigest()
+
+
 def _compressed(source: IO[bytes], advance: Callable[[int], None]) -> Iterator[bytes]:
     """Yield the file as streams of xz, one behind the other."""
     cores = len(os.sched_getaffinity(0))

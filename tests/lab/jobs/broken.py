@@ -32,7 +32,7 @@ def headroom_for_one_frame(run: Run) -> None:
     from testbed.net.fabric.port import PortNeeds
 
     PortNeeds.headroom_cells = lambda *_: 8  # type: ignore[method-assign]
-    incast.incast.body(run)
+    incast.incast(run)
 
 
 @experiment(in_lab_time=True, timeout="120s")
@@ -48,4 +48,4 @@ def a_cable_that_loses_frames(run: Run) -> None:
 
     whole = options.cable_of
     vars(options)["cable_of"] = lossy
-    conservation.conservation.body(run)
+    conservation.conservation(run)

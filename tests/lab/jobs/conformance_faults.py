@@ -21,7 +21,7 @@ FRAME_CELLS = 8
 
 
 def _perform(case: Experiment, run: Run) -> None:
-    case.body(run, speed="100G", buffer="static")
+    case(run, speed="100G", buffer="static")
 
 
 @experiment(in_lab_time=True, timeout="120s")

@@ -15,7 +15,7 @@ from testbed.net.fabric.queues import PRIORITIES, Queues
 @experiment(timeout="120s")
 def pfc_that_is_not_put_on_the_port(run: Run) -> None:
     PortSettings._apply_pfc = lambda *_: None  # type: ignore[method-assign]
-    dcbx_negotiation.dcbx_negotiation.body(run)
+    dcbx_negotiation.dcbx_negotiation(run)
 
 
 @experiment(timeout="120s")
@@ -38,14 +38,14 @@ def defense_of_everything(run: Run) -> None:
 def tie_breaks_the_other_way_round(run: Run) -> None:
     exact = winner
     vars(negotiation)["winner"] = lambda tie_break, local, remote: exact(tie_break, remote, local)
-    dcbx_willing.dcbx_willing.body(run)
+    dcbx_willing.dcbx_willing(run)
 
 
 @experiment(timeout="200s")
 def strict_classes_where_they_were(run: Run) -> None:
     """A class keeps its place when it becomes strict; the kernel then leaves it at its level as long as it is full."""
     Queues._places = property(lambda _: PRIORITIES)  # type: ignore[assignment, method-assign]
-    dcbx_ets.dcbx_ets.body(run)
+    dcbx_ets.dcbx_ets(run)
 
 
 @experiment(timeout="120s")

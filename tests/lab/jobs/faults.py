@@ -28,21 +28,21 @@ from testbed.switch.pfc.watchdog import Watchdog
 def a_step_one_frame_late(run: Run) -> None:
     """The marking threshold is a frame higher than it should be."""
     _change_curve(lambda curve: EcnCurve.step(curve.kmin + ecn_step.FRAME, curve.limit))
-    ecn_step.ecn_step.body(run)
+    ecn_step.ecn_step(run)
 
 
 @experiment(in_lab_time=True, timeout="90s")
 def half_the_marks(run: Run) -> None:
     """The marking probability is half of what it should be."""
     _change_curve(lambda curve: EcnCurve(curve.kmin, curve.kmax, curve.pmax / 2))
-    ecn_ramp.ecn_ramp.body(run)
+    ecn_ramp.ecn_ramp(run)
 
 
 @experiment(in_lab_time=True, timeout="60s")
 def headroom_of_a_frame_less(run: Run) -> None:
     response.HEADROOM -= 1
     response.BURSTS = 1
-    response.response.body(run)
+    response.response(run)
 
 
 @experiment(in_lab_time=True, timeout="60s")
@@ -51,7 +51,7 @@ def a_lossy_priority_that_obeys(run: Run) -> None:
     from topologies.incast import Incast
 
     Incast.port = Port().with_pfc(not_enabled.LOSSLESS, not_enabled.LOSSY)
-    not_enabled.not_enabled.body(run)
+    not_enabled.not_enabled(run)
 
 
 @experiment(in_lab_time=True, timeout="60s")
@@ -59,7 +59,7 @@ def pauses_too_long(run: Run) -> None:
     """A pause lasts a twentieth longer than it should."""
     exact = wire.pause_ns
     wire.pause_ns = lambda rate, quanta: exact(rate, quanta) * 21 // 20
-    duty_cycle.duty_cycle.body(run)
+    duty_cycle.duty_cycle(run)
 
 
 @experiment(in_lab_time=True, timeout="60s")
@@ -67,7 +67,7 @@ def a_storm_that_spreads(run: Run) -> None:
     """PAUSE of one priority stops another one, too."""
     of = storm._storm_of
     storm._storm_of = lambda run, priorities, port: of(run, [*priorities, storm.LOSSLESS], port)
-    storm.storm.body(run)
+    storm.storm(run)
 
 
 @experiment(in_lab_time=True, timeout="60s")
@@ -80,7 +80,7 @@ def a_watchdog_that_is_early(run: Run) -> None:
         self._detection -= (watchdog.POLL + watchdog.LATE).ns
 
     Watchdog.__init__ = early  # type: ignore[method-assign]
-    watchdog.watchdog.body(run)
+    watchdog.watchdog(run)
 
 
 @experiment(in_lab_time=True, timeout="90s")
@@ -89,7 +89,7 @@ def a_ring_without_up_and_down(run: Run) -> None:
     from topologies.ring import Ring
 
     Ring._is_clockwise = lambda *_: True  # type: ignore[method-assign]
-    ring.deadlock.body(run)
+    ring.deadlock(run)
 
 
 @experiment(in_lab_time=True, timeout="120s")
@@ -107,7 +107,7 @@ def short_headroom_of_a_frame_less(run: Run) -> None:
 
     switch_buffer.group_limits = less
     vars(headroom_short).update(SHORT=(-8, 0, 8, 40), BURSTS=1)
-    headroom_short.headroom_short.body(run)
+    headroom_short.headroom_short(run)
 
 
 @experiment(in_lab_time=True, timeout="120s")
@@ -120,7 +120,7 @@ def a_response_that_is_not_measured(run: Run) -> None:
 
     Loop._forward_measurement = forward  # type: ignore[method-assign]
     vars(headroom_response).update(SLOWER=headroom_response.SLOWER[::3])
-    headroom_response.headroom_response.body(run)
+    headroom_response.headroom_response(run)
 
 
 @experiment(in_lab_time=True, timeout="2000s", files=("looking.py", "random_links.py"))
@@ -130,7 +130,7 @@ def half_the_round_trip(run: Run) -> None:
 
     whole = random_links.Link.measured
     random_links.Link.measured = lambda self, round_trip_ns: whole(self, round_trip_ns // 2)  # type: ignore[method-assign]
-    random_links.random_links.body(run, links=20)
+    random_links.random_links(run, links=20)
 
 
 def _change_curve(change: Any) -> None:

@@ -29,7 +29,7 @@ def a_pause_of_all_slices(run: Run) -> None:
     tunnel_pauses.PfcFrame = Wide  # type: ignore[attr-defined]
     wan_tenants._division = division  # type: ignore[assignment]
     with suppress(EnoughError):
-        wan_tenants.wan_tenants.body(run, seconds=1)
+        wan_tenants.wan_tenants(run, seconds=1)
 
 
 @experiment(timeout="600s")
@@ -40,7 +40,7 @@ def headroom_for_one_way(run: Run) -> None:
     whole = srv6.headroom
     srv6.headroom = lambda rate, delay, routers: whole(rate, delay, routers) // 2
     vars(wan_distance).update(DISTANCES=wan_distance.DISTANCES[:2], CABLES=wan_distance.CABLES[:2])
-    wan_distance.wan_distance.body(run)
+    wan_distance.wan_distance(run)
 
 
 @experiment(timeout="240s")
@@ -49,4 +49,4 @@ def tunnels_that_never_say_go_on(run: Run) -> None:
     from testbed.srv6.protocol.pause_refresh import PauseSender
 
     PauseSender.xon = lambda *_: None  # type: ignore[method-assign]
-    wan_ring.wan_ring.body(run, seconds=1)
+    wan_ring.wan_ring(run, seconds=1)

@@ -48,7 +48,8 @@ def of_code(prepared: PreparedUm, work: Path) -> Mapping[str, Part]:
 def lab(prepared: PreparedEngine, report: Report, progress: Progress) -> Part:
     """Return the lab in one file, in the cache."""
     made_with = prepared.provenance()
-    place = cache.root() / f"lab-file-{made_with.image[:16]}-{made_with.kernel_digest[:16]}"
+    # A file is for the Xoff with these keys; another version may build the same image, and refuses it.
+    place = cache.root() / f"lab-file-{made_with.image[:16]}-{lab_file.digest_of_keys([_ENGINE])[:16]}"
     if not (cache.own(place, _FILE) / _FILE).is_file():
         with cache.locked("lab file", report):
             if not (place / _FILE).is_file():

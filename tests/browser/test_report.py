@@ -150,7 +150,7 @@ def test_what_is_under_the_pointer_is_named(opened: Opener, tmp_path: Path) -> N
     drawn(page)
     box, size = canvas.bounding_box(), page.evaluate("xoffReport.panels[0].size")
     page.mouse.move(box["x"] + size["left"] + size["plot"] * (115 - 90) / 150, box["y"] + 9)
-    assert page.locator(".readout").first.inner_text() == "h1-eth0 priority 3 paused: 30 ms from 100.000 ms"
+    assert page.locator(".readout").first.inner_text() == "h1-eth0 priority 3 paused: 30 us from 100.000 us"
 
 
 def test_hostile_names_do_nothing(opened: Opener, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def a_watchdog_that_is_early(run: Run) -> None:
 
     def early(self: Watchdog, settings: Any) -> None:
         begin(self, settings)
-        self._detection -= (watchdog.POLL + watchdog.LATE).ns
+        self._detection -= (watchdog.POLL + watchdog.LATE).ns * 1000  # the lab is slower by that
 
     Watchdog.__init__ = early  # type: ignore[method-assign]
     watchdog.watchdog(run)

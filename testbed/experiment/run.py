@@ -106,7 +106,7 @@ class Run:
         """Append a line to the run's event log."""
         if taken := sorted(fields.keys() & {"t", "event"}):
             raise UsageError(f"event {kind}: every line has its own {taken[0]}; name the field otherwise")
-        line = {"t": self.now_ns, "event": kind} | {key: plain(value) for key, value in fields.items()}
+        line = {"t": self.lab_ns, "event": kind} | {key: plain(value) for key, value in fields.items()}
         os.write(self._events, json.dumps(line).encode() + b"\n")
 
     def history(self, lines: Callable[[int], Iterable[str]]) -> None:
@@ -158,11 +158,11 @@ class Run:
 
     @contextmanager
     def _phase(self, phase: Phase) -> Iterator[None]:
-        self._note("phase", phase=phase, begins=True, t=self.now_ns)
+        self._note("phase", phase=phase, begins=True, t=self.lab_ns)
         try:
             yield
         finally:
-            self._note("phase", phase=phase, begins=False, t=self.now_ns)
+            self._note("phase", phase=phase, begins=False, t=self.lab_ns)
 
     def _note(self, note: str, **content: Any) -> None:
         line = json.dumps({"note": note} | content) + "\n"

@@ -230,7 +230,7 @@ def test_wan_shows_tunnels_and_what_filters_dropped(run: Runner) -> None:
 
 
 def test_mininets_own_command_runs_beside_a_network_and_leaves_it_alone(run: Runner) -> None:
-    """When Mininet fails it kills all processes that are named like its nodes, once the shell's network, too."""
+    """Mininet that fails kills all processes that are named like its nodes; it once killed the shell's network, too."""
     said = typed(
         run,
         "sh mn --custom testbed/mn.py --topo incast,2 --link lossless --switch lossless --test lossless",

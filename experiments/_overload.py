@@ -3,23 +3,23 @@
 Not an experiment.
 """
 
-from xoff import Flow, Flows, Network, Size, ping
+from xoff import Duration, Flow, Flows, Network, Size, ping
 
 _CELL = 208
 _FRAME = Size("1400B")
 """The headers of a tunnel of three segments, 96 octets, have to fit into the WAN's frames as well."""
 
 
-def long(net: Network, edge: str, priority: int) -> float:
-    """Return the seconds until this overload has filled the cells of an edge's port for the priority without
+def long(net: Network, edge: str, priority: int) -> Duration:
+    """Return the time until this overload has filled the cells of an edge's port for the priority without
     back-pressure, and twice the way there and back on top.
     """
     fabric = net.fabric
     port, limits = fabric.port(edge), fabric.limits(edge, priority)
-    cells = limits.headroom + limits.static
-    excess = port.cable.rate.bps / 2  # the other half fits beside what b2 sends
-    trip_ns = sum(2 * one.cable.delay.ns for one in fabric.ports.values() if not one.slot & 1)
-    return float(cells * _CELL * 8 / excess + 2 * trip_ns / 1e9)
+    room = Size.from_bytes((limits.headroom + limits.static) * _CELL)
+    excess = port.cable.rate // 2  # the other half fits beside what b2 sends
+    ways = [one.cable.delay for one in fabric.ports.values() if not one.slot & 1]
+    return excess.time_for(room) + sum(ways, Duration("0s")) * 4
 
 
 def overload(net: Network, priority: int, frame: Size = _FRAME) -> Flows:

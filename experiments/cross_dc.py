@@ -101,7 +101,7 @@ def _leaves(controller: Any) -> list[str]:
 def _overload(run: Run, net: Network) -> dict[str, Any]:
     fabric = net.fabric
     with overload(net, LOSSLESS) as flows:
-        time.sleep(SECONDS + long(net, "r3-eth1", LOSSLESS))
+        time.sleep(SECONDS + long(net, "r3-eth1", LOSSLESS).ns / 1e9)
         flows.stop_sending()
     report = flows.reports[0]
     edge = fabric.group("r3-eth1", LOSSLESS).high_water

@@ -45,7 +45,7 @@ def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
     with network(Srv6Wan(back=back, wan=wan)) as net:
         fabric = net.fabric
         with overload(net, LOSSLESS) as flows:
-            time.sleep(seconds + 2 * long(net, "r3-eth1", LOSSLESS))
+            time.sleep(seconds + 2 * long(net, "r3-eth1", LOSSLESS).ns / 1e9)
             stop_ns = time.monotonic_ns()
             flows.stop_sending()
         events = fabric.events()

@@ -10,6 +10,7 @@ Not an experiment.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 from testbed.switch.headroom.exchange import Settings
 from xoff import (
@@ -21,6 +22,7 @@ from xoff import (
     Flows,
     LosslessTopo,
     Mac,
+    Network,
     PfcFrame,
     Port,
     Rate,
@@ -34,11 +36,11 @@ from xoff import (
 LINE = Rate("10Gb/s")
 FRAME = Size("1514B")
 FRAME_TIME = LINE.time_for(FRAME + Size("24B"))
-"""The time of a frame on the hardware's line; in the lab it is a thousand times as long."""
+"""The time of a frame on the line."""
 FRAME_CELLS = 8
 PRIORITY = 3
-_SAMPLES, _INTERVAL = 16, Duration("10ms")
-_LAB_LINE = Rate("10Mb/s")
+_SAMPLES, _LAB_INTERVAL = 16, Duration("10ms")
+"""The samples of a measurement, and the time between them in the lab, whose CPU has to keep up."""
 _MORE = 12
 """Frames that each sender has beyond what it should be able to send."""
 
@@ -48,7 +50,7 @@ class Sender:
     """A host on a cable of its own."""
 
     delay: Duration
-    """The delay of the cable, one way, in hardware's time."""
+    """The delay of the cable, one way."""
     port: Port
 
 
@@ -65,9 +67,9 @@ class Seen:
     pauses: int
     headroom: int
     """The cells of headroom that the port had."""
-    round_trip_ns: int | None
+    round_trip: Duration | None
     """The longest round trip that was measured, from which headroom is computed."""
-    median_ns: int | None
+    median: Duration | None
     status: str
 
 
@@ -75,7 +77,7 @@ def able(port: Port | None = None) -> Port:
     """Return the port with the capability to measure headroom, for cables of any length."""
     patient = Settings(
         samples=_SAMPLES,
-        interval_ns=_INTERVAL.ns,
+        interval_ns=_LAB_INTERVAL.ns,
         timeout_ns=20_000_000_000,
         repeat_ns=None,
         stamp_lag_ns=1_000_000_000,
@@ -112,12 +114,9 @@ def bursts(
         wait_until_measured(fabric, both_able)
         for name in both_able:  # again, now that nothing else is being started
             fabric.measure(name)
-            time.sleep((_SAMPLES * _INTERVAL.ns + 2 * fabric.port(name).cable.delay.ns) / 1e9 + 0.3)
-        round_trips = [
-            2 * fabric.port(name).cable.delay.ns + sender.port.obeys_after.ns
-            for name, sender in zip(ports, senders, strict=True)
-        ]
-        counts = [below + -(-trip_ns // _LAB_LINE.time_for(FRAME + Size("24B")).ns) + _MORE for trip_ns in round_trips]
+            time.sleep((_SAMPLES * _LAB_INTERVAL.ns + net.lab_ns(fabric.port(name).cable.delay * 2)) / 1e9 + 0.3)
+        round_trips = [sender.delay * 2 + sender.port.obeys_after for sender in senders]
+        counts = [below + ceil(trip / FRAME_TIME) + _MORE for trip in round_trips]
         lost = [0] * len(senders)
         for before in range(times):
             flows = [
@@ -125,14 +124,14 @@ def bursts(
                 for number, count in zip(numbers, counts, strict=True)
             ]
             wire.send(PfcFrame.xoff(mac, [PRIORITY]).encode())
-            with Flows(flows, settle=Duration("20s")) as running:
+            with Flows(flows, settle=Duration("20ms")) as running:
                 with run.measuring():
                     deadline = time.monotonic() + 60
                     while any(fabric.group(name, PRIORITY).xoffs <= before for name in ports):
                         if time.monotonic() > deadline:
                             raise XoffError("a port did not send PAUSE")
-                        _hold(wire, mac, 0.1)
-                    _hold(wire, mac, max(round_trips) / 1e9 + 0.1)
+                        _hold(net, wire, mac, Duration("100us"))
+                    _hold(net, wire, mac, max(round_trips) + Duration("100us"))
                 wire.send(PfcFrame.xon(mac, [PRIORITY]).encode())
                 running.wait()
             lost = [so_far + report.lost for so_far, report in zip(lost, running.reports, strict=True)]
@@ -147,26 +146,30 @@ def bursts(
                     used=group.high_water[2] // FRAME_CELLS,
                     pauses=group.xoffs,
                     headroom=fabric.limits(name, PRIORITY).headroom,
-                    round_trip_ns=measured and measured["round_trip_ns"],
-                    median_ns=measured and measured["median_ns"],
+                    round_trip=_duration(measured and measured["round_trip_ns"]),
+                    median=_duration(measured and measured["median_ns"]),
                     status=measured["text"] if measured else "",
                 )
             )
     return found
 
 
-def _hold(wire: RawPort, mac: Mac, seconds: float) -> None:
+def _duration(ns: float | None) -> Duration | None:
+    return None if ns is None else Duration.nearest_ns(ns)
+
+
+def _hold(net: Network, wire: RawPort, mac: Mac, duration: Duration) -> None:
     """Keep the receiver from taking anything for so long."""
-    until_s = time.monotonic() + seconds
-    while (left := until_s - time.monotonic()) > 0:
+    until_lab_s = time.monotonic() + net.lab_ns(duration) / 1e9
+    while (left_lab_s := until_lab_s - time.monotonic()) > 0:
         wire.send(PfcFrame.xoff(mac, [PRIORITY]).encode())
-        time.sleep(min(left, 0.1))
+        time.sleep(min(left_lab_s, net.lab_ns("100us") / 1e9))
 
 
-def wait_until_measured(fabric: Fabric, ports: Sequence[str], seconds: float = 60) -> None:
-    """Wait until all of these ports have measured their headroom."""
-    deadline = time.monotonic() + seconds
+def wait_until_measured(fabric: Fabric, ports: Sequence[str], lab_seconds: float = 60) -> None:
+    """Wait until all of these ports have measured their headroom, which takes the lab's time."""
+    deadline = time.monotonic() + lab_seconds
     while waiting := [port for port in ports if fabric.dcbx(port)["measured"]["phase"] != "measured"]:
         if time.monotonic() > deadline:
-            raise XoffError(f"after {seconds} s: {fabric.dcbx(waiting[0])['measured']['text']}")
+            raise XoffError(f"after {lab_seconds} s of the lab: {fabric.dcbx(waiting[0])['measured']['text']}")
         time.sleep(0.5)  # to answer keeps agents from their work, which is what is measured

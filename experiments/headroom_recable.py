@@ -7,13 +7,13 @@ from experiments._headroom import FRAME, PRIORITY, able, wait_until_measured
 from xoff import Buffer, Cable, Duration, Flow, Flows, LosslessTopo, Port, Run, Static, experiment, network
 
 CABLES = ("10us", "40us", "20us")
-"""Delays of the cables one way, in hardware's time: the first one, the second, and the third."""
-UNPLUGGED = Duration("200ms")
+"""Delays of the cables, one way: the first one, the second, and the third."""
+UNPLUGGED = Duration("200us")
 DEFAULT = 800
 """Cells of headroom until a cable is measured; enough for the longest."""
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def headroom_recable(run: Run) -> None:
     """Two hosts overload a third, and the cable between two switches is pulled out and another one put in, twice.
 
@@ -23,11 +23,11 @@ def headroom_recable(run: Run) -> None:
     longer cables the switch loses frames.
     """
     adaptive = _swaps(run, None)
-    lab = [Duration(text) * 1000 for text in CABLES]
-    for cable, trip_ns, headroom in zip(lab, adaptive["round trips"], adaptive["headroom"], strict=True):
-        run.figure(f"cable of {cable}: cells of headroom", headroom)
-        beyond = round((trip_ns - 2 * cable.ns) * 100 / (2 * cable.ns), 2)
-        run.claim(f"cable of {cable}: median round trip beyond the cable's, in percent", beyond, at_least=0, at_most=1)
+    delays = [Duration(text) for text in CABLES]
+    for delay, trip_ns, headroom in zip(delays, adaptive["round trips"], adaptive["headroom"], strict=True):
+        run.figure(f"cable of {delay}: cells of headroom", headroom)
+        beyond = round((trip_ns - 2 * delay.ns) * 100 / (2 * delay.ns), 2)
+        run.claim(f"cable of {delay}: median round trip beyond the cable's, in percent", beyond, at_least=0, at_most=1)
     headrooms = adaptive["headroom"]
     run.claim("cables by their headroom", sorted(range(3), key=lambda number: headrooms[number]), equals=[0, 2, 1])
     run.claim("headroom in the meantime", adaptive["meanwhile"], equals=[DEFAULT, DEFAULT])
@@ -60,10 +60,10 @@ def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
                 wait_until_measured(fabric, ["s1-eth1"])
                 found["round trips"].append(fabric.dcbx("s1-eth1")["measured"]["median_ns"])
             found["headroom"].append(fabric.limits("s1-eth1", PRIORITY).headroom)
-            deadline = time.monotonic() + 5
+            deadline_lab_ns = time.monotonic_ns() + net.lab_ns("5ms")
             with run.measuring():
-                while fabric.group("s1-eth1", PRIORITY).xoffs < before + 3 and time.monotonic() < deadline:
-                    time.sleep(0.05)
+                while fabric.group("s1-eth1", PRIORITY).xoffs < before + 3 and time.monotonic_ns() < deadline_lab_ns:
+                    net.sleep("50us")
             found["pauses"].append(fabric.group("s1-eth1", PRIORITY).xoffs - before)
 
         if measures:
@@ -73,8 +73,8 @@ def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
             for delay in CABLES[1:]:
                 before = fabric.group("s1-eth1", PRIORITY).xoffs
                 net.configLinkStatus("s1", "s2", "down")
-                fabric.cabling.change_delay("s1-eth1", Duration(delay) * 1000)
-                time.sleep(UNPLUGGED.ns / 1e9)
+                fabric.cabling.change_delay("s1-eth1", Duration(delay))
+                net.sleep(UNPLUGGED)
                 found["meanwhile"].append(fabric.limits("s1-eth1", PRIORITY).headroom)
                 net.configLinkStatus("s1", "s2", "up")
                 note(before)

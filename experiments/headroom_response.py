@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
-from experiments._headroom import FRAME, FRAME_CELLS, FRAME_TIME, LINE, Sender, able, bursts
-from xoff import Buffer, Duration, Port, Run, Size, Static, experiment
+from experiments._headroom import FRAME, FRAME_CELLS, FRAME_TIME, Sender, able, bursts
+from xoff import Buffer, Duration, Port, Run, Static, experiment
 
-SLOWER = ("0s", "2ms", "5ms", "12ms")
-"""The time by which each far end obeys PAUSE later, in the lab, where a frame takes 1.23 ms."""
+SLOWER = ("0s", "2us", "5us", "12us")
+"""The time by which each far end obeys PAUSE later. A frame takes 1.23 us."""
+APART = Duration("20ns")
+"""The difference that the far ends' own work makes between two round trips, at most."""
 BELOW = 10
 BURSTS = 2
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def headroom_response(run: Run) -> None:
     """Four hosts on equal cables obey PAUSE later and later; each port measures that, and keeps rate x delay more.
 
@@ -24,19 +26,17 @@ def headroom_response(run: Run) -> None:
     senders = [Sender(cable, able(replace(Port(), obeys_after=delay))) for delay in delays]
     measured = bursts(run, senders, able(), replace(buffer, headroom=800), BELOW, times=BURSTS)
     quick = measured[0]
-    line = LINE // 1000
     for delay, seen in zip(delays, measured, strict=True):
         name = f"{delay} later"
-        assert seen.median_ns is not None and quick.median_ns is not None
-        more_ns = seen.median_ns - quick.median_ns
-        run.figure(f"{name}: round trips in ns, median and longest", [seen.median_ns, seen.round_trip_ns])
+        assert seen.median is not None and quick.median is not None
+        more = seen.median - quick.median
+        run.figure(f"{name}: round trips, median and longest", [seen.median, seen.round_trip])
         run.figure(f"{name}: cells of headroom, frames that lay in it", [seen.headroom, seen.used])
-        run.claim(f"{name}: more in the round trip, in us", more_ns // 1000,
-                  at_least=delay.ns // 1000 - 20, at_most=delay.ns // 1000 + 20)  # fmt: skip
+        run.claim(f"{name}: more in the round trip", more, at_least=max(delay, APART) - APART, at_most=delay + APART)
         # In frames, 1538 octets on the wire. Headroom is of the longest of 16 samples, which may be a little more.
-        due = line.bits_in(delay) / (8 * (FRAME + Size("24B")).bytes)
-        more = (seen.headroom - quick.headroom) / FRAME_CELLS
-        run.claim(f"{name}: more headroom, in frames", round(more, 2),
+        due = delay / FRAME_TIME
+        frames = (seen.headroom - quick.headroom) / FRAME_CELLS
+        run.claim(f"{name}: more headroom, in frames", round(frames, 2),
                   at_least=round(float(due) - 0.25, 2), at_most=round(float(due) + 0.75, 2))  # fmt: skip
         run.claim(f"{name}: pauses", seen.pauses, at_least=BURSTS)
         run.claim(f"{name}: lost", seen.lost, equals=0)

@@ -1,6 +1,5 @@
 """Headroom that is short by so many octets loses as much, on both ends of a cable; what was measured loses nothing."""
 
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -55,7 +54,7 @@ class Seen:
     """The most frames that lay in headroom."""
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def headroom_short(run: Run) -> None:
     """Pairs of switches send each other bursts, and both ends have headroom that is short by the same.
 
@@ -114,8 +113,8 @@ def _bursts() -> list[tuple[Seen, Seen]]:
                 wire.send(PfcFrame.xoff(fabric.port(f"{name}-eth0").mac, [PRIORITY]).encode())
             ways = [way for a, b in hosts for way in ((a, b), (b, a))]
             flows = [Flow(source, target, PRIORITY, FRAME, count=BURST) for source, target in ways]
-            with Flows(flows, settle=Duration("2s")) as running:
-                time.sleep(SCALE.lab(FRAME_TIME * (BURST + 10)).ns / 1e9)
+            with Flows(flows, settle=Duration("200us")) as running:
+                net.sleep(FRAME_TIME * (BURST + 10))
                 for name, wire in wires.items():
                     wire.send(PfcFrame.xon(fabric.port(f"{name}-eth0").mac, [PRIORITY]).encode())
                 running.wait()

@@ -35,9 +35,9 @@ FRAME = Size("1514B")
 WIRE = Size("24B")
 CELL, FRAME_CELLS = 208, 8
 PRIORITY = 3
-CLOSED = Duration("3s")
-"""The time in the lab for which the receiver takes nothing where throughput is measured."""
-LAST = Duration("6s")
+CLOSED = Duration("300us")
+"""The time for which the receiver takes nothing where throughput is measured."""
+LAST = Duration("600us")
 """The time that each sender then needs, if it is never paused."""
 SMALL, LARGE, ADAPTIVE = "small default", "large default", "adaptive"
 PICTURE = "three-links.svg"
@@ -58,7 +58,7 @@ class Seen:
     """Part of the line that it got while the receiver took nothing for half of the time."""
 
 
-@experiment(in_lab_time=True, timeout="900s")
+@experiment(timeout="900s")
 def three_links(run: Run) -> None:
     """One small headroom for all ports loses frames on long links, one large headroom leaves no buffer for bursts.
 
@@ -115,46 +115,46 @@ def _case(run: Run, way: str) -> dict[str, Seen]:
             wait_until_measured(fabric, [*ports, "s1-eth4"])
             print(headroom(fabric, "s1"))
 
-        def close(seconds: float) -> None:
+        def close(duration: Duration) -> None:
             """Keep the receiver from taking anything for so long."""
-            until = time.monotonic() + seconds
-            while (left := until - time.monotonic()) > 0:
+            until_lab_s = time.monotonic() + net.lab_ns(duration) / 1e9
+            while (left_lab_s := until_lab_s - time.monotonic()) > 0:
                 wire.send(PfcFrame.xoff(mac, [PRIORITY]).encode())
-                time.sleep(min(left, 0.5))
+                time.sleep(min(left_lab_s, net.lab_ns("50us") / 1e9))
 
         flows = [Flow(host, target, PRIORITY, FRAME) for host in hosts]
-        with Flows(flows, settle=Duration("60s")) as bursts:
+        with Flows(flows, settle=Duration("6ms")) as bursts:
             with measuring():
                 while not all(fabric.group(name, PRIORITY).xoff for name in ports):
-                    close(1)
-                close(2 * longest.ns / 1e9 + 1)
+                    close(Duration("100us"))
+                close(longest * 2 + Duration("100us"))
                 bursts.stop_sending()
             wire.send(PfcFrame.xon(mac, [PRIORITY]).encode())
         groups = [fabric.group(name, PRIORITY) for name in ports]
         limits = [fabric.limits(name, PRIORITY) for name in ports]
 
-        counts = [LAST.ps // cable.rate.time_for(FRAME + WIRE).ps for cable in cables]
+        counts = [LAST // cable.rate.time_for(FRAME + WIRE) for cable in cables]
         flows = [  # so that the first frames of all arrive at one moment
             Flow(host, target, PRIORITY, FRAME, count=count, start=longest - cable.delay)
             for host, count, cable in zip(hosts, counts, cables, strict=True)
         ]
-        with Flows(flows, settle=Duration("60s")) as steady, measuring():
-            begin_ns = time.monotonic_ns() + longest.ns
-            close((longest + CLOSED).ns / 1e9)
+        with Flows(flows, settle=Duration("6ms")) as steady, measuring():
+            begin_lab_ns = time.monotonic_ns() + net.lab_ns(longest)
+            close(longest + CLOSED)
             wire.send(PfcFrame.xon(mac, [PRIORITY]).encode())
             steady.wait()
         dropped = [sum(fabric.group(name, PRIORITY).dropped_frames) for name in ports]
     found = {}
     for place, link in enumerate(LINKS):
         group, limit = groups[place], limits[place]
-        needed_ns = counts[place] * cables[place].rate.time_for(FRAME + WIRE).ns
+        needed = cables[place].rate.time_for(FRAME + WIRE) * counts[place]
         found[link] = Seen(
             headroom=limit.headroom,
             bridge=limit.static,
             absorbed=group.high_water[1] // FRAME_CELLS * FRAME.bytes,
             lost=bursts.reports[place].lost + steady.reports[place].lost,
             dropped=dropped[place],
-            throughput=round(needed_ns / (steady.reports[place].last_ns - begin_ns), 4),
+            throughput=round(SCALE.lab(needed).ns / (steady.reports[place].last_lab_ns - begin_lab_ns), 4),
         )
     return found
 

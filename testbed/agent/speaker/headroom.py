@@ -92,13 +92,8 @@ class HeadroomMeasurements:
             return None
         status, found = measurer.status, measurer.status.measurement
         return {
-            "text": status.text,
-            "round_trip_ns": found and found.needed.ns,
-            "longest_ns": found and found.longest.ns,
-            "shortest_ns": found and found.shortest.ns,
+            **status.reading(),
             "tx_propagation_delay_ns": found and found.tx_propagation_delay_ns,
-            "median_ns": found and found.percentile(50).ns,
-            "peer_response_ns": found and found.response().ns,
             "cells": self._buffer.allocation.headroom.get(slot),
             **measurer.snapshot(),
         }

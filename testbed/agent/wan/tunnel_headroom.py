@@ -144,8 +144,7 @@ class TunnelHeadroom:
     def snapshot(self) -> list[dict[str, Any]]:
         return [
             {
-                "text": measurer.status.text,
-                "round_trip_ns": measurer.status.measurement and measurer.status.measurement.needed.ns,
+                **measurer.status.reading(),
                 "reaction_ns": self.reaction_ns,
                 **measurer.snapshot(),
             }

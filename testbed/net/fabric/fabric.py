@@ -32,6 +32,7 @@ from testbed.net.fabric.deadlocks import FoundDeadlock, found_deadlocks
 from testbed.net.fabric.ports import FabricError, PortState
 from testbed.srv6.lab import filters
 from testbed.switch.buffer.settings import BufferSettings
+from testbed.switch.headroom.measurement import readable
 from testbed.units import Scale, hardware_times
 
 __all__ = ["Fabric", "FabricCore", "FabricError", "Mismatch", "PortState"]
@@ -201,8 +202,11 @@ class Fabric:
         if node not in self.core.numbers:
             self.core.ports.node(node)
             raise FabricError(f"{node} has no lossless ports; {nearest(node, self.core.numbers)}")
-        found: dict[str, Any] = hardware_times(agents.snapshot(node), self.core.ports.units_of(node))
-        return found
+        found = hardware_times(agents.snapshot(node), self.core.ports.units_of(node))
+        shown: dict[str, Any] = found | {"dcbx": {name: _with_measured(port) for name, port in found["dcbx"].items()}}
+        if (wan := found["wan"]) and wan["headroom"]:
+            shown["wan"] = wan | {"headroom": [readable(one) for one in wan["headroom"]]}
+        return shown
 
     def events(self) -> list[LoggedEvent]:
         """Return the events that agents have logged so far: pauses sent and obeyed, thresholds, drops, storms."""
@@ -219,8 +223,7 @@ class Fabric:
         found: dict[str, dict[str, Any]] = self.core.running_agents().dcbx(state.node.name)
         if port not in found:
             raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
-        shown: dict[str, Any] = hardware_times(found[port], state.units)
-        return shown
+        return _with_measured(hardware_times(found[port], state.units))
 
     def dcbx_log(self) -> list[dict[str, Any]]:
         """Return the DCBX log so far: an entry for each frame and each change, with the port's name."""
@@ -266,6 +269,11 @@ class Fabric:
             for part in place.split("."):
                 found = getattr(found, part)
             return found
+
+
+def _with_measured(port: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a port's DCBX with the times of the measured headroom in its line of text, too."""
+    return port | {"measured": readable(port["measured"])} if "measured" in port else port
 
 
 def _checked(priority: int) -> int:

@@ -31,7 +31,9 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,9 +41,11 @@ from testbed.frames import Mac
 from testbed.frames.headroom import MeasurementFrameError, MeasurementReason, Request, check_key, parse
 from testbed.switch.headroom.calculation import HeadroomError
 from testbed.switch.headroom.exchange import REMEMBERED_SESSIONS, Ignored, Points, Responder, Series, Settings
-from testbed.switch.headroom.samples import Measurement
+from testbed.switch.headroom.samples import TIMES, Measurement
+from testbed.units import Duration
 
 _DEFAULT_STAYS = "the configured default stays"
+_TIME = re.compile(r"\{(\w+)\}")
 
 
 class Phase(enum.StrEnum):
@@ -61,7 +65,30 @@ class Status:
 
     phase: Phase
     measurement: Measurement | None
-    text: str  # one line for people
+    pattern: str
+    """One line for people, with names of `TIMES` in braces where it has times."""
+
+    @property
+    def text(self) -> str:
+        """The line with times of the clock by which they were measured."""
+        return _filled(self.pattern, self.measurement.times if self.measurement else {})
+
+    def reading(self) -> dict[str, Any]:
+        """Return the line and the times as plain data, in ns; `readable` completes the line."""
+        times = self.measurement.times if self.measurement else {}
+        return {"text": self.pattern, **{name: times[name].ns if times else None for name in TIMES}}
+
+
+def readable(reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reading with its own times in its line: whoever converts the times to those of another clock does it
+    before.
+    """
+    times = {name: Duration.nearest_ns(reading[name]) for name in TIMES if reading[name] is not None}
+    return {**reading, "text": _filled(reading["text"], times)}
+
+
+def _filled(pattern: str, times: Mapping[str, Duration]) -> str:
+    return _TIME.sub(lambda name: str(times.get(name[1], name[0])), pattern)
 
 
 @dataclass(frozen=True)
@@ -172,7 +199,7 @@ class Measurer:
     @property
     def status(self) -> Status:
         phase = self._phase()
-        return Status(phase, self._measurement, f"{self._port}: {self._text(phase)}")
+        return Status(phase, self._measurement, f"{self._port}: {self._pattern(phase)}")
 
     def snapshot(self) -> dict[str, Any]:
         """Return every counter as plain data; `ignored` has all reasons, those of damaged and foreign frames too."""
@@ -266,7 +293,7 @@ class Measurer:
             return Phase.UNANSWERED
         return Phase.MEASURING if self._measurement is None else Phase.MEASURED
 
-    def _text(self, phase: Phase) -> str:
+    def _pattern(self, phase: Phase) -> str:
         found = self._measurement
         if phase is Phase.OFF_HERE:
             return f"headroom is not measured, since this end does not announce it; {_DEFAULT_STAYS}"
@@ -275,11 +302,11 @@ class Measurer:
         if phase is Phase.LINK_DOWN:
             return f"the link is down; {_DEFAULT_STAYS}"
         if phase is Phase.UNANSWERED:
-            stays = _DEFAULT_STAYS if found is None else f"{found.needed}, measured before, stays"
+            stays = _DEFAULT_STAYS if found is None else "{round_trip_ns}, measured before, stays"
             return f"headroom cannot be measured: {self._failure}, and {self._settings.enough} are needed; {stays}"
         if found is None:
             return f"headroom is being measured; until then {_DEFAULT_STAYS}"
         return (
-            f"round trip {found.shortest} to {found.longest} in {len(found.samples)} samples, {found.lost} lost; "
-            f"the peer took up to {found.response()} to answer"
+            f"round trip {{shortest_ns}} to {{longest_ns}} in {len(found.samples)} samples, {found.lost} lost; "
+            "the peer took up to {peer_response_ns} to answer"
         )

@@ -92,6 +92,12 @@ class Measurement:
         return _percentile([sample.response_ns for sample in self.samples], percent)
 
     @property
+    def times(self) -> dict[str, Duration]:
+        """The times that were measured, by their names in `TIMES`."""
+        found = (self.needed, self.longest, self.shortest, self.percentile(50), self.response())
+        return dict(zip(TIMES, found, strict=True))
+
+    @property
     def tx_propagation_delay_ns(self) -> int:
         """txPropagationDelay of 802.1Qcc 12.32.2.1: half of the shortest round trip, rounded up.
 

@@ -3,7 +3,8 @@
 Sources with a rate control send full packets, one after the other at their present rates, into one queue. It marks a
 packet by the ECN curve at the length that it finds, and sends at line rate. A marked packet is answered by a CNP, at
 most one for a flow in `cnp_ns`, which is at its source after `feedback_ns`. There is no loss, no PFC, no host, and the
-only thing shared with the lab is the rate control itself, which has unit tests of its own.
+only thing shared with the lab is the rate control itself, which has unit tests of its own. As it computes with the
+lab's rates and times, so does all of the model.
 """
 
 import heapq

@@ -27,7 +27,7 @@ HOSTS = 8
 def ai_training_step(run: Run, kilobytes: Annotated[int, Between(150, 1000)] = 200) -> None:
     """Eight hosts under two leaves reduce their gradients in a ring whose every hop crosses the two spines.
 
-    Each leaf sends 40 Mb/s up two lines of 10 Mb/s, so these are congested. With PFC alone nothing is lost and hosts
+    Each leaf sends 40 Gb/s up two lines of 10 Gb/s, so these are congested. With PFC alone nothing is lost and hosts
     are paused; with DCQCN and marks before PFC there are fewer pauses; with DCQCN and no PFC the buffer of lossy
     traffic is all there is, and go-back-N makes up for what it drops. Each host sends 14/8 of the data in any case. The
     control case is a ring in the order of the hosts, of which one hop in four crosses the spines: it is faster.

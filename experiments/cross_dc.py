@@ -1,6 +1,5 @@
 """All parts of Xoff in one run, for `xoff demo`: from bare links to a lossless read across a WAN, step by step."""
 
-import time
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -15,7 +14,6 @@ from xoff import (
     Port,
     Rate,
     Run,
-    Scale,
     SrController,
     Srv6Wan,
     experiment,
@@ -23,11 +21,11 @@ from xoff import (
 )
 
 LOSSLESS = 3
-SECONDS = 3
+LASTS = Duration("3ms")
 CELL = 208
 
 
-@experiment(in_lab_time=True, timeout="240s")
+@experiment(timeout="240s")
 def cross_dc(
     run: Run,
     wan: Annotated[Length, Between("1km", "300km")] = Length("10km"),
@@ -65,13 +63,13 @@ def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
             wait_until_measured(fabric, links)
             for name in links:
                 seen = fabric.dcbx(name)
-                trip, cells = Duration.from_ns(seen["measured"]["round_trip_ns"]), seen["measured"]["cells"]
+                trip, cells = Duration.nearest_ns(seen["measured"]["round_trip_ns"]), seen["measured"]["cells"]
                 print(f"   {name}: PFC agreed for priority {LOSSLESS}; round trip {trip}, headroom {cells} cells")
             print("3  The controller learns the routers. A VPN and a policy each way are requested.")
-            begun_ns = run.lab_ns
+            begun_lab_ns = run.lab_ns
             controller.request(*topo.intents())
             controller.wait(controller.settled, "every policy and tunnel is installed")
-            took = Duration.from_ns((run.lab_ns - begun_ns) // 10**6 * 10**6)
+            took = Duration.from_ns((run.lab_ns - begun_lab_ns) // 10**6 * 10**6)
             for policy in controller.ask("GET", "/policies")["policies"]:
                 print(f"   policy {policy['id']} by {', '.join(policy['active']['segments'])}")
                 for tunnel in controller.ask("GET", f"/policies/{policy['id']}/reverse")["tunnels"]:
@@ -82,7 +80,7 @@ def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
             leaves = _leaves(controller)
             run.claim("leaves that have their ways and priorities from the controller", leaves, equals=["s1", "s2"])
             print(f"   {' and '.join(leaves)} are Open vSwitch, with ways and priorities by its OpenFlow rules")
-            print(f"   all of it {took} after the first router was here")
+            print(f"   all of it {took} of the lab after the first router was here")
             print("4  Headroom at the far edge is measured through the tunnel.")
             before = fabric.limits("r3-eth1", LOSSLESS).headroom
             controller.wait(lambda: fabric.limits("r3-eth1", LOSSLESS).headroom != before, "it is measured", 20)
@@ -101,37 +99,29 @@ def _leaves(controller: Any) -> list[str]:
 def _overload(run: Run, net: Network) -> dict[str, Any]:
     fabric = net.fabric
     with overload(net, LOSSLESS) as flows:
-        time.sleep(SECONDS + long(net, "r3-eth1", LOSSLESS).ns / 1e9)
+        net.sleep(LASTS + long(net, "r3-eth1", LOSSLESS))
         flows.stop_sending()
     report = flows.reports[0]
     edge = fabric.group("r3-eth1", LOSSLESS).high_water
     return {
-        "scale": fabric.port("r3-eth1").scale,
         "sent": report.sent,
         "lost": report.lost,
         "goodput": report.goodput,
         "pauses": sum(event.kind == "tunnel_received" for event in fabric.events()),
         "edge": sum(edge) * CELL,
-        "pause": Duration.from_ns(fabric.pfc("r1-eth1", LOSSLESS)["paused_ns"] // 10**6 * 10**6),
+        "pause": Duration.from_ns(int(fabric.pfc("r1-eth1", LOSSLESS)["paused_ns"]) // 1000 * 1000),
     }
 
 
 def _table(without: dict[str, Any], found: dict[str, Any]) -> str:
-    scale: Scale = found["scale"]
-
-    def rate(value: Rate) -> tuple[str, str]:
-        lab = Rate.from_bps(value.bps // 1000 * 1000)
-        return str(lab), str(scale.real(lab))
-
-    rows: list[tuple[str, ...]] = [("", "without", "with End.X.PFC", "in hardware")]
-    rows.append(("frames of a1 lost", str(without["lost"]), str(found["lost"]), str(found["lost"])))
-    goods = [rate(one["goodput"]) for one in (without, found)]
-    rows.append(("goodput of a1", goods[0][0], *goods[1]))
-    rows.append(("PFC frames through the WAN", str(without["pauses"]), str(found["pauses"]), str(found["pauses"])))
-    rows.append(("r1's WAN port paused", str(without["pause"]), str(found["pause"]), str(scale.real(found["pause"]))))
-    kilobytes = [f"{one['edge'] / 1000:.0f} kB" for one in (without, found)]
-    rows.append(("most in r3's buffer", *kilobytes, kilobytes[1]))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    both = (without, found)
+    rows: list[tuple[str, ...]] = [("", "without", "with End.X.PFC")]
+    rows.append(("frames of a1 lost", *(str(one["lost"]) for one in both)))
+    rows.append(("goodput of a1", *(str(Rate.from_bps(one["goodput"].bps // 10**6 * 10**6)) for one in both)))
+    rows.append(("PFC frames through the WAN", *(str(one["pauses"]) for one in both)))
+    rows.append(("r1's WAN port paused", *(str(one["pause"]) for one in both)))
+    rows.append(("most in r3's buffer", *(f"{one['edge'] / 1000:.0f} kB" for one in both)))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "   " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
     )

@@ -27,7 +27,7 @@ SPREAD = Duration("500us")
 OVER = Duration("50us")
 RECEIVER = Mac.parse("02:00:00:00:00:01")
 QUANTA = 400
-"""The pause of one XOFF, 20.5 ms at 10 Mb/s: four of the repetitions may be lost before a pause ends."""
+"""The pause of one XOFF, 20.5 us at 10 Gb/s: four of the repetitions may be lost before a pause ends."""
 
 
 @experiment(timeout="60s")

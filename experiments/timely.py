@@ -7,9 +7,9 @@ from xoff import Duration, Flow, Incast, Rate, Run, experiment, jain_index, roce
 LINE = Rate("10Gb/s")
 SENDERS = 2
 LASTS, SETTLED, STEADY = Duration("10ms"), Duration("4ms"), Duration("5900us")
-"""Rates oscillate with TIMELY. On vm, where round trips have the work of the endpoints in them, 1.9 s are too short."""
+"""Rates oscillate with TIMELY. On vm, where the work of the endpoints is part of round trips, 1.9 ms are too short."""
 HIGH = Duration("500us")
-"""TIMELY's T_high of 500 us, in the lab's time: above it a rate is cut whatever the gradient is."""
+"""TIMELY's T_high: above it a rate is cut whatever the gradient is."""
 
 
 @experiment(timeout="60s")

@@ -5,7 +5,7 @@ from testbed.lesson.check import require
 from xoff import Rate
 
 CASE, ALONE = "yours", "PFC alone"
-LINE = Rate("10Mb/s")
+LINE = Rate("10Gb/s")
 
 
 def _marks(seen: Seen) -> None:
@@ -74,7 +74,7 @@ LESSON = Lesson(
         ),
         Number(
             "first_cut",
-            "To which rate does the first CNP slow down a flow that sends at 10 Mb/s? (alpha is 1 at the start)",
+            "To which rate does the first CNP slow down a flow that sends at 10 Gb/s? (alpha is 1 at the start)",
             lambda seen: LINE.bps // 2,
             "the new rate is the rate times (1 - alpha / 2)",
             unit=Rate,

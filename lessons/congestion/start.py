@@ -13,6 +13,7 @@ from xoff import (
     Static,
     experiment,
     network,
+    steady_rates,
 )
 
 # ---- Your part -------------------------------------------------------------------------------------------------------
@@ -30,7 +31,7 @@ XOFF = 100
 # ---- Keep this part --------------------------------------------------------------------------------------------------
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def congestion(run: Run) -> None:
     """Four RoCE flows into one port: with PFC alone, and as you set it."""
     _run(run, "PFC alone", None, "fixed", 800)
@@ -46,8 +47,8 @@ def _run(run: Run, case: str, curve: object, rate_control: str, xoff: int) -> No
             Flow(
                 host,
                 "r",
-                transport=Roce(sample=Duration("10ms")),
-                duration="6s",
+                transport=Roce(sample=Duration("10us")),
+                duration="6ms",
                 rate_control=rate_control,
             )
             for host in hosts
@@ -55,11 +56,9 @@ def _run(run: Run, case: str, curve: object, rate_control: str, xoff: int) -> No
         flows = net.run(*wanted)
         pauses = sum(net.fabric.group(f"s1-eth{number}", 3).xoffs for number in range(1, 5))
     reports = [report for report in flows.reports if isinstance(report, RoceReport)]
-    first = min(report.first_lab_ns for report in reports)
-    rates = [report.goodput_over(first + 3_000_000_000, Duration("2500ms")).bps for report in reports]
     run.figure(f"{case}: pauses", pauses)
     run.figure(f"{case}: packets received", sum(report.received for report in reports))
     run.figure(f"{case}: marked packets", sum(report.marked for report in reports))
     run.figure(f"{case}: CNPs received, by host", [report.cnps_received for report in reports])
-    run.figure(f"{case}: goodput in the second half, by host", rates)
+    run.figure(f"{case}: goodput in the second half, by host", steady_rates(reports, "3ms", "2500us"))
     run.figure(f"{case}: lost or sent twice", sum(report.lost + report.retransmitted for report in reports))

@@ -1,6 +1,6 @@
 """Lesson 2: buffers and headroom. Edit the first part; run it with `xoff run FILE --report`."""
 
-from xoff import Buffer, Cable, Duration, Dynamic, Flow, LosslessTopo, Run, experiment, network
+from xoff import Buffer, Cable, Duration, Dynamic, Flow, LosslessTopo, Rate, Run, experiment, network, steady_rates
 
 # ---- Your part -------------------------------------------------------------------------------------------------------
 
@@ -17,7 +17,7 @@ XON_OFFSET = 8
 # ---- Keep this part --------------------------------------------------------------------------------------------------
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def headroom(run: Run) -> None:
     """h1 is 10 km away and h2 is 5 m away; both overload the port to r."""
     _overload(run, "default", 79, "1/8", 8)
@@ -31,7 +31,7 @@ def _overload(run: Run, case: str, cells: int, alpha: str, xon_offset: int) -> N
             for host, length in (("h1", "10km"), ("h2", "5m"), ("r", "5m")):
                 self.addLink(self.addHost(host), "s1", cable=Cable("10Gb/s", length))
 
-    lasts = Duration("3s")
+    lasts = Duration("3ms")
     buffer = Buffer(total=5000, xoff=Dynamic(alpha), xon_offset=xon_offset, headroom=cells)
     with network(TwoDistances(buffer=buffer), case=case) as net:
         senders = ("h1", "h2")
@@ -40,6 +40,5 @@ def _overload(run: Run, case: str, cells: int, alpha: str, xon_offset: int) -> N
     run.figure(f"{case}: lost", {name: report.lost for name, report in zip(senders, flows.reports, strict=True)})
     run.figure(f"{case}: most cells in headroom", {name: group.high_water[2] for name, group in ports.items()})
     run.figure(f"{case}: pauses", {name: group.xoffs for name, group in ports.items()})
-    first = min(report.first_lab_ns for report in flows.reports)
-    middle = [report.goodput_over(first + 500_000_000, Duration("2s")) for report in flows.reports]
-    run.figure(f"{case}: goodput of both", sum(rate.bps for rate in middle))
+    middle = steady_rates(flows.reports, "500us", "2ms")
+    run.figure(f"{case}: goodput of both", Rate.from_bps(sum(rate.bps for rate in middle)))

@@ -4,13 +4,14 @@ from testbed.lesson import Choice, Lesson, Number, Seen, Step
 from testbed.lesson.check import require
 from xoff import Rate
 
-OFFERED = Rate("4Mb/s")
-INNOCENT = Rate("2Mb/s")
+OFFERED = Rate("4Gb/s")
+INNOCENT = Rate("2Gb/s")
+LINE = Rate("10Gb/s")
 
 
 def _victim(seen: Seen) -> None:
     goodput = seen.figure("your victim: goodput")
-    require(goodput >= OFFERED.bps * 98 // 100, f"the victim has {goodput / 1e6:.2f} of the 4 Mb/s that it sends")
+    require(goodput >= OFFERED.bps * 98 // 100, f"the victim has {goodput / 1e9:.2f} of the 4 Gb/s that it sends")
     priority = seen.figure("your victim: priority")
     require(priority in seen.lossless("your victim", "s1-eth1"), f"priority {priority} is lossy")
     require(not seen.figure("your victim: lost"), "frames were lost")
@@ -25,11 +26,11 @@ def _ring(seen: Seen) -> None:
 
 def _storm(seen: Seen) -> None:
     goodput = seen.figure("a storm: goodput of the flow to h2")
-    require(goodput >= INNOCENT.bps * 95 // 100, f"in the storm the flow to h2 has {goodput / 1e6:.2f} of its 2 Mb/s")
+    require(goodput >= INNOCENT.bps * 95 // 100, f"in the storm the flow to h2 has {goodput / 1e9:.2f} of its 2 Gb/s")
     found = seen.count("a storm", "storm_detected")
     require(
         found == 1,
-        f"the watchdog found {found} storms; the first pause of 300 ms is an ordinary one, the second is a storm",
+        f"the watchdog found {found} storms; the first pause of 300 us is an ordinary one, the second is a storm",
     )
     require(not seen.figure("a storm: lost by the flow to h2"), "the flow to h2 lost frames")
 
@@ -64,8 +65,8 @@ LESSON = Lesson(
         Number(
             "last_one",
             "Which part of the line had h4, which joins last, in percent?",
-            lambda seen: 100 * seen.figure("a road: goodput of h1 to h4")[3] / 10_000_000,
-            "each switch divides its line evenly between its two ports; the line has 10 Mb/s",
+            lambda seen: 100 * seen.figure("a road: goodput of h1 to h4")[3] / LINE.bps,
+            "each switch divides its line evenly between its two ports; the line has 10 Gb/s",
             within=0.04,
         ),
         Choice(

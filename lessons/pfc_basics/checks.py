@@ -5,6 +5,7 @@ from testbed.lesson.check import NotYet, every, require
 from xoff import Duration, Rate
 
 CASE = "yours"
+LINE = Rate("10Gb/s")
 SENDERS = ("h1", "h2")
 
 
@@ -38,18 +39,18 @@ def _others_go_on(seen: Seen) -> None:
     require(int(str(rows[0]["sent"])) >= 100, "h3 sends less than 100 frames, too few to see anything")
     extra = {priority for port in seen.network(CASE).ports for priority in seen.lossless(CASE, port)} - {3}
     require(not extra, f"priorities {every(map(str, extra))} are lossless too; h3's frames are to be lossy")
-    require(float(str(rows[0]["goodput"])) >= 1_900_000, "h3 gets less than 2 Mb/s: is its rate given, and 2 Mb/s?")
+    require(float(str(rows[0]["goodput"])) >= 1_900_000_000, "h3 gets less than 2 Gb/s: is its rate given, and 2 Gb/s?")
     require(not seen.count(CASE, "queue_stopped", port="h3-eth0"), "h3's port was paused")
 
 
 def _short_pauses(seen: Seen) -> None:
     quanta = [int(event.fields.get("quanta", 0)) for event in seen.events(CASE, "xoff_sent", "xoff_refreshed")]
     require(quanta, "no XOFF was sent")
-    longest = Rate("10Mb/s").time_for_quanta(max(quanta))
-    require(longest <= Duration("5ms"), "a single XOFF pauses a line of 10 Mb/s for more than 5 ms of the lab's time")
+    longest = LINE.time_for_quanta(max(quanta))
+    require(longest <= Duration("5us"), "a single XOFF pauses a line of 10 Gb/s for more than 5 us")
     require(
-        longest >= Duration("1ms"),
-        f"a single XOFF lasts {longest} only; 1ms at least, so that there is time to repeat it",
+        longest >= Duration("1us"),
+        f"a single XOFF lasts {longest} only; 1us at least, so that there is time to repeat it",
     )
 
 
@@ -62,8 +63,8 @@ LESSON = Lesson(
     steps=(
         Step("h1 and h2 overload the port to r", _overloads),
         Step("no frame of priority 3 is lost", _nothing_lost),
-        Step("h3 sends at 2 Mb/s with priority 0 and is not paused", _others_go_on),
-        Step("one XOFF pauses for at most 5 ms of the lab's time, and still nothing is lost", _short_pauses),
+        Step("h3 sends at 2 Gb/s with priority 0 and is not paused", _others_go_on),
+        Step("one XOFF pauses for at most 5 us, and still nothing is lost", _short_pauses),
     ),
     questions=(
         Number(
@@ -89,9 +90,9 @@ LESSON = Lesson(
         ),
         Number(
             "longest_pause",
-            "For how long would one XOFF of 65535 quanta pause a line of 10 Mb/s?",
-            lambda seen: Rate("10Mb/s").time_for_quanta(65535).ns,
-            "a quantum is 512 bit times, and a bit takes 100 ns at 10 Mb/s",
+            "For how long would one XOFF of 65535 quanta pause a line of 10 Gb/s?",
+            lambda seen: LINE.time_for_quanta(65535).ns,
+            "a quantum is 512 bit times, and a bit takes 100 ps at 10 Gb/s",
             unit=Duration,
             within=0.01,
         ),

@@ -16,14 +16,14 @@ def traffic() -> list[dict[str, object]]:
     return [
         {"source": "h1", "priority": 3, "count": 600},
         {"source": "h2", "priority": 3, "count": 600},
-        {"source": "h3", "priority": 0, "rate": "2Mb/s", "count": 150},
+        {"source": "h3", "priority": 0, "rate": "2Gb/s", "count": 150},
     ]
 
 
 # ---- Keep this part --------------------------------------------------------------------------------------------------
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def pfc_basics(run: Run) -> None:
     """Three hosts and a receiver at one switch: without PFC, and as you set it."""
     _overload(run, "without PFC", Port().with_pfc())

@@ -22,7 +22,7 @@ def traffic() -> list[dict[str, object]]:
 # ---- Keep this part --------------------------------------------------------------------------------------------------
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(timeout="60s")
 def pfc_basics(run: Run) -> None:
     """Three hosts and a receiver at one switch: without PFC, and as you set it."""
     _overload(run, "without PFC", Port().with_pfc())

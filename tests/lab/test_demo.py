@@ -51,7 +51,7 @@ def test_the_demo_shows_its_network_live_and_ends_with_one_screen(ready: Prepare
     assert heads == {"without End.X.PFC", "with End.X.PFC"}
     assert stopped, "a neighbour of one of these is stopped; which of them is seen depends on when the screen is drawn"
     shown = [line for line in last if line]
-    table = next(number for number, line in enumerate(shown) if "with End.X.PFC  in hardware" in line)
+    table = next(number for number, line in enumerate(shown) if line.split() == ["without", "with", "End.X.PFC"])
     assert any(line.startswith("✓ with End.X.PFC: lost") for line in shown[table:])
     path = "".join(shown).rpartition("report: ")[2]
     assert Path(path).is_file() and path.endswith("report.html")

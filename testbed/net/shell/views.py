@@ -51,8 +51,8 @@ def pfc(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
                     port,
                     state["priority"],
                     "on" if state["enabled"] else "off",
-                    "storm" if state["stormed"] else f"{_ms(until - seen['now_ns'])}" if until else "-",
-                    _ms(state["paused_ns"]),
+                    "storm" if state["stormed"] else f"{_us(until - seen['now_ns'])}" if until else "-",
+                    _us(state["paused_ns"]),
                     state["xoff_received"],
                     state["xon_received"],
                     state["pause_expired"],
@@ -62,7 +62,7 @@ def pfc(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
                     dropped,
                 )
             )
-    heads = ("port", "prio", "PFC", "paused for ms", "paused ms", "XOFF in", "XON in", "expired")
+    heads = ("port", "prio", "PFC", "paused for us", "paused us", "XOFF in", "XON in", "expired")
     return table((*heads, "XOFF out", "again", "XON out", "ignored"), rows) + "".join(f"{line}\n" for line in ignored)
 
 
@@ -199,14 +199,14 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
                     port.name,
                     port.cable,
                     priority,
-                    *(_ms(trip) if trip else "-" for trip in trips),
+                    *(_us(trip) if trip else "-" for trip in trips),
                     limit.headroom,
                     "measured" if found and found["cells"] else "as configured",
                 )
                 for priority, limit in limits
                 if limit.lossless
             ]
-    heads = ("port", "cable", "prio", "shortest ms", "median ms", "counted ms", "headroom cells", "")
+    heads = ("port", "cable", "prio", "shortest us", "median us", "counted us", "headroom cells", "")
     return table(heads, rows) + "".join(f"{line}\n" for line in notes)
 
 
@@ -216,15 +216,15 @@ def deadlocks(fabric: Fabric, wanted: str = "") -> str:
     rows = [
         (
             number,
-            _ms(one["since_ns"]),
-            "lasts" if one["lasted_ns"] is None else _ms(one["lasted_ns"]),
+            _us(one["since_ns"]),
+            "lasts" if one["lasted_ns"] is None else _us(one["lasted_ns"]),
             " -> ".join(f"{port} {_listed(of)}" for port, of in one["queues"]),
         )
         for number, one in seen["deadlocks"].items()
     ]
     head = f"deadlocks: {seen['deadlock_detected']} detected, {seen['deadlock_broken']} broken\n"
     return head + (
-        table(("deadlock", "since ms", "lasted ms", "port and priority, each waits for the next"), rows) if rows else ""
+        table(("deadlock", "since us", "lasted us", "port and priority, each waits for the next"), rows) if rows else ""
     )
 
 
@@ -249,8 +249,8 @@ def _shares(weights: dict[int, int]) -> str:
     return ", ".join(f"{priority}: {weight / 100:g} %" for priority, weight in weights.items())
 
 
-def _ms(ns: float) -> str:
-    return f"{ns / 1e6:.3f}"
+def _us(ns: float) -> str:
+    return f"{ns / 1e3:.3f}"
 
 
 def _is_number(text: str) -> bool:

@@ -247,7 +247,7 @@ def _switch_of(tables: Tables) -> Exported:
     settings = tables.own[_SWITCH][_HERE]
     cell, own = int(settings["cell"]), tables.own.get(_PORTS, {})
     # Before Xoff 0.1 the times of ports were those of the lab.
-    scale = Scale(1 if settings.get("times") == _OF_HARDWARE else int(settings["scale"]))
+    is_in_lab_time, scale = settings.get("times") != _OF_HARDWARE, Scale(int(settings["scale"]))
     numbers = {name: int(own[name]["number"]) for name in tables.ports}
     enabled = {name: tables.pfc_of(name) for name in tables.ports}
     groups = {}
@@ -288,7 +288,7 @@ def _switch_of(tables: Tables) -> Exported:
     )
     ports = {
         numbers[name]: ExportedPort(
-            _port_of(tables, name, enabled[name], own[name]).in_hardware(scale),
+            _port_of(tables, name, enabled[name], own[name], is_in_lab_time).in_hardware(scale),
             Rate.from_bps(row.speed * 10**6),
             Length(tables.cables[name]),
         )
@@ -304,7 +304,7 @@ def _threshold(tables: Tables, name: str, cell: int) -> Threshold:
     return Dynamic(own["alpha"]) if "alpha" in own else Dynamic.power(row.dynamic_th or 0)
 
 
-def _port_of(tables: Tables, name: str, enabled: frozenset[int], own: Mapping[str, str]) -> Port:
+def _port_of(tables: Tables, name: str, enabled: frozenset[int], own: Mapping[str, str], is_in_lab_time: bool) -> Port:
     maps = {kind: tables.map_of(name, kind) or {} for kind in MapKind}
 
     def optional(text: str) -> list[int | None]:
@@ -355,5 +355,5 @@ def _port_of(tables: Tables, name: str, enabled: frozenset[int], own: Mapping[st
         ecn=ecn,
         obeys_after=Duration.from_ps(int(own.get("obeys_after", "0"))),
         reaction=reaction,
-        is_in_lab_time=True,
+        is_in_lab_time=is_in_lab_time,
     )

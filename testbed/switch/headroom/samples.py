@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from testbed.switch.headroom.calculation import HeadroomError
 from testbed.units import Duration
 
+TIMES = ("round_trip_ns", "longest_ns", "shortest_ns", "median_ns", "peer_response_ns")
+"""The names of the times that a measurement gives, in readings of a port."""
 _DRIFT_PPM = 200
 """The drift between two clocks, of which Ethernet allows each to be 100 ppm off."""
 

@@ -13,14 +13,14 @@ from xoff import Between, Duration, Length, Rate, Report, Run, Srv6Wan, experime
 LOSSLESS = 3
 
 
-@experiment(in_lab_time=True, timeout="240s")
+@experiment(timeout="240s")
 def wan_read(
     run: Run,
     wan: Annotated[Length, Between("1km", "100km")] = Length("10km"),
-    seconds: Annotated[int, Between(1, 20)] = 4,
+    lasts: Annotated[Duration, Between("1ms", "20ms")] = Duration("4ms"),
 ) -> None:
     """Loss, goodput and back-pressure for tunnels set up beforehand, tunnels learned from the data, and none."""
-    found = {back: _read(run, back, wan, seconds) for back in ("planned", "learned", "none")}
+    found = {back: _read(run, back, wan, lasts) for back in ("planned", "learned", "none")}
     for back in ("planned", "learned"):
         one = found[back]
         run.claim(f"{back}: lost", one["lost"], equals=[0, 0])
@@ -41,12 +41,12 @@ def wan_read(
     run.claim("none: all that was lost was dropped at r3", found["none"]["dropped"], equals=found["none"]["lost"][0])
 
 
-def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
+def _read(run: Run, back: str, wan: Length, lasts: Duration) -> dict[str, Any]:
     with network(Srv6Wan(back=back, wan=wan)) as net:
         fabric = net.fabric
         with overload(net, LOSSLESS) as flows:
-            time.sleep(seconds + 2 * long(net, "r3-eth1", LOSSLESS).ns / 1e9)
-            stop_ns = time.monotonic_ns()
+            net.sleep(lasts + long(net, "r3-eth1", LOSSLESS) * 2)
+            stop_lab_ns = time.monotonic_ns()
             flows.stop_sending()
         events = fabric.events()
         count = {kind: sum(event.kind == kind for event in events) for kind in (
@@ -75,7 +75,7 @@ def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
             "headroom": fabric.limits("r3-eth1", LOSSLESS).headroom,
             "headroom used": at_r3.high_water[2],
             "tunnels": len(tunnels),
-            "share of the port": _filled(flows.reports, stop_ns, fabric.port("s2-eth2").cable.rate),
+            "share of the port": _filled(flows.reports, stop_lab_ns, fabric.port("s2-eth2").cable.rate),
             "frames to b1": sent.sent_frames[LOSSLESS],
         }
         for name, value in found.items():
@@ -83,8 +83,8 @@ def _read(run: Run, back: str, wan: Length, seconds: int) -> dict[str, Any]:
         return found
 
 
-def _filled(reports: list[Report], stop_ns: int, line: Rate) -> float:
+def _filled(reports: list[Report], stop_lab_ns: int, line: Rate) -> float:
     """Return the part of the line to b1 that was used from the first frame of all until both senders were stopped."""
-    begin_ns = min(report.first_lab_ns for report in reports)
-    span = Duration.from_ns(stop_ns - begin_ns)
-    return round(sum(float(report.goodput_over(begin_ns, span) / line) for report in reports), 4)
+    begin_lab_ns = min(report.first_lab_ns for report in reports)
+    span = reports[0].scale.nearest_real(Duration.from_ns(stop_lab_ns - begin_lab_ns))
+    return round(sum(float(report.goodput_over(begin_lab_ns, span) / line) for report in reports), 4)

@@ -15,7 +15,6 @@ from testbed.net.traffic import WINDOW_NS
 from xoff import (
     Between,
     Duration,
-    Fabric,
     Flow,
     Flows,
     Length,
@@ -36,8 +35,8 @@ FRAME = Size("1400B")
 ROUND = (("a1", "b1"), ("b1", "c1"), ("c1", "a1"))
 OVERLOAD = (("b2", "b1"), ("c2", "c1"), ("a2", "a1"))
 """The rate of the flow from inside each data centre to the host that the ring's traffic is for."""
-SETTLED = Duration("500ms")
-WINDOW = Duration("500ms")
+SETTLED = Duration("500us")
+WINDOW = Duration("500us")
 EDGES = ["r1", "r3", "r5"]
 
 
@@ -56,12 +55,12 @@ class Seen:
     """Edges that obeyed what came out of one."""
 
 
-@experiment(in_lab_time=True, timeout="240s")
+@experiment(timeout="240s")
 def wan_ring(
     run: Run,
     wan: Annotated[Length, Between("1km", "100km")] = Length("10km"),
     rate: Annotated[Rate, Between("2Gb/s", "10Gb/s")] = Rate("5Gb/s"),
-    seconds: Annotated[int, Between(1, 20)] = 3,
+    lasts: Annotated[Duration, Between("1ms", "20ms")] = Duration("3ms"),
 ) -> None:
     """Three overloaded destinations: nothing is lost, and all flows continue. One: the other flows are not affected.
 
@@ -69,10 +68,10 @@ def wan_ring(
     Then all are. In the end every buffer is empty and nothing is stopped. Without End.X.PFC each edge drops.
     """
     with network(Srv6Ring(wan=wan, rate=rate)) as net:
-        alone = _case(run, net, "alone", ROUND, seconds)
-        one = _case(run, net, "one overloaded", ROUND + OVERLOAD[:1], seconds)
-        every = _case(run, net, "all overloaded", ROUND + OVERLOAD, seconds)
-        dropped, cells, stopped = net.fabric.dropped(), *_left(net.fabric)
+        alone = _case(run, net, "alone", ROUND, lasts)
+        one = _case(run, net, "one overloaded", ROUND + OVERLOAD[:1], lasts)
+        every = _case(run, net, "all overloaded", ROUND + OVERLOAD, lasts)
+        dropped, cells, stopped = net.fabric.dropped(), *_left(net)
     run.claim("standalone: edges that press back", alone.pressing, equals=[])
     run.claim("one overloaded: edges that press back", one.pressing, equals=["r3"])
     run.claim("one overloaded: edges that are pressed", one.pressed, equals=["r1"])
@@ -92,7 +91,7 @@ def wan_ring(
     run.claim("in the end: cells in use", cells, equals=0)
     run.claim("in the end: what is stopped", stopped, equals=[])
     with network(Srv6Ring(wan=wan, rate=rate, back="none")) as net:
-        none = _case(run, net, "no back-pressure", ROUND + OVERLOAD, seconds)
+        none = _case(run, net, "no back-pressure", ROUND + OVERLOAD, lasts)
         drops = [sum(net.fabric.group(port, LOSSLESS).dropped_frames) for port in ("r1-eth2", "r3-eth1", "r5-eth1")]
     for edge, dropped in zip(EDGES, drops, strict=True):
         run.claim(f"no back-pressure: dropped at {edge}", dropped, at_least=10)
@@ -103,7 +102,7 @@ def _name(pair: tuple[str, str]) -> str:
     return "from {} to {}".format(*pair)
 
 
-def _case(run: Run, net: Network, name: str, pairs: Sequence[tuple[str, str]], seconds: int) -> Seen:
+def _case(run: Run, net: Network, name: str, pairs: Sequence[tuple[str, str]], lasts: Duration) -> Seen:
     """Run all of these flows as fast as they can."""
     for source, target in pairs:
         ping(net[source], net[target])  # finds the neighbours' addresses
@@ -111,15 +110,15 @@ def _case(run: Run, net: Network, name: str, pairs: Sequence[tuple[str, str]], s
     trip = max(port.cable.delay for port in net.fabric.ports.values()) * 4
     settled, window = SETTLED + trip * 2, WINDOW + trip * 2
     with Flows(wanted) as flows:
-        begin_ns = time.monotonic_ns()
-        time.sleep(seconds + 2 * settled.ns / 1e9)
-        end_ns = time.monotonic_ns()
+        begin_lab_ns = time.monotonic_ns()
+        net.sleep(lasts + settled * 2)
+        end_lab_ns = time.monotonic_ns()
         flows.stop_sending()
-    events = [event for event in net.fabric.events() if event.lab_ns >= begin_ns]
+    events = [event for event in net.fabric.events() if event.lab_ns >= begin_lab_ns]
     found = Seen(
         lost=flows.lost,
-        goodput=[report.goodput_over(begin_ns + settled.ns, Duration(f"{seconds}s")) for report in flows.reports],
-        least=[_least(report, end_ns, window) for report in flows.reports],
+        goodput=[report.goodput_over(begin_lab_ns + net.lab_ns(settled), lasts) for report in flows.reports],
+        least=[_least(report, end_lab_ns, net.lab_ns(window)) for report in flows.reports],
         pressing=_nodes(events, "tunnel_xoff"),
         pressed=_nodes(events, "tunnel_received"),
     )
@@ -134,16 +133,17 @@ def _nodes(events: Sequence[Any], kind: str) -> list[str]:
     return sorted({event.port.partition("-")[0] for event in events if event.kind == kind})
 
 
-def _least(report: Report, end_ns: int, window: Duration) -> int:
+def _least(report: Report, end_lab_ns: int, window_lab_ns: int) -> int:
     """Return the frames in the window that had the fewest, from the first frame to the end of sending."""
-    each = window.ns // WINDOW_NS
-    whole = (end_ns - report.first_lab_ns) // (each * WINDOW_NS)
+    each = window_lab_ns // WINDOW_NS
+    whole = (end_lab_ns - report.first_lab_ns) // (each * WINDOW_NS)
     return min(sum(report.windows[number * each : (number + 1) * each]) for number in range(whole))
 
 
-def _left(fabric: Fabric) -> tuple[int, list[str]]:
+def _left(net: Network) -> tuple[int, list[str]]:
     """Return what buffers hold, and which ports and tunnels are stopped, when the last XON had the time to come."""
-    time.sleep(1)
+    net.sleep("1ms")
+    fabric = net.fabric
     cells = fabric.held(LOSSLESS)
     ports = [name for name in fabric.names() if fabric.pfc(name, LOSSLESS)["paused_until_ns"] is not None]
     tunnels = [

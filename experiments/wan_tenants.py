@@ -32,13 +32,15 @@ LOSSLESS = 3
 """The priority of both tenants; in the WAN the queue of red's slice is 3 and that of blue's is 4."""
 FRAME = Size("1400B")
 """The headers of the tunnel, 96 octets, have to fit into the WAN's frames as well."""
-BLUE_RATE = Rate("4Mb/s")
-"""Less than blue's share of the WAN's 10 Mb/s."""
+BLUE_RATE = Rate("4Gb/s")
+"""Less than blue's share of the WAN's 10 Gb/s."""
 SHARES = (20, 60)
 """Shares of red's and blue's slice: a quarter and three quarters, if both want more."""
 CROWD = ("b2", "b3")
 RED = (("a1", "b1"), *((host, "b1") for host in CROWD))
-SETTLED = Duration("500ms")
+SETTLED = Duration("500us")
+DIVIDED = Duration("1ms")
+"""The time in which both tenants want all of the WAN."""
 J = "r1-eth2"
 """The port that End.X.PFC of r1 pauses."""
 
@@ -52,11 +54,11 @@ class Seen:
     """The goodput of blue at d1."""
 
 
-@experiment(in_lab_time=True, timeout="240s")
+@experiment(timeout="240s")
 def wan_tenants(
     run: Run,
     wan: Annotated[Length, Between("5km", "100km")] = Length("10km"),
-    seconds: Annotated[int, Between(1, 20)] = 3,
+    lasts: Annotated[Duration, Between("1ms", "20ms")] = Duration("3ms"),
 ) -> None:
     """With a slice each, red is paused alone; in one queue blue is held up as well; without pauses red loses.
 
@@ -65,8 +67,8 @@ def wan_tenants(
     """
     many = 1 + len(CROWD)
     with SrController() as controller, _under(controller, run, many, wan) as net:
-        before = _blue_and(run, net, "before red sends", (), seconds)
-        slices = _blue_and(run, net, "slices", RED, seconds)
+        before = _blue_and(run, net, "before red sends", (), lasts)
+        slices = _blue_and(run, net, "slices", RED, lasts)
         at_j = [event for event in net.fabric.events() if event.port == J]
         told = [event for event in at_j if event.kind == "tunnel_received"]
         run.claim("slices: lost", slices.lost, equals={"red": 0, "blue": 0})
@@ -81,14 +83,14 @@ def wan_tenants(
         run.claim("slices, both want the WAN: red's part of it", quarter, at_least=0.24, at_most=0.26)
 
     with network(Srv6Wan(n=many, tenants=2, wan=wan, blind=True)) as net:
-        blind = _blue_and(run, net, "one queue", RED, seconds)
+        blind = _blue_and(run, net, "one queue", RED, lasts)
         run.claim("one queue: lost", blind.lost, equals={"red": 0, "blue": 0})
         run.claim("one queue: blue's goodput, part of what it had before", _part(blind, before), at_most=0.8)
         half = _division(run, net, "one queue")
         run.claim("one queue, both want the WAN: red's part of it", half, at_least=0.4, at_most=0.6)
 
     with network(Srv6Wan(n=many, tenants=2, wan=wan, back="none")) as net:
-        none = _blue_and(run, net, "no back-pressure", RED, seconds)
+        none = _blue_and(run, net, "no back-pressure", RED, lasts)
         run.claim("no back-pressure: lost of red", none.lost["red"], at_least=100)
         run.claim("no back-pressure: lost of blue", none.lost["blue"], equals=0)
         run.claim("no back-pressure: all of it was dropped by a buffer", net.fabric.dropped(), equals=none.lost["red"])
@@ -112,41 +114,41 @@ def _queues(events: list[Any]) -> list[int]:
     return sorted({priority for event in events for priority in event.priorities})
 
 
-def _blue_and(run: Run, net: Network, name: str, others: Sequence[tuple[str, str]], seconds: int) -> Seen:
+def _blue_and(run: Run, net: Network, name: str, others: Sequence[tuple[str, str]], lasts: Duration) -> Seen:
     """Run blue at its rate, and these flows as fast as they can."""
     flows = [Flow("c1", "d1", LOSSLESS, FRAME, BLUE_RATE)]
     flows += [Flow(source, target, LOSSLESS, FRAME) for source, target in others]
-    reports, begin_ns = _sent(net, flows, seconds)
+    reports, begin_lab_ns = _sent(net, flows, lasts)
     blue, *red = reports
     lost = {"red": sum(report.lost for report in red), "blue": blue.lost}
-    found = Seen(lost, blue.goodput_over(begin_ns, Duration(f"{seconds}s")))
+    found = Seen(lost, blue.goodput_over(begin_lab_ns, lasts))
     run.figure(f"{name}: blue sent, and red by sender", [report.sent for report in reports])
     run.figure(f"{name}: lost", found.lost)
     run.figure(f"{name}: blue's goodput", found.blue)
-    run.figure(f"{name}: blue's longest way, in ms", blue.worst_delay_lab_ns // 1_000_000)
+    run.figure(f"{name}: blue's longest way, in us", blue.worst_delay.ps // 10**6)
     return found
 
 
 def _division(run: Run, net: Network, name: str) -> float:
     """Return red's part of what crosses the WAN if both tenants send there as fast as they can."""
     flows = [Flow(source, target, LOSSLESS, FRAME) for source, target in (("a1", "b1"), ("c1", "d1"))]
-    reports, begin_ns = _sent(net, flows, 1)
-    red, blue = (report.goodput_over(begin_ns, Duration("1s")) for report in reports)
+    reports, begin_lab_ns = _sent(net, flows, DIVIDED)
+    red, blue = (report.goodput_over(begin_lab_ns, DIVIDED) for report in reports)
     run.figure(f"{name}, both want the WAN: goodput of red and blue", [red, blue])
     run.figure(f"{name}, both want the WAN: lost", [report.lost for report in reports])
     return round(float(red / (red + blue)), 4)
 
 
-def _sent(net: Network, wanted: Sequence[Flow], seconds: int) -> tuple[list[Report], int]:
+def _sent(net: Network, wanted: Sequence[Flow], lasts: Duration) -> tuple[list[Report], int]:
     """Run flows, and return their reports and the moment at which they had settled.
 
-    From then on they last for so many seconds.
+    From then on they last for this time.
     """
     for flow in wanted:
         ping(flow.source, flow.target)
     settled = SETTLED + max(port.cable.delay for port in net.fabric.ports.values()) * 8
     with Flows(wanted) as flows:
-        begin_ns = time.monotonic_ns() + settled.ns
-        time.sleep(seconds + 2 * settled.ns / 1e9)
+        begin_lab_ns = time.monotonic_ns() + net.lab_ns(settled)
+        net.sleep(lasts + settled * 2)
         flows.stop_sending()
-    return flows.reports, begin_ns
+    return flows.reports, begin_lab_ns

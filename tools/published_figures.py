@@ -28,9 +28,11 @@ _PLACE = re.compile(r"\{([^{}]+)\}")
 _NAME = re.compile(r"(?P<name>.+?)(?P<index>(?:\[\w+\])*)(?: as (?P<unit>\S+))?")
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n\n).*?(\n<!-- end of figures -->)", re.DOTALL)
 _UNITS = {
+    "us": (1000, 2),
     "ms": (10**6, 2),
     "s": (10**9, 1),
     "Mb/s": (10**6, 2),
+    "Gb/s": (10**9, 2),
     "kB": (1000, 1),
     "MB": (10**6, 2),
     "percent": (0.01, 0),

@@ -67,8 +67,10 @@ class Srv6Ring(LosslessTopo):
         self.choose((0, 1), clockwise=clockwise)
         self.n, self.back, self.headroom, self.clockwise, self.queues = n, back, headroom, clockwise, queues
         cable = Cable(self.cable.rate, wan)
-        self.delay, self.rate = cable.in_lab(self.scale).delay, cable.in_lab(self.scale).rate
-        spans = [(one, other, self.delay) for one, other in pairwise(ROUND)]
+        self.delay, self.rate = cable.delay, cable.rate
+        lab = cable.in_lab(self.scale)
+        self.lab_delay, self.lab_rate = lab.delay, lab.rate
+        spans = [(one, other, self.lab_delay) for one, other in pairwise(ROUND)]
         self.graph = srv6.WanGraph(spans, dict.fromkeys(EDGES, 1))
         sids = {router: self._sids(router) for router in self.graph.routers}
         directory = tuple(sid for own in sids.values() for sid in own)
@@ -98,7 +100,7 @@ class Srv6Ring(LosslessTopo):
     ) -> None:
         site = srv6.Site(VPN, srv6.FIRST_TABLE, f"{edge}-{INSIDE}", srv6.vpn_sid(edge))
         commands.append(site)
-        refresh = Refresh.of(self.rate, self.delay * 2, Duration("5ms"))
+        refresh = Refresh.of(self.lab_rate, self.lab_delay * 2, Duration("5ms"))
         tunnels = []
         for far in EDGES:
             if far == edge:
@@ -111,16 +113,16 @@ class Srv6Ring(LosslessTopo):
             # The frame comes to the far edge by the port that it is to pause.
             back = [srv6.end_sid(edge), srv6.end_sid(middle), srv6.end_x_pfc_sid(far, *self.graph.leg(far, middle))]
             segments = tuple(sid.address for sid in back)
-            tunnels.append((ReverseTunnel(edge, far, segments, None, out.interface, self.delay.ns * 2), refresh))
+            tunnels.append((ReverseTunnel(edge, far, segments, None, out.interface, self.lab_delay.ns * 2), refresh))
         plan = WanPlan(
             source=srv6.source_address(srv6.router_number(edge)),
             sids=tuple(LocalSid(sid, srv6.DOMAIN) for sid in sids if sid.behaviour is behaviours.END_X_PFC),
             tunnels=tuple(tunnels),
             directory=directory,
-            fastest=self.rate,
+            fastest=self.lab_rate,
         )
         interfaces = tuple(leg.interface for leg in self.graph.legs[edge])
-        cells = self.headroom or srv6.headroom(self.rate, self.delay * 2, 1)
+        cells = self.headroom or srv6.headroom(self.lab_rate, self.lab_delay * 2, 1)
         self.addRouter(
             edge,
             ip=None,

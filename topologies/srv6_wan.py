@@ -78,9 +78,11 @@ class Srv6Wan(LosslessTopo):
         self.open_leaves = leaves == "openflow"
         self.n, self.back, self.control, self.tenants, self.measure = n, back, control, tenants, measure
         cable = Cable(self.cable.rate, wan)
-        self.delay, self.rate = cable.in_lab(self.scale).delay, cable.in_lab(self.scale).rate
+        self.delay, self.rate = cable.delay, cable.rate
+        lab = cable.in_lab(self.scale)
+        self.lab_delay, self.lab_rate = lab.delay, lab.rate
         self.edges = ("r1", "r3" if figure == 3 else "r5")
-        spans = [(one, other, _tenths(self.delay, length)) for one, other, length in FIGURES[figure]]
+        spans = [(one, other, _tenths(self.lab_delay, length)) for one, other, length in FIGURES[figure]]
         self.graph = srv6.WanGraph(spans, dict.fromkeys(self.edges, tenants))
         sliced = tenants > 1 and not blind
         self.slices = tuple(
@@ -141,7 +143,7 @@ class Srv6Wan(LosslessTopo):
         if self.control is None:
             return None
         edge = router in self.edges
-        report = self.graph.report(router, sids, edge, self.slices, self.rate.bps // max(1, self.tenants))
+        report = self.graph.report(router, sids, edge, self.slices, self.lab_rate.bps // max(1, self.tenants))
         key = self.control.admit(router, [srv6.locator(srv6.router_number(router))])
         return ControlPlan(self.control.path, key, report, self.graph.legs[router][0].interface)
 
@@ -152,7 +154,7 @@ class Srv6Wan(LosslessTopo):
         way = self.graph.path(edge, far)
         between = [srv6.end_sid(router) for router in way[1:-1]]
         delay = sum((self.graph.leg(one, two)[1].delay for one, two in pairwise(way)), Duration("0s"))
-        refresh = Refresh.of(self.rate, delay, Duration("5ms"))
+        refresh = Refresh.of(self.lab_rate, delay, Duration("5ms"))
         out = self.graph.leg(edge, way[1])[1]
         tunnels = []
         for place in range(self.tenants):
@@ -182,12 +184,12 @@ class Srv6Wan(LosslessTopo):
             learned_refresh=refresh,
             measures=self.measure,
             slices=self.slices,
-            fastest=self.rate,
+            fastest=self.lab_rate,
             control=self._control(edge, sids),
         )
         wan_ports = [self.tenants + place for place in range(len(self.graph.legs[edge]))]
         # The longest way, there and back; and what a frame waits for in each router.
-        needed = srv6.headroom(self.rate, self.graph.longest(edge, far), len(self.graph.routers) - 2)
+        needed = srv6.headroom(self.lab_rate, self.graph.longest(edge, far), len(self.graph.routers) - 2)
         cells = headroom or needed
         self.addRouter(
             edge,

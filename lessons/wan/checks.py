@@ -58,7 +58,7 @@ LESSON = Lesson(
         ),
         Number(
             "round_trip",
-            "How long is the round trip of a ping from a1 to b1 in your network, in the lab's time?",
+            "How long is the round trip of a ping from a1 to b1 in your network?",
             lambda seen: seen.figure(f"{CASE}: round trip of a ping"),
             "the run has a figure of it",
             unit=Duration,

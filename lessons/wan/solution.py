@@ -1,7 +1,5 @@
 """Lesson 6: PFC across an SRv6 WAN. The solution."""
 
-import time
-
 from xoff import Flow, Flows, Run, Srv6Wan, experiment, network, ping
 
 # ---- Your part -------------------------------------------------------------------------------------------------------
@@ -19,7 +17,7 @@ HEADROOM = 4000
 # ---- Keep this part --------------------------------------------------------------------------------------------------
 
 
-@experiment(in_lab_time=True, timeout="240s")
+@experiment(timeout="240s")
 def wan(run: Run) -> None:
     """a1 sends to b1 over r1, r2 and r3; b2 overloads b1's port. Without back-pressure, and as you set it."""
     _read(run, "without", "none", "10km", 1437)
@@ -34,7 +32,7 @@ def _read(run: Run, case: str, back: str, length: str, cells: int) -> None:
         trip = ping(net["a1"], net["b1"])
         flows = [Flow("a1", "b1", frame="1400B"), Flow("b2", "b1", frame="1400B")]
         with Flows(flows) as running:
-            time.sleep(6)
+            net.sleep("6ms")
             running.stop_sending()
         at_r3 = net.fabric.group("r3-eth1", 3)
         cells = net.fabric.limits("r3-eth1", 3).headroom

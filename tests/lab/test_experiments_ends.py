@@ -13,7 +13,7 @@ from testbed.lab.engines.engine import PreparedEngine
 from .conftest import failed_claims
 
 QUICK = {
-    ("incast", "frames=200"), ("conservation", "pauses=1"), ("wan_ring", "seconds=1"), ("wan_read", "wan=100km"),
+    ("incast", "frames=200"), ("conservation", "pauses=1"), ("wan_ring", "lasts=1ms"), ("wan_read", "wan=100km"),
     ("ai_training_step", "kilobytes=150"),
 }  # fmt: skip
 """Ends that the suite always runs: each takes some seconds, and at most of them a claim failed once."""

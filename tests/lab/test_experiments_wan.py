@@ -29,7 +29,7 @@ def test_a_pause_of_one_slice_that_stops_the_other_is_seen_at_blue(run: Runner) 
     assert "slices: queues that stopped at J" in found
     assert "slices: lost" not in found
     # Blue makes up for its pauses, so its goodput may not show them; its frames are late.
-    waits, before = (result.figure(f"{phase}: blue's longest way, in ms") for phase in ("slices", "before red sends"))
+    waits, before = (result.figure(f"{phase}: blue's longest way, in us") for phase in ("slices", "before red sends"))
     assert waits > 2 * before
 
 

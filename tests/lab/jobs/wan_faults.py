@@ -9,6 +9,7 @@ from experiments import wan_distance, wan_ring, wan_tenants
 from testbed.frames import Mac
 from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment
+from testbed.units import Duration
 
 
 @experiment(timeout="240s")
@@ -29,7 +30,7 @@ def a_pause_of_all_slices(run: Run) -> None:
     tunnel_pauses.PfcFrame = Wide  # type: ignore[attr-defined]
     wan_tenants._division = division  # type: ignore[assignment]
     with suppress(EnoughError):
-        wan_tenants.wan_tenants(run, seconds=1)
+        wan_tenants.wan_tenants(run, lasts=Duration("1ms"))
 
 
 @experiment(timeout="600s")
@@ -49,4 +50,4 @@ def tunnels_that_never_say_go_on(run: Run) -> None:
     from testbed.srv6.protocol.pause_refresh import PauseSender
 
     PauseSender.xon = lambda *_: None  # type: ignore[method-assign]
-    wan_ring.wan_ring(run, seconds=1)
+    wan_ring.wan_ring(run, lasts=Duration("1ms"))

@@ -21,8 +21,11 @@ A file `l01_storm.py` (or `watchdog_timer.py`, where a plan has no numbers) hold
 - `tables=` of `case` changes the tables before both runs: other weights, WRED thresholds, watchdog times. It must cope
   with the tables of a switch of the user's; what it changes is no longer tested of that switch, so change little.
 - `ports=3` is for a case with three hosts; two are usual. Where a class of the user's ports has fewer, it is left out.
-- `watchdog_scale=1` makes the watchdog's times in the lab those of the file, in place of a thousand times as long.
-- The first claim is the one that the matrix shows. Measured times and rates are those of the hardware: `bench.real`.
+- Times and rates are those of the hardware. A time that is meant for a line of 100 Gb/s goes through `bench.paced`, so
+  that it is shorter on a faster one. `bench.measured` makes hardware's time of nanoseconds by the lab's clock.
+- `watchdog_scale=1` makes the watchdog's times in the lab those of the file, in place of a thousand times as long: the
+  hardware's watchdog is that much quicker. What is claimed about it is in the file's time (`_watchdog.by_file`).
+- The first claim is the one that the matrix shows.
 
 The argument of a case is a `Bench` (`_case.py`).
 """

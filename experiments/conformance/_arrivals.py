@@ -6,27 +6,27 @@ they are taken while a case waits.
 
 import time
 
-from xoff import Tap
+from xoff import Duration, Scale, Tap
 
 _IPV4 = b"\x08\x00"
-_SLICE_NS = 200_000_000
+_SLICE_LAB_NS = 200_000_000
 
 
 class Arrivals:
     """The times at which IPv4 frames arrive at a tap, by the monotonic clock."""
 
-    def __init__(self, tap: Tap) -> None:
-        self._tap = tap
+    def __init__(self, tap: Tap, scale: Scale) -> None:
+        self._tap, self._scale = tap, scale
         self._seen: list[int] = []
 
-    def wait(self, seconds: float) -> None:
-        """Sleep, and take frames meanwhile."""
-        self.wait_until(time.monotonic_ns() + round(seconds * 1e9))
+    def wait(self, duration: Duration) -> None:
+        """Wait for a time of the hardware, and take frames meanwhile."""
+        self.wait_until(time.monotonic_ns() + self._scale.lab(duration).ns)
 
-    def wait_until(self, moment_ns: int) -> None:
+    def wait_until(self, moment_lab_ns: int) -> None:
         """Sleep until a moment of the monotonic clock, and take frames meanwhile."""
-        while (left_ns := moment_ns - time.monotonic_ns()) > 0:
-            time.sleep(min(left_ns, _SLICE_NS) / 1e9)
+        while (left_ns := moment_lab_ns - time.monotonic_ns()) > 0:
+            time.sleep(min(left_ns, _SLICE_LAB_NS) / 1e9)
             self._take()
 
     def taken(self) -> list[int]:

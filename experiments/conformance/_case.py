@@ -51,7 +51,6 @@ __all__ = [
     "case",
     "fill_time",
     "frames_to_fill",
-    "settle_time",
     "without_ecn",
     "without_headroom",
     "without_pfc",
@@ -93,8 +92,8 @@ class Bench:
         """The switch with all mechanisms."""
         self.ports = list(ports_under_test(given))
         """The ports under test, by their SONiC names; host h1 is at the first, and so on."""
-        self.line = self.given.ports[self.ports[0]].rate // self.switch.scale.k
-        """The rate of each port, in the lab."""
+        self.line = self.given.ports[self.ports[0]].rate
+        """The rate of each port."""
         self.lossless = sorted(given.pfc_of(self.ports[0]))
         self.lossy = [p for p in range(8) if p not in self.lossless and _reachable(self.given, p)]
         """Priorities without PFC that a DSCP leads to."""
@@ -129,12 +128,12 @@ class Bench:
 
     @staticmethod
     def round_trip(net: Network) -> Duration:
-        """Return the round trip of the longest cable, in the lab: 200 m at 800G, with its scale of 8000, are 16 ms."""
+        """Return the round trip of the longest cable: 2 us for 200 m."""
         longest: Duration = max(port.cable.delay for port in net.fabric.ports.values())
         return longest * 2
 
     def fill_time(self, net: Network, *frames: Size) -> Duration:
-        """Return the longest time in the lab until frames for one port, beyond its line, have filled the switch."""
+        """Return the longest time until frames for one port, beyond its line, have filled the switch."""
         node = net.fabric.port(self.port(net, "h1")).node.name
         return fill_time(net.fabric.buffers[node], self.line, frames or (FRAME,)) + self.round_trip(net)
 
@@ -146,21 +145,29 @@ class Bench:
         return Flow(source, target, priority, frame, rate, **given)
 
     def frame_time(self, frame: Size | str = FRAME) -> Duration:
-        """Return the time of a frame on the line, in the lab."""
+        """Return the time of a frame on the line."""
         return _frame_time(self.line, Size(frame))
 
-    # Times and rates
+    def settle_time(self, fill: Duration) -> Duration:
+        """Return the longest time to wait for what a switch holds that is full after this time."""
+        return settle_time(fill, self.paced("20ms"))
 
-    def lab(self, real: Duration | str) -> Duration:
-        """Return the lab's time for a time of the hardware."""
-        return self.switch.scale.lab(Duration(real))
+    # Times
 
-    def real(self, lab: Duration | Rate | int) -> Any:
-        """Return the hardware's value of a time or rate of the lab, rounded down; a whole number is in nanoseconds."""
-        k = self.switch.scale.k
-        if isinstance(lab, Rate):
-            return Rate.from_bps(lab.bps * k)
-        return Duration.from_ps((lab * 1000 if isinstance(lab, int) else lab.ps) // k)
+    def paced(self, duration: Duration | str) -> Duration:
+        """Return a time that is given for a line of 100 Gb/s as it is for the switch's: a quarter of it on 400 Gb/s.
+
+        In the lab the fastest port has 100 Mb/s on any switch, so such times are the same there.
+        """
+        return Duration.from_ps(Duration(duration).ps * 1000 // self.switch.scale.k)
+
+    def lab_ns(self, duration: Duration) -> int:
+        """Return a time of the hardware in ns of the lab, to add it to a moment of the lab's clock."""
+        return self.switch.scale.lab(duration).ns
+
+    def measured(self, lab_ns: int) -> Duration:
+        """Return the hardware's time for ns that were measured by the lab's clock, rounded down."""
+        return Duration.from_ps(lab_ns * 1000 // self.switch.scale.k)
 
     # Results
 
@@ -229,7 +236,7 @@ def case(
 
         body.__signature__ = inspect.signature(body, follow_wrapped=False)  # type: ignore[attr-defined]
         body.ports = ports  # type: ignore[attr-defined]
-        return experiment(timeout=timeout, in_lab_time=True)(body)
+        return experiment(timeout=timeout)(body)
 
     return make
 
@@ -251,9 +258,11 @@ def fill_time(buffer: BufferSettings, line: Rate, frames: Iterable[Size]) -> Dur
     return max(_frame_time(line, frame) * frames_to_fill(buffer, frame) for frame in frames)
 
 
-def settle_time(fill: Duration) -> Duration:
-    """Return the longest time to wait for what a full switch holds: it empties as slowly as it fills."""
-    return max(Duration("20s"), fill * 2)
+def settle_time(fill: Duration, least: Duration) -> Duration:
+    """Return the longest time to wait for what a full switch holds, `least` or more: it empties as slowly as it
+    fills.
+    """
+    return max(least, fill * 2)
 
 
 def _reachable(switch: Switch, priority: int) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.conformance._case import Bench, CaseError, settle_time
+from experiments.conformance._case import Bench, CaseError
 from xoff import Duration, Fabric, Flows, Network
 
-_AFTER = Duration("100ms")
-"""The time in the lab for which flows go on after the first pause or drop."""
+_AFTER, _LOOK = Duration("100us"), Duration("5us")
+"""The time for which flows go on after the first pause or drop, and the interval of looks for it, at 100 Gb/s."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,16 @@ def congest(bench: Bench, net: Network, flows: Sequence[Any]) -> Seen:
     ports = [bench.port(net, host.name) for host in net.hosts]
     before = fabric.dropped(), _xoffs(fabric, ports)
     within = bench.fill_time(net, *{flow.frame for flow in flows})
-    with Flows(flows, settle=settle_time(within)) as running:
+    with Flows(flows, settle=bench.settle_time(within)) as running:
         begin_ns = time.monotonic_ns()
         while (fabric.dropped(), sum(fabric.group(at, p).xoffs for at in ports for p in range(8))) == (before[0], 0):
-            if time.monotonic_ns() - begin_ns > within.ns:
+            if time.monotonic_ns() - begin_ns > bench.lab_ns(within):
                 raise CaseError(
-                    f"twice the line's rate for {bench.real(within)}, in which the switch's whole buffer is filled, "
+                    f"twice the line's rate for {within}, in which the switch's whole buffer is filled, "
                     "neither paused nor dropped anything"
                 )
-            time.sleep(0.005)
-        time.sleep((_AFTER + bench.round_trip(net)).ns / 1e9)  # until XOFF has stopped the farthest sender
+            net.sleep(bench.paced(_LOOK))
+        net.sleep(bench.paced(_AFTER) + bench.round_trip(net))  # until XOFF has stopped the farthest sender
     drops = [event.lab_ns for event in fabric.events() if event.kind == "drop" and event.lab_ns >= begin_ns]
     pauses = [event.lab_ns for event in fabric.events() if event.kind == "xoff_sent" and event.port in ports]
     first_ns = min((t_ns for t_ns in pauses if t_ns >= begin_ns), default=2**62)

@@ -16,14 +16,15 @@ from experiments.conformance._case import FRAME, Bench
 from testbed.linux.port_program import GroupCounters
 from testbed.linux.process import kernel
 from testbed.switch.buffer.model import BufferModel
-from xoff import Network, PfcFrame, RawPort, SonicTopo
+from xoff import Duration, Network, PfcFrame, RawPort, SonicTopo
 
 _PORT = 9999
 _HEADERS = 42
 _SO_PRIORITY = 12
-_SPARE_NS = 100_000
-_HOLD_NS = 100_000_000
-"""XOFF of 65535 quanta lasts 335 ms at 100 Mb/s."""
+_SPARE_LAB_NS = 100_000
+"""The lab's time for the work of kernels, beside that of a frame on its way."""
+_HOLD, _LOOK = Duration("100us"), Duration("10us")
+"""The interval of XOFF, which lasts 335 us at 100 Gb/s with 65535 quanta, and that of looks at an emptying buffer."""
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Fill:
         self.fabric = fabric = net.fabric
         self._wire = stack.enter_context(RawPort(net["h2"], "h2-eth0"))
         self._mac = fabric.port("h2-eth0").mac
-        self._holds, self._held_ns = holds, 0
+        self._holds, self._held_ns, self._hold_ns = holds, 0, bench.lab_ns(bench.paced(_HOLD))
         self.node = fabric.port(bench.port(net, "h2")).node.name
         self.settings = fabric.buffers[self.node]
         self.model = BufferModel(self.settings)
@@ -92,11 +93,12 @@ class Fill:
 
     def _wait(self, port: str) -> None:
         """Wait for as long as a frame takes from the host at a port to the switch, and go on holding."""
-        path_ns = self._bench.frame_time().ns + self.fabric.port(port).cable.delay.ns + _SPARE_NS
-        for _ in range(path_ns // _HOLD_NS):
-            time.sleep(_HOLD_NS / 1e9)
+        path = self._bench.frame_time() + self.fabric.port(port).cable.delay
+        path_ns = self._bench.lab_ns(path) + _SPARE_LAB_NS
+        for _ in range(path_ns // self._hold_ns):
+            time.sleep(self._hold_ns / 1e9)
             self._pause()
-        time.sleep(path_ns % _HOLD_NS / 1e9)
+        time.sleep(path_ns % self._hold_ns / 1e9)
 
     def queue_of(self, priority: int) -> int:
         return self._queues[priority]
@@ -137,7 +139,7 @@ class Fill:
     def _pause(self) -> bool:
         """Send XOFF if it is time again."""
         now_ns = time.monotonic_ns()
-        due = self._holds and now_ns - self._held_ns >= _HOLD_NS
+        due = self._holds and now_ns - self._held_ns >= self._hold_ns
         if due:
             self._held_ns = now_ns
             self._wire.send(PfcFrame.xoff(self._mac, self._bench.lossless).encode())
@@ -148,7 +150,7 @@ class Fill:
         self._held_ns = 0
         self._wire.send(PfcFrame.xon(self._mac, self._bench.lossless).encode())
         while any(self.counters(place).used != (0, 0, 0) for place in range(len(self.groups))):
-            time.sleep(0.01)
+            self._net.sleep(self._bench.paced(_LOOK))
 
     def model_drains_to_xon(self, place: int = 0) -> int | None:
         """Release the model's frames of a group, first in, first out; return its shared cells when it sends XON."""

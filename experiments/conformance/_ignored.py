@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from experiments.conformance._case import Bench
 from xoff import Duration, Flows, Mac, PfcFrame, RawPort, Tap
 
-_REPEAT, _TIMES = Duration("10ms"), 40
-"""The interval of the frames in the lab, and how many there are; more where cables are long."""
-_EDGE = Duration("50ms")
+_REPEAT, _TIMES = Duration("10us"), 40
+"""The interval of the frames at 100 Gb/s, and how many there are; more where cables are long."""
+_EDGE = Duration("50us")
 SLOWEST = "goodput of the slowest flow"
 
 
@@ -26,22 +26,23 @@ def ignores(bench: Bench, make: Callable[[Mac], Mapping[str, bytes]]) -> None:
         net["h3"], "h3-eth0"
     ) as other:  # fmt: skip
         mac, port = net.fabric.port("h2-eth0").mac, bench.port(net, "h2")
-        frames, edge = make(mac), _EDGE + bench.round_trip(net)
-        times = max(_TIMES, edge * 4 // _REPEAT)
+        frames, repeat = make(mac), bench.paced(_REPEAT)
+        edge = bench.paced(_EDGE) + bench.round_trip(net)
+        times = max(_TIMES, edge * 4 // repeat)
         if bench.is_control:
             frames = {"": PfcFrame.xoff(mac, bench.lossless).encode()}
         with Flows([bench.flow("h1", "h2", p, rate=share) for p in all_of]) as running:
-            time.sleep(0.05)
+            net.sleep(bench.paced(_EDGE))
             begin_ns = time.monotonic_ns()
             for beat in range(times):
                 for frame in frames.values():
-                    wire.send_at(frame, begin_ns + beat * _REPEAT.ns)
-            time.sleep(edge.ns / 1e9)
+                    wire.send_at(frame, begin_ns + beat * bench.lab_ns(repeat))
+            net.sleep(edge)
         ignored = net.fabric.snapshot(net.fabric.port(port).node.name)["ports"][port]["ignored_frames"]
         forwarded = sum(frame[6:12] == mac.octets for tap in (one, other) for frame in tap.frames())
         received = sum(net.fabric.pfc(port, priority)["xoff_received"] for priority in range(8))
-    slowest = min(one.goodput_over(begin_ns + edge.ns, _REPEAT * times - edge * 2) for one in running.reports)
-    bench.claim(SLOWEST, bench.real(slowest), at_least=bench.real(share * 98 // 100))
+    slowest = min(one.goodput_over(begin_ns + bench.lab_ns(edge), repeat * times - edge * 2) for one in running.reports)
+    bench.claim(SLOWEST, slowest, at_least=share * 98 // 100)
     bench.claim("frames lost", running.lost, equals=0)
     bench.claim("frames taken for PFC", received, equals=0)
     bench.claim("frames forwarded", forwarded, equals=0)

@@ -51,4 +51,6 @@ def paused_flow(bench: Bench) -> Iterator[PausedFlow]:
             Tap(net[target], at.name) as tap,
             Flows([bench.flow(source, target, priority)]),
         ):
-            yield PausedFlow(wire, at.cable.delay * 2, bench.round_trip(net), Arrivals(tap), at.mac, priority)
+            yield PausedFlow(
+                wire, at.cable.delay * 2, bench.round_trip(net), Arrivals(tap, bench.switch.scale), at.mac, priority
+            )

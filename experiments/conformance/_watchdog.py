@@ -15,9 +15,9 @@ from testbed.sonic.tables import Tables, WatchdogAction, WatchdogRow
 from xoff import LONGEST_PAUSE, Duration, Network, PfcFrame, Rate, RawPort, WatchdogSettings
 
 LATE = Duration("1ms")
-"""The time for the agent's own work, in the lab."""
-SETTLED = Duration("50ms")
-"""The time for frames on their way, and for the windows in which goodput is counted."""
+"""The time for the agent's own work, in the lab and so in the file's time."""
+SETTLED = Duration("50us")
+"""The time for frames on their way, and for the windows in which goodput is counted, at 100 Gb/s."""
 _DEFAULT = WatchdogRow(WatchdogAction.DROP, 200, 200)
 
 
@@ -53,10 +53,18 @@ def soon_over(tables: Tables) -> Tables:
 
 
 def settings(bench: Bench) -> WatchdogSettings:
-    """Return the watchdog's settings at the ports under test, as the case has them; in the control, too."""
-    found = bench.given.ports[bench.ports[0]].settings.in_lab(bench.switch.scale).pfc.watchdog
+    """Return the watchdog's settings at the ports under test, as the case has them; in the control, too.
+
+    The times are the hardware's, whose watchdog is so quick that in the lab they are those of the file.
+    """
+    found = bench.given.ports[bench.ports[0]].settings.pfc.watchdog
     assert found is not None  # `watched` has seen to it
     return found
+
+
+def by_file(bench: Bench, duration: Duration) -> Duration:
+    """Return a time of the hardware in the file's time, which is the lab's where a watchdog has the file's times."""
+    return bench.switch.scale.lab(duration)
 
 
 def repeats_after(line: Rate, watchdog: WatchdogSettings) -> Duration:
@@ -68,14 +76,14 @@ def repeats_after(line: Rate, watchdog: WatchdogSettings) -> Duration:
     return min(line.time_for_quanta(LONGEST_PAUSE) // 3, watchdog.restoration * 3 // 4)
 
 
-def outlasting(line: Rate, watchdog: WatchdogSettings, poll: Duration) -> Duration:
+def outlasting(line: Rate, watchdog: WatchdogSettings, poll: Duration, settled: Duration) -> Duration:
     """Return the length of a storm that goes on after it was found: XOFF comes once more, however late the poll is."""
-    return watchdog.detection + poll + repeats_after(line, watchdog) + SETTLED
+    return watchdog.detection + poll + repeats_after(line, watchdog) + settled
 
 
 @dataclass(frozen=True)
 class Pause:
-    """One pause by the time of the paused port: the cable's delay after its frames were sent."""
+    """One pause by the time of the paused port, on the lab's clock: the cable's delay after its frames were sent."""
 
     begin_ns: int
     last_xoff_ns: int
@@ -88,20 +96,20 @@ class Stormer:
     def __init__(self, wire: Any, net: Network, bench: Bench, priority: int) -> None:
         port = net.fabric.port("h2-eth0")
         self._wire, self._mac, self._priority = wire, port.mac, priority
-        self._delay_ns = port.cable.delay.ns
-        self._period_ns = repeats_after(bench.line, settings(bench)).ns
-        self.settled = SETTLED + bench.round_trip(net)
+        self._bench = bench
+        self._delay_ns = bench.lab_ns(port.cable.delay)
+        self._period_ns = bench.lab_ns(repeats_after(bench.line, settings(bench)))
+        self.settled = bench.paced(SETTLED) + bench.round_trip(net)
         """The time for frames on their way, in the cables too."""
 
     def pause(self, length: Duration) -> Pause:
         """Send XOFF again and again, before the last one's time is over, and XON at the end."""
         xoff = PfcFrame.xoff(self._mac, [self._priority]).encode()
         begin_ns = time.monotonic_ns()
-        last_ns = begin_ns
-        for moment_ns in range(begin_ns, begin_ns + length.ns, self._period_ns):
+        last_ns, end_ns = begin_ns, begin_ns + self._bench.lab_ns(length)
+        for moment_ns in range(begin_ns, end_ns, self._period_ns):
             self._wire.send_at(xoff, moment_ns)
             last_ns = moment_ns
-        end_ns = begin_ns + length.ns
         self._wire.send_at(PfcFrame.xon(self._mac, [self._priority]).encode(), end_ns)
         return Pause(*(moment_ns + self._delay_ns for moment_ns in (begin_ns, last_ns, end_ns)))
 
@@ -117,6 +125,11 @@ def events(net: Network, port: str, kind: str) -> list[Any]:
     return [event for event in net.fabric.events() if event.port == port and event.kind == kind]
 
 
-def in_us(measured_ns: int) -> Duration:
-    """Return a time that was measured, in whole microseconds, rounded down."""
-    return Duration.from_ns(measured_ns // 1000 * 1000)
+def read_by_file(bench: Bench, hardware_ns: float) -> Duration:
+    """Return a time that the network read, in ns of the hardware, in whole microseconds of the file's time."""
+    return in_us(round(hardware_ns * bench.switch.scale.k))
+
+
+def in_us(lab_ns: int) -> Duration:
+    """Return a time that was measured in the lab, in whole microseconds, rounded down."""
+    return Duration.from_ns(lab_ns // 1000 * 1000)

@@ -2,11 +2,13 @@
 
 import time
 
-from experiments.conformance._case import Bench, Control, case, settle_time, without_ecn
+from experiments.conformance._case import Bench, Control, case, without_ecn
 from xoff import Duration, Flow, Flows
 
 _MOST, *_LESS = 200, 140, 110, 80
 """Loads, in percent of the line that two senders share."""
+_LOOK = Duration("10us")
+"""The interval of looks for the first PFC frame, at 100 Gb/s."""
 _MARKED, _PAUSED = "lowest load with ECN marks, %", "lowest load with PFC frames, %"
 
 
@@ -28,13 +30,13 @@ def l09_ecn_before_pfc(bench: Bench) -> None:
             ]
 
         within = bench.fill_time(net)
-        settle = settle_time(within)
+        settle = bench.settle_time(within)
         with Flows(flows(_MOST), settle) as running:
             begin_ns = time.monotonic_ns()
-            while not xoffs() and time.monotonic_ns() - begin_ns < within.ns:
-                time.sleep(0.01)
+            while not xoffs() and time.monotonic_ns() - begin_ns < bench.lab_ns(within):
+                net.sleep(bench.paced(_LOOK))
             # With less load the queue has a fifth more time than it took to reach the threshold of PFC here.
-            lasts = Duration.from_ns((time.monotonic_ns() - begin_ns) * 6 // 5)
+            lasts = bench.measured((time.monotonic_ns() - begin_ns) * 6 // 5)
         reports = {_MOST: running.reports}
         paused[_MOST] = xoffs()
         for load in _LESS:

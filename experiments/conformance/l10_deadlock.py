@@ -1,20 +1,19 @@
 """L10: a circular dependency of three switches."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from experiments.conformance._case import Bench, Control, case, without_watchdog
-from experiments.conformance._watchdog import LATE, in_us, settings, soon_over
+from experiments.conformance._watchdog import LATE, by_file, read_by_file, settings, soon_over
 from testbed.sonic.tables import NeighbourRow, Tables
 from xoff import Duration, Flows, Size, SonicTopo
 
 SWITCHES = 3
-_LOOK, _LOAD = Duration("100ms"), Duration("1500ms")
-"""The interval of looks, and the load's length in the lab; it is longer where a deadlock is broken late."""
-POLL = Duration("5ms")
-"""The interval at which the lab looks for deadlocks."""
+_LOOK, _LOAD = Duration("100us"), Duration("1500us")
+"""The interval of looks, and the load's length, at 100 Gb/s; it is longer where a deadlock is broken late."""
+_POLL = Duration("5us")
+"""The interval at which the lab looks for deadlocks, at 100 Gb/s."""
 BROKEN = "deadlock until it was broken, longest"
 
 
@@ -33,23 +32,24 @@ def l10_deadlock(bench: Bench) -> None:
         names = [f"h{number}" for number in range(1, SWITCHES + 1)]
         flows = [bench.flow(name, names[place - 1], priority, buffer=Size("64kB")) for place, name in enumerate(names)]
         longest_fill, broken_in = bench.fill_time(net) * SWITCHES, watchdog.detection + watchdog.poll
-        with Flows(flows, settle=Duration("8s")) as running:
-            for _ in range(longest_fill // _LOOK + 1):
-                time.sleep(_LOOK.ns / 1e9)
+        with Flows(flows, settle=bench.paced("8ms")) as running:
+            look = bench.paced(_LOOK)
+            for _ in range(longest_fill // look + 1):
+                net.sleep(look)
                 if net.fabric.deadlocks():
                     break
-            time.sleep(broken_in.ns / 1e9)
+            net.sleep(broken_in)
             halfway = sum(running.received_by(place) for place in range(SWITCHES))
-            time.sleep(max(_LOAD, broken_in * 3).ns / 1e9)
+            net.sleep(max(bench.paced(_LOAD), broken_in * 3))
             at_the_end = sum(running.received_by(place) for place in range(SWITCHES))
             running.stop_sending()
-            time.sleep(broken_in.ns / 1e9 + 1)
+            net.sleep(broken_in + bench.paced("1ms"))
         found = net.fabric.deadlocks()
         storms = sum(event.kind == "storm_detected" for event in net.fabric.events())
-    lasted = [in_us(one.lasted_ns) if one.lasted_ns is not None else None for one in found]
+    lasted = [read_by_file(bench, one.lasted_ns) if one.lasted_ns is not None else None for one in found]
     broken = [one for one in lasted if one is not None]
     longest = max(broken) if broken and len(broken) == len(lasted) else None
-    bench.claim(BROKEN, longest, at_most=watchdog.detection + watchdog.poll + POLL + LATE)
+    bench.claim(BROKEN, longest, at_most=by_file(bench, broken_in + bench.paced(_POLL)) + LATE)
     bench.claim("deadlocks found", len(found), at_least=1)
     bench.claim("queues in each circle", sorted({len(one.queues) for one in found}), equals=[SWITCHES])
     bench.claim("deadlocks that last at the end", len(lasted) - len(broken), equals=0)
@@ -66,7 +66,7 @@ def _circle(bench: Bench) -> Any:
     class Circle(SonicTopo):
         """A circle in which all frames go the same way round."""
 
-        deadlock_poll = POLL
+        deadlock_poll = bench.paced(_POLL)
 
         def next_hop(self, switch: str, host: str) -> str:
             if self.at[host][0] == switch:

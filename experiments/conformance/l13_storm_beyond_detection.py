@@ -1,9 +1,18 @@
 """L13: a storm that lasts longer than the PFC watchdog's detection time."""
 
-import time
-
 from experiments.conformance._case import Bench, Control, case, without_watchdog
-from experiments.conformance._watchdog import LATE, dropping, events, in_us, outlasting, settings, stormer
+from experiments.conformance._watchdog import (
+    LATE,
+    SETTLED,
+    by_file,
+    dropping,
+    events,
+    in_us,
+    outlasting,
+    read_by_file,
+    settings,
+    stormer,
+)
 from xoff import Duration, Flows
 
 
@@ -22,27 +31,30 @@ def l13_storm_beyond_detection(bench: Bench) -> None:
         port = bench.port(net, "h2")
         with Flows([bench.flow("h1", "h2", priority, rate=rate)]) as flows:
             settled = storm.settled
-            time.sleep(settled.ns / 1e9)
-            shortest = outlasting(bench.line, watchdog, watchdog.poll)
+            net.sleep(settled)
+            shortest = outlasting(bench.line, watchdog, watchdog.poll, bench.paced(SETTLED))
             pause = storm.pause(max(watchdog.detection * 3 + watchdog.poll, shortest))
-            time.sleep((watchdog.restoration + watchdog.poll + settled * 6).ns / 1e9)
+            net.sleep(watchdog.restoration + watchdog.poll + settled * 6)
         report = flows.reports[0]
         found = [event.detail["paused_ns"] for event in events(net, port, "storm_detected")]
         over = [event.lab_ns - pause.last_xoff_ns for event in events(net, port, "storm_ended")]
         kept_out = sum(net.fabric.sent(port).blocked_frames)
-    found_after = in_us(found[0]) if found else None
+    found_after = read_by_file(bench, found[0]) if found else None
     over_after = in_us(over[0]) if over else None
-    back_ns = pause.last_xoff_ns + (watchdog.restoration + watchdog.poll + settled).ns
+    back_ns = pause.last_xoff_ns + bench.lab_ns(watchdog.restoration + watchdog.poll + settled)
+    detection, restoration, poll = (
+        by_file(bench, one) for one in (watchdog.detection, watchdog.restoration, watchdog.poll)
+    )
     bench.claim("pause until the storm is found", found_after,
-                at_least=watchdog.detection, at_most=watchdog.detection + watchdog.poll + LATE)  # fmt: skip
+                at_least=detection, at_most=detection + poll + LATE)  # fmt: skip
     bench.claim("storms found", len(found), equals=1)
     bench.claim("restored after the last XOFF", over_after,
-                at_least=watchdog.restoration, at_most=watchdog.restoration + watchdog.poll + LATE)  # fmt: skip
+                at_least=restoration, at_most=restoration + poll + LATE)  # fmt: skip
     bench.claim("frames dropped as they came", kept_out, at_least=1)
     bench.claim("lost that were neither dropped as they came nor waiting when the storm was found",
                 report.lost - kept_out, at_most=_waiting(bench, watchdog.detection + watchdog.poll))  # fmt: skip
-    bench.claim("goodput after the storm", bench.real(report.goodput_over(back_ns, settled * 4)),
-                at_least=bench.real(rate * 99 // 100))  # fmt: skip
+    bench.claim("goodput after the storm", report.goodput_over(back_ns, settled * 4),
+                at_least=rate * 99 // 100)  # fmt: skip
 
 
 def _waiting(bench: Bench, paused: Duration) -> int:

@@ -4,12 +4,14 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
-from experiments.conformance._case import Bench, Control, case, settle_time, without_pfc
+from experiments.conformance._case import Bench, Control, case, without_pfc
 from testbed.frames.mac_control import ETHERTYPE, parse
-from xoff import Flows, PfcFrame, RawPort, Tap
+from xoff import Duration, Flows, PfcFrame, RawPort, Tap
 
 Counts = Mapping[tuple[str, int], int]
 """Counts by host and priority."""
+_LOOK = Duration("10us")
+"""The interval of looks at counters, at 100 Gb/s."""
 _OBEYED = "PFC frames received, by port and lossless priority"
 _SENT = "PFC frames sent, by port and lossless priority"
 
@@ -29,9 +31,9 @@ def l15_counters(bench: Bench) -> None:
                     frame = PfcFrame.xoff(fabric.port(f"{host}-eth0").mac, [priority], quanta=1)
                     for _ in range(many):
                         wire.send(frame.encode())
-                        time.sleep(0.001)
+                        net.sleep(bench.paced("1us"))
                     expected[host, priority] = many
-            time.sleep(0.01 + bench.round_trip(net).ns / 1e9)
+            net.sleep(bench.paced(_LOOK) + bench.round_trip(net))
         states = {(host, p): fabric.pfc(ports[host], p) for host in hosts for p in range(8)}
         obeyed = {key: one["xoff_received"] + one["xon_received"] for key, one in states.items()}
         _equal(bench, _OBEYED, obeyed, expected, bench.lossless)
@@ -52,16 +54,16 @@ def l15_counters(bench: Bench) -> None:
         group = fabric.group(ports["h1"], bench.lossless[0])
         flows = [bench.flow(host, "h3", priority) for host in ("h1", "h2") for priority in bench.lossless]
         within, trip = bench.fill_time(net), bench.round_trip(net)
-        with Flows(flows, settle_time(within)) as running, bench.run.measuring():
-            until = time.monotonic() + within.ns / 1e9
-            while time.monotonic() < until and not all(
+        with Flows(flows, bench.settle_time(within)) as running, bench.run.measuring():
+            until_ns = time.monotonic_ns() + bench.lab_ns(within)
+            while time.monotonic_ns() < until_ns and not all(
                 fabric.group(ports["h1"], priority).xoffs or any(fabric.group(ports["h1"], priority).dropped_frames)
                 for priority in bench.lossless
             ):
-                time.sleep(0.01)
+                net.sleep(bench.paced(_LOOK))
                 take()
-            time.sleep(0.1)
-        time.sleep(trip.ns / 1e9)
+            net.sleep(bench.paced("100us"))
+        net.sleep(trip)
         take()
         states = {(host, p): fabric.pfc(ports[host], p) for host in hosts for p in range(8)}
         counted = {key: one["xoff_sent"] + one["xoff_refreshed"] + one["xon_sent"] for key, one in states.items()}

@@ -1,6 +1,5 @@
 """PFC pause response time against headroom: a sender that obeys late."""
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +8,8 @@ from testbed.net.fabric.port import LAB_AGENT_REACTION, PortNeeds
 from xoff import Duration, Flows, PfcFrame, RawPort, SonicTopo
 
 LONGEST = "longest response without a loss"
-_HOLD = Duration("100ms")
-"""XOFF of 65535 quanta lasts 335 ms at 100 Mb/s."""
+_HOLD = Duration("100us")
+"""The interval of XOFF at 100 Gb/s, where 65535 quanta are 335 us."""
 _SHORT, _BEYOND = 3, 6
 """Frame times: how far below the computed limit a response has to be without loss, and how far above with loss."""
 
@@ -23,17 +22,16 @@ def pause_response(bench: Bench) -> None:
     below, beyond = _limit(bench) - bench.frame_time() * _SHORT, _limit(bench) + bench.frame_time() * _BEYOND
     lost = {response: _lost(bench, response) for response in (below // 2, below, beyond)}
     without = [response for response, frames in lost.items() if not frames]
-    bench.claim(LONGEST, bench.real(max(without)) if without else None, at_least=bench.real(below),
-                at_most=bench.real(beyond))  # fmt: skip
+    bench.claim(LONGEST, max(without) if without else None, at_least=below, at_most=beyond)  # fmt: skip
     for response, frames in lost.items():
         if response == beyond:
-            bench.claim(f"response of {bench.real(response)}: frames lost", frames, at_least=1)
+            bench.claim(f"response of {response}: frames lost", frames, at_least=1)
         else:
-            bench.claim(f"response of {bench.real(response)}: frames lost", frames, equals=0)
+            bench.claim(f"response of {response}: frames lost", frames, equals=0)
 
 
 def _limit(bench: Bench) -> Duration:
-    """Return the response for which headroom is just enough, in the lab.
+    """Return the response for which headroom is just enough.
 
     That is the round trip in the cable, the agents' own time, the frame that triggers XOFF and those that have begun.
     """
@@ -43,8 +41,8 @@ def _limit(bench: Bench) -> Duration:
     buffer = bench.given.buffer_of(bench.ports).settings(needs)
     cells = buffer.group(port.number, port.settings.priorities.dot1p_to_group[priority]).headroom
     frames = cells // buffer.cells(FRAME.bytes)
-    reaction = LAB_AGENT_REACTION.sends + LAB_AGENT_REACTION.stops
-    base = bench.lab(port.length.propagation()) * 2 + reaction + bench.frame_time() * 3
+    reaction = bench.switch.scale.nearest_real(LAB_AGENT_REACTION.sends + LAB_AGENT_REACTION.stops)
+    base = port.length.propagation() * 2 + reaction + bench.frame_time() * 3
     whole = bench.frame_time() * frames
     return whole - base if whole > base + bench.frame_time() * 2 * _SHORT else bench.frame_time() * 2 * _SHORT
 
@@ -64,20 +62,20 @@ def _lost(bench: Bench, response: Duration) -> int:
         mac, port = net.fabric.port("h2-eth0").mac, bench.port(net, "h1")
         group = bench.switch.ports[bench.ports[0]].settings.priorities.dot1p_to_group[priority]
         within = bench.fill_time(net)
-        settle = max(Duration("2s"), within * 2)
+        settle, hold = max(bench.paced("2ms"), within * 2), bench.paced(_HOLD)
         with Flows([bench.flow("h1", "h2", priority)], settle) as running:
             xoff = PfcFrame.xoff(mac, [priority]).encode()
-            for _ in range(within // _HOLD + 1):
+            for _ in range(within // hold + 1):
                 wire.send(xoff)
-                time.sleep(_HOLD.ns / 1e9)
+                net.sleep(hold)
                 if net.fabric.group(port, group).xoffs:
                     break
-            left = response + _HOLD + bench.round_trip(net)
-            while left > _HOLD * 2:
+            left = response + hold + bench.round_trip(net)
+            while left > hold * 2:
                 wire.send(xoff)
-                time.sleep(_HOLD.ns / 1e9)
-                left -= _HOLD
-            time.sleep(left.ns / 1e9)
+                net.sleep(hold)
+                left -= hold
+            net.sleep(left)
             running.stop_sending()
             wire.send(PfcFrame.xon(mac, [priority]).encode())
     return int(running.reports[0].lost)

@@ -1,7 +1,5 @@
 """PFC watchdog, functional: what each action does to the stormed queue, and to others."""
 
-import time
-
 from experiments.conformance._case import Bench, Control, case, without_watchdog
 from experiments.conformance._watchdog import events, settings, soon_over, stormer, with_action
 from testbed.sonic.tables import WatchdogAction
@@ -37,19 +35,19 @@ def _storm(bench: Bench, action: WatchdogAction) -> None:
             _SAME: bench.flow("h1", "h3", priority, rate=rate),
         } | others
         with Flows([*given.values()]) as flows:
-            time.sleep(settled.ns / 1e9)
+            net.sleep(settled)
             pause = storm.pause(watchdog.detection + watchdog.poll + settled + steady)
-            time.sleep((watchdog.restoration + watchdog.poll + settled * 2).ns / 1e9)
+            net.sleep(watchdog.restoration + watchdog.poll + settled * 2)
         reports = dict(zip(given, flows.reports, strict=True))
         found = len(events(net, port, "storm_detected"))
         emptied = len(events(net, port, "queue_emptied"))
-    steady_ns = pause.end_ns - steady.ns
+    steady_ns = pause.end_ns - bench.lab_ns(steady)
     during = {name: report.goodput_over(steady_ns, steady - settled) for name, report in reports.items()}
     stormed = during.pop("the stormed queue")
     if action is WatchdogAction.FORWARD:
-        bench.claim(FORWARDED, bench.real(stormed), at_least=bench.real(rate * 98 // 100))
+        bench.claim(FORWARDED, stormed, at_least=rate * 98 // 100)
     else:
-        bench.claim(f"{action}: goodput of the stormed queue", bench.real(stormed), equals=bench.real(nothing))
+        bench.claim(f"{action}: goodput of the stormed queue", stormed, equals=nothing)
     bench.claim(f"{action}: storms found", found, equals=1)
     bench.claim(f"{action}: queues emptied", emptied, equals=int(action is WatchdogAction.DROP))
     lost = reports["the stormed queue"].lost
@@ -60,5 +58,5 @@ def _storm(bench: Bench, action: WatchdogAction) -> None:
     if action is WatchdogAction.ALERT:  # the queue stays paused, so a host that sends into it may be, too
         del during[_SAME]
     for name, goodput in during.items():
-        bench.claim(f"{action}: goodput of {name}", bench.real(goodput), at_least=bench.real(rate * 98 // 100))
+        bench.claim(f"{action}: goodput of {name}", goodput, at_least=rate * 98 // 100)
         bench.claim(f"{action}: frames lost of {name}", reports[name].lost, equals=0)

@@ -37,7 +37,7 @@ def wred_probability(bench: Bench) -> None:
 
 def _claim(bench: Bench, name: str, curve: EcnCurve, report: Any) -> None:
     """Claim that marks at the length that these frames found are within four standard deviations of the curve."""
-    waiting = Duration.from_ns(report.worst_delay_lab_ns) // bench.frame_time()
+    waiting = bench.measured(report.worst_delay_lab_ns) // bench.frame_time()
     bench.figure(f"{name}: octets waiting", waiting * FRAME.bytes)
     bench.figure(f"{name}: the curve's", round(float(curve.fraction(waiting * FRAME.bytes)) * 100, 3))
     share = float(red_parameters(curve, plug_below=True).expected_fraction(waiting * FRAME.bytes))
@@ -57,7 +57,7 @@ def _held(bench: Bench, priority: int, lengths: list[int]) -> tuple[dict[int, An
     Two hosts at line rate lengthen the queue to a third by a frame in each frame time; one alone keeps its length.
     """
     time, waiting = bench.frame_time(), 0
-    delays = {host: bench.lab(bench.given.ports[bench.port_of(host)].length.propagation()) for host in ("h1", "h2")}
+    delays = {host: bench.given.ports[bench.port_of(host)].length.propagation() for host in ("h1", "h2")}
     ahead = {host: max(delays.values()) - delay for host, delay in delays.items()}
     start = Duration("0s")
     flows, places = [], {}
@@ -72,7 +72,7 @@ def _held(bench: Bench, priority: int, lengths: list[int]) -> tuple[dict[int, An
         many = _BELOW if length == lengths[0] else _FRAMES
         flows.append(bench.flow("h2", "h3", priority, rate=bench.line, count=many, start=start + ahead["h2"]))
         start += time * many
-    with bench.network(hosts=3) as net, Flows(flows, settle=Duration("2s")) as running:
+    with bench.network(hosts=3) as net, Flows(flows, settle=bench.paced("2ms")) as running:
         running.wait()
         longest = max(net.fabric.sent(bench.port(net, "h3")).most_queued_bytes)
     return {length: running.reports[place] for length, place in places.items()}, longest

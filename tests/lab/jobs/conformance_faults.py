@@ -24,7 +24,7 @@ def _perform(case: Experiment, run: Run) -> None:
     case(run, speed="100G", buffer="static")
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def no_circle_is_found(run: Run) -> None:
     """Have the watch for deadlocks take each group for one that will resume."""
     from testbed.net.fabric import deadlocks
@@ -33,7 +33,7 @@ def no_circle_is_found(run: Run) -> None:
     _perform(l10_deadlock, run)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def a_watchdog_that_is_late(run: Run) -> None:
     """The watchdog counts a tenth of the detection time too much."""
     begin = Watchdog.__init__
@@ -54,25 +54,25 @@ def _limited(change: Callable[[GroupLimits], GroupLimits]) -> None:
     switch_buffer.group_limits = lambda group: change(exact(group)) if group.lossless else exact(group)
 
 
-@experiment(in_lab_time=True, timeout="240s")
+@experiment(timeout="240s")
 def xoff_a_frame_early(run: Run) -> None:
     _limited(lambda limits: replace(limits, static=limits.static - FRAME_CELLS))
     _perform(xoff_xon_limits, run)
 
 
-@experiment(in_lab_time=True, timeout="240s")
+@experiment(timeout="240s")
 def xon_a_frame_late(run: Run) -> None:
     _limited(lambda limits: replace(limits, xon_offset=limits.xon_offset + FRAME_CELLS))
     _perform(xoff_xon_limits, run)
 
 
-@experiment(in_lab_time=True, timeout="400s")
+@experiment(timeout="400s")
 def headroom_of_a_frame_less(run: Run) -> None:
     _limited(lambda limits: replace(limits, headroom=max(0, limits.headroom - FRAME_CELLS)))
     _perform(headroom_size, run)
 
 
-@experiment(in_lab_time=True, timeout="240s")
+@experiment(timeout="240s")
 def watermarks_that_stay(run: Run) -> None:
     """Clearing watermarks does nothing."""
     from testbed.sonic.lab.views import SonicViews
@@ -81,7 +81,7 @@ def watermarks_that_stay(run: Run) -> None:
     _perform(watermarks, run)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(timeout="120s")
 def half_the_marks(run: Run) -> None:
     """The marking probability is half of what it should be."""
     from testbed.net.fabric import queues

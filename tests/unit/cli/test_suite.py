@@ -156,3 +156,35 @@ def test_a_pattern_that_python_cannot_read_is_no_traceback(tmp_path: Path, monke
     monkeypatch.delenv("PYTHONPATH", raising=False)  # as ./xoff has it, all of Xoff is found from everywhere
     with pytest.raises(UsageError, match=r"xoff test x: the tests cannot be read:\n  .*No module named .tests"):
         suite._need(tmp_path, "x", ["-k", "x"])
+
+
+def test_what_tests_have_compiled_is_in_the_cache_and_taken_by_the_next(
+    xoff_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    for checkout in ("one", "other"):
+        (tmp_path / checkout).mkdir()
+        (tmp_path / checkout / "tested.py").write_text("size = 1\n")
+    command = [sys.executable, "-c", "import tested"]
+    times = []
+    for checkout in ("one", "one", "other"):
+        assert suite._run(command, tmp_path / checkout) == 0
+        found = list(xoff_cache.glob("bytecode-*/**/tested.*.pyc"))
+        times.append({path.stat().st_mtime_ns for path in found})
+    assert times[0] == times[1]
+    assert len(times[2]) == 2
+    assert [path.name for path in tmp_path.glob("o*/*")] == ["tested.py"] * 2
+
+
+def test_the_next_has_no_more_of_what_tests_have_made_elsewhere(
+    xoff_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite.tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))  # type: ignore[attr-defined]
+    place = suite._bytecode(tmp_path / "checkout")
+    made = [place / (tmp_path / name / "module.pyc").relative_to("/") for name in ("temporary", "checkout")]
+    for path in made:
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert suite._bytecode(tmp_path / "checkout") == place
+    assert [path.exists() for path in made] == [False, True]

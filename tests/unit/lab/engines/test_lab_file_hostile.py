@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import lzma
 import os
-import subprocess
-import sys
 import tarfile
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +19,10 @@ from testbed.lab.engines.lab_file import LabFileError
 from testbed.lab.host import cache
 from testbed.lab.image import plain_tar
 from testbed.lab.um import disks
+from tests.forked_command import ForkedCommand, forked_command
 from tests.unit.lab.image.lab_files import lab, small_list
 
 __all__ = ["lab", "small_list"]
-ROOT = Path(__file__).parents[4]
 GB = 1 << 30
 MANIFEST = lab_file._MANIFEST
 
@@ -54,27 +52,30 @@ def _manifest(lab: Path, change: Callable[[dict[str, Any]], object] = lambda _: 
     return _header(MANIFEST, size=len(data)) + _padded(data)
 
 
-def _import(file: Path, memory: int = 300 << 20) -> subprocess.CompletedProcess[str]:
-    """Import a file by the command line, in a process with a limit of memory and 20 s."""
-    program = (
-        f"import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, ({memory}, {memory}))\n"
-        "from testbed.lab.image import wheels; from pathlib import Path; wheels.LOCK = Path(sys.argv[1])\n"
-        "from testbed.cli import main; sys.exit(main(['image', 'import', sys.argv[2]]))"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", program, str(file.parent / "run.lock"), str(file)],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=20,
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def xoff() -> Iterator[ForkedCommand]:
+    with forked_command("testbed.cli.house.lab_file", "testbed.lab.engines.lab_file") as commands:
+        yield commands
 
 
-def _refused(file: Path, xoff_cache: Path) -> str:
-    before = sorted(path for path in xoff_cache.rglob("*") if path.suffix != ".lock")
-    done = _import(file)
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    said = [line for line in done.stderr.splitlines() if not line.endswith(" %")]
-    assert len(said) == 1
-    assert sorted(path for path in xoff_cache.rglob("*") if path.suffix != ".lock") == before
-    return said[0].removeprefix(f"xoff: {file} ")
+Refused = Callable[[Path], str]
+
+
+@pytest.fixture
+def refused(xoff: ForkedCommand, lab: Path) -> Refused:
+    """Import a file by the command line in little memory; it is refused, and the cache stays. What is said of it."""
+
+    def one(file: Path, memory: int = 300 << 20) -> str:
+        before = sorted(path for path in lab.rglob("*") if path.suffix != ".lock")
+        lock = ("testbed.lab.image.wheels", "LOCK", file.parent / "run.lock")
+        done = xoff.run("image", "import", str(file), memory=memory, seconds=20, replaced=[lock])
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        said = [line for line in done.stderr.splitlines() if not line.endswith(" %")]
+        assert len(said) == 1
+        assert sorted(path for path in lab.rglob("*") if path.suffix != ".lock") == before
+        return said[0].removeprefix(f"xoff: {file} ")
+
+    return one
 
 
 LINKS = {"a symbolic link": tarfile.SYMTYPE, "a hard link": tarfile.LNKTYPE}
@@ -95,7 +96,9 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("kind", (LINKS | EXTENSIONS | OTHERS).values(), ids=LINKS | EXTENSIONS | OTHERS)
-def test_what_is_no_regular_file_is_refused_wherever_it_is(kind: bytes, lab: Path, tmp_path: Path) -> None:
+def test_what_is_no_regular_file_is_refused_wherever_it_is(
+    kind: bytes, lab: Path, tmp_path: Path, refused: Refused
+) -> None:
     """It is tried as the first member and as the image's manifest; a GB that a header claims to have is not read."""
     size = 0 if kind in (LINKS | OTHERS).values() else GB
     file = tmp_path / "hostile.tar"
@@ -109,17 +112,17 @@ def test_what_is_no_regular_file_is_refused_wherever_it_is(kind: bytes, lab: Pat
     ):
         file.write_bytes(before + _header(name, kind, size, MANIFEST))
         os.truncate(file, len(before) + 512 + size + 1024)
-        assert _refused(file, lab).startswith(said)
+        assert refused(file).startswith(said)
 
 
-def test_a_manifest_that_is_large_or_deep_is_refused(lab: Path, tmp_path: Path) -> None:
+def test_a_manifest_that_is_large_or_deep_is_refused(tmp_path: Path, refused: Refused) -> None:
     file = tmp_path / "hostile.tar"
     file.write_bytes(_header(MANIFEST, size=GB))
     os.truncate(file, 20 * GB)
-    assert _refused(file, lab).startswith("is not a lab file: ")
+    assert refused(file).startswith("is not a lab file: ")
     for data in (b"[" * (1 << 20), b'{"digest": ' + b"9" * 10_000 + b"}", b"7", b"null"):
         file.write_bytes(_header(MANIFEST, size=len(data)) + _padded(data))
-        assert _refused(file, lab).startswith("is damaged: xoff-lab.json")
+        assert refused(file).startswith("is damaged: xoff-lab.json")
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -137,11 +140,11 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_manifest_with_what_no_lab_has_is_refused(
-    change: Callable[[dict[str, Any]], object], lab: Path, tmp_path: Path
+    change: Callable[[dict[str, Any]], object], lab: Path, tmp_path: Path, refused: Refused
 ) -> None:
     file = tmp_path / "hostile.tar"
     file.write_bytes(_manifest(lab, change))
-    assert _refused(file, lab).startswith("is damaged: xoff-lab.json")
+    assert refused(file).startswith("is damaged: xoff-lab.json")
 
 
 def _with_dictionary(exponent: int) -> bytes:
@@ -170,12 +173,12 @@ DISKS = {
 
 @pytest.mark.parametrize("disk", DISKS.values(), ids=DISKS)
 def test_a_compressed_file_takes_what_it_declares_and_no_more(
-    disk: Callable[[], bytes], lab: Path, tmp_path: Path
+    disk: Callable[[], bytes], lab: Path, tmp_path: Path, refused: Refused
 ) -> None:
     packed = disk()
     file = tmp_path / "hostile.tar"
     file.write_bytes(_manifest(lab) + _header("disk/disk.xz", size=len(packed)) + _padded(packed) + bytes(1024))
-    assert _refused(file, lab).startswith("is damaged: ")
+    assert refused(file).startswith("is damaged: ")
 
 
 def test_what_is_no_regular_file_is_refused_at_once(lab: Path, tmp_path: Path) -> None:

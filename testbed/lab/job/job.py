@@ -46,7 +46,7 @@ class Limits:
 
     virtual_s: float = 60.0
     wall_s: float = 900.0
-    processes: int = 1024
+    processes: int = 4096
     memory_mb: int | None = None
     """The limit of memory in MB; None for that of the engine."""
     files_mb: int = 512

@@ -29,12 +29,12 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#define SLOTS 1024
+#define SLOTS 2048
 #define FIRST_INTERFACE 4096
 #define FIRST_MIDDLE (2 * FIRST_INTERFACE) /* the two ends of a cable's middle, at the slots of its ports */
 #define PRIORITIES 8
 #define SLS 16
-#define NODES 512
+#define NODES 1024
 
 #define ETHERTYPE_MAC_CONTROL 0x8808
 #define ETHERTYPE_LLDP 0x88cc
@@ -49,9 +49,9 @@
 /* The mark of a frame that holds cells: magic, then slot and priority of its group, then cells. */
 #define MARK_MAGIC 0xA0000000u
 #define MARK_MAGIC_BITS 0xF0000000u
-#define MARK_SLOT 18
-#define MARK_PRIORITY 15
-#define MARK_CELLS 0x7FFFu
+#define MARK_SLOT 17
+#define MARK_PRIORITY 14
+#define MARK_CELLS 0x3FFFu
 
 /* The mark of a frame that a router or a leaf is passing on: magic, then the slot that it came in by and its priority.
  * Headers and interface may be others by the time it leaves, if it goes into a tunnel or comes out of one, or through a
@@ -60,7 +60,7 @@
 
 /* skb->tc_index of a frame that is charged to its queue as well: magic, then slot of the port, then the queue. */
 #define WAITS_MAGIC 0x8000u
-#define WAITS_PLACE 0x1FFFu
+#define WAITS_PLACE 0x3FFFu
 #define NO_QUEUE 0xFFFFFFFFu
 
 #define UNCHANGED 0xFF

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-SLOTS = 1024
+SLOTS, NODES = 2048, 1024
+"""The most ports, and the most nodes with ports, of one network."""
 FIRST_INTERFACE = 4096
 """The interface index of the port in slot 0; each slot has the next one, unique in the whole network."""
 PRIORITIES = 8

@@ -1,6 +1,11 @@
 """Measure how the wall time of a run grows with the nodes of its network, start and end included.
 
     ./xoff test --unit && python bench/growth.py
+    python bench/growth.py nodes [HOSTS ...]
+
+The second form shows what a node takes of CPU time and memory in networks of 64 to 512 hosts: for its set-up, for 10 s
+of the lab in which nothing happens, and for its end. The memory is the most that the lab's kernel had, beyond that of a
+lab without a network. It has no bound: CPU time is that of this machine, and the boot's is shown beside it.
 
 Each doubling of the nodes may take twice as long and 10 % more. What a run takes until the experiment begins, the boot,
 is not counted: it would hide growth. All sizes run in turns, and of each the quickest counts.
@@ -14,18 +19,25 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import resource
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.cpu import Meter
 from bench.dataplane import figures
 from testbed import lab
 from testbed.experiment import definition
 from testbed.lab.engines import table
 from testbed.lab.results.result import Status
+from testbed.lab.runs.outlook import Forecaster
 
 JOBS = Path(__file__).parent / "jobs" / "growth.py"
 GROUPS = (2, 5, 10, 20, 40)
@@ -35,7 +47,68 @@ MOST = 1.1
 MEMORY_MB = (500, 2000)
 
 
+HOSTS = (64, 128, 256, 512)
+_PARTS = ("booted", "set-up", "idle", "end")
+
+
+class _Marks:
+    """A watcher that reads the meter at each line of the job."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self.read_s: dict[str, float] = {}
+        self.boot_s = 0.0
+
+    def report(self, text: str) -> None: ...
+
+    def output(self, data: bytes, is_error: bool) -> None:
+        for line in data.decode().split():
+            self.read_s[line] = self._meter.read_s()
+
+    def progress(self, virtual_ns: int, wall_s: float) -> None: ...
+
+    def booted(self, cpu_s: float | None) -> None:
+        self.boot_s = cpu_s or 0.0
+
+
+def show_nodes(sizes: Sequence[int]) -> int:
+    """Show what a node takes in networks of so many hosts, the smallest first."""
+    ready = table.prepare("um", print)
+    with tempfile.TemporaryDirectory() as out:
+        lab.run(definition.load_file(JOBS, "nothing"), on=ready, out=out)
+    empty_mb = _most_mb()
+    print(f"a lab without a network: {empty_mb} MB")
+    for hosts in sorted(sizes):
+        with closing(Meter()) as meter, tempfile.TemporaryDirectory() as out:
+            marks = _Marks(meter)
+            with mock.patch.object(Forecaster, "booted", marks.booted):
+                result = lab.run(
+                    definition.load_file(JOBS, "idle"),
+                    parameters={"hosts": str(hosts)},
+                    on=ready,
+                    out=out,
+                    watcher=marks,
+                )
+            end_s = meter.read_s()
+        if result.status is not Status.OK:
+            sys.exit(f"{hosts} hosts: {result.reason}")
+        many = int(figures(result)["nodes"])
+        spent = {part: marks.read_s[part] - marks.read_s[before] for before, part in pairwise(_PARTS)}
+        each = ", ".join(f"{part} {took_s / many * 1000:.1f}" for part, took_s in spent.items())
+        memory_mb = (_most_mb() - empty_mb) / many
+        print(f"{hosts:4} hosts, {many:4} nodes: {end_s:6.2f} s of CPU, boot {marks.boot_s:.2f} s; ms a node: {each}; "
+              f"{memory_mb:.1f} MB a node; fidelity {result.fidelity.explained}", flush=True)  # fmt: skip
+    return 0
+
+
+def _most_mb() -> int:
+    """Return the most memory of any lab so far, whose kernel has all of it."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+
+
 def main() -> int:
+    if sys.argv[1:2] == ["nodes"]:
+        return show_nodes([int(hosts) for hosts in sys.argv[2:]] or HOSTS)
     ready = table.prepare("um", print)
     walls: dict[int, float] = {}
     for _ in range(TURNS):

@@ -1,46 +1,135 @@
-"""Measure what a frame takes of the lab's CPU on `vm`, and write load_costs.json for `testbed.lab.engines.load`.
+"""Measure what frames and nodes take of a CPU, and write load_costs.json for `testbed.lab.engines.load`.
 
-    python bench/load.py
+    python bench/load.py [um] [vm]
 
-A frame of 64 octets through one switch and through three: the difference is what a switch takes, and the rest is the
-hosts'. Longer frames take hardly more.
+On `vm` it is the lab's CPU: a frame of 64 octets goes through one switch and through three. The difference is what a
+switch takes, and the rest is the hosts'. Longer frames take hardly more.
+
+On `um` it is the user's CPU: 4:1 incasts of each transport go through one switch and through three, a short and a long
+one each, so that start-up does not count; then networks that do nothing. A frame takes twice as much where each one is
+paused, as in an 8:1, and half as much where few are. All in all it takes some minutes of CPU.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 import sys
+import tempfile
+from contextlib import closing
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import tempfile
-
+from bench.cpu import Meter
 from testbed import lab
 from testbed.experiment import definition
 from testbed.lab.engines import load, table
 from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.results.result import Result
+from testbed.lab.runs.outlook import Forecaster
 
 JOBS = Path(__file__).parent / "jobs" / "load.py"
 FILE = Path(load.__file__).with_name(load.FILE)
+FRAMES = {"udp": (1000, 12_000), "tcp": (1000, 12_000), "roce": (500, 5000)}
+"""The frames of each sender in the short and the long run."""
+SENDERS = 4
+FEW, MANY, SECONDS = 10, 90, 100
+TURNS = 3
+
+
+class _Boots:
+    """The CPU time in s that boots took."""
+
+    last_s, least_s = 0.0, float("inf")
+
+    def take(self, cpu_s: float | None) -> None:
+        assert cpu_s
+        self.last_s, self.least_s = cpu_s, min(self.least_s, cpu_s)
+
+
+_BOOTS = _Boots()
 
 
 def main() -> int:
-    ready = table.prepare("vm", print)
-    one, three = (measured(ready, switches) for switches in (1, 3))
-    switch = (three - one) / 2
-    costs = {"host_us": round(one - switch, 1), "switch_us": round(switch, 1)}
-    FILE.write_text(json.dumps({"costs": costs}, indent=1) + "\n")
-    print(f"{one:.1f} us through one switch, {three:.1f} us through three: {costs}, in {FILE}")
+    chosen = sys.argv[1:] or ["um", "vm"]
+    found = json.loads(FILE.read_text())
+    for engine, measure in (("um", run_costs), ("vm", frame_costs)):
+        if engine in chosen:
+            found[engine] = measure(table.prepare(engine, print))
+            print(f"{engine}: {json.dumps(found[engine])}")
+    FILE.write_text(json.dumps(found, indent=1) + "\n")
     return 0
 
 
-def measured(ready: PreparedEngine, switches: int) -> float:
-    with tempfile.TemporaryDirectory() as out:
-        job = definition.load_file(JOBS, "cost")
-        result = lab.run(job, parameters={"switches": str(switches)}, on=ready, out=out)
-    (figure,) = (one for one in result.figures if one.name == "us per frame")
+def frame_costs(ready: PreparedEngine) -> dict[str, float]:
+    """Measure a frame on an engine where work of the CPU takes the lab's time."""
+    one, three = (us_per_frame(ready, switches) for switches in (1, 3))
+    switch = (three - one) / 2
+    return {"host_us": round(one - switch, 1), "switch_us": round(switch, 1)}
+
+
+def us_per_frame(ready: PreparedEngine, switches: int) -> float:
+    (figure,) = (one for one in _run(ready, "cost", switches=switches).figures if one.name == "us per frame")
     return float(figure.value)
+
+
+def run_costs(ready: PreparedEngine) -> dict[str, object]:
+    """Measure runs on an engine where work of the CPU takes none of the lab's time."""
+    counted: dict[str, list[float]] = {}
+    for transport, (few, many) in FRAMES.items():
+        counted[transport] = [_per_frame(ready, transport, switches, few, many) for switches in (1, 3)]
+    few_nodes, many_nodes = boots(ready, "idle", hosts=FEW), boots(ready, "idle", hosts=MANY)
+    few_idle = (boots(ready, "idle", hosts=FEW, seconds=SECONDS) - few_nodes) / SECONDS
+    many_idle = (boots(ready, "idle", hosts=MANY, seconds=SECONDS) - many_nodes) / SECONDS
+    idle = max(0.0, (many_idle - few_idle) / (MANY - FEW))
+    boot_s = _BOOTS.least_s
+    node = (many_nodes - few_nodes) / (MANY - FEW)
+    frames = {}
+    for transport, (one, three) in counted.items():
+        switch = max(0.0, (three - one) / 2)
+        frames[transport] = {"host_us": round((one - switch) * boot_s, 1), "switch_us": round(switch * boot_s, 1)}
+    return {
+        "boot_s": round(boot_s, 3),
+        "job_s": round((few_nodes - FEW * node) * boot_s, 3),
+        "node_s": round(node * boot_s, 4),
+        "second_us": round(max(0.0, few_idle - FEW * idle) * 1e6 * boot_s, 1),
+        "idle_us": round(idle * 1e6 * boot_s, 1),
+        "frames": frames,
+    }
+
+
+def _per_frame(ready: PreparedEngine, transport: str, switches: int, few: int, many: int) -> float:
+    """Return the boots that a million frames through so many switches take."""
+    short, long = (
+        boots(ready, "incast", transport=transport, senders=SENDERS, switches=switches, frames=frames)
+        for frames in (few, many)
+    )
+    return (long - short) / (SENDERS * (many - few)) * 1e6
+
+
+def boots(ready: PreparedEngine, name: str, **parameters: object) -> float:
+    """Return the CPU time of a run in times of its own boot, the median of some: the same machine can be twice as slow
+    a minute later, and a boot is then, too."""
+    found = []
+    for _ in range(TURNS):
+        with closing(Meter()) as meter:
+            with mock.patch.object(Forecaster, "booted", _BOOTS.take):
+                _run(ready, name, **parameters)
+            found.append(meter.read_s() / _BOOTS.last_s)
+    print(f"{name} {parameters}: {', '.join(f'{one:.1f}' for one in found)} boots", flush=True)
+    return statistics.median(found)
+
+
+def _run(ready: PreparedEngine, name: str, **parameters: object) -> Result:
+    with tempfile.TemporaryDirectory() as out:
+        job = definition.load_file(JOBS, name)
+        given = {key: str(value) for key, value in parameters.items()}
+        result = lab.run(job, parameters=given, on=ready, out=out)
+    if not result.passed:
+        sys.exit(f"{name} {given}: {result.reason or 'not as claimed'}")
+    return result
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ class ScriptedSession:
             self.commands.append(json.loads(record.payload))
         self.continued += record.kind is RecordKind.CONTINUE
 
+    def cpu_s(self) -> None: ...
+
     def close(self) -> None: ...
 
     def write(self, *lines: dict[str, Any] | str) -> None:

@@ -35,6 +35,7 @@ class RecordKind(enum.IntEnum):
     NOTE = 4  # JSON: a figure, a claim, a measuring phase: what the job reports through `Run`
     SAMPLE = 5  # `Sample`
     FILE = 6  # name, NUL, next piece of a file that the job left
+    DEMAND = 9  # JSON: the work that running flows ask for, which went along with another record (`demand.py`)
     LIVE = 8  # lines of JSON: what networks do while they run, for a user who looks on
     END = 7  # JSON: how the job ended, once, last
     INPUT = 16  # towards the lab: bytes typed by the user

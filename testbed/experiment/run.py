@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from testbed.errors import UsageError
+from testbed.experiment.demand import Board, Demand
 from testbed.experiment.fidelity import Phase
 from testbed.experiment.run_files import EVENT_LOG
 from testbed.units import Quantity, Scale
@@ -42,6 +44,7 @@ class Run:
         capture_octets: int = 0,
         series_ns: int = 0,
         follower: int = -1,
+        board: Board | None = None,
     ) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
@@ -59,6 +62,9 @@ class Run:
         """True if the rates and times of its networks are values of the lab."""
         self._start_ns = start_ns
         self._notes = notes
+        self._board = board
+        self._demands: dict[int, Demand] = {}
+        """The demands of what runs, by the number of each."""
         # O_APPEND and one write a line: agents of the same run may write the same log.
         self._events = os.open(directory / EVENT_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
@@ -147,6 +153,21 @@ class Run:
         """Mark the time between a network's set-up and the end of it: both keep the CPU busy, and nothing is wrong."""
         with self._phase(Phase.NETWORK):
             yield
+
+    def sets_up(self, nodes: int) -> None:
+        """Tell that a network of so many nodes is being set up."""
+        self._note("set_up", nodes=nodes, t=self.lab_ns)
+
+    def demands(self, who: int, demand: Demand | None) -> None:
+        """Tell the work that `who` asks for from a moment of the monotonic clock on; None: it asks for no more.
+
+        This takes no time of the lab.
+        """
+        self._demands.pop(who, None)
+        if demand is not None:
+            self._demands[who] = replace(demand, begin_ns=max(0, demand.begin_ns - self._start_ns))
+        if self._board is not None:
+            self._board.write(self._demands.values())
 
     def agent_lateness(self, worst_ns: int) -> None:
         """Report how late an agent was woken at worst."""

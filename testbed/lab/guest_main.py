@@ -19,9 +19,11 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import testbed
+from testbed.experiment.demand import Board
 from testbed.experiment.output import Record
 from testbed.lab.job import job_stack
 from testbed.lab.job.job import Job
@@ -76,12 +78,13 @@ def _do_job(checkpoint_ns: int, out: int, commands: Commands, wait: Wait | None 
     """Do the job; `out` and `commands` lead to the user's machine."""
     job = Job.decode((_HOME / "job.json").read_text())
     job_stack.prepare()
+    board = Board()  # before the seed: the kernel draws a random number for its memory
     if job.reproducible:
         kernel.reseed_random(hashlib.sha256(f"xoff seed {job.seed}".encode()).digest())
         start_ns = _wait_for_whole_second(checkpoint_ns)
     else:
         start_ns = time.monotonic_ns()
-    supervisor = Supervisor(job, _HOME / "code", _HOME / "work", start_ns, lambda record: _write(out, record))
+    supervisor = Supervisor(job, _HOME / "code", _HOME / "work", start_ns, partial(_write, out), board=board)
     supervisor.run(commands, wait)
 
 
@@ -148,8 +151,8 @@ def _port(name: str) -> Path:
     raise FileNotFoundError(f"the virtual machine has no port {name}")
 
 
-def _write(port: int, record: Record) -> None:
-    data = memoryview(record.encode())
+def _write(port: int, *records: Record) -> None:
+    data = memoryview(b"".join(record.encode() for record in records))
     while data:
         data = data[os.write(port, data) :]
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from testbed.experiment.demand import Board
 from testbed.experiment.output import Record
 from testbed.lab.host.prerequisites import DEBIAN_PYTHON
 from testbed.lab.job import job_stack
@@ -41,12 +42,12 @@ def main(folder: Path) -> None:
     job = Job.decode((folder / "job.json").read_text())
     out = os.open(folder / "out", os.O_WRONLY | os.O_APPEND)
 
-    def send(record: Record) -> None:
-        data = memoryview(record.encode())
+    def send(*records: Record) -> None:
+        data = memoryview(b"".join(record.encode() for record in records))
         while data:
             data = data[os.write(out, data) :]
 
-    supervisor = Supervisor(job, folder / "code", folder / "work", time.monotonic_ns(), send)
+    supervisor = Supervisor(job, folder / "code", folder / "work", time.monotonic_ns(), send, board=Board())
     try:
         supervisor.run(StandardInput())
     finally:

@@ -81,7 +81,13 @@ def assert_kept(result: Result, output: Output) -> None:
             "the job did not end within 6 s of wall time",
             Exit.LIMIT,
         ),
-        ("eats", {"memory_mb": 100}, Status.MEMORY, "the job used more than its 100 MB of memory", Exit.LIMIT),
+        (
+            "eats",
+            {"memory_mb": 100},
+            Status.MEMORY,
+            "the job used more than its 100 MB of memory; --memory raises that",
+            Exit.LIMIT,
+        ),
     ],
 )
 def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # noqa: PLR0917

@@ -24,8 +24,11 @@ from testbed.cli.screen.live_network import LiveNetwork
 from testbed.experiment.fidelity import Verdict
 from testbed.lab.results.result import Result, expectation
 from testbed.lab.results.result import Status as RunStatus
+from testbed.lab.runs.outlook import Outlook
 from testbed.units import written
 
+_LONG_S = 10.0
+"""The time in s that a part of a run has to take to be announced."""
 _REDRAWN = 5
 """Drawings in a second; each takes some of the lab's CPU."""
 
@@ -48,14 +51,15 @@ def setting_up() -> Iterator[Callable[[str], None]]:
 
 
 class _Times(ProgressColumn):
-    """A progress column with virtual time, wall time and their ratio."""
+    """A progress column with virtual time, wall time, and what is left, or where that is not known their ratio."""
 
     def render(self, task: Task) -> Text:
         virtual_s, wall_s = task.fields["virtual_s"], task.fields["wall_s"]
         if not wall_s:
             return Text("")
         ratio = virtual_s / wall_s if wall_s else 0.0
-        return Text(f"{virtual_s:.1f} s virtual, {wall_s:.1f} s wall, ratio {ratio:.2f}", style="cyan")
+        last = task.fields["outlook"] or f"ratio {ratio:.2f}"
+        return Text(f"{virtual_s:.1f} s virtual, {wall_s:.1f} s wall, {last}", style="cyan")
 
 
 class Screen:
@@ -93,7 +97,7 @@ class Screen:
         """Return a watcher for one run."""
         task = None
         if self._progress is not None:
-            task = self._progress.add_task(name, total=None, virtual_s=0.0, wall_s=0.0)
+            task = self._progress.add_task(name, total=None, virtual_s=0.0, wall_s=0.0, outlook="")
         return Watch(self, name, task)
 
     def print(self, text: str, is_error: bool) -> None:
@@ -109,6 +113,11 @@ class Screen:
     def update(self, task: TaskID, virtual_s: float, wall_s: float) -> None:
         if self._progress is not None:
             self._progress.update(task, virtual_s=virtual_s, wall_s=wall_s)
+
+    def foresee(self, task: TaskID, outlook: str) -> None:
+        """Show what a run does now, and how much of it is left."""
+        if self._progress is not None:
+            self._progress.update(task, outlook=outlook)
 
     def describe(self, task: TaskID, text: str) -> None:
         if self._progress is not None:
@@ -132,7 +141,8 @@ class Watch:
         self._name = name
         self._task = task
         self._rest = {False: b"", True: b""}
-        self._shown = 0.0
+        self._shown = self._foreseen = 0.0
+        self._announced = ""
 
     def report(self, text: str) -> None:
         say(text)
@@ -146,6 +156,17 @@ class Watch:
         if self._task is not None and time.monotonic() - self._shown > 0.1:
             self._shown = time.monotonic()
             self._screen.update(self._task, virtual_ns / 1e9, wall_s)
+
+    def outlook(self, outlook: Outlook | None) -> None:
+        """Show what the run does now and how much is left; what takes long is also announced by a line."""
+        if self._task is None:
+            return
+        if outlook is not None and (outlook.takes_s or 0.0) >= _LONG_S and outlook.announcement != self._announced:
+            self._announced = outlook.announcement
+            say(f"{self._name}: {outlook.announcement}")
+        if time.monotonic() - self._foreseen > 0.1:
+            self._foreseen = time.monotonic()
+            self._screen.foresee(self._task, str(outlook or ""))
 
     def describe(self, text: str) -> None:
         """Show another name for the run, where progress is shown."""

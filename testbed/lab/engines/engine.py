@@ -16,6 +16,7 @@ from typing import ClassVar, Protocol
 import testbed
 from testbed.experiment.output import Record
 from testbed.lab.engines.forecast import Step
+from testbed.lab.engines.load import RunCosts
 from testbed.lab.host.cache import Report
 from testbed.lab.host.checks import Check
 from testbed.lab.host.prerequisites import Package
@@ -35,6 +36,9 @@ class RunningJob(Protocol):
 
     def send(self, record: Record) -> None:
         """Give the supervisor a command."""
+
+    def cpu_s(self) -> float | None:
+        """Return the CPU time in s that the lab's kernel has taken so far; None if it is not known."""
 
     def close(self) -> None:
         """End the job now."""
@@ -104,6 +108,8 @@ class PreparedEngine(ABC):
     """The packages of Xoff's own that are in a lab before it has a job."""
     memory_mb: ClassVar[int] = 1200
     """The default limit of a job's memory in MB."""
+    costs: ClassVar[RunCosts | None] = None
+    """What runs take of this machine, for the forecast; None if it was not measured."""
 
     @abstractmethod
     def start(self, job: bytes, folder: Path) -> AbstractContextManager[RunningJob]:
@@ -116,6 +122,10 @@ class PreparedEngine(ABC):
             xoff=testbed.__version__, commit="", code="",
             packages=dict(self.packages.versions) if self.packages else {},
         )  # fmt: skip
+
+    def with_room(self, memory_mb: int) -> PreparedEngine:
+        """Return the same engine, whose labs have room for a job of so much memory if they can."""
+        return self
 
     def give_up(self) -> str:
         """Remove what may have kept a lab from starting; return what the user is told of that, if anything."""

@@ -92,7 +92,7 @@ def text(steps: Sequence[Step], packages: Sequence[prerequisites.Package], cores
         else:
             total += apt
     space = f"about {_size(total.download_mb)} to download, {_size(total.disk_mb)} of disk{beside}"
-    time = f"about {_time(total.time_s)} on {cores} core{'s' * (cores > 1)} and a fast network"
+    time = f"about {duration(total.time_s)} on {cores} core{'s' * (cores > 1)} and a fast network"
     return f"to be set up once: {', '.join(names)}; {space}; {time}"
 
 
@@ -100,5 +100,6 @@ def _size(mb: float) -> str:
     return f"{mb / 1000:.1f} GB" if mb >= 1000 else f"{max(1, round(mb))} MB"
 
 
-def _time(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time as a forecast has it, in whole seconds or minutes."""
     return f"{max(1, round(seconds / 60))} min" if seconds > 90 else f"{max(1, round(seconds))} s"

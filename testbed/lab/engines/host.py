@@ -132,6 +132,9 @@ class HostSession:
                 self._process.stdin.write(record.encode())
                 self._process.stdin.flush()
 
+    def cpu_s(self) -> None:
+        """Return None: no costs of this engine's runs are known."""
+
     def close(self) -> None:
         """End the job: SIGTERM has the supervisor do it, and remove its control group."""
         self._process.send_signal(signal.SIGTERM)

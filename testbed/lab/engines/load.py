@@ -1,18 +1,22 @@
-"""A forecast of the CPU time that a network's traffic takes, made before anything starts.
+"""A forecast of the CPU time that networks and their traffic take.
 
-On the engine `um` CPU work takes no virtual time, so nothing overloads it. On `vm` and `realtime` each frame takes CPU
-time on its way from host to host, and a lab that is overloaded no longer keeps the times of its scale. `bench/load.py`
+On `vm` and `realtime` each frame takes CPU time of the lab on its way from host to host, and a lab that is overloaded
+no longer keeps the times of its scale: `require` refuses such a load before anything starts. On `um` CPU work takes no
+virtual time, so nothing overloads it; there the forecast says how long the user waits (`RunCosts`). `bench/load.py`
 measures the costs and writes load_costs.json.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import resources
+from typing import Any
 
 from testbed.errors import UsageError
+from testbed.experiment.demand import Demand
 from testbed.units import Rate
 
 FILE = "load_costs.json"
@@ -20,6 +24,10 @@ _WIRE = 24
 """The octets of preamble, FCS and interframe gap, which a frame takes of its line beyond its own."""
 _ROOM = Fraction(4, 5)
 """The share of the CPU that frames may take."""
+
+
+_LIKE_ANY = "udp"
+"""The transport whose costs one has that was not measured, as that of a plugin."""
 
 
 class OverloadError(UsageError):
@@ -55,8 +63,54 @@ class Load:
 
 def frame_costs() -> dict[str, float]:
     """Return the costs of a frame in microseconds of the lab's CPU."""
-    found: dict[str, float] = json.loads((resources.files("testbed.lab.engines") / FILE).read_text())["costs"]
+    found: dict[str, float] = _table()["vm"]
     return found
+
+
+def _table() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((resources.files("testbed.lab.engines") / FILE).read_text())
+    return found
+
+
+@dataclass(frozen=True)
+class RunCosts:
+    """What runs took in CPU time on the machine where it was measured."""
+
+    boot_s: float
+    """Of the lab's kernel, from its start until the job begins: the same work in each run, so it shows how fast another
+    machine is."""
+    job_s: float
+    """Of a run with a network, beside its nodes and their traffic: its boot, its imports, its end."""
+    node_s: float
+    """Of a node of a network, for its set-up and its end."""
+    second_us: float
+    """Of each second of the lab, for what looks at the CPU and the flows again and again."""
+    idle_us: float
+    """Of a node, for each second of the lab in which nothing happens."""
+    frames: Mapping[str, Mapping[str, float]]
+    """Of a frame of each transport, in us: of its hosts (`host_us`) and of each switch or router (`switch_us`)."""
+
+    @classmethod
+    def of(cls, engine: str) -> RunCosts | None:
+        """Return the costs on an engine, or None if they are not known."""
+        found = _table().get(engine, {})
+        return cls(**found) if "boot_s" in found else None
+
+    def run_s(self, nodes: int, *demands: Demand) -> float:
+        """Return what a run takes with one network, from its start to its end."""
+        return self.job_s + self.set_up_s(nodes) + sum(self.traffic_s(one, nodes) for one in demands)
+
+    def set_up_s(self, nodes: int) -> float:
+        """Return what a network takes for its set-up, and later for its end."""
+        return nodes * self.node_s
+
+    def traffic_s(self, demand: Demand, nodes: int) -> float:
+        """Return what flows take, in a network of so many nodes."""
+        took_us = demand.lab_ns / 1e9 * (self.second_us + nodes * self.idle_us)
+        for transport, frames in demand.frames.items():
+            costs = self.frames.get(transport, self.frames[_LIKE_ANY])
+            took_us += frames * costs["host_us"] + demand.hops.get(transport, 0) * costs["switch_us"]
+        return took_us / 1e6
 
 
 def require(load: Load, scale: int, cpu_work_takes_no_time: bool) -> None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.engines.forecast import Step
+from testbed.lab.engines.load import RunCosts
 from testbed.lab.host import checks, cores, prerequisites
 from testbed.lab.host.cache import Report
 from testbed.lab.host.checks import Check
@@ -21,7 +22,7 @@ from testbed.lab.job.job import OURS
 from testbed.lab.results.result import Provenance
 from testbed.lab.um import confinement, disks, kernel
 from testbed.lab.um.kernel import Kernel
-from testbed.lab.um.machine import Machine
+from testbed.lab.um.machine import JOB_MB, Machine
 
 _ROOM_GB = 6
 _CORES = 2
@@ -76,15 +77,24 @@ class PreparedUm(PreparedEngine):
     kernel: Kernel
     disks: Mapping[str, Path]
     """The disks by the names of the variables that the kernel's driver reads."""
+    job_mb: int = JOB_MB
+    """The most memory of a job, in MB."""
     holds: ClassVar[tuple[str, ...]] = OURS
-    memory_mb: ClassVar[int] = 3000
+    memory_mb: ClassVar[int] = JOB_MB
+    costs = RunCosts.of(Um.name)
 
     @contextmanager
     def start(self, job: bytes, folder: Path) -> Iterator[Machine]:
         (folder / "job").write_bytes(job)
         mounted = {**self.disks, "XOFF_JOB": folder / "job"}
-        with cores.taken(_CORES) as own, closing(Machine(self.kernel.file, mounted, folder, own)) as machine:
+        with (
+            cores.taken(_CORES) as own,
+            closing(Machine(self.kernel.file, mounted, folder, own, job_mb=self.job_mb)) as machine,
+        ):
             yield machine
+
+    def with_room(self, memory_mb: int) -> PreparedUm:
+        return replace(self, job_mb=max(JOB_MB, memory_mb))
 
     def provenance(self) -> Provenance:
         return replace(super().provenance(), image=self.image.digest, kernel_digest=self.kernel.digest)

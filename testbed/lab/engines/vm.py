@@ -133,6 +133,9 @@ class MachineSession:
         with suppress(OSError):
             self._commands.sendall(record.encode())
 
+    def cpu_s(self) -> None:
+        """Return None: no costs of this engine's runs are known."""
+
     def close(self) -> None:
         if self._commands is not None:
             self._commands.close()

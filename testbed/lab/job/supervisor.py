@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from testbed.errors import XoffError
 from testbed.experiment import output as wire
+from testbed.experiment.demand import Board
 from testbed.experiment.fidelity import WINDOW_NS
 from testbed.experiment.output import Record, RecordKind, Sample
 from testbed.experiment.run_files import CAPTURE_PROCESS
@@ -35,7 +36,8 @@ from testbed.linux.process import kernel
 from testbed.linux.process.child import Child
 from testbed.linux.process.sandbox import ControlGroup, Sandbox
 
-Send = Callable[[Record], None]
+Send = Callable[..., None]
+"""Sends records to the user's machine, all that it is given at once."""
 Wait = Callable[[], bytes | None]
 
 
@@ -66,7 +68,10 @@ _PROMPT_SETTLES_S = 0.001
 class Supervisor:
     """The supervisor of one job, from its first instruction to its last file."""
 
-    def __init__(self, job: Job, code: Path, work: Path, start_ns: int, send: Send) -> None:
+    def __init__(self, job: Job, code: Path, work: Path, start_ns: int, send: Send, *, board: Board) -> None:
+        """`board` is for the job's demands. The kernel draws a random number for its memory: it is made before the
+        seed.
+        """
         self._job = job
         self._code = code
         self._out = work / "out"
@@ -82,6 +87,7 @@ class Supervisor:
         self._terminal: int | None = None
         self._continued = False
         self._decoder = wire.Decoder()
+        self._board = board
         # Our own name for the group, so that two labs on one host do not share it.
         name = f"xoff-{os.getpid()}"
         self._group = ControlGroup(name, job.limits.processes, job.limits.memory_mb)
@@ -234,7 +240,8 @@ class Supervisor:
         except (BlockingIOError, OSError):  # EIO: the last user of a pseudo terminal is gone
             return False
         if data:
-            self._send(Record(kind, data))
+            told = self._board.news()
+            self._send(*([] if told is None else [Record(RecordKind.DEMAND, told)]), Record(kind, data))
             if kind is RecordKind.ERR and self._stacks is not None and len(self._stacks) < job_stack.LARGEST:
                 self._stacks += data
         return bool(data)
@@ -301,7 +308,7 @@ class Supervisor:
         from testbed.lab.job.run_job import run_job
 
         recorded = {"capture_octets": self._job.capture_octets, "series_ns": self._job.series_ns, "follower": follower}
-        run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"), **recorded)
+        run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"), board=self._board, **recorded)
         try:
             run_job(self._job, run, self._code)
             code = 0

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from testbed.errors import UsageError
+from testbed.experiment import demand
 from testbed.experiment import output as wire
+from testbed.experiment.demand import Demand
 from testbed.experiment.fidelity import Fidelity, Phase, Thresholds, judge
 from testbed.experiment.output import Record, RecordKind, Sample, StreamError
 from testbed.experiment.run import DEEPEST, LARGEST_NOTE, plain
@@ -73,6 +75,12 @@ class Collector:
     claims: list[Claim] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     failure: str = ""
+    nodes: int = 0
+    """The nodes of the network that was set up last."""
+    setting_up_ns: int | None = None
+    """The time of the run at which the set-up of a network began that is not up yet; else None."""
+    demands: tuple[Demand, ...] = ()
+    """The work that running flows ask for."""
     _phases: dict[Phase, _Marks] = field(default_factory=lambda: {phase: _Marks() for phase in Phase})
     _half_note: bytes = b""
     """The beginning of a note whose end has not come."""
@@ -151,6 +159,10 @@ class Collector:
                 self.live(_content(Record(RecordKind.LIVE, line)))
             if len(self._half_line) > LARGEST_NOTE:
                 raise _damage(record)
+        elif record.kind is RecordKind.DEMAND:
+            if (told := demand.demands(_content(record))) is None:
+                raise _damage(record)
+            self.demands = told
         elif record.kind is RecordKind.FILE:
             self._write_file(*wire.file_piece(record))
         else:
@@ -192,6 +204,9 @@ class Collector:
             case {"note": "phase", "phase": str(phase), "begins": bool(begins), "t": int(time_ns)} if phase in {*Phase}:
                 if not self._phases[Phase(phase)].take(begins, time_ns):
                     raise _damage(record)
+                self.setting_up_ns = None
+            case {"note": "set_up", "nodes": int(nodes), "t": int(since_ns)} if min(nodes, since_ns) >= 0:
+                self.nodes, self.setting_up_ns = nodes, since_ns
             case {"note": "agent_lateness", "worst_ns": int(worst_ns)} if 0 <= worst_ns <= _LATEST_NS:
                 self._agent_late_ns = max(self._agent_late_ns or 0, worst_ns)
             case {"note": "failure", "type": str(kind), "message": str(message)}:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, runtime_checkable
 
 import testbed
 from testbed.errors import UsageError
@@ -27,12 +27,14 @@ from testbed.lab.results.collect import OUTPUT_LOG, Collector
 from testbed.lab.results.result import Again, Result, Status, Times
 from testbed.lab.results.result_folder import new_folder, reserved
 from testbed.lab.runs.again import again
+from testbed.lab.runs.outlook import Forecaster, Outlook
 
 _POLL_S = 0.01
 _GRACE_S = 20.0
 _SHOWING_S = 8.0
 """The time in s that a job has to show where it is, before the command to end is sent again."""
 _LONGER = {Status.TIMEOUT: "--timeout", Status.WALL_TIMEOUT: "--wall-timeout"}
+_RAISED = {Status.MEMORY: "--memory", Status.PROCESSES: "--processes"}
 _LEAST_FREE = 8 << 20
 _STARTS_WITHIN_S = 120.0
 _NO_ROOM = {
@@ -53,6 +55,14 @@ class Watcher(Protocol):
 
     def progress(self, virtual_ns: int, wall_s: float) -> None:
         """Take the times that have passed; this is called often."""
+
+
+@runtime_checkable
+class ForesightedWatcher(Watcher, Protocol):
+    """An observer of a run that also takes how long it will go on."""
+
+    def outlook(self, outlook: Outlook | None) -> None:
+        """Take what the run does at this moment and how much of it is left, or None; this is called often."""
 
 
 class Silent:
@@ -162,6 +172,7 @@ def make(
     """Make a run that is packed; its result folder goes below `out`."""
     folder = new_folder(Path(out), packed.experiment)
     watcher = watcher or Silent()
+    prepared = prepared.with_room(packed.job.limits.memory_mb or 0)
     follower = _Follower(prepared, packed, folder, watcher, cancel or threading.Event())
     try:
         follower.follow()
@@ -209,6 +220,8 @@ class _Follower:
         self._status: tuple[Status, str] | None = None
         self._wall_s = 0.0
         self._first_line_s: float | None = None
+        self._forecaster = Forecaster(prepared.costs)
+        self._booted = False
         self._give_up_s = self._again_s = float("inf")
         self.interrupted = False
 
@@ -242,7 +255,7 @@ class _Follower:
             self._collector.feed(data)
             if self._first_line_s is None and self._collector.heard:
                 self._first_line_s = round(now, 3)
-            self._watcher.progress(self._collector.virtual_ns, now)
+            self._show(session, now)
             if self._collector.ended is not None:
                 return True
             if lost is not None and not data:
@@ -268,6 +281,15 @@ class _Follower:
             self._cancel.set()
         return now > self._give_up_s
 
+    def _show(self, session: RunningJob, now: float) -> None:
+        """Show the watcher how far the run is."""
+        self._watcher.progress(self._collector.virtual_ns, now)
+        if not self._booted and self._collector.started:
+            self._booted = True
+            self._forecaster.booted(session.cpu_s())
+        if isinstance(self._watcher, ForesightedWatcher):
+            self._watcher.outlook(self._forecaster.outlook(self._collector, now))
+
     def _why_not_started(self) -> str:
         """Return the reason for which a lab that runs does not begin with the job."""
         reason = f"the lab did not start the job within {_STARTS_WITHIN_S:g} s of wall time"
@@ -292,6 +314,8 @@ class _Follower:
             reason = (
                 f"{reason}; it was {collector.where} (the stack is in {OUTPUT_LOG}); {_LONGER[status]} gives it longer"
             )
+        if status in _RAISED:
+            reason = f"{reason}; {_RAISED[status]} raises that"
         return Result(
             experiment=self._packed.experiment,
             status=status,

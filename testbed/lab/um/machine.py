@@ -20,9 +20,14 @@ from testbed.experiment.output import Record, RecordKind
 from testbed.lab.host import cores
 
 MEMORY_MB = 4096
-"""The lab's memory in MB; that of the host is used only as far as the lab touches it."""
+"""The lab's memory in MB, unless a job may have more than `JOB_MB`; that of the host is used only as far as the lab
+touches it, and 1.6 % of it at once."""
+JOB_MB = 3000
+"""The memory of the largest job for which `MEMORY_MB` is enough."""
 KERNEL_MB = 1536
 """The part of `MEMORY_MB` for the kernel itself. Processes have the rest, and then what is free of this part."""
+_KERNELS_PART = 3
+"""The kernel gets one MB more for each so many that the job may have beyond `JOB_MB`."""
 SYSCALL_NS = 500
 """The lab time in ns that each system call of a process takes; all other work of the CPU takes none."""
 PANIC = "Kernel panic"
@@ -46,10 +51,16 @@ _NOT_EVERYWHERE = ",".join(
 )  # fmt: skip
 
 
-def command_line() -> list[str]:
-    """Return the kernel's command line. It has no path: the lab can read it, and it must be the same everywhere."""
+def command_line(job_mb: int = JOB_MB) -> list[str]:
+    """Return the kernel's command line for a job that may have so much memory.
+
+    It has no path: the lab can read it, and it must be the same everywhere.
+    """
+    more_mb = max(0, job_mb - JOB_MB)
+    kernel_mb = more_mb // _KERNELS_PART
     return [
-        f"mem={MEMORY_MB}M", f"kernelcore={KERNEL_MB}M", "root=/dev/xoffroot", "rootfstype=erofs", "ro", "init=/init",
+        f"mem={MEMORY_MB + more_mb + kernel_mb}M", f"kernelcore={KERNEL_MB + kernel_mb}M",
+        "root=/dev/xoffroot", "rootfstype=erofs", "ro", "init=/init",
         "seccomp=on", "time-travel=inf-cpu", f"time-travel-start={_START_NS}", f"um-syscall-ns={SYSCALL_NS}",
         "norandmaps", "rcupdate.rcu_expedited=1", "panic=-1", "quiet", "loglevel=4", "con=null", "con0=null,fd:1",
         "umid=lab", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1",
@@ -61,9 +72,17 @@ class Machine:
     """A running User-Mode Linux."""
 
     def __init__(
-        self, kernel: Path, disks: Mapping[str, Path], folder: Path, own: Collection[int] | None = None
+        self,
+        kernel: Path,
+        disks: Mapping[str, Path],
+        folder: Path,
+        own: Collection[int] | None = None,
+        *,
+        job_mb: int = JOB_MB,
     ) -> None:
-        """Start the kernel with disks, by the names of the variables that its driver reads, on the cores `own`."""
+        """Start the kernel with disks, by the names of the variables that its driver reads, on the cores `own`, for a
+        job that may have so much memory.
+        """
         self.stream = folder / "out"
         self._console = folder / "console"
         reading, self._commands = os.pipe()
@@ -77,7 +96,7 @@ class Machine:
             ours.enter_context(cores.pinned(own))
             # Should we be killed, the host kills it, and its processes with it. A session of its own: Ctrl-C is ours.
             self.process = subprocess.Popen(
-                [str(kernel), *command_line()],
+                [str(kernel), *command_line(job_mb)],
                 stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True, cwd=folder,
                 pass_fds=tuple(descriptors.values()),
                 env={"PATH": "/", **{name: str(fd) for name, fd in descriptors.items()}},
@@ -97,6 +116,13 @@ class Machine:
             os.write(self._commands, record.encode())
         if record.kind is RecordKind.ABORT:
             self._interrupt_endless_loop()
+
+    def cpu_s(self) -> float | None:
+        """Return the CPU time in s of the kernel's process; None if the host does not show it."""
+        try:
+            return int(Path(f"/proc/{self.kernel}/schedstat").read_text().split()[0]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return None
 
     def close(self) -> None:
         """End it now, with all its processes."""

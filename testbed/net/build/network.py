@@ -117,8 +117,11 @@ def _wait_listening(client: Any, server: str, port: int) -> bool:
     return listens
 
 
-def _require_possible(nodes: int) -> None:
-    """Refuse a network that needs more descriptors than the system allows."""
+def _require_possible(topo: Topo) -> None:
+    """Refuse a network that needs more descriptors than the system allows, or more ports than the port program has."""
+    ports, nodes = 2 * len(topo.links()), len(topo.nodes())
+    if isinstance(topo, LosslessTopo) and ports > SLOTS:
+        raise FabricError(f"a network has at most {SLOTS} lossless ports; this one needs {ports}")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = (max(hard, _MOST_DESCRIPTORS) - _DESCRIPTORS) // _DESCRIPTORS_OF_NODE
     if nodes > most:
@@ -163,6 +166,8 @@ def network(
 
     setLogLevel(log)
     prepare_mininet()
+    if run is not None:
+        run.sets_up(len(topo.nodes()))
     wait_for_round_moment()
     chosen = {"controller": None, "autoSetMacs": True, "autoStaticArp": isinstance(topo, LosslessTopo)} | options
     shaped: AbstractContextManager[None] = nullcontext()
@@ -185,7 +190,7 @@ def network(
         net.fabric, core.ports.known_nodes = fabric, net.nameToNode
         core.labels, core.pool_labels = getattr(topo, "names", {}), getattr(topo, "pools", {})
         nodes = len(topo.nodes())
-        _require_possible(nodes)
+        _require_possible(topo)
         _require_descriptors(nodes)
         try:
             with few_processes(), shaped:

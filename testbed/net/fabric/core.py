@@ -14,7 +14,7 @@ from testbed.agent import event_log
 from testbed.agent.agents import Agents
 from testbed.agent.event_log import LoggedEvent
 from testbed.frames import Mac
-from testbed.linux.port_program import PortProgram
+from testbed.linux.port_program import NODES, PortProgram
 from testbed.linux.process.forked_helper import ForkedHelper
 from testbed.linux.vswitch import Vswitch
 from testbed.net.fabric import bring_up, deadlocks
@@ -89,9 +89,13 @@ class FabricCore:
         try:
             self.program = program = PortProgram(waits=self.deadlock_poll is not None)
             by_node = self.ports.by_node()
+            if len(by_node) > NODES:
+                raise FabricError(
+                    f"a network has at most {NODES} nodes with lossless ports; this one has {len(by_node)}"
+                )
             bring_up.choose_queues(by_node)
             self.disagreements = bring_up.check_priorities(by_node, self.mismatch)
-            self._graph = Graph.of(self.cabling.links)
+            self._graph = self.ports.graph = Graph.of(self.cabling.links)
             self.numbers = {name: number for number, name in enumerate(by_node)}
             setup = self._setup(program)
             for name, ports in by_node.items():

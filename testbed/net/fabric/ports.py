@@ -14,6 +14,7 @@ from testbed.linux.process import kernel
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.port import Buffer, Port
 from testbed.net.fabric.queues import Queues
+from testbed.net.fabric.routes import Graph
 from testbed.units import Scale
 
 
@@ -86,6 +87,9 @@ class PortTable:
         self.is_in_lab_time = False
         """True if users write and read values of the lab, not of the hardware, in this network."""
 
+        self.graph = Graph()
+        """The graph of the network, once it has started."""
+
     def __iter__(self) -> Iterator[PortState]:
         return iter(self.by_slot.values())
 
@@ -111,6 +115,16 @@ class PortTable:
         if slot is not None and slot in self.by_slot:
             return self.by_slot[slot]
         raise FabricError(f"there is no lossless port {name}; {nearest(name, self.names())}")
+
+    def way(self, source: str, target: str) -> list[PortState]:
+        """Return the ports by which frames leave each node between two hosts; none if they are not known.
+
+        A way through routers is a shortest one.
+        """
+        if not {source, target} <= self.graph.neighbours.keys():
+            return []  # in a network without lossless ports
+        names = self.graph.way(source, target) or self.graph.shortest(source, target)
+        return [self.port(name) for name in names]
 
     def node(self, node: Any) -> Any:
         """Return the node of this name. Mininet's own object is accepted, too, and returned."""

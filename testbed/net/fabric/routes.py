@@ -84,6 +84,23 @@ class Graph:
             hops = [hop for hop in self.neighbours[node] if hop[0] == taken]
         return None
 
+    def shortest(self, source: str, target: str) -> list[str]:
+        """Return the ports of a shortest way between two nodes through any others; none if there is no way."""
+        came: dict[str, tuple[str, str]] = {}
+        queue = deque([source])
+        while queue and target not in came:
+            node = queue.popleft()
+            for port, other in self.neighbours.get(node, ()):
+                if other not in came and other != source:
+                    came[other] = (node, port)
+                    queue.append(other)
+        way: list[str] = []
+        node = target
+        while node != source and node in came:
+            node, port = came[node]
+            way.append(port)
+        return way[::-1]
+
     def _stations(self) -> Iterator[str]:
         """Yield hosts and routers, in the order of their numbers."""
         return (node for node in self.neighbours if node not in self.forwarding)

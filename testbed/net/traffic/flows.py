@@ -21,6 +21,7 @@ from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import Ending, ForkedHelper
 from testbed.net.fabric.core import FabricCore
+from testbed.net.traffic.demand import asked_of, demand
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
@@ -225,6 +226,7 @@ class Flows:
         ):
             time.sleep(_READY_POLL_S)
         words[_BEGIN_NS] = time.monotonic_ns() + _LEAD_NS
+        self._tell(words[_BEGIN_NS])
         if fabric := FabricCore.running():
             fabric.flows.append(self)
         if run := Run.current():
@@ -233,6 +235,8 @@ class Flows:
 
     def __exit__(self, *failure: object) -> None:
         self._mark.close()
+        if run := Run.current():
+            run.demands(id(self), None)
         if (fabric := FabricCore.running()) and self in fabric.flows:
             fabric.flows.remove(self)
         try:
@@ -243,6 +247,13 @@ class Flows:
         finally:
             for process in self._processes:
                 process.end()
+
+    def _tell(self, begin_ns: int) -> None:
+        """Tell the run what these flows ask for, for the forecast on the user's machine."""
+        if run := Run.current():
+            ports = FabricCore.current().ports
+            asked = [asked_of(flow, ports.way(flow.source.name, flow.target.name)) for flow in self._flows]
+            run.demands(id(self), demand(begin_ns, asked))
 
     def wait(self) -> None:
         """Wait until every flow has sent all of its data."""

@@ -27,6 +27,9 @@ from testbed.roce.requester import Operation
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Scale, Size
 
+_OVERHEAD = 74
+"""Octets of the headers of a frame of data, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
+
 
 @dataclass(frozen=True)
 class Roce(RoceOptions, Transport):
@@ -78,6 +81,16 @@ class Roce(RoceOptions, Transport):
             )
             for name, node in nodes.items()
         ]
+
+    def frames(self, flow: Flow) -> int | None:
+        each = -(-self.message.bytes // self.settings.mtu)
+        ends = [] if flow.count is None else [flow.count * each]
+        if flow.size is not None:
+            ends.append(-(-flow.size.bytes * each // self.message.bytes))
+        return min(ends, default=None)
+
+    def frame_size(self, flow: Flow) -> Size:
+        return Size.from_bytes(min(self.message.bytes, self.settings.mtu) + _OVERHEAD)
 
     def in_lab(self, scale: Scale) -> Roce:
         return self if self.sample is None else replace(self, sample=scale.lab(self.sample))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from testbed.net.traffic.flow import Flow
     from testbed.net.traffic.report import Report
 
+_HEADERS = 42
+"""Octets of Ethernet, IPv4 and UDP headers in a frame."""
 _LEAST_BUFFER = 4608
 """The kernel gives no socket less."""
 _DESCRIPTION = 576
@@ -165,6 +167,20 @@ class Transport(ABC):
 
         A flow's index is its place among all flows, those of other transports included; port numbers can depend on it.
         """
+
+    def frames(self, flow: Flow) -> int | None:
+        """Return the frames of data that a flow sends to its end by `count` or `size`; None if it has no such end.
+
+        It is for the forecast of a run; retransmissions do not count.
+        """
+        ends = [] if flow.count is None else [flow.count]
+        if flow.size is not None:
+            ends.append(-(-flow.size.bytes // max(1, flow.frame.bytes - _HEADERS)))
+        return min(ends, default=None)
+
+    def frame_size(self, flow: Flow) -> Size:
+        """Return the size of most of these frames, without FCS."""
+        return flow.frame
 
     def check_in_lab(self, flow: Flow, scale: Scale) -> None:  # noqa: B027  it need not be overridden
         """Raise UsageError where the transport cannot carry a flow with these values of the lab."""

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import UsageError
+from testbed.experiment.demand import Board, Demand
 from testbed.experiment.run import LARGEST_NOTE, Run, plain
 from testbed.experiment.run_files import EVENT_LOG
 from testbed.units import Duration, Length, Rate, Scale, Size
@@ -333,3 +334,16 @@ def test_anything_else_is_refused(value: Any) -> None:
 
 def test_what_is_refused_is_shown() -> None:
     assert complaint(lambda: plain(b"x")) == "b'x' cannot be reported; numbers, texts, lists and units can"
+
+
+def test_what_flows_ask_for_is_on_the_board_by_the_runs_clock(clock: Clock, notes: Notes, tmp_path: Path) -> None:
+    board = Board()
+    run = Run(7, clock.now, tmp_path, notes, board=board)
+    run.demands(1, Demand(clock.now + 5, 20, {"udp": 1}, {}))
+    run.demands(2, Demand(clock.now + 7, 30))
+    assert [one["begin_ns"] for one in json.loads(board.news() or b"")] == [5, 7]
+    run.demands(1, None)
+    assert [one["begin_ns"] for one in json.loads(board.news() or b"")] == [7]
+    assert notes.out == []
+    run.sets_up(12)
+    assert notes.out == [{"note": "set_up", "nodes": 12, "t": 0}]

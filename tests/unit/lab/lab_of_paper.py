@@ -31,6 +31,8 @@ class _Session:
         if record.kind is RecordKind.ABORT:
             self.end("aborted")
 
+    def cpu_s(self) -> None: ...
+
     def close(self) -> None: ...
 
     def say(self, *records: Record) -> None:

@@ -105,6 +105,13 @@ def test_through_a_router_no_way_is_known() -> None:
     assert APART.way("h1", "r") == ["h1:1", "s1:2"]
 
 
+def test_a_shortest_way_goes_through_routers_too() -> None:
+    assert APART.shortest("h1", "h2") == ["h1:1", "s1:2", "r:2", "s2:1"]
+    assert RING.shortest("h1", "h2") == RING.way("h1", "h2")
+    assert APART.shortest("h1", "h1") == []
+    assert APART.shortest("h1", "nobody") == []
+
+
 def test_a_way_that_a_topology_lets_run_in_a_circle_ends() -> None:
     ring = network("h1-s1", "h2-s2", "h3-s3", "s1-s2", "s2-s3", "s3-s1", switches="s1 s2 s3")
     ring.chosen = lambda switch, host: {"s1": "s2", "s2": "s3", "s3": "s1"}[switch] if host == "h2" else None

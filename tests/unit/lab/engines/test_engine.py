@@ -72,6 +72,8 @@ class ToySession:
 
     def send(self, record: Record) -> None: ...
 
+    def cpu_s(self) -> None: ...
+
     def close(self) -> None:
         self._process.kill()
         self._process.wait()

@@ -127,3 +127,12 @@ def test_virtual_time_needs_no_emulator_with_um() -> None:
     assert without < {package.name for package in ENGINES["vm"].requirements(building=True)}
     assert not {"qemu-system-x86", "qemu-utils"} & without
     assert ENGINES["um"].reproducible
+
+
+def test_a_larger_job_has_a_larger_machine_and_every_other_the_same_one() -> None:
+    usual = machine.command_line()
+    assert usual[:2] == ["mem=4096M", "kernelcore=1536M"]
+    assert machine.command_line(500) == machine.command_line(machine.JOB_MB) == usual
+    larger = machine.command_line(machine.JOB_MB + 3000)
+    assert larger[:2] == ["mem=8096M", "kernelcore=2536M"]
+    assert larger[2:] == usual[2:]

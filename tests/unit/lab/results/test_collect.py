@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.experiment.demand import Demand
 from testbed.experiment.fidelity import WINDOW_NS, Fidelity, Thresholds, Verdict
 from testbed.experiment.output import Record, RecordKind, Sample, StreamError, file_records
 from testbed.lab.results.collect import OUTPUT_LOG, RESERVE, Collector
@@ -179,6 +180,23 @@ def test_notes_are_read_whole_however_the_pipe_cuts_them(cuts: list[int]) -> Non
 def test_a_note_that_makes_no_sense_is_damage(line: bytes, collector: Collector) -> None:
     with pytest.raises(StreamError, match=r"^the lab's stream is damaged: "):
         feed(collector, notes(line))
+
+
+def test_what_flows_ask_for_is_known_while_they_run(collector: Collector) -> None:
+    asked = {"begin_ns": 1, "lab_ns": 2, "frames": {"udp": 3}, "hops": {"udp": 4}}
+    feed(collector, Record.of(RecordKind.DEMAND, [asked]))
+    assert collector.demands == (Demand(1, 2, {"udp": 3}, {"udp": 4}),)
+    feed(collector, Record.of(RecordKind.DEMAND, []))
+    assert collector.demands == ()
+    with pytest.raises(StreamError, match="is no DEMAND"):
+        feed(collector, Record.of(RecordKind.DEMAND, [{**asked, "lab_ns": -1}]))
+
+
+def test_a_network_is_being_set_up_until_its_first_phase_begins(collector: Collector) -> None:
+    feed(collector, notes(note("set_up", nodes=70, t=5)))
+    assert (collector.nodes, collector.setting_up_ns) == (70, 5)
+    feed(collector, notes(note("phase", phase="network", begins=True, t=9)))
+    assert (collector.nodes, collector.setting_up_ns) == (70, None)
 
 
 def test_the_latest_agent_counts(collector: Collector) -> None:

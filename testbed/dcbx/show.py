@@ -166,7 +166,7 @@ def _row(port: str, name: str, feature: Mapping[str, Any]) -> Sequence[str] | No
     return (
         port,
         kind.head,
-        *("-" if value is None else kind.value_text(value) for value in told),
+        *map(kind.text, told),
         _both(_yes_no(feature["willing"]), _yes_no(feature["remote_willing"])),
         _yes_no(feature["pending"] if is_run else None),
         _both(priorities_text(feature["defended"]), priorities_text(feature["remote_defended"])),

@@ -99,19 +99,21 @@ class Experiment:
 
     def __call__(self, run: Run, **values: Any) -> None:
         """Run the experiment's function as a part of another experiment, with its own meaning of rates and times."""
-        before, run.is_in_lab_time = run.is_in_lab_time, self.in_lab_time
-        try:
-            self.body(run, **values)
-        finally:
-            run.is_in_lab_time = before
+        self._run(self.body, run, values)
 
     def perform(self, run: Run, parameters: Mapping[str, Any], body: Callable[..., None] | None = None) -> None:
         """Run the experiment's function here and now, or `body` in its place; the lab calls this."""
         values = self.read_parameters(parameters)
-        if self.in_lab_time:
-            run.is_in_lab_time = True
         with importing_from_folder_of(self.source), running(run):
-            (body or self.body)(run, **values)
+            self._run(body or self.body, run, values)
+
+    def _run(self, body: Callable[..., None], run: Run, values: Mapping[str, Any]) -> None:
+        """Run a function with this experiment's meaning of rates and times, and then go on with the run's own."""
+        before, run.is_in_lab_time = run.is_in_lab_time, self.in_lab_time
+        try:
+            body(run, **values)
+        finally:
+            run.is_in_lab_time = before
 
 
 @overload

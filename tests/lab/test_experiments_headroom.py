@@ -49,7 +49,7 @@ def test_headroom_of_one_frame_less_is_seen_in_both_directions(run: Runner) -> N
 
 def test_a_response_that_is_not_measured_is_seen_as_loss(run: Runner) -> None:
     found = failing(run, "a_response_that_is_not_measured")
-    assert {"12ms later: more headroom, in frames", "12ms later: lost"} <= found
+    assert {"12us later: more headroom, in frames", "12us later: lost"} <= found
     assert "0s later: lost" not in found
 
 

@@ -147,6 +147,7 @@ class ApplicationFeature(Feature[ApplicationAdmin, Applications, ApplicationPrio
     head = "APP"
     tlv = "Application Priority"
     event_type = ApplicationsChanged
+    event_field = "entries"
     is_symmetric = True
     codecs = layouts(
         draft=Codec(_SUBTYPE, _NAME, _read_draft, _encode_draft),

@@ -121,6 +121,7 @@ class EtsFeature(Feature[EtsAdmin, Ets, EtsConfiguration]):
     head = "ETS"
     tlv = "ETS Configuration"
     event_type = EtsChanged
+    event_field = "ets"
     codecs = layouts(
         draft=Codec(ETS_CONFIGURATION, _NAME, _read_draft, _encode_draft, telling_length=13),
         published=Codec(ETS_CONFIGURATION, _NAME, _read_published, _encode_published, telling_length=21),

@@ -145,6 +145,8 @@ class Feature(ABC, Generic[A, V, C]):
     """The name of the TLV in messages."""
     event_type: ClassVar[type[Event] | None] = None
     """The class of the feature's events, or None if it has none."""
+    event_field: ClassVar[str] = ""
+    """The field of `event_data` with the operational value, or "" if there is none."""
     is_symmetric: ClassVar[bool] = False
     """True if the symmetric machine decides the feature's value in one of the formats, at least."""
     codecs: ClassVar[Mapping[DcbxVersion, Codec[Any]]] = layouts()
@@ -212,6 +214,10 @@ class Feature(ABC, Generic[A, V, C]):
         return {}
 
     # Words, made from plain data
+
+    def text(self, data: Any) -> str:
+        """Return a value in a few characters, or "-" if it is not run, not known or not announced."""
+        return "-" if data is None else self.value_text(data)
 
     @abstractmethod
     def value_text(self, data: Any) -> str:

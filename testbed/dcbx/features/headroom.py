@@ -24,6 +24,7 @@ class HeadroomFeature(Feature[bool, bool, bool]):
     head = "headroom"
     tlv = "headroom capability"
     event_type = HeadroomChanged
+    event_field = "both"
 
     def admin(self, settings: CommonSettings) -> bool | None:
         pfc = settings.get("pfc")

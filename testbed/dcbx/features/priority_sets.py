@@ -34,6 +34,7 @@ class PrioritySetFeature(Feature[A, int, C]):
     """A feature that is on or off for each priority."""
 
     event_type: ClassVar[type[PrioritiesChanged]]
+    event_field = "enabled"
 
     def event(self, at_ns: int, state: FeatureState[int]) -> Event:
         masks = state.oper or 0, state.defended or 0, state.remote, state.remote_defended

@@ -59,6 +59,7 @@ class TrafficClassesFeature(Feature[int, int, int]):
     head = "TC"
     tlv = "Traffic Classes Supported"
     event_type = TrafficClassesChanged
+    event_field = "local"
     codecs = layouts(
         draft=Codec(_SUBTYPE, _NAME, _read_draft, _encode_draft, telling_length=1),
         published=Codec(ETS_CONFIGURATION, _NAME, _read_published),

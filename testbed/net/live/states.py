@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_FEATURES = {"pfc": "PFC", "ets": "ETS", "applications": "Application", "cn": "CN"}
+from testbed.dcbx import features
 
 
 def dcbx_rows(found: Mapping[str, Any]) -> dict[str, str]:
@@ -15,13 +15,14 @@ def dcbx_rows(found: Mapping[str, Any]) -> dict[str, str]:
         if not state["running"]:
             rows[port] = "off"
             continue
-        for key, name in _FEATURES.items():
-            feature = state["features"][key]
-            if feature["admin"] is None and feature["oper"] is None and feature["remote"] is None:
+        for name, seen in state["features"].items():
+            told = [seen[one] for one in ("oper", "admin", "remote")]
+            if all(value is None or value is False for value in told):
                 continue
-            oper, admin, remote = (_value(feature[one]) for one in ("oper", "admin", "remote"))
-            willing = "willing" if feature["willing"] else "not willing"
-            rows[f"{port} {name}"] = f"oper {oper}; local {admin}, {willing}; peer {remote}. {feature['why']}"
+            feature = features.named(name)
+            oper, admin, remote = map(feature.text, told)
+            willing = "" if seen["willing"] is None else ", willing" if seen["willing"] else ", not willing"
+            rows[f"{port} {feature.head}"] = f"oper {oper}; local {admin}{willing}; peer {remote}. {seen['why']}"
         if state["refused"]:
             rows[f"{port} refused"] = str(state["refused"])
     return rows
@@ -50,8 +51,6 @@ def _value(value: Any) -> str:
         return "-"
     if isinstance(value, list):
         return ",".join(map(str, value)) or "none"
-    if isinstance(value, Mapping) and "bandwidth" in value:
-        return " ".join(f"{number}:{percent}%" for number, percent in enumerate(value["bandwidth"]) if percent)
     return str(value)
 
 

@@ -6,15 +6,16 @@ shows those of the time that its slider is at, and a live view those of now.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+from testbed.dcbx import features
+from testbed.dcbx.features.feature import Feature
 from testbed.report.folder import Event, Folder
 from testbed.report.pages.markup import readable
 
 Row = tuple[int, str, str]
 MOST = 3000
-_CHANGES = {"pfc_changed": "PFC", "ets_changed": "ETS", "applications_changed": "Application", "cn_changed": "CN"}
 
 
 def states(folder: Folder, facts: list[Event]) -> list[Row]:
@@ -27,19 +28,16 @@ def states(folder: Folder, facts: list[Event]) -> list[Row]:
 def _of_dcbx(folder: Folder) -> Iterator[Row]:
     for line in folder.dcbx():
         what, port = line["what"], readable(line["port"], 60)
-        if what in _CHANGES:
-            words = [f"oper {_value(_content(line))}"]
+        if (feature := features.of_event(what)) is not None and feature.event_field:
+            words = [f"oper {_text(feature, line.get(feature.event_field))}"]
             if line.get("remote") is not None:
-                words.append(f"peer {_value(line['remote'])}")
-            yield line["t_ns"], f"{port} {_CHANGES[what]}", readable(f"{'; '.join(words)}. {line.get('why', '')}", 300)
+                words.append(f"peer {_text(feature, line['remote'])}")
+            why = f". {line['why']}" if "why" in line else ""
+            yield line["t_ns"], f"{port} {feature.head}", readable(f"{'; '.join(words)}{why}", 300)
         elif what == "not_lossless":
             yield line["t_ns"], f"{port} refused", readable(line.get("why", ""), 300)
         elif what == "headroom":
-            yield line["t_ns"], f"{port} headroom", readable(line.get("text", ""), 300)
-
-
-def _content(line: Mapping[str, Any]) -> Any:
-    return next((line[key] for key in ("enabled", "ets", "applications", "entries") if key in line), None)
+            yield line["t_ns"], f"{port} measured headroom", readable(line.get("text", ""), 300)
 
 
 def _of_facts(facts: list[Event]) -> Iterator[Row]:
@@ -58,9 +56,9 @@ def _of_facts(facts: list[Event]) -> Iterator[Row]:
             yield event.t_ns, f"{node or 'router'} {readable(what, 40)}", f"{count} installed" if count else ""
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value)) or "none"
-    if isinstance(value, Mapping) and isinstance(value.get("bandwidth"), list):
-        return " ".join(f"{number}:{percent}%" for number, percent in enumerate(value["bandwidth"]) if percent)
-    return "-" if value is None else str(value)
+def _text(feature: Feature[Any, Any, Any], data: Any) -> str:
+    """Return a feature's value as its words; one that is not as Xoff writes it is shown as it is."""
+    try:
+        return feature.text(data)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return str(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +30,11 @@ from testbed.dcbx.show import frame_record, record, snapshot, table
 from testbed.dcbx.tlvs import DcbxTlvs, Pfc, Reading, encode, read
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp_tlvs import Flaw, Organisational
+from testbed.net.live.states import dcbx_rows
+from testbed.report.folder import read as read_folder
+from testbed.report.timeline.states import states
 from testbed.strict.tables import TomlTable, flag, whole
+from tests.report_folders import lines, small
 from tests.unit.dcbx.dcbx_ladders import logged
 from tests.unit.dcbx.dcbx_link import S
 
@@ -66,6 +71,7 @@ class MtuFeature(Feature[Mtu, int, Mtu]):
     head = "MTU"
     tlv = "MTU TLV"
     event_type = MtuChanged
+    event_field = "octets"
     is_symmetric = True
     codecs = layouts(draft=Codec(0x42, "mtu", _read, _encode), published=Codec(0x42, "mtu", _read, _encode))
 
@@ -161,6 +167,19 @@ def test_two_ports_negotiate_it_and_it_is_shown_in_tables_diagrams_and_events(ve
     assert "MTU 1500, willing" in drawn
     assert "MTU 9216, not willing" in drawn
     assert f"MTU 9216, {why}" in drawn
+
+
+def test_live_views_and_reports_show_its_state(tmp_path: Path) -> None:
+    link, log = logged(("host", DcbxSettings(more=HOST)), ("bridge", DcbxSettings(more=BRIDGE)))
+    link.a.start(0)
+    link.b.start(0)
+    link.run_until(10 * S)
+    why = "the peer's: this port is willing and the peer is not"
+    live = dcbx_rows({"host": snapshot(link.a) | {"refused": None}})
+    assert live["host MTU"] == f"oper 9216; local 1500, willing; peer 9216. {why}"
+    lines(small(tmp_path / "one") / "dcbx.jsonl", [dict(line) for line in log])
+    seen = [words for _, subject, words in states(read_folder(tmp_path / "one"), []) if subject == "host MTU"]
+    assert seen[-1] == f"oper 9216. {why}"
 
 
 @pytest.mark.parametrize("version", DcbxVersion)

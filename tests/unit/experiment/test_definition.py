@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, cast
 
 import pytest
@@ -22,7 +23,7 @@ from testbed.experiment.run import Run, plain
 from testbed.lab import experiment
 from testbed.units import Duration, Length, Rate, Scale, Size
 
-NO_RUN = cast(Run, None)
+NO_RUN = cast(Run, SimpleNamespace(is_in_lab_time=False))
 Write = Callable[..., Path]
 
 
@@ -425,10 +426,31 @@ def test_networks_find_the_run_of_the_experiment_at_work() -> None:
     def asks(run: Run) -> None:
         found.append(Run.current())
 
-    run: Any = object()
+    run: Any = SimpleNamespace(is_in_lab_time=False)
     asks.perform(run, {})
     assert found == [run]
     assert Run.current() is None
+
+
+def test_an_experiment_and_each_part_of_it_has_its_own_meaning_of_times() -> None:
+    seen: list[bool] = []
+
+    @experiment(in_lab_time=True)
+    def by_the_lab(run: Run) -> None:
+        seen.append(run.is_in_lab_time)
+
+    @experiment
+    def by_the_hardware(run: Run) -> None:
+        seen.append(run.is_in_lab_time)
+        by_the_lab(run)
+        seen.append(run.is_in_lab_time)
+
+    run: Any = SimpleNamespace(is_in_lab_time=False)
+    by_the_hardware.perform(run, {})
+    assert seen == [False, True, False]
+    by_the_lab.perform(run, {})
+    assert seen[3:] == [True]
+    assert run.is_in_lab_time is False
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from testbed.frames import FieldError, Mac
 from testbed.frames.headroom import MeasurementReason, Request, Response, parse
 from testbed.switch.headroom.calculation import HeadroomError, HeadroomPort, adaptive
 from testbed.switch.headroom.exchange import Ignored, Points, Settings
-from testbed.switch.headroom.measurement import Measurer, Output, Phase
+from testbed.switch.headroom.measurement import Measurer, Output, Phase, readable
 from testbed.switch.headroom.samples import Measurement, Sample
-from testbed.units import Duration, Rate
+from testbed.units import Duration, Rate, Scale, hardware_times
 
 A, B = Mac.parse("02:00:00:00:00:0a"), Mac.parse("02:00:00:00:00:0b")
 MS, SECOND = 10**6, 10**9
@@ -369,6 +369,22 @@ def test_it_measures_again_on_schedule_and_the_old_figure_holds_meanwhile() -> N
     assert [text.partition(" to ")[0] for text in ends[0].statuses[1:]] == [
         "s1-eth1: round trip 2us", "s1-eth1: round trip 20us",
     ]  # fmt: skip
+
+
+def test_a_reading_is_converted_to_another_clock_with_its_line_of_text() -> None:
+    ends = (End(measurer(A)), End(measurer(B)))
+    Link(ends, lambda number, octets: [1_000]).run(SECOND)
+    port = ends[0].machine
+    reading = port.status.reading()
+    assert readable(reading)["text"] == port.status.text
+    assert port.status.text.startswith("s1-eth1: round trip 2us to 2us in 4 samples, 0 lost; the peer took up to ")
+    assert (reading["round_trip_ns"], reading["longest_ns"], reading["median_ns"]) == (2000, 2000, 2000)
+    found = readable(hardware_times(reading, Scale(1000)))
+    assert (found["round_trip_ns"], found["text"].partition(" in ")[0]) == (2, "s1-eth1: round trip 2ns to 2ns")
+    port.link(False, SECOND)
+    nothing = readable(port.status.reading())
+    assert nothing["text"] == "s1-eth1: the link is down; the configured default stays"
+    assert nothing["round_trip_ns"] is None
 
 
 def test_a_changed_link_is_measured_at_once_and_the_old_figure_is_gone() -> None:

@@ -68,7 +68,10 @@ class NodeResources:
 
     ring: bpf.Ring
     handover: Handover
+    agent_log: int
+    """The event log of the agent, which alone writes to it."""
     log: int
+    """The event log of the speaker, and of the supervisor's events of this node."""
     dcbx_log: int
     control: socket.socket
     speaker: socket.socket | None
@@ -212,7 +215,7 @@ class AgentSupervisor:
             common.timers,
             common.shared,
             common.lateness[index : index + 1],
-            own.log,
+            own.agent_log,
             own.control,
             own.orders[1],
             own.news[0],

@@ -59,8 +59,10 @@ class Agents:
         self._rings: list[bpf.Ring] = []
         self._shared = memoryview(mmap.mmap(-1, SLOTS * SHARED))
         self._handovers = [Handover(len(plan.ports) + (_WAN if plan.wan else 0)) for plan in plans]
+        self._agent_logs = [event_log.new() for _ in plans]
         self._logs = [event_log.new() for _ in plans]
-        self._dcbx_logs = [event_log.new() for _ in plans]
+        """The event logs of all others: of each node's speaker and the supervisor, and further ones."""
+        self._dcbx_logs = [os.memfd_create("xoff-dcbx", os.MFD_CLOEXEC) for _ in plans]
         self._controls = [_ends() for _ in plans]
         self._speakers = [_ends() if plan.wan or any(port.dcbx for port in plan.ports) else None for plan in plans]
         self._orders = [_ends() for _ in plans]
@@ -95,10 +97,13 @@ class Agents:
         for ours in (self._ending[0], *(ours for ours, _ in self._all_controls())):
             ours.close()
         each = [
-            NodeResources(ring, handover, one, dcbx_log, control[1], speaker[1] if speaker else None, orders, news)
-            for ring, handover, one, dcbx_log, control, speaker, orders, news in zip(
+            NodeResources(
+                ring, handover, agent_log, one, dcbx_log, control[1], speaker[1] if speaker else None, orders, news
+            )
+            for ring, handover, agent_log, one, dcbx_log, control, speaker, orders, news in zip(
                 self._rings,
                 self._handovers,
+                self._agent_logs,
                 self._logs,
                 self._dcbx_logs,
                 self._controls,
@@ -174,7 +179,8 @@ class Agents:
 
     def dcbx_log(self) -> list[dict[str, Any]]:
         """Return the lines of the log of DCBX so far, in the order of time."""
-        lines = [json.loads(line) for one in self._dcbx_logs for line in event_log.content(one).splitlines()]
+        contents = [os.pread(one, os.fstat(one).st_size, 0) for one in self._dcbx_logs]
+        lines = [json.loads(line) for content in contents for line in content.splitlines()]
         return sorted(lines, key=lambda line: int(line["t_ns"]))
 
     def _command(self, node: str, port: str, verb: str, argument: Any) -> None:
@@ -199,15 +205,16 @@ class Agents:
 
     def records(self) -> list[event_log.Record]:
         """Return the records of all agents so far, in the order of time."""
-        return sorted(record for one in self._logs for record in event_log.read(one))
+        return sorted(record for one in (*self._agent_logs, *self._logs) for record in event_log.read(one))
 
     def records_after(self, marks: list[int]) -> list[event_log.Record]:
         """Return the records of all agents after these places, one for each log (at first an empty list), and move the
         places on.
         """
-        marks += [0] * (len(self._logs) - len(marks))
+        logs = (*self._agent_logs, *self._logs)
+        marks += [0] * (len(logs) - len(marks))
         found = []
-        for number, one in enumerate(self._logs):
+        for number, one in enumerate(logs):
             records = list(event_log.read(one, marks[number]))
             marks[number] += len(records) * event_log.RECORD.size
             found += records
@@ -254,10 +261,10 @@ class Agents:
     def close(self) -> None:
         """Stop, and release logs and rings."""
         self.stop()
-        for one in (*self._logs, *self._dcbx_logs):
-            os.close(one)
-        self._logs.clear()
-        self._dcbx_logs.clear()
+        for logs in (self._agent_logs, self._logs, self._dcbx_logs):
+            for one in logs:
+                os.close(one)
+            logs.clear()
         self._lives.close()
         for ring in self._rings:
             ring.close()

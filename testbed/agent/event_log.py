@@ -1,14 +1,16 @@
-"""The event log: fixed records in anonymous memory, one log for each agent.
+"""The event log: fixed records in anonymous memory, one log for each process that writes one.
 
-A record costs an agent about a microsecond of the lab's time, and outlives the agent. Its number is decoded when it is
-read, by the table `EVENTS` of `testbed.agent.events`.
+An agent writes to mapped memory (`MappedLog`), which takes no system call; others append to the file. A record outlives
+the process that wrote it. Its number is decoded when it is read, by the table `EVENTS` of `testbed.agent.events`.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import struct
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,6 +23,12 @@ RECORD = struct.Struct("=QHHIq")
 """A record: time_ns, kind, slot, priorities, value."""
 Record = tuple[int, int, int, int, int]
 """A record: time_ns, kind, slot, priorities, value."""
+_SIZE = RECORD.size
+_FRONT = _SIZE
+"""The octets before the first record. The first eight are the end of what a `MappedLog` has written, and 0 in a file
+that others append to: there it is the end of the file."""
+_PART = 1 << 20
+"""The octets by which a mapped log grows: some 43 000 records."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +56,58 @@ class LoggedEvent:
         return f"{self.lab_ns / 1e9:.9f} {' '.join(where) or '-'}: {BY_NAME[self.kind].text.format(**self.detail)}"
 
 
+class MappedLog:
+    """The log of an agent, which is its only writer at a moment: a record is in memory that is shared with the readers.
+
+    First comes the record, then the end behind it in one store, so a process that is killed in between leaves no part
+    of a record. The memory is mapped by the first record, in the process that writes it.
+    """
+
+    def __init__(self, log: int) -> None:
+        self._log = log
+        self._end = self._room = 0
+
+    def add(self, time_ns: int, kind: int, slot: int, mask: int, value: int) -> None:
+        at = self._end
+        if at + _SIZE > self._room:
+            at = self._map()
+        RECORD.pack_into(self._memory, at, time_ns, kind, slot, mask, value)
+        self._end = self._written[0] = at + _SIZE
+
+    def close(self) -> None:
+        """Unmap the memory. The file stays."""
+        if self._room:
+            self._written.release()
+            self._memory.close()
+            self._end = self._room = 0
+
+    def _map(self) -> int:
+        """Map the file as it is, or with one more part if there is no room, and return where the next record goes."""
+        full = self._room
+        self.close()
+        size = os.fstat(self._log).st_size
+        if size <= full or size < _PART:
+            size = full + _PART
+            os.ftruncate(self._log, size)
+        self._memory = mmap.mmap(self._log, size)
+        self._written = memoryview(self._memory).cast("Q")
+        self._room = size
+        at = self._written[0] or _FRONT
+        return at if at + _SIZE <= size else self._map()
+
+
 def new() -> int:
-    """Return memory for one agent's log, as a file descriptor."""
-    return os.memfd_create("xoff-events", os.MFD_CLOEXEC)
-
-
-def content(log: int) -> bytes:
-    """Return all of a log, as it is."""
-    return os.pread(log, os.fstat(log).st_size, 0)
+    """Return memory for one process's log, as a file descriptor."""
+    log = os.memfd_create("xoff-events", os.MFD_CLOEXEC)
+    os.write(log, bytes(_FRONT))
+    return log
 
 
 def read(log: int, start: int = 0) -> Iterator[Record]:
-    """Yield all records of a log from an offset on."""
-    size = os.fstat(log).st_size - start
-    data = os.pread(log, size - size % RECORD.size, start)
+    """Yield all records of a log, except those in the first `start` octets of records."""
+    end = int.from_bytes(os.pread(log, 8, 0), sys.byteorder) or os.fstat(log).st_size
+    size = end - _FRONT - start
+    data = os.pread(log, size - size % _SIZE, _FRONT + start)
     yield from RECORD.iter_unpack(data)
 
 

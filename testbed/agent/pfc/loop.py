@@ -2,6 +2,10 @@
 
 From an event to what it causes there are only prepared octets to send; counting and logging come after. Everything
 a successor needs is in shared memory before the request to the kernel: until when each queue is paused.
+
+An event takes four system calls at most (decision 0490): the wait that it ends, the wait for the reaction time, what is
+sent, and a look at the clock if the log has how long it took. The ring and the log are mapped memory, what a turn knows
+about the time is kept for the next events, and a timer that has expired is not read but set anew.
 """
 
 from __future__ import annotations
@@ -15,8 +19,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from testbed.agent import query_socket
-from testbed.agent.event_log import RECORD
+from testbed.agent import event_log, query_socket
+from testbed.agent.event_log import MappedLog
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order, OrderType, parse_watchdog
 from testbed.agent.pfc.port import SHARED, AgentPort
@@ -34,7 +38,13 @@ from testbed.units import NEVER
 URGENCY = 50
 """An agent's real-time priority."""
 _MEASUREMENT = EXTENSION_OPCODE.to_bytes(2, "big")
-_FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)  # looked up faster than members of an enum
+_MOST_READY = 8
+"""Files that one wait returns at most: an agent has five."""
+# Looked up faster than members of an enum:
+_FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
+_THRESHOLD, _FRAME_SENT, _QUEUE_STOPPED = (
+    int(event) for event in (AgentEvent.THRESHOLD, AgentEvent.FRAME_SENT, AgentEvent.QUEUE_STOPPED)
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ class AgentResources:
     lateness: memoryview[int]
     """The worst lateness of this node's agents, in ns."""
     log: int
-    """The file descriptor of the event log."""
+    """The file descriptor of this agent's event log."""
     control: socket.socket
     orders: socket.socket
     news: socket.socket
@@ -64,11 +74,13 @@ class Loop:
         self._plan = plan
         self._program = resources.program
         self._ring = resources.ring
-        self._log_file = resources.log
+        self._log = MappedLog(resources.log)
         self._control, self._orders, self._news = resources.control, resources.orders, resources.news
         self._lateness = resources.lateness
-        self._records: list[bytes] = []
         self._started_ns = NEVER
+        self._now_ns = 0
+        """A moment that has passed: what was read of the clock last, or what was waited for since."""
+        self._cpu_takes_time = not kernel.cpu_work_takes_no_time()
         self._sent = False
         self._stop_ns = 0
         """The time from the decision to stop a queue until it is stopped; the longest so far."""
@@ -100,8 +112,10 @@ class Loop:
             port.open()
         self._news.setblocking(False)
         self._timer, self._waiting = kernel.Timer(), select.epoll()
-        for file in (self._ring.fd, self._control.fileno(), self._orders.fileno(), self._links.fd, self._timer.fd):
+        for file in (self._ring.fd, self._control.fileno(), self._orders.fileno(), self._links.fd):
             self._waiting.register(file, select.EPOLLIN)
+        # With EPOLLET each expiry ends one wait, and the timer need not be read.
+        self._waiting.register(self._timer.fd, select.EPOLLIN | select.EPOLLET)
         if not self._succeeds:
             self._measure_stopping()
         self._listed = self._links.all()
@@ -132,41 +146,41 @@ class Loop:
             if due_ns < set_ns:  # an early wake-up is cheaper than setting the timer each time
                 timer.set(due_ns)
                 set_ns = due_ns
-            ready = waiting.poll(0 if self._links_unknown else None)
+            ready = waiting.poll(0 if self._links_unknown else None, _MOST_READY)
             self._read_events(self._ring.memory, self._ring.records())
             if not ready:  # no event is pending
                 self._links_unknown = False
-                self._follow(self._listed or self._links.all(), time.monotonic_ns())
+                self._follow(self._listed or self._links.all(), self._clock())
                 self._listed = None
             for file, _ in ready:
                 if file == timer.fd:
-                    timer.clear()
                     set_ns = NEVER
                     touched.update(self._ports)
-                    self._expire_all(time.monotonic_ns())
+                    self._expire_all(self._clock())
                 elif file == links:
                     self._listed = None  # it is older
                     changed = self._links.read()
                     self._links_unknown = self._links_unknown or changed is None
-                    self._follow(changed or [], time.monotonic_ns())
+                    self._follow(changed or [], self._clock())
                 elif file == orders:
-                    self._carry_out(Order.parse(self._orders.recv(LARGEST_ORDER)), time.monotonic_ns())
+                    self._carry_out(Order.parse(self._orders.recv(LARGEST_ORDER)), self._clock())
                     self._orders.send(DONE)
                 elif file == control and not self._answer():
                     self._write_log()
                     return
             if self._sent:  # the receiver of the frame runs first; the log can wait
                 self._sent = False
-                os.sched_yield()
+                if self._cpu_takes_time:
+                    os.sched_yield()
             self._write_log()
 
     def _take_over(self) -> None:
         """Take over the predecessor's state from shared memory; for the first agent there is none."""
         if self._plan.warms_up and not self._succeeds:
             self._warm_up(next(iter(self._ports.values())))
-        now_ns = self._started_ns = time.monotonic_ns()
+        now_ns = self._started_ns = self._clock()
         for slot, port in self._ports.items():
-            self._records.append(RECORD.pack(now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid()))
+            self._log.add(now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid())
             congested = 0
             if port.plan.has_buffer:
                 for priority in range(PRIORITIES):
@@ -211,18 +225,18 @@ class Loop:
                     self._congested(port, priority, time_ns)
                 if not self._program.buffers.is_congested(slot, priority):
                     self._relieved(port, priority, time_ns)
-                self._records.append(RECORD.pack(time_ns, AgentEvent.THRESHOLD, slot, 1 << priority, shared_cells))
+                self._log.add(time_ns, _THRESHOLD, slot, 1 << priority, shared_cells)
             elif kind == _DROP:
-                self._records.append(RECORD.pack(time_ns, AgentEvent.DROP, slot, 1 << priority, reason << 32 | length))
+                self._log.add(time_ns, AgentEvent.DROP, slot, 1 << priority, reason << 32 | length)
 
     def _congested(self, port: AgentPort, priority: int, since_ns: int) -> None:
         frame, slot = port.pfc.congested(1 << priority, since_ns), port.plan.slot
         if frame:
             if port.plan.xoff_delay_ns:
-                _wait_until(since_ns + port.plan.xoff_delay_ns)
+                self._wait_until(since_ns + port.plan.xoff_delay_ns)
             self._send(port, frame)
-            now_ns = time.monotonic_ns()
-            self._records.append(RECORD.pack(now_ns, AgentEvent.FRAME_SENT, slot, 1 << priority, now_ns - since_ns))
+            now_ns = self._clock()
+            self._log.add(now_ns, _FRAME_SENT, slot, 1 << priority, now_ns - since_ns)
             self._note_lateness(since_ns, now_ns, port.plan.xoff_allowed_ns)
         if port.plan.notifies_speaker:
             self._notify_speaker(NOTICE.pack(NoticeType.XOFF, priority, slot, since_ns, 0), slot)
@@ -231,7 +245,7 @@ class Loop:
         frame, slot = port.pfc.relieved(1 << priority, since_ns), port.plan.slot
         if frame:
             if port.plan.xoff_delay_ns:
-                _wait_until(since_ns + port.plan.xoff_delay_ns)
+                self._wait_until(since_ns + port.plan.xoff_delay_ns)
             self._send(port, frame)
         if port.plan.notifies_speaker:
             self._notify_speaker(NOTICE.pack(NoticeType.XON, priority, slot, since_ns, 0), slot)
@@ -240,14 +254,16 @@ class Loop:
         """Apply a received PFC frame to this port's queues."""
         port = self._ports[slot]
         stop, resume = port.pfc.receive(frame, arrived_ns)
-        if port.plan.stop_delay_ns and (stop or resume):
-            _wait_until(arrived_ns + port.plan.stop_delay_ns)
+        delay_ns = port.plan.stop_delay_ns
+        if delay_ns and (stop or resume):
+            self._wait_until(arrived_ns + delay_ns)
         if stop:
-            before_ns = time.monotonic_ns()
+            # After a wait the time is known, unless the work since then takes any.
+            before_ns = self._clock() if self._cpu_takes_time or not delay_ns else self._now_ns
             self._netlink_send(port.stopping(stop))
-            now_ns = time.monotonic_ns()
+            now_ns = self._clock()
             self._stop_ns = max(self._stop_ns, now_ns - before_ns)
-            self._records.append(RECORD.pack(now_ns, AgentEvent.QUEUE_STOPPED, slot, stop, now_ns - arrived_ns))
+            self._log.add(now_ns, _QUEUE_STOPPED, slot, stop, now_ns - arrived_ns)
             self._note_lateness(arrived_ns, now_ns, port.plan.stop_allowed_ns)
         if resume:
             self._netlink_send(port.resuming(resume))
@@ -261,7 +277,7 @@ class Loop:
         """Pass a measurement frame to the speaker, with the time at which a PFC frame would have taken effect."""
         plan = self._ports[slot].plan
         due_ns = arrived_ns + plan.response_delay_ns + plan.stop_delay_ns
-        effective_ns = max(time.monotonic_ns(), due_ns) + self._stop_ns
+        effective_ns = max(self._clock(), due_ns) + self._stop_ns
         self._notify_speaker(NOTICE.pack(NoticeType.MEASUREMENT, 0, slot, arrived_ns, effective_ns) + frame, slot)
 
     def _notify_speaker(self, what: bytes, slot: int) -> None:
@@ -269,9 +285,7 @@ class Loop:
         try:
             self._news.send(what)
         except OSError as error:  # its socket is full
-            self._records.append(
-                RECORD.pack(time.monotonic_ns(), AgentEvent.SEND_FAILED, slot, 0, error.errno or errno.EIO)
-            )
+            self._log.add(time.monotonic_ns(), AgentEvent.SEND_FAILED, slot, 0, error.errno or errno.EIO)
 
     @property
     def _succeeds(self) -> bool:
@@ -297,15 +311,16 @@ class Loop:
             return
         copy, timer = port.silent_copy(), kernel.Timer()
         self._ports[port.plan.slot] = copy
+        log, spare = self._log, event_log.new()
+        self._log = MappedLog(spare)
         for event in copy.pause_and_end(now_ns := time.monotonic_ns()):
             self._read_events(memoryview(event), (0,))
         timer.set(now_ns)
-        timer.clear()
         os.close(timer.fd)
-        log, self._log_file = self._log_file, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         self._write_log()
-        os.close(self._log_file)
-        self._log_file, self._sent = log, False
+        self._log.close()
+        os.close(spare)
+        self._log, self._sent = log, False
         self._ports[port.plan.slot] = self._touched[port.plan.slot] = port
 
     def _expire_all(self, now_ns: int) -> None:
@@ -340,7 +355,7 @@ class Loop:
             self._program.set_blocked(slot, port.locals_of(port.blocked))
             for request in port.emptying(drop):
                 self._netlink_send(request)
-            self._records.append(RECORD.pack(now_ns, AgentEvent.QUEUE_EMPTIED, slot, drop, 0))
+            self._log.add(now_ns, AgentEvent.QUEUE_EMPTIED, slot, drop, 0)
 
     def _follow(self, links: Iterable[Link], now_ns: int) -> None:
         """Follow the links: a port that loses its link drops all pauses, and starts without any after link up."""
@@ -363,7 +378,7 @@ class Loop:
         self._touched[slot] = port
         if order.type is OrderType.PFC and order.mask != port.pfc.settings.mask:
             self._change(port, port.enable(order.mask, now_ns))
-            self._records.append(RECORD.pack(now_ns, AgentEvent.PFC_SET, slot, order.mask, 0))
+            self._log.add(now_ns, AgentEvent.PFC_SET, slot, order.mask, 0)
         elif order.type is OrderType.WATCHDOG:
             self._change(port, port.watch(parse_watchdog(order.frame), now_ns))
         elif order.type is OrderType.QUEUES:
@@ -373,7 +388,7 @@ class Loop:
             port.drained()
         elif order.type is OrderType.HOLD and order.mask != port.held_mask:
             self._netlink_send(port.hold(order.mask))
-            self._records.append(RECORD.pack(now_ns, AgentEvent.HOLD_SET, slot, order.mask, 0))
+            self._log.add(now_ns, AgentEvent.HOLD_SET, slot, order.mask, 0)
         elif order.type is OrderType.OBEY:
             self._apply_frame(slot, order.frame, now_ns)
         elif order.type is OrderType.SEND:
@@ -398,31 +413,37 @@ class Loop:
             try:
                 self._netlink.send(request)
             except OSError as error:
-                self._records.append(RECORD.pack(time.monotonic_ns(), AgentEvent.SEND_FAILED, 0, 0, error.errno or 0))
+                self._log.add(time.monotonic_ns(), AgentEvent.SEND_FAILED, 0, 0, error.errno or 0)
 
     def _send(self, port: AgentPort, frame: bytes) -> None:
         self._sent = True
         try:
             port.send(frame)
         except OSError as error:  # the port is down, or gone
-            self._records.append(
-                RECORD.pack(time.monotonic_ns(), AgentEvent.SEND_FAILED, port.plan.slot, 0, error.errno or errno.EIO)
-            )
+            self._log.add(time.monotonic_ns(), AgentEvent.SEND_FAILED, port.plan.slot, 0, error.errno or errno.EIO)
 
     def _write_log(self) -> None:
-        """Write the events since the last call to the log."""
-        records, pack = self._records, RECORD.pack
+        """Write the ports' events since the last call to the log."""
+        add = self._log.add
         for slot, port in self._touched.items():
             for now_ns, kind, mask, value in port.pfc.drain():
-                records.append(pack(now_ns, kind, slot, mask, value))
-        if records:
-            os.write(self._log_file, b"".join(records))
-            records.clear()
+                add(now_ns, kind, slot, mask, value)
+
+    def _clock(self) -> int:
+        """Read the clock."""
+        self._now_ns = now_ns = time.monotonic_ns()
+        return now_ns
+
+    def _wait_until(self, moment_ns: int) -> None:
+        """Delay a reaction to a given time; its own work, or an event before, may already have taken as long."""
+        if moment_ns > self._now_ns:
+            kernel.sleep_until(moment_ns)
+            self._now_ns = moment_ns
 
     def _answer(self) -> bool:
         """Answer a query of the network's own process; return False if it requests the end."""
         question = query_socket.receive(self._control)
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock()
         if question.verb in ("ready", "order"):
             if question.verb == "order":
                 self._carry_out(Order.parse(question.argument), now_ns)
@@ -442,9 +463,3 @@ class Loop:
             },
         )
         return True
-
-
-def _wait_until(moment_ns: int) -> None:
-    """Delay a reaction to a given time; its own work may already have taken as long."""
-    if (early_ns := moment_ns - time.monotonic_ns()) > 0:
-        time.sleep(early_ns / 1e9)

@@ -37,6 +37,9 @@ from testbed.linux.port_program.records import (
     Watermark,
 )
 
+_HEADROOM_AT = struct.Struct("=10I").size
+"""The position of the cells that a group holds in its headroom; whether it is lossless is at its beginning."""
+
 
 class BufferTables:
     """The buffers, groups and queues of all nodes of a network."""
@@ -124,8 +127,18 @@ class BufferTables:
         return self._request("recheck", slot, priority)[0] == EventKind.XON
 
     def has_room(self, slot: int, priority: int) -> bool:
-        """Recheck the group, and return True if it is not congested now."""
-        return self.recheck(slot, priority) or not self.is_congested(slot, priority)
+        """Return True if the group is not congested now; it is rechecked if others may have made room for it."""
+        if not self.is_congested(slot, priority):
+            return True
+        # Frames of its own have to leave its headroom first, and the program looks at the group when they do.
+        return not self._holds_headroom(slot, priority) and self.recheck(slot, priority)
+
+    def _holds_headroom(self, slot: int, priority: int) -> bool:
+        """Return True if the group is lossless and frames lie in its headroom."""
+        start = (slot * PRIORITIES + priority) * GROUP.size
+        return any(self.group_memory[start : start + 4]) and any(
+            self.group_memory[start + _HEADROOM_AT : start + _HEADROOM_AT + 4]
+        )
 
     def admit(self, slot: int, priority: int, cells: int, queue: tuple[int, int] | None = None) -> tuple[int, int]:
         """Charge cells as a frame that waits in `queue` (slot, number) would; for tests.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,39 @@ def test_a_log_outlives_a_record_cut_short() -> None:
     with open(file, "r+b", buffering=0) as memory:
         memory.write(whole + whole[:5])
         assert list(event_log.read(file)) == [(7, PfcEvent.XON_SENT, 5, 8, 0)]
+
+
+def test_a_mapped_log_is_read_while_it_is_written_and_goes_on_with_its_next_writer() -> None:
+    file = event_log.new()
+    first = event_log.MappedLog(file)
+    written = []
+    for number in range(3):
+        written.append((number, PfcEvent.XON_SENT, 5, 8, -number))
+        first.add(*written[-1])
+        assert list(event_log.read(file)) == written
+    successor = event_log.MappedLog(file)
+    successor.add(7, PfcEvent.XON_SENT, 5, 8, 0)
+    assert list(event_log.read(file, 2 * event_log.RECORD.size)) == [written[2], (7, PfcEvent.XON_SENT, 5, 8, 0)]
+
+
+def test_a_mapped_log_grows() -> None:
+    file, records = event_log.new(), 2 * (1 << 20) // event_log.RECORD.size
+    log = event_log.MappedLog(file)
+    for number in range(records):
+        log.add(number, PfcEvent.XON_SENT, 5, 8, 0)
+    event_log.MappedLog(file).add(records, PfcEvent.XON_SENT, 5, 8, 0)
+    assert [time_ns for time_ns, *_ in event_log.read(file)] == list(range(records + 1))
+
+
+def test_a_mapped_log_has_no_part_of_a_record_that_was_not_finished() -> None:
+    file = event_log.new()
+    log = event_log.MappedLog(file)
+    log.add(7, PfcEvent.XON_SENT, 5, 8, 0)
+    with pytest.raises(struct.error):  # as if the process died in the middle: the record's last field does not fit
+        log.add(8, PfcEvent.XON_SENT, 5, 8, 1 << 64)
+    assert list(event_log.read(file)) == [(7, PfcEvent.XON_SENT, 5, 8, 0)]
+    event_log.MappedLog(file).add(9, PfcEvent.XON_SENT, 5, 8, 0)
+    assert [time_ns for time_ns, *_ in event_log.read(file)] == [7, 9]
 
 
 def test_names_of_events_are_unique_and_texts_have_places_for_their_fields_alone() -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from testbed.agent.event_log import RECORD
+from testbed.agent import event_log
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import NOTICE, NoticeType, Order, OrderType
 from testbed.agent.pfc.loop import Loop
@@ -40,6 +39,8 @@ class Program:
         self.buffers = self
         self.congested = False
         self.made_room = False
+        self.holds_headroom = False
+        self.rechecks = 0
         self.blocked = 0
 
     def is_congested(self, slot: int, priority: int) -> bool:
@@ -47,9 +48,13 @@ class Program:
 
     def recheck(self, slot: int, priority: int) -> bool:
         """Answer as port.bpf.c does: XON for a group that was congested until now; nothing for one that was not."""
+        self.rechecks += 1
         xon = self.congested and self.made_room
         self.congested = self.congested and not xon
         return xon
+
+    def _holds_headroom(self, slot: int, priority: int) -> bool:
+        return self.holds_headroom
 
     def set_blocked(self, slot: int, priorities: int) -> None:
         self.blocked = priorities
@@ -95,8 +100,11 @@ class Agent:
         loop: Any = Loop.__new__(Loop)
         self.loop: Any = loop
         loop._program, loop._ring, loop._ports = self.program, self.ring, {SLOT: self.port}
-        loop._touched, loop._records, loop._later, loop._sent = {}, [], [], False
-        loop._lateness, loop._stop_ns, loop._started_ns = [0], 0, 0
+        loop._touched, loop._later, loop._sent = {}, [], False
+        loop._lateness, loop._stop_ns, loop._started_ns, loop._now_ns = [0], 0, 0, 0
+        loop._cpu_takes_time = True
+        self.log = event_log.new()
+        loop._log = event_log.MappedLog(self.log)
         loop._netlink = self
         loop._news = News(self.told)
 
@@ -133,6 +141,10 @@ class Agent:
         self.sent.clear()
         return said
 
+    def logged(self) -> list[tuple[int, int, int]]:
+        """Return kind, slot and priorities of each record of the log."""
+        return [(kind, slot, mask) for _, kind, slot, mask, _ in event_log.read(self.log)]
+
     def receive(self, quanta: int) -> None:
         frame = PfcFrame.of(PEER, {PRIORITY: quanta}).encode()
         self.loop._apply_frame(SLOT, frame, time.monotonic_ns())
@@ -151,18 +163,16 @@ class News:
 # Before there is traffic
 
 
-def test_a_warm_up_leaves_nothing_behind(tmp_path: Path) -> None:
-    agent, log = Agent(), (tmp_path / "log").open("w+b")
-    agent.loop._log_file = log.fileno()
+def test_a_warm_up_leaves_nothing_behind() -> None:
+    agent = Agent()
     before = agent.port.pfc.snapshot(0), bytes(agent.shared), list(agent.timers)
     agent.loop._warm_up(agent.port)
     assert agent.requests == [b"stop 3,", b"go 3,"] and agent.frames() == [] and agent.told == []
     assert (agent.port.pfc.snapshot(0), bytes(agent.shared), list(agent.timers)) == before
-    assert agent.loop._ports[SLOT] is agent.loop._touched[SLOT] is agent.port and agent.loop._records == []
+    assert agent.loop._ports[SLOT] is agent.loop._touched[SLOT] is agent.port and agent.logged() == []
     agent.receive(65535)
     agent.loop._write_log()
-    log.seek(0)
-    kinds = [kind for _, kind, *_ in RECORD.iter_unpack(log.read())]
+    kinds = [kind for kind, _, _ in agent.logged()]
     assert kinds.count(AgentEvent.QUEUE_STOPPED) == 1  # the log is the agent's own again
 
 
@@ -256,6 +266,15 @@ def test_a_refresh_checks_whether_other_groups_freed_cells() -> None:
     agent.program.congested = agent.program.made_room = True
     agent.events(XOFF)
     assert agent.refresh() == ["xon"]
+    assert agent.program.rechecks == 1
+
+
+def test_a_refresh_does_not_ask_whether_a_group_has_room_whose_frames_are_in_headroom() -> None:
+    agent = Agent()
+    agent.program.congested = agent.program.holds_headroom = True
+    agent.events(XOFF)
+    assert agent.refresh() == ["xoff"]
+    assert agent.program.rechecks == 0
 
 
 # Links
@@ -345,9 +364,7 @@ def test_a_held_priority_is_stopped_until_it_is_released() -> None:
     assert order(agent, 1 << PRIORITY) == []  # the same again
     assert order(agent, 1 << 5) == [b"stop 5,go 3,"]
     assert order(agent, 0) == [b"go 5,"]
-    assert [RECORD.unpack(one)[1:4] for one in agent.loop._records] == [
-        (AgentEvent.HOLD_SET, SLOT, mask) for mask in (1 << PRIORITY, 1 << 5, 0)
-    ]
+    assert agent.logged() == [(AgentEvent.HOLD_SET, SLOT, mask) for mask in (1 << PRIORITY, 1 << 5, 0)]
 
 
 def test_neither_the_end_of_a_pause_nor_that_of_a_hold_resumes_what_the_other_stops() -> None:
@@ -376,9 +393,8 @@ def test_a_successor_goes_on_holding() -> None:
     order(agent, 1 << PRIORITY)
     successor = Agent(shared=agent.shared, timers=agent.timers)
     assert successor.port.held_mask == 1 << PRIORITY
-    with Path("/dev/null").open("wb") as log:
-        successor.loop._plan, successor.loop._log_file = SimpleNamespace(warms_up=False), log.fileno()
-        successor.loop._take_over()
+    successor.loop._plan = SimpleNamespace(warms_up=False)
+    successor.loop._take_over()
     requests = b"".join(successor.requests)
     assert requests.startswith(b"stop 3,") and b"go 3" not in requests
     assert order(successor, 0) == [b"go 3,"]

@@ -125,6 +125,17 @@ def test_whether_a_group_is_congested_is_read_where_the_program_writes_it(progra
         assert program.buffers.is_congested(0, 0) is (place == at), place
 
 
+def test_whether_a_lossless_group_holds_headroom_is_read_where_the_program_writes_it(program: Any) -> None:
+    members = STRUCTURES["group"]
+    (lossless, _, _), (used, each, _) = members["lossless"], members["used"]
+    for is_lossless, kind, wanted in [(1, 2, True), (1, 0, False), (1, 1, False), (0, 2, False)]:
+        octets = bytearray(2 * len(Entry("group").octets))  # two groups: the second one is looked at
+        start = len(octets) // 2
+        octets[start + lossless], octets[start + used + kind * each + 3] = is_lossless, 1
+        program.buffers.group_memory = bytes(octets)
+        assert program.buffers._holds_headroom(0, 1) is wanted
+
+
 def test_a_groups_limits_are_written_where_the_program_reads_them(program: Any) -> None:
     members = STRUCTURES["group"]
     program.buffers.group_memory = bytearray(4096)

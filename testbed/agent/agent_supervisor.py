@@ -26,6 +26,7 @@ from testbed.agent.handover import Handover
 from testbed.agent.lives import Lives
 from testbed.agent.pfc import loop
 from testbed.agent.pfc.pause_failsafe import PauseFailsafe
+from testbed.agent.pfc.resources import AgentResources
 from testbed.agent.plan import AgentPlan, PortPlan
 from testbed.agent.speaker import speaker
 from testbed.linux import bpf
@@ -209,7 +210,7 @@ class AgentSupervisor:
     def _agent(self, index: int) -> loop.Loop:
         """Return an agent with its sockets; only its process is missing."""
         common, own, plan = self._common, self._each[index], self._plans[index]
-        resources = loop.AgentResources(
+        resources = AgentResources(
             common.program,
             own.ring,
             common.timers,

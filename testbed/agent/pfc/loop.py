@@ -17,18 +17,17 @@ import select
 import socket
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from testbed.agent import event_log, query_socket
 from testbed.agent.event_log import MappedLog
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order, OrderType, parse_watchdog
 from testbed.agent.pfc.port import SHARED, AgentPort
+from testbed.agent.pfc.resources import AgentResources
 from testbed.agent.plan import AgentPlan
 from testbed.frames.headroom import EXTENSION_OPCODE
-from testbed.linux import bpf
 from testbed.linux.netlink.link_state import Link, LinkWatch
-from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind, PortProgram
+from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind
 from testbed.linux.process import kernel
 from testbed.switch.pfc import PRIORITIES_IN
 from testbed.switch.pfc.port import Change
@@ -45,26 +44,6 @@ _FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
 _THRESHOLD, _FRAME_SENT, _QUEUE_STOPPED = (
     int(event) for event in (AgentEvent.THRESHOLD, AgentEvent.FRAME_SENT, AgentEvent.QUEUE_STOPPED)
 )
-
-
-@dataclass(frozen=True)
-class AgentResources:
-    """The resources that an agent inherits: made before it was forked, and shared with its successor."""
-
-    program: PortProgram
-    ring: bpf.Ring
-    timers: memoryview[int]
-    """The timers of all ports, TIMERS numbers for each slot: what is due when."""
-    shared: memoryview[int]
-    """The shared memory of all ports, SHARED octets for each slot, as `port.py` lays it out."""
-    lateness: memoryview[int]
-    """The worst lateness of this node's agents, in ns."""
-    log: int
-    """The file descriptor of this agent's event log."""
-    control: socket.socket
-    orders: socket.socket
-    news: socket.socket
-    """The sockets to the network's own process, and from and to the speaker."""
 
 
 class Loop:

@@ -41,8 +41,7 @@ def test_back_pressure_goes_against_the_data_whichever_way_they_go(
     with ExitStack() as stack:
         controller = stack.enter_context(SrController()) if back == "controlled" else None
         topo = Srv6Wan(wan="10km", back=back, control=controller.session if controller else None)
-        # Leaves may have no rules yet for a first frame: hosts ask by ARP until there is an answer.
-        net = stack.enter_context(network(topo, run, autoStaticArp=False))
+        net = stack.enter_context(network(topo, run))
         if controller is not None:
             controller.request(*topo.intents())
             controller.wait(controller.settled, "every policy and tunnel is installed")

@@ -22,10 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import XoffError
+from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.ports import is_leaf
 from testbed.rest.client import Client
 from testbed.srv6.session.hello import router_key
 
 _PATIENCE_S = 30
+_ROUND_NS = 10_000_000
+"""An experiment goes on at a whole multiple of this after a controller has started."""
 _REST = "127.0.0.1:8181"
 
 
@@ -92,6 +96,8 @@ class SrController:
             if not ready.select(_PATIENCE_S) or not self._process.stdout.readline():
                 self.kill()
                 raise ControllerFailed(f"the controller does not start: {self.log()[-2000:] or 'its log is empty'}")
+        # Its imports take some microseconds of the lab for each module, which is not to be seen in what follows.
+        time.sleep((_ROUND_NS - time.monotonic_ns() % _ROUND_NS) / 1e9)
 
     def _admit(self, router: str, locators: Sequence[IPv6Network]) -> bytes:
         """Add a router to the list that the controller reads at its start, and when it is sent SIGHUP."""
@@ -148,12 +154,28 @@ class SrController:
             time.sleep(0.02)
 
     def settled(self) -> bool:
-        """Return True if every policy is active and all its tunnels are installed."""
+        """Return True if every policy is active, all its tunnels are installed, and the leaves have their rules."""
+        if not self.installed():
+            return False
+        leaves = self._leaves()
+        return not leaves or leaves <= {leaf["name"] for leaf in self.ask("GET", "/topology")["leaves"]}
+
+    def installed(self) -> bool:
+        """Return True if every policy is active and all its tunnels are installed, whatever the leaves have."""
         policies = self.ask("GET", "/policies")["policies"]
         if any(policy["status"] != "active" for policy in policies):
             return False
         reverse = [self.ask("GET", f"/policies/{policy['id']}/reverse")["tunnels"] for policy in policies]
         return all(tunnel["state"] == "installed" for tunnels in reverse for tunnel in tunnels)
+
+    def _leaves(self) -> set[str]:
+        """Return the names of the running network's leaves that follow this controller.
+
+        It has sent a leaf its rules before `/topology` has the leaf.
+        """
+        fabric = FabricCore.running()
+        nodes = fabric.ports.known_nodes.values() if fabric else ()
+        return {node.name for node in nodes if is_leaf(node) and node.params.get("controller") == self.session.openflow}
 
     def _close(self) -> None:
         assert self._process is not None and self._process.stdout is not None

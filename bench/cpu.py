@@ -1,4 +1,4 @@
-"""The CPU time of everything that a block starts, however it ends.
+"""The CPU time of everything that a block starts, however it ends, and the memory of labs.
 
 Processes of `um` end without being waited for, so getrusage() misses half of what they took. The kernel's task clock
 (perf_event_open(2)), inherited by all children, counts them; it needs no root where `kernel.perf_event_paranoid` is 2
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import struct
 import time
 
@@ -35,3 +36,8 @@ class Meter:
 
     def close(self) -> None:
         os.close(self._file)
+
+
+def most_mb() -> int:
+    """Return the most memory in MB of any lab of `um` that has ended, whose kernel has all of it."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10

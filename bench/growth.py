@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 import mmap
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -31,7 +30,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.cpu import Meter
+from bench.cpu import Meter, most_mb
 from bench.dataplane import figures
 from testbed import lab
 from testbed.experiment import definition
@@ -76,7 +75,7 @@ def show_nodes(sizes: Sequence[int]) -> int:
     ready = table.prepare("um", print)
     with tempfile.TemporaryDirectory() as out:
         lab.run(definition.load_file(JOBS, "nothing"), on=ready, out=out)
-    empty_mb = _most_mb()
+    empty_mb = most_mb()
     print(f"a lab without a network: {empty_mb} MB")
     for hosts in sorted(sizes):
         with closing(Meter()) as meter, tempfile.TemporaryDirectory() as out:
@@ -95,15 +94,10 @@ def show_nodes(sizes: Sequence[int]) -> int:
         many = int(figures(result)["nodes"])
         spent = {part: marks.read_s[part] - marks.read_s[before] for before, part in pairwise(_PARTS)}
         each = ", ".join(f"{part} {took_s / many * 1000:.1f}" for part, took_s in spent.items())
-        memory_mb = (_most_mb() - empty_mb) / many
+        memory_mb = (most_mb() - empty_mb) / many
         print(f"{hosts:4} hosts, {many:4} nodes: {end_s:6.2f} s of CPU, boot {marks.boot_s:.2f} s; ms a node: {each}; "
               f"{memory_mb:.1f} MB a node; fidelity {result.fidelity.explained}", flush=True)  # fmt: skip
     return 0
-
-
-def _most_mb() -> int:
-    """Return the most memory of any lab so far, whose kernel has all of it."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
 
 
 def main() -> int:

@@ -5,9 +5,9 @@
 On `vm` it is the lab's CPU: a frame of 64 octets goes through one switch and through three. The difference is what a
 switch takes, and the rest is the hosts'. Longer frames take hardly more.
 
-On `um` it is the user's CPU: 4:1 incasts of each transport go through one switch and through three, a short and a long
-one each, so that start-up does not count; then networks that do nothing. A frame takes twice as much where each one is
-paused, as in an 8:1, and half as much where few are. All in all it takes some minutes of CPU.
+On `um` it is the user's CPU: networks that do nothing; and 4:1 incasts of each transport, through one switch and
+through three, and on slow lines and on fast ones, a short and a long one each, so that start-up does not count. All in
+all it takes some minutes of CPU.
 """
 
 from __future__ import annotations
@@ -22,21 +22,26 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.cpu import Meter
+from bench.cpu import Meter, most_mb
 from testbed import lab
 from testbed.experiment import definition
 from testbed.lab.engines import load, table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.results.result import Result
 from testbed.lab.runs.outlook import Forecaster
+from testbed.net.traffic.transport import transport_named
+from testbed.units import Size
 
 JOBS = Path(__file__).parent / "jobs" / "load.py"
 FILE = Path(load.__file__).with_name(load.FILE)
-FRAMES = {"udp": (1000, 12_000), "tcp": (1000, 12_000), "roce": (500, 5000)}
+FRAMES = {"udp": (1000, 12_000), "tcp": (1000, 6000), "roce": (500, 4000)}
 """The frames of each sender in the short and the long run."""
 SENDERS = 4
+FAST, SLOW = 100, 1000
+"""Scales of lines of 10 Gb/s."""
+_LINE_BPS = 10**10
 FEW, MANY, SECONDS = 10, 90, 100
-TURNS = 3
+TURNS = 2
 
 
 class _Boots:
@@ -77,36 +82,51 @@ def us_per_frame(ready: PreparedEngine, switches: int) -> float:
 
 def run_costs(ready: PreparedEngine) -> dict[str, object]:
     """Measure runs on an engine where work of the CPU takes none of the lab's time."""
-    counted: dict[str, list[float]] = {}
-    for transport, (few, many) in FRAMES.items():
-        counted[transport] = [_per_frame(ready, transport, switches, few, many) for switches in (1, 3)]
-    few_nodes, many_nodes = boots(ready, "idle", hosts=FEW), boots(ready, "idle", hosts=MANY)
+    few_nodes, few_mb = boots(ready, "idle", hosts=FEW), most_mb()
+    many_nodes, many_mb = boots(ready, "idle", hosts=MANY), most_mb()
     few_idle = (boots(ready, "idle", hosts=FEW, seconds=SECONDS) - few_nodes) / SECONDS
     many_idle = (boots(ready, "idle", hosts=MANY, seconds=SECONDS) - many_nodes) / SECONDS
     idle = max(0.0, (many_idle - few_idle) / (MANY - FEW))
-    boot_s = _BOOTS.least_s
     node = (many_nodes - few_nodes) / (MANY - FEW)
-    frames = {}
-    for transport, (one, three) in counted.items():
-        switch = max(0.0, (three - one) / 2)
-        frames[transport] = {"host_us": round((one - switch) * boot_s, 1), "switch_us": round(switch * boot_s, 1)}
+    second = max(0.0, few_idle - FEW * idle)
+    frames = {transport: _frame_costs(ready, transport, second) for transport in FRAMES}
+    boot_s = _BOOTS.least_s
+    micro = 1e6 * boot_s
     return {
         "boot_s": round(boot_s, 3),
         "job_s": round((few_nodes - FEW * node) * boot_s, 3),
         "node_s": round(node * boot_s, 4),
-        "second_us": round(max(0.0, few_idle - FEW * idle) * 1e6 * boot_s, 1),
-        "idle_us": round(idle * 1e6 * boot_s, 1),
-        "frames": frames,
+        "node_mb": round((many_mb - few_mb) / (MANY - FEW), 1),
+        "second_us": round(second * micro, 1),
+        "idle_us": round(idle * micro, 1),
+        "frames": {
+            transport: {name: round(cost * micro, 1) for name, cost in costs.items()}
+            for transport, costs in frames.items()
+        },
     }
 
 
-def _per_frame(ready: PreparedEngine, transport: str, switches: int, few: int, many: int) -> float:
-    """Return the boots that a million frames through so many switches take."""
-    short, long = (
-        boots(ready, "incast", transport=transport, senders=SENDERS, switches=switches, frames=frames)
-        for frames in (few, many)
-    )
-    return (long - short) / (SENDERS * (many - few)) * 1e6
+def _frame_costs(ready: PreparedEngine, transport: str, second: float) -> dict[str, float]:
+    """Return the boots that a frame, a switch on its way and a second of a flow take, by three pairs of runs.
+
+    `second` is what each second of the lab takes anyway.
+    """
+    few, many = FRAMES[transport]
+    more = SENDERS * (many - few)
+    frame_s = 8 * (Size(transport_named(transport).frame).bytes + 24) / _LINE_BPS
+
+    def pair(scale: int, switches: int) -> float:
+        short, long = (
+            boots(ready, "incast", transport=transport, senders=SENDERS, switches=switches, frames=frames, scale=scale)
+            for frames in (few, many)
+        )
+        return long - short - more * frame_s * scale * second
+
+    slow, fast, far = pair(SLOW, 1), pair(FAST, 1), pair(FAST, 3)
+    flow_second = max(0.0, (slow - fast) / (more * frame_s * (SLOW - FAST) * SENDERS))
+    switch = max(0.0, (far - fast) / 2 / more)
+    host = max(0.0, fast / more - frame_s * FAST * SENDERS * flow_second - switch)
+    return {"host_us": host, "switch_us": switch, "second_us": flow_second}
 
 
 def boots(ready: PreparedEngine, name: str, **parameters: object) -> float:

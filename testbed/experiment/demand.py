@@ -30,6 +30,8 @@ class Demand:
     """The frames of data that they are expected to send, by transport."""
     hops: Mapping[str, int] = field(default_factory=dict)
     """The switches and routers that all these frames pass, by transport."""
+    flows: Mapping[str, int] = field(default_factory=dict)
+    """The flows of each transport."""
 
     @property
     def end_ns(self) -> int:
@@ -69,11 +71,17 @@ def demands(content: object) -> tuple[Demand, ...] | None:
     found = []
     for one in content:
         match one:
-            case {"begin_ns": int(begin_ns), "lab_ns": int(lab_ns), "frames": dict(frames), "hops": dict(hops)}:
-                numbers = [begin_ns, lab_ns, *frames.values(), *hops.values()]
+            case {
+                "begin_ns": int(begin_ns),
+                "lab_ns": int(lab_ns),
+                "frames": dict(frames),
+                "hops": dict(hops),
+                "flows": dict(flows),
+            }:
+                numbers = [begin_ns, lab_ns, *frames.values(), *hops.values(), *flows.values()]
                 if not all(type(number) is int and 0 <= number <= _MOST for number in numbers):
                     return None
-                found.append(Demand(begin_ns, lab_ns, frames, hops))
+                found.append(Demand(begin_ns, lab_ns, frames, hops, flows))
             case _:
                 return None
     return tuple(found)

@@ -68,6 +68,8 @@ class Screen:
     def __init__(self, many: bool, quiet_stdout: bool, network: LiveNetwork | None = None) -> None:
         """`network` is drawn above the progress line, in a terminal that has cursor movements and colours."""
         self._many = many
+        self.foresees = not quiet_stdout
+        """True if it shows how long runs will take."""
         # With --json, standard output is for the JSON alone.
         self._out: IO[str] = sys.stderr if quiet_stdout else sys.stdout
         self._lock = threading.Lock()
@@ -159,7 +161,7 @@ class Watch:
 
     def outlook(self, outlook: Outlook | None) -> None:
         """Show what the run does now and how much is left; what takes long is also announced by a line."""
-        if self._task is None:
+        if self._task is None or not self._screen.foresees:
             return
         if outlook is not None and (outlook.takes_s or 0.0) >= _LONG_S and outlook.announcement != self._announced:
             self._announced = outlook.announcement

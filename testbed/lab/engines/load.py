@@ -74,7 +74,7 @@ def _table() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunCosts:
-    """What runs took in CPU time on the machine where it was measured."""
+    """What runs took in CPU time, and in memory, on the machine where it was measured."""
 
     boot_s: float
     """Of the lab's kernel, from its start until the job begins: the same work in each run, so it shows how fast another
@@ -83,12 +83,16 @@ class RunCosts:
     """Of a run with a network, beside its nodes and their traffic: its boot, its imports, its end."""
     node_s: float
     """Of a node of a network, for its set-up and its end."""
+    node_mb: float
+    """The memory of a node, in MB."""
     second_us: float
-    """Of each second of the lab, for what looks at the CPU and the flows again and again."""
+    """Of each second of the lab, for what looks at the CPU again and again."""
     idle_us: float
     """Of a node, for each second of the lab in which nothing happens."""
     frames: Mapping[str, Mapping[str, float]]
-    """Of a frame of each transport, in us: of its hosts (`host_us`) and of each switch or router (`switch_us`)."""
+    """Of a frame of each transport, in us: of its hosts (`host_us`) and of each switch or router (`switch_us`). And of
+    a flow, for each second of the lab, whatever it sends: for its timers, and for what its processes look at again and
+    again (`second_us`)."""
 
     @classmethod
     def of(cls, engine: str) -> RunCosts | None:
@@ -110,6 +114,7 @@ class RunCosts:
         for transport, frames in demand.frames.items():
             costs = self.frames.get(transport, self.frames[_LIKE_ANY])
             took_us += frames * costs["host_us"] + demand.hops.get(transport, 0) * costs["switch_us"]
+            took_us += demand.flows.get(transport, 0) * demand.lab_ns / 1e9 * costs["second_us"]
         return took_us / 1e6
 
 

@@ -287,6 +287,8 @@ class _Follower:
         if not self._booted and self._collector.started:
             self._booted = True
             self._forecaster.booted(session.cpu_s())
+        if warning := self._forecaster.shortage(self._collector, self._job.limits.memory_mb):
+            self._watcher.report(warning)
         if isinstance(self._watcher, ForesightedWatcher):
             self._watcher.outlook(self._forecaster.outlook(self._collector, now))
 

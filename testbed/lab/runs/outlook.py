@@ -15,6 +15,8 @@ from testbed.lab.results.collect import Collector
 
 _SLOWEST, _FASTEST = 20.0, 0.05
 """The machines, by the time that they take, beyond which the boot's time is not taken to be the machine's."""
+_WITH_FLOWS = 1.6
+"""The memory of a network with some flows, over that of its nodes alone."""
 _KNOWN = 0.25
 """The part of the flows' time after which only what it took counts."""
 
@@ -53,6 +55,8 @@ class Forecaster:
 
     def __init__(self, costs: RunCosts | None) -> None:
         self._costs = costs
+        self._largest = 0
+        """The nodes of the largest network whose memory was looked at."""
         self._factor = 1.0
         self._part: tuple[object, ...] = ()
         self._begun_s = 0.0
@@ -64,6 +68,19 @@ class Forecaster:
         """Take the CPU time in s that the lab's kernel took until the job began."""
         if self._costs is not None and cpu_s:
             self._factor = min(_SLOWEST, max(_FASTEST, cpu_s / self._costs.boot_s))
+
+    def shortage(self, run: Collector, memory_mb: int | None) -> str:
+        """Return a warning, once, if a network that is being set up may not fit into the job's memory; else nothing."""
+        if self._costs is None or memory_mb is None or run.nodes <= self._largest:
+            return ""
+        self._largest = run.nodes
+        needed_mb = run.nodes * self._costs.node_mb
+        if needed_mb <= memory_mb:
+            return ""
+        return (
+            f"a network of {run.nodes} nodes takes about {needed_mb / 1000:.1f} GB, and its flows more, but the job "
+            f"may have {memory_mb / 1000:.1f} GB; --memory {_rounded(needed_mb * _WITH_FLOWS)} gives it more"
+        )
 
     def outlook(self, run: Collector, now_s: float) -> Outlook | None:
         """Return the outlook at a moment of wall time since the run began; None if nothing is known of what it does."""
@@ -103,3 +120,7 @@ class Forecaster:
 
     def _left(self, takes_s: float | None, now_s: float) -> float | None:
         return None if takes_s is None else max(0.0, takes_s - (now_s - self._begun_s))
+
+
+def _rounded(mb: float) -> int:
+    return -(-int(mb) // 500) * 500

@@ -81,4 +81,4 @@ def demand(begin_ns: int, flows: Sequence[Asked]) -> Demand | None:
             busy[port] += many * flow.frame_bits
     for port, bits in busy.items():
         lab_ns = max(lab_ns, begins[port] + bits * 10**9 // rates[port])
-    return Demand(begin_ns, lab_ns, dict(frames), dict(hops))
+    return Demand(begin_ns, lab_ns, dict(frames), dict(hops), dict(Counter(flow.transport for flow in flows)))

@@ -10,7 +10,7 @@ import pytest
 
 from testbed.experiment.demand import Board, Demand, demands
 
-ONE = Demand(5_000, 2_000_000, {"udp": 40}, {"udp": 80})
+ONE = Demand(5_000, 2_000_000, {"udp": 40}, {"udp": 80}, {"udp": 2})
 OTHER = Demand(6_000, 1_000, {"tcp": 3}, {"tcp": 3})
 
 
@@ -64,11 +64,12 @@ def test_a_length_that_a_job_forged_reaches_nothing_else(length: int) -> None:
         {},
         [1],
         [{"begin_ns": 1, "lab_ns": 1, "frames": {}}],
-        [{"begin_ns": -1, "lab_ns": 1, "frames": {}, "hops": {}}],
-        [{"begin_ns": 1, "lab_ns": True, "frames": {}, "hops": {}}],
-        [{"begin_ns": 1, "lab_ns": 1, "frames": {"udp": "many"}, "hops": {}}],
-        [{"begin_ns": 1, "lab_ns": 1, "frames": {"udp": 1.5}, "hops": {}}],
-        [{"begin_ns": 1, "lab_ns": 1, "frames": {"udp": 10**30}, "hops": {}}],
+        [{"begin_ns": -1, "lab_ns": 1, "frames": {}, "hops": {}, "flows": {}}],
+        [{"begin_ns": 1, "lab_ns": True, "frames": {}, "hops": {}, "flows": {}}],
+        [{"begin_ns": 1, "lab_ns": 1, "frames": {"udp": "many"}, "hops": {}, "flows": {}}],
+        [{"begin_ns": 1, "lab_ns": 1, "frames": {"udp": 1.5}, "hops": {}, "flows": {}}],
+        [{"begin_ns": 1, "lab_ns": 1, "frames": {}, "hops": {}}],
+        [{"begin_ns": 1, "lab_ns": 1, "frames": {"udp": 10**30}, "hops": {}, "flows": {}}],
     ],
 )
 def test_what_no_lab_of_ours_tells_is_refused(content: object) -> None:

@@ -183,9 +183,9 @@ def test_a_note_that_makes_no_sense_is_damage(line: bytes, collector: Collector)
 
 
 def test_what_flows_ask_for_is_known_while_they_run(collector: Collector) -> None:
-    asked = {"begin_ns": 1, "lab_ns": 2, "frames": {"udp": 3}, "hops": {"udp": 4}}
+    asked = {"begin_ns": 1, "lab_ns": 2, "frames": {"udp": 3}, "hops": {"udp": 4}, "flows": {"udp": 5}}
     feed(collector, Record.of(RecordKind.DEMAND, [asked]))
-    assert collector.demands == (Demand(1, 2, {"udp": 3}, {"udp": 4}),)
+    assert collector.demands == (Demand(1, 2, {"udp": 3}, {"udp": 4}, {"udp": 5}),)
     feed(collector, Record.of(RecordKind.DEMAND, []))
     assert collector.demands == ()
     with pytest.raises(StreamError, match="is no DEMAND"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,11 @@ from testbed.lab.results.collect import Collector
 from testbed.lab.runs.outlook import Forecaster, Outlook
 
 COSTS = RunCosts(
-    boot_s=0.2, job_s=1.0, node_s=0.05, second_us=0.0, idle_us=1000.0,
-    frames={"udp": {"host_us": 10.0, "switch_us": 5.0}, "roce": {"host_us": 100.0, "switch_us": 5.0}},
+    boot_s=0.2, job_s=1.0, node_s=0.05, node_mb=6.0, second_us=0.0, idle_us=1000.0,
+    frames={
+        "udp": {"host_us": 10.0, "switch_us": 5.0, "second_us": 0.0},
+        "roce": {"host_us": 100.0, "switch_us": 5.0, "second_us": 50_000.0},
+    },
 )  # fmt: skip
 SECOND = 10**9
 FLOWS = Demand(SECOND, 2 * SECOND, {"udp": 100_000}, {"udp": 200_000})
@@ -42,8 +46,7 @@ def passed(run: Collector, seconds: float) -> None:
 
 
 def tell(run: Collector, *demands: Demand) -> None:
-    lines = [{"begin_ns": d.begin_ns, "lab_ns": d.lab_ns, "frames": d.frames, "hops": d.hops} for d in demands]
-    run.feed(Record.of(RecordKind.DEMAND, lines).encode())
+    run.feed(Record.of(RecordKind.DEMAND, [asdict(one) for one in demands]).encode())
 
 
 def test_nothing_is_said_of_a_run_that_tells_nothing(run: Collector, forecaster: Forecaster) -> None:
@@ -59,6 +62,19 @@ def test_a_network_is_announced_before_it_is_there(run: Collector, forecaster: F
     assert str(later) == "network of 400 nodes, about 15 s left"
     note(run, note="phase", phase="network", begins=True, t=5)
     assert forecaster.outlook(run, 9.0) is None
+
+
+def test_a_network_that_may_not_fit_is_named_once_with_the_way_out(run: Collector, forecaster: Forecaster) -> None:
+    assert forecaster.shortage(run, 3000) == ""
+    note(run, note="set_up", nodes=500, t=0)
+    assert forecaster.shortage(run, 3000) == ""
+    note(run, note="set_up", nodes=546, t=1)
+    assert forecaster.shortage(run, 3000) == (
+        "a network of 546 nodes takes about 3.3 GB, and its flows more, but the job may have 3.0 GB; "
+        "--memory 5500 gives it more"
+    )
+    assert forecaster.shortage(run, 3000) == ""
+    assert Forecaster(None).shortage(run, 3000) == ""
 
 
 def test_a_slower_machine_takes_longer(run: Collector, forecaster: Forecaster) -> None:
@@ -90,6 +106,10 @@ def test_flows_have_a_forecast_and_then_what_they_really_take(run: Collector, fo
 
 def test_nodes_that_do_nothing_cost_something_while_flows_last(run: Collector) -> None:
     assert COSTS.traffic_s(FLOWS, 500) == pytest.approx(2.0 + 2 * 500 * 0.001)
+
+
+def test_flows_cost_something_while_they_send_little() -> None:
+    assert COSTS.traffic_s(Demand(0, 3 * SECOND, {"roce": 0}, {}, {"roce": 2}), 0) == pytest.approx(3 * 2 * 0.05)
 
 
 def test_a_transport_that_was_not_measured_costs_what_udp_does() -> None:

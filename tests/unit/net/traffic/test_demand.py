@@ -46,6 +46,7 @@ def test_a_flow_for_a_time_sends_what_its_part_of_the_bottleneck_takes() -> None
     found = demand(0, [asked(1, duration_ns=100 * MS), asked(2, duration_ns=100 * MS, transport="roce")])
     assert found is not None
     assert (found.lab_ns, found.frames) == (100 * MS, {"udp": 50, "roce": 50})
+    assert found.flows == {"udp": 1, "roce": 1}
 
 
 def test_what_comes_first_ends_a_flow() -> None:

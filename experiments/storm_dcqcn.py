@@ -31,14 +31,22 @@ PERIOD = Duration("20us")
 SLOW, ALWAYS = Duration("16us"), Duration("25us")
 """The pause of each XOFF, one in each period: four fifths of the time, and always."""
 RECEIVER = Mac.parse("02:00:00:00:00:01")
+KEEPS = 70
+"""The per cent of what its receiver takes that the flow keeps with DCQCN.
+
+RED marks by chance. In the first milliseconds alpha is near 1, so a notification halves the rate, which then returns to
+its target: how much passes depends on which packets were marked. 60 networks one after the other on `um` had 1.85 to
+2.21 Gb/s, and 20 on `vm`, where each packet waits for the CPU too, 1.62 to 2.17. A flow that marks of a queue that has
+gone hold at DCQCN's lowest rate has 0.04 (decision 0305).
+"""
 
 
 @experiment(timeout="60s")
 def storm_dcqcn(run: Run) -> None:
-    """h1 writes 6 Mb/s to a receiver that takes 2 Mb/s, because it pauses its port, and 3 Mb/s to another host.
+    """h1 writes 6 Gb/s to a receiver that takes 2 Gb/s, because it pauses its port, and 3 Gb/s to another host.
 
     With PFC alone the pauses spread to h1's port, which slows both flows. With DCQCN the packets that do arrive carry
-    marks, the first flow comes down to what its receiver takes, 90 % of that and more, and the innocent one has all of
+    marks, the first flow comes down to what its receiver takes, 70 % of that and more, and the innocent one has all of
     its rate. A receiver that pauses for ever is beyond that: nothing arrives, so there is no notification, and both
     flows stop, with DCQCN as without. Control case: without pauses of the receiver both have their rates.
     """
@@ -53,7 +61,7 @@ def storm_dcqcn(run: Run) -> None:
     controlled = _run(run, "slow receiver, DCQCN", SLOW, dcqcn=True)
     run.claim("slow receiver, DCQCN: goodput of the innocent flow", controlled.innocent, at_least=INNOCENT * 95 // 100)
     taken = LINE * (PERIOD.ns - SLOW.ns) // PERIOD.ns
-    run.claim("slow receiver, DCQCN: goodput to the receiver", controlled.to_receiver, at_least=taken * 90 // 100)
+    run.claim("slow receiver, DCQCN: goodput to the receiver", controlled.to_receiver, at_least=taken * KEEPS // 100)
     run.claim("slow receiver, DCQCN: pauses of h1", controlled.pauses, at_most=alone.pauses // 10)
 
     for case, dcqcn in (("storm, PFC alone", False), ("storm, DCQCN", True)):

@@ -66,6 +66,14 @@ class MappedLog:
     def __init__(self, log: int) -> None:
         self._log = log
         self._end = self._room = 0
+        self._noted: list[Record] = []
+        self.note = self._noted.append
+        """Note a record for `write_noted`, which costs the CPU less."""
+
+    def write_noted(self) -> None:
+        for record in self._noted:
+            self.add(*record)
+        self._noted.clear()
 
     def add(self, time_ns: int, kind: int, slot: int, mask: int, value: int) -> None:
         at = self._end

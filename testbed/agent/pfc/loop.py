@@ -159,7 +159,7 @@ class Loop:
             self._warm_up(next(iter(self._ports.values())))
         now_ns = self._started_ns = self._clock()
         for slot, port in self._ports.items():
-            self._log.add(now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid())
+            self._log.note((now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid()))
             congested = 0
             if port.plan.has_buffer:
                 for priority in range(PRIORITIES):
@@ -204,9 +204,9 @@ class Loop:
                     self._congested(port, priority, time_ns)
                 if not self._program.buffers.is_congested(slot, priority):
                     self._relieved(port, priority, time_ns)
-                self._log.add(time_ns, _THRESHOLD, slot, 1 << priority, shared_cells)
+                self._log.note((time_ns, _THRESHOLD, slot, 1 << priority, shared_cells))
             elif kind == _DROP:
-                self._log.add(time_ns, AgentEvent.DROP, slot, 1 << priority, reason << 32 | length)
+                self._log.note((time_ns, AgentEvent.DROP, slot, 1 << priority, reason << 32 | length))
 
     def _congested(self, port: AgentPort, priority: int, since_ns: int) -> None:
         frame, slot = port.pfc.congested(1 << priority, since_ns), port.plan.slot
@@ -215,7 +215,7 @@ class Loop:
                 self._wait_until(since_ns + port.plan.xoff_delay_ns)
             self._send(port, frame)
             now_ns = self._clock()
-            self._log.add(now_ns, _FRAME_SENT, slot, 1 << priority, now_ns - since_ns)
+            self._log.note((now_ns, _FRAME_SENT, slot, 1 << priority, now_ns - since_ns))
             self._note_lateness(since_ns, now_ns, port.plan.xoff_allowed_ns)
         if port.plan.notifies_speaker:
             self._notify_speaker(NOTICE.pack(NoticeType.XOFF, priority, slot, since_ns, 0), slot)
@@ -242,7 +242,7 @@ class Loop:
             self._netlink_send(port.stopping(stop))
             now_ns = self._clock()
             self._stop_ns = max(self._stop_ns, now_ns - before_ns)
-            self._log.add(now_ns, _QUEUE_STOPPED, slot, stop, now_ns - arrived_ns)
+            self._log.note((now_ns, _QUEUE_STOPPED, slot, stop, now_ns - arrived_ns))
             self._note_lateness(arrived_ns, now_ns, port.plan.stop_allowed_ns)
         if resume:
             self._netlink_send(port.resuming(resume))
@@ -264,7 +264,7 @@ class Loop:
         try:
             self._news.send(what)
         except OSError as error:  # its socket is full
-            self._log.add(time.monotonic_ns(), AgentEvent.SEND_FAILED, slot, 0, error.errno or errno.EIO)
+            self._log.note((time.monotonic_ns(), AgentEvent.SEND_FAILED, slot, 0, error.errno or errno.EIO))
 
     @property
     def _succeeds(self) -> bool:
@@ -334,7 +334,7 @@ class Loop:
             self._program.set_blocked(slot, port.locals_of(port.blocked))
             for request in port.emptying(drop):
                 self._netlink_send(request)
-            self._log.add(now_ns, AgentEvent.QUEUE_EMPTIED, slot, drop, 0)
+            self._log.note((now_ns, AgentEvent.QUEUE_EMPTIED, slot, drop, 0))
 
     def _follow(self, links: Iterable[Link], now_ns: int) -> None:
         """Follow the links: a port that loses its link drops all pauses, and starts without any after link up."""
@@ -357,7 +357,7 @@ class Loop:
         self._touched[slot] = port
         if order.type is OrderType.PFC and order.mask != port.pfc.settings.mask:
             self._change(port, port.enable(order.mask, now_ns))
-            self._log.add(now_ns, AgentEvent.PFC_SET, slot, order.mask, 0)
+            self._log.note((now_ns, AgentEvent.PFC_SET, slot, order.mask, 0))
         elif order.type is OrderType.WATCHDOG:
             self._change(port, port.watch(parse_watchdog(order.frame), now_ns))
         elif order.type is OrderType.QUEUES:
@@ -367,7 +367,7 @@ class Loop:
             port.drained()
         elif order.type is OrderType.HOLD and order.mask != port.held_mask:
             self._netlink_send(port.hold(order.mask))
-            self._log.add(now_ns, AgentEvent.HOLD_SET, slot, order.mask, 0)
+            self._log.note((now_ns, AgentEvent.HOLD_SET, slot, order.mask, 0))
         elif order.type is OrderType.OBEY:
             self._apply_frame(slot, order.frame, now_ns)
         elif order.type is OrderType.SEND:
@@ -392,17 +392,18 @@ class Loop:
             try:
                 self._netlink.send(request)
             except OSError as error:
-                self._log.add(time.monotonic_ns(), AgentEvent.SEND_FAILED, 0, 0, error.errno or 0)
+                self._log.note((time.monotonic_ns(), AgentEvent.SEND_FAILED, 0, 0, error.errno or 0))
 
     def _send(self, port: AgentPort, frame: bytes) -> None:
         self._sent = True
         try:
             port.send(frame)
         except OSError as error:  # the port is down, or gone
-            self._log.add(time.monotonic_ns(), AgentEvent.SEND_FAILED, port.plan.slot, 0, error.errno or errno.EIO)
+            self._log.note((time.monotonic_ns(), AgentEvent.SEND_FAILED, port.plan.slot, 0, error.errno or errno.EIO))
 
     def _write_log(self) -> None:
-        """Write the ports' events since the last call to the log."""
+        """Write the events since the last call to the log."""
+        self._log.write_noted()
         add = self._log.add
         for slot, port in self._touched.items():
             for now_ns, kind, mask, value in port.pfc.drain():
@@ -416,6 +417,7 @@ class Loop:
     def _wait_until(self, moment_ns: int) -> None:
         """Delay a reaction to a given time; its own work, or an event before, may already have taken as long."""
         if moment_ns > self._now_ns:
+            self._log.write_noted()  # or they are lost if the agent is killed in its sleep
             kernel.sleep_until(moment_ns)
             self._now_ns = moment_ns
 

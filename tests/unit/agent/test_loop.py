@@ -142,7 +142,8 @@ class Agent:
         return said
 
     def logged(self) -> list[tuple[int, int, int]]:
-        """Return kind, slot and priorities of each record of the log."""
+        """Return kind, slot and priorities of each record of the log, with what is to be logged yet."""
+        self.loop._log.write_noted()
         return [(kind, slot, mask) for _, kind, slot, mask, _ in event_log.read(self.log)]
 
     def receive(self, quanta: int) -> None:

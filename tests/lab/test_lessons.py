@@ -90,7 +90,7 @@ def test_the_picture_of_lesson_1_is_the_one_that_its_page_promises(
     for port in ("s1-eth1", "s1-eth2"):
         with (folder / "series-buffer.csv").open() as file:
             rows = [row for row in csv.DictReader(file) if (row["port"], row["priority"]) == (port, "3")]
-        cells = [int(row["shared"]) for row in rows if int(row["t_ns"]) > begin_ns]
+        cells = [int(row["shared"]) for row in rows if int(row["lab_ns"]) > begin_ns]
         tops = [
             cell for before, cell, after in zip(cells, cells[1:], cells[2:], strict=False) if before < cell >= after
         ]

@@ -145,17 +145,19 @@ def set_up(interface: str) -> None:
         fcntl.ioctl(handle, _SIOCSIFFLAGS, request.pack(interface.encode(), flags | _IFF_UP))
 
 
-def set_arp(addresses: Iterable[tuple[str, str]]) -> None:
-    """Add permanent neighbour entries (IPv4 address, MAC address), as `arp -s` does, without a process for each.
+def arp_entry(address: str, mac: str) -> bytes:
+    """Return a permanent neighbour entry for `set_arp`, of an IPv4 address and a MAC address."""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    return _ARP_REQUEST.pack(socket.AF_INET, socket.inet_aton(address), _ARPHRD_ETHER, octets, _ATF_COM | _ATF_PERM)
+
+
+def set_arp(entries: Iterable[bytes]) -> None:
+    """Add entries that `arp_entry` has made, as `arp -s` does, without a process for each.
 
     An address to which there is no route is left out.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-        for address, mac in addresses:
-            octets = bytes.fromhex(mac.replace(":", ""))
-            request = _ARP_REQUEST.pack(
-                socket.AF_INET, socket.inet_aton(address), _ARPHRD_ETHER, octets, _ATF_COM | _ATF_PERM
-            )
+        for request in entries:
             try:
                 fcntl.ioctl(handle, _SIOCSARP, request)
             except OSError as error:

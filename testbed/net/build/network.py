@@ -14,7 +14,7 @@ from testbed.experiment.run_files import DCBX_LOG
 from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
 from testbed.linux.process.forked_helper import ForkedHelper
-from testbed.linux.process.kernel import in_network_of, set_arp
+from testbed.linux.process.kernel import arp_entry, in_network_of, set_arp
 from testbed.net.build.graph import Topo
 from testbed.net.build.mininet_classes import Mininet, require_mininet
 from testbed.net.build.node_shells import few_processes
@@ -90,9 +90,10 @@ class Network(Mininet):
         Mininet would start a program for each pair of hosts, which takes most of the time of a large network.
         """
         known = [(host, host.IP(), host.MAC()) for host in self.hosts]
+        entries = {host: arp_entry(address, mac) for host, address, mac in known if address and mac}
         for host in self.hosts:
             with in_network_of(host.pid):
-                set_arp((address, mac) for other, address, mac in known if other is not host and address and mac)
+                set_arp(entry for other, entry in entries.items() if other is not host)
 
 
 def prepare_mininet() -> None:

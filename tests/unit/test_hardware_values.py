@@ -89,6 +89,10 @@ def test_the_warning_has_the_value_that_is_to_be_written_now() -> None:
     assert found.endswith("as before Xoff 0.1, it is now rate='5Gb/s'")
 
 
+def test_a_fast_line_on_a_large_scale_is_no_rate_of_the_lab() -> None:
+    assert Flow("h1", "r", rate="800Gb/s").mistaken_for_lab(Rate("800Gb/s"), Scale(8000)) == []
+
+
 def test_a_rate_above_the_line_is_refused_as_it_is_given() -> None:
     with pytest.raises(FlowOptionError, match="rate is 25Gb/s, and the line of h1 is 10Gb/s; without rate"):
         Flow("h1", "r", rate="25Gb/s").check_line(Rate("10Gb/s"))

@@ -143,7 +143,7 @@ class Flow:
                 continue
             lab: Rate | Duration
             if isinstance(value, Rate):
-                lab, is_suspect = _rate_in_lab(value, scale), value * scale.k <= line
+                lab, is_suspect = _rate_in_lab(value, scale), value.bps * scale.k <= line.bps
             else:
                 lab = scale.lab(value)
                 is_suspect = lab > _LONG

@@ -43,6 +43,13 @@ def vm() -> PreparedEngine:
     return table.prepare("vm", print)
 
 
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of `behave:mixes` on um, of a run that nothing disturbs."""
+    um = table.prepare("um", print)
+    return lab.run(_job("behave:mixes"), on=um, out=tmp_path_factory.mktemp("undisturbed")).check().digest
+
+
 class Output:
     """A watcher that keeps what it is shown."""
 

@@ -21,6 +21,7 @@ from testbed.lab.job.job import Limits
 from .conftest import JOBS, Output, Runner
 
 
+@pytest.mark.long  # without /dev/kvm it boots Debian in an emulated machine
 def test_in_real_time_a_second_takes_a_second(run: Runner, output: Output) -> None:
     ready = table.prepare("realtime", output.report)
     assert any("real time" in report for report in output.reports), "it must say how it runs"

@@ -174,7 +174,8 @@ def test_what_was_imported_is_exported_to_the_same_bytes(elsewhere: Maker, expor
     assert cache.sha256(again) == cache.sha256(exported)
 
 
-@pytest.mark.parametrize("way", ["sent", pytest.param("shared", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["sent", "shared"])
 def test_a_dask_worker_with_nothing_but_python_and_dask_makes_the_runs_of_a_sweep(
     way: str, elsewhere: Maker, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

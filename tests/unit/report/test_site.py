@@ -90,7 +90,7 @@ def test_text_of_help_is_shown_as_it_is() -> None:
     assert EXTENSION._plain("a*b <c> [d] e_f") == r"a\*b \<c\> \[d\] e\_f"
 
 
-@pytest.mark.slow
+@pytest.mark.long  # the job for the documentation runs it
 def test_the_site_builds_without_a_warning_or_a_network(tmp_path: Path) -> None:
     site.build(ROOT, tmp_path / "site")
     built = tmp_path / "site"

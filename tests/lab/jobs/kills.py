@@ -105,7 +105,7 @@ def _replace(controller: Any) -> None:
     controller.start()
 
 
-@experiment(in_lab_time=True, timeout="1200s", files=("looking.py",))
+@experiment(timeout="1200s", files=("looking.py",))
 def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False) -> None:
     """Run an experiment of `PROMISES`, and kill this many processes in each of its loads.
 
@@ -120,25 +120,27 @@ def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False
     frozen: list[str] = []
     controllers: list[Any] = []
 
-    class Loads(traffic.Flows):
-        """A load with a killer."""
+    # The class itself: an experiment may have imported it by its name before.
+    begin, end = traffic.Flows.__enter__, traffic.Flows.__exit__
+    killers: dict[int, Killer] = {}
 
-        def __enter__(self) -> traffic.Flows:
-            fabric = Fabric.running()
-            assert fabric is not None
-            super().__enter__()
-            self.killer = Killer(run, fabric, controllers, kills, parents)
-            return self
+    def enter(flows: traffic.Flows) -> traffic.Flows:
+        fabric = Fabric.running()
+        assert fabric is not None
+        begin(flows)
+        killers[id(flows)] = Killer(run, fabric, controllers, kills, parents)
+        return flows
 
-        def __exit__(self, *failure: object) -> None:
-            fabric = Fabric.running()
-            assert fabric is not None
-            self.killer.stop()
-            super().__exit__(*failure)
-            for kind, many in self.killer.killed.items():
-                killed[kind] = killed.get(kind, 0) + many
-            if failure[0] is None:
-                frozen.extend(_frozen(fabric))
+    def leave(flows: traffic.Flows, *failure: object) -> None:
+        fabric = Fabric.running()
+        assert fabric is not None
+        killer = killers.pop(id(flows))
+        killer.stop()
+        end(flows, *failure)
+        for kind, many in killer.killed.items():
+            killed[kind] = killed.get(kind, 0) + many
+        if failure[0] is None:
+            frozen.extend(_frozen(fabric))
 
     class Controller(SrController):
         def __enter__(self) -> SrController:
@@ -150,7 +152,7 @@ def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False
             super().__exit__(*failure)
 
     promises = Promises(run, PROMISES[which])
-    traffic.Flows = Loads  # type: ignore[misc]
+    traffic.Flows.__enter__, traffic.Flows.__exit__ = enter, leave  # type: ignore[method-assign]
     importlib.import_module("testbed.srv6.lab.controller").SrController = Controller  # type: ignore[attr-defined]
     getattr(importlib.import_module(f"experiments.{which}"), which).perform(promises, {})
     run.claim("claims that promise something", promises.made, at_least=1)

@@ -31,7 +31,8 @@
 
 #define SLOTS 2048
 #define FIRST_INTERFACE 4096
-#define FIRST_MIDDLE (2 * FIRST_INTERFACE) /* the two ends of a cable's middle, at the slots of its ports */
+/* The two ends of a cable's middle, at the slots of its ports; far from what the kernel numbers by itself */
+#define FIRST_MIDDLE (256 * FIRST_INTERFACE)
 #define PRIORITIES 8
 #define SLS 16
 #define NODES 1024

@@ -19,7 +19,7 @@ from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards
 from testbed.units import Duration, Scale
 
-_MIDDLES = 2 * FIRST_INTERFACE
+_MIDDLES = 256 * FIRST_INTERFACE
 """The interface index of the middle's end at slot 0."""
 _LOCAL_MACS = 0x02_58_00_00_00_00
 _HOST_QUEUES = 9

@@ -21,8 +21,8 @@ def whole(run: Run, flows: int = 1, milliseconds: int = 500) -> None:
     original = roce_endpoint._Loop.run
 
     def measured(loop: Any, session: Any) -> None:
-        place = int(loop._host.address.rsplit(".", 1)[1])
-        original(loop, _Watched(session, spent, 2 * place + bool(loop._targets)))
+        place = int(loop.host.address.rsplit(".", 1)[1])
+        original(loop, _Watched(session, spent, 2 * place + bool(loop.targets)))
 
     roce_endpoint._Loop.run = measured  # type: ignore[method-assign, assignment]
     with network(Incast(flows, rate="100Gb/s"), run, autoStaticArp=True) as net:

@@ -61,6 +61,11 @@ class Content(Region):
         self.size = size
         self._start = seed * 997 * _STEP_OCTETS
 
+    @property
+    def start(self) -> int:
+        """The place of the first octet in `content_block`."""
+        return self._start % _BLOCK_OCTETS
+
     def read(self, address: int, length: int) -> bytes:
         start = (self._start + address) % _BLOCK_OCTETS
         if length > _BLOCK_OCTETS:
@@ -91,6 +96,11 @@ class Content(Region):
         for address in range(0, length, _BLOCK_OCTETS):
             found.update(self.read(address, min(_BLOCK_OCTETS, length - address)))
         return found.hexdigest()
+
+
+def content_block() -> bytes:
+    """Return the block of octets that all content repeats."""
+    return _twice_the_block()[:_BLOCK_OCTETS]
 
 
 @lru_cache(maxsize=1)

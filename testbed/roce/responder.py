@@ -97,6 +97,11 @@ class Responder:
         """Is an acknowledgement due that nothing holds back?"""
         return self._nak_is_due or (self._ack_is_due and (self._refusal is not None or not self._reads))
 
+    @property
+    def expected(self) -> int:
+        """The sequence number of the packet that comes next."""
+        return self._expected
+
     def expect(self, number: int) -> None:
         """The PSN that the peer begins with."""
         self._expected = self._served = number

@@ -21,13 +21,18 @@ from testbed.lab.host.cache import Report
 from testbed.lab.image import image, recipe
 from testbed.lab.image.recipe import ImageError
 
-KERNEL, MANIFEST = "linux", "manifest.json"
+KERNEL, LIBRARY, MANIFEST = "linux", "roce.so", "manifest.json"
 SOURCES = resources.files("testbed.lab.um") / "linux"
 _PATCH, _CONFIG = "uml.patch", "uml.config"
 _DRIVER = {
     "xoff_kern.c": "arch/um/drivers",
     "xoff_user.c": "arch/um/drivers",
     "xoff.h": "arch/um/drivers",
+    "xoff_roce.h": "arch/um/drivers",
+    "xoff_roce_device.h": "arch/um/drivers",
+    "xoff_roce_kern.c": "arch/um/drivers",
+    "xoff_roce_user.c": "arch/um/drivers",
+    "xoff_roce_library.c": "arch/um/drivers",
     "xoff_confine.c": "arch/um/os-Linux",
     "xoff_landlock.h": "arch/um/include/shared",
     "bpf_jit.c": "arch/x86/um",
@@ -89,6 +94,8 @@ for target in kernel/exit.o linux; do
         || {{ grep -m 6 -i error "$1/log"; exit 1; }}
 done
 in_root "$1" "strip -o /{kernel} linux"
+in_root "$1" "gcc -O2 -shared -fPIC -ffp-contract=off -Wl,--build-id=none -s -o /{library} \
+    arch/um/drivers/xoff_roce_user.c arch/um/drivers/xoff_roce_library.c"
 chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/tools"
 """
 
@@ -109,6 +116,14 @@ class Kernel:
     @property
     def file(self) -> Path:
         return self.path / KERNEL
+
+    def library(self) -> Path | None:
+        """Return the kernel's RoCE as a library of this machine, for tests; None if it is not there as it was built, as
+        in a lab that was imported.
+        """
+        path = cache.own(self.path, LIBRARY) / LIBRARY
+        built = json.loads((self.path / MANIFEST).read_text()).get("library")
+        return path if path.exists() and cache.sha256(path) == built else None
 
 
 def key() -> str:
@@ -171,7 +186,7 @@ def build(report: Report, *, pinned: bool = True) -> Kernel:
         copies = "\n".join(f'cp "$1/xoff/{name}" {folder}/' for name, folder in _DRIVER.items())
         build_script = _BUILD.format(
             patch=_PATCH, place=copies, epoch=recipe.EPOCH, config=_CONFIG, jobs=len(os.sched_getaffinity(0)),
-            kernel=KERNEL, compiler=_COMPILER,
+            kernel=KERNEL, library=LIBRARY, compiler=_COMPILER,
         )  # fmt: skip
         fetch_script = _FETCH.format(
             suite=prerequisites.table()["lab"]["suite"],
@@ -183,7 +198,9 @@ def build(report: Report, *, pinned: bool = True) -> Kernel:
         for name, script in (("fetch", fetch_script), ("build", build_script)):
             (work / name).write_text(script)
             (work / name).chmod(0o755)
-        results = [f"download /{name} {shlex.quote(str(work / name))}" for name in (KERNEL, "source.sha256", "tools")]
+        results = [
+            f"download /{name} {shlex.quote(str(work / name))}" for name in (KERNEL, LIBRARY, "source.sha256", "tools")
+        ]
         recipe.bootstrap(
             ["--variant=apt", "--format=null"], um["tools"],
             ['mkdir "$1/xoff"', *own, str(work / "fetch"), str(work / "build"), *results], "-", work,
@@ -194,12 +211,13 @@ def build(report: Report, *, pinned: bool = True) -> Kernel:
         tools = dict(line.split() for line in (work / "tools").read_text().splitlines())
         manifest = {
             "digest": cache.sha256(work / KERNEL),
+            "library": cache.sha256(work / LIBRARY),
             "version": um["version"],
             "source": (work / "source.sha256").read_text().strip(),
             "tools": tools,
         }
         (work / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-        cache.leave_only(work, KERNEL, MANIFEST)
+        cache.leave_only(work, KERNEL, LIBRARY, MANIFEST)
         cache.publish(work, place())
         cache.prune("um-kernel-*")
     kernel = current()

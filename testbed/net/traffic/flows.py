@@ -5,6 +5,7 @@ they counted.
 from __future__ import annotations
 
 import mmap
+import os
 import random
 import selectors
 import time
@@ -46,12 +47,27 @@ class _Shared:
 
     def __init__(self, endpoints: int, flows: int, lines: int, first: int) -> None:
         self.first = first
-        self._memory = mmap.mmap(-1, 8 * (_COUNTERS + endpoints + 2 * flows + lines))
-        self.words = memoryview(self._memory).cast("q")
+        octets = 8 * (_COUNTERS + endpoints + 2 * flows + lines)
+        self.memory = mmap.mmap(-1, -(-octets // mmap.PAGESIZE) * mmap.PAGESIZE)
+        self.first_sent, self.first_received = _COUNTERS + endpoints, _COUNTERS + endpoints + flows
+        self.words = memoryview(self.memory).cast("q")
         self.sent = self.words[_COUNTERS + endpoints :]
         self.received = self.sent[flows:]
         self.lines = self.received[flows:]
         self.ready = self.words[_COUNTERS : _COUNTERS + endpoints]
+        self.stops = {_MAY_SEND: os.eventfd(0), _MUST_REPORT: os.eventfd(0)}
+        """Descriptors that are readable once senders have to stop, and once receivers have to report."""
+
+    def stop(self, word: int) -> None:
+        """Tell all endpoints that senders have to stop, or that receivers have to report."""
+        self.words[word] = word == _MUST_REPORT
+        if word in self.stops:
+            os.eventfd_write(self.stops[word], 1)
+
+    def close(self) -> None:
+        for descriptor in self.stops.values():
+            os.close(descriptor)
+        self.stops.clear()
 
 
 class _Session:
@@ -76,6 +92,19 @@ class _Session:
     @property
     def receiving(self) -> bool:
         return not self._words[_MUST_REPORT]
+
+    @property
+    def changes(self) -> Sequence[int]:
+        stops = self._shared.stops
+        return [stops[_MAY_SEND], stops[_MUST_REPORT]] if self.sending else [stops[_MUST_REPORT]]
+
+    @property
+    def counters(self) -> mmap.mmap:
+        return self._shared.memory
+
+    def places(self, index: int) -> tuple[int, int]:
+        place = index - self._shared.first
+        return self._shared.first_sent + place, self._shared.first_received + place
 
     def count_sent(self, index: int, units: int) -> None:
         self._sent[index - self._shared.first] = units
@@ -112,7 +141,7 @@ class _Process:
         self._helper = ForkedHelper[Any](
             f"flow at {endpoint.node.name}", partial(self._body, shared, place), connection.Pipe(duplex=False),
             Ending.IS_KILLED, error=FlowError,
-            killed="a flow's process was killed, so what it counted is not known",
+            killed=f"flow at {endpoint.node.name}: its process was killed, so what it counted is not known",
         )  # fmt: skip
         self.reader = self._helper.pipe
 
@@ -247,6 +276,7 @@ class Flows:
         finally:
             for process in self._processes:
                 process.end()
+            self._shared.close()
 
     def _tell(self, begin_ns: int) -> None:
         """Tell the run what these flows ask for, for the forecast on the user's machine."""
@@ -310,7 +340,7 @@ class Flows:
         ]  # fmt: skip
 
     def stop_sending(self) -> None:
-        self._shared.words[_MAY_SEND] = 0
+        self._shared.stop(_MAY_SEND)
 
     def _take_until_sent(self, deadline: float | None) -> None:
         """Take reports until all senders have finished, or a moment of the monotonic clock; a failure of any endpoint,
@@ -347,7 +377,7 @@ class Flows:
                 break
             time.sleep(_POLL_S)
         sent_by = [self.sent_by(index) for index in indices]
-        self._shared.words[_MUST_REPORT] = 1
+        self._shared.stop(_MUST_REPORT)
         for process in self._processes:
             while not process.has_received():
                 process.take()

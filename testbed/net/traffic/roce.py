@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from testbed.errors import UsageError, listed
+from testbed.frames.roce import MAXIMUM_MESSAGE
 from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import Report
@@ -53,6 +54,8 @@ class Roce(RoceOptions, Transport):
             raise UsageError("a read waits for no other flow: the target asks for it, and others arrive at the source")
         if not self.message.bytes:
             raise UsageError("message is 0B; a message has at least one octet")
+        if self.message.bytes > MAXIMUM_MESSAGE:
+            raise UsageError(f"message is {self.message}; a message has at most {Size.from_bytes(MAXIMUM_MESSAGE)}")
         for name, value, most in (("cnp_priority", self.cnp_priority, 7), ("cnp_dscp", self.cnp_dscp, 63)):
             if type(value) is not int or not 0 <= value <= most:
                 raise UsageError(f"{name} is {value!r}; 0 to {most} is expected")
@@ -72,15 +75,12 @@ class Roce(RoceOptions, Transport):
                     )
         nodes = {flow.source.name: flow.source for flow in flows.values()}
         nodes |= {flow.target.name: flow.target for flow in flows.values()}
-        return [
-            RoceEndpoint(
-                node,
-                flows,
-                [index for index, flow in flows.items() if flow.source.name == name],
-                [index for index, flow in flows.items() if flow.target.name == name],
-            )
-            for name, node in nodes.items()
-        ]
+        sends: dict[str, list[int]] = {name: [] for name in nodes}
+        receives: dict[str, list[int]] = {name: [] for name in nodes}
+        for index, flow in flows.items():
+            sends[flow.source.name].append(index)
+            receives[flow.target.name].append(index)
+        return [RoceEndpoint(node, flows, sends[name], receives[name]) for name, node in nodes.items()]
 
     def frames(self, flow: Flow) -> int | None:
         each = -(-self.message.bytes // self.settings.mtu)
@@ -125,6 +125,7 @@ class Roce(RoceOptions, Transport):
             cnps_received=given.cnps,
             failure=given.failure or taken.failure,
             samples=given.samples,
+            in_kernel=given.in_kernel,
         )
 
 
@@ -143,6 +144,8 @@ class RoceReport(Report):
     cnps_sent: int = 0
     cnps_received: int = 0
     failure: str = ""
+    in_kernel: bool = False
+    """True if the kernel served the queue pair at the source, and False if a process of the host did."""
     samples: tuple[dict[str, Any], ...] = ()
     """The states of the rate control at each `Roce.sample`: `lab_ns`, the moment by the lab's clock, and rates and
     further values of the hardware."""

@@ -15,41 +15,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.frames import roce_run
-from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, PORT
+from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS
 from testbed.frames.roce_run import PacketRun
+from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.sockets import mmsg
 from testbed.net.traffic.flow import Flow
-from testbed.net.traffic.roce_flow import (
-    KEY,
-    Asker,
-    Source,
-    Target,
-    ds_field,
-    line_of,
-    maker_of_source,
-    transport_of,
-)
+from testbed.net.traffic.roce_connections import Connections
+from testbed.net.traffic.roce_flow import ds_field, line_of, maker_of_source, transport_of
+from testbed.net.traffic.roce_kernel import KernelLoop
+from testbed.net.traffic.roce_ways import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Way, open_listener
 from testbed.net.traffic.transport import Endpoint, EndpointControl
 from testbed.roce.endpoint import DatagramKind, Outgoing
-from testbed.roce.endpoint import Endpoint as Host
-from testbed.roce.memory import Sink, known_crcs
+from testbed.roce.memory import known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
 from testbed.roce.rates import Line
-from testbed.roce.requester import Operation
 
-_FIRST_SERVICE = 1000
-_SO_PRIORITY, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_REUSEPORT = 12, 32, 33, 15
-_IP_MTU_DISCOVER, _IP_PMTUDISC_DO = 10, 2
-_SEND_BUFFER = 32_000
-_FAST_SEND_BUFFER = 192_000
-"""The send buffer of a queue pair that sends many packets at a time; the kernel counts some 2300 octets for each."""
-_RECEIVE_BUFFER = 64 << 20
 _LONGEST_END = 64
 """Octets of a datagram behind the payload of a full packet, or behind as much of anything else, at most."""
 _OUTER = 42
 """Octets of a frame before the payload of UDP."""
-_BATCH = 64
 _LOOK_NS = 10_000_000
 """The interval at which an idle process checks whether the flows are over."""
 _TURNS = 4
@@ -59,43 +44,6 @@ _ECN = bytes(range(4)) * 64
 """The ECN field of each DS field."""
 _AT_ONCE = 4
 """Packets that a queue pair that was late sends before another has its turn."""
-
-
-class _Way:
-    """A socket from one UDP port, and the datagrams that wait for room in it."""
-
-    def __init__(self, source_port: int, priority: int, ds: int, buffer: int) -> None:
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.setsockopt(socket.SOL_SOCKET, _SO_REUSEPORT, 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, priority)
-        self.socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, buffer // 2)
-        self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ds)
-        self.socket.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
-        self.socket.bind(("", source_port))
-        self.socket.setblocking(False)
-        self.waiting: list[Outgoing] = []
-        self._bursts: dict[tuple[str, int], mmsg.Burst] = {}
-
-    def send_run(self, to: str, run: PacketRun) -> None:
-        """Send packets; there are none that wait."""
-        burst = self._bursts.get((to, run.size))
-        if burst is None:
-            sizes = BTH_OCTETS, run.size, ICRC_OCTETS
-            burst = self._bursts[to, run.size] = mmsg.Burst(self.socket, to, PORT, sizes, _BATCH)
-        sent = burst.send(len(run), run.heads, run.payload, run.icrcs)
-        self.waiting = [Outgoing(DatagramKind.DATA, to, 0, one) for one in run.datagrams(sent)]
-
-    def send(self, datagrams: list[Outgoing]) -> None:
-        """Send them, or as many as there is room for."""
-        queue = self.waiting + datagrams
-        sent = 0
-        try:
-            for one in queue:
-                self.socket.sendto(one.datagram, (one.to, PORT))
-                sent += 1
-        except (BlockingIOError, ConnectionRefusedError):
-            pass
-        self.waiting = queue[sent:]
 
 
 class RoceEndpoint(Endpoint):
@@ -110,48 +58,47 @@ class RoceEndpoint(Endpoint):
         known_crcs(mtu)
 
     def run(self, session: EndpointControl) -> None:
-        _Loop(self.node, self.flows, self.sends, self.receives, self._line).run(session)
+        kind = KernelLoop if self.is_in_kernel else _Loop
+        kind(self.node, self.flows, self.sends, self.receives, self._line).run(session)
+
+    @property
+    def is_in_kernel(self) -> bool:
+        """True if the kernel serves the queue pairs of this host: that of `um`, with rate controls that it has."""
+        makers = [maker_of_source(self.flows[index]) for index in self.sends]
+        return roce_device.is_there() and all(maker(self._line).in_kernel() is not None for maker in makers)
 
 
-class _Loop:
-    """The process."""
+class _Loop(Connections):
+    """The process, with the protocol in Python."""
 
     def __init__(
         self, node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int], line: Line
     ) -> None:
-        self._flows = flows
-        first = flows[(*sends, *receives)[0]]
-        self._transport = transport_of(first)
-        self._host = Host(node.IP(), line, self._transport.settings)
-        self._sources = {index: Source(flows[index], index) for index in sends}
-        self._targets = {index: Target(flows[index], index) for index in receives}
-        self._askers: dict[int, Asker] = {}
-        self._target_of: dict[int, Target] = {}
-        self._ways: dict[tuple[int, DatagramKind], _Way] = {}
-        self._flow_of: dict[int, Flow] = {}
+        super().__init__(node, flows, sends, receives, line)
+        self._ways: dict[tuple[int, DatagramKind], Way] = {}
         self._timer = kernel.Timer()
         self._now_ns = 0
         self._at_once = _AT_ONCE
-        self._rests_ns = ahead_ns(line, self._transport.settings.mtu) * 2 // 3
-        self._full = BTH_OCTETS + self._transport.settings.mtu + ICRC_OCTETS
+        self._rests_ns = ahead_ns(line, self.transport.settings.mtu) * 2 // 3
+        self._full = BTH_OCTETS + self.transport.settings.mtu + ICRC_OCTETS
         self._was_busy = False
 
     def run(self, session: EndpointControl) -> None:
         if self._rests_ns:
             self._at_once = 2  # the last packet of a message and the first of the next; the others go together
-        listener = _listener()
+        listener = open_listener()
         # The parts of a full packet: what follows has its ICRC first.
-        receiver = mmsg.Receiver(listener, _BATCH, BTH_OCTETS, self._transport.settings.mtu, _LONGEST_END)
-        self._listen()
+        receiver = mmsg.Receiver(listener, BATCH, BTH_OCTETS, self.transport.settings.mtu, _LONGEST_END)
+        self.listen()
         session.ready()
         begin_ns = session.begin_ns()
-        self._connect(begin_ns)
-        for source in self._sources.values():
+        self.connect(begin_ns)
+        for source in self.sources.values():
             source.begin(begin_ns)
         offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps datagrams with the time of day
         while session.receiving:
-            self._was_busy, many = False, _BATCH
-            while many == _BATCH and (many := receiver.receive()):
+            self._was_busy, many = False, BATCH
+            while many == BATCH and (many := receiver.receive()):
                 self._take(receiver, many, offset_ns)
                 self._was_busy = True
             self._now_ns = now_ns = time.monotonic_ns()
@@ -159,74 +106,11 @@ class _Loop:
             self._report(session, now_ns)
             self._wait(listener, now_ns, now_ns + self._rests_ns if self._was_busy else 0)
         now_ns = time.monotonic_ns()
-        for index, source in self._sources.items():
+        for index, source in self.sources.items():
             if not source.has_reported:
                 session.sent(index, source.given())
-        for index, target in self._targets.items():
+        for index, target in self.targets.items():
             session.received(index, target.taken())
-
-    # Connections
-
-    def _listen(self) -> None:
-        for index, flow in self._flows.items():
-            is_read = transport_of(flow).operation == Operation.READ
-            if is_read and index in self._sources:
-                self._host.listen(_FIRST_SERVICE + index, self._answer_source(index), maker_of_source(flow))
-            elif not is_read and index in self._targets:
-                self._host.listen(_FIRST_SERVICE + index, self._answer_target(index))
-
-    def _answer_source(self, index: int) -> Any:
-        def answer(request: object, pair: QueuePair) -> bytes:
-            source = self._sources[index]
-            self._use(pair, source.flow)
-            source.pair = pair
-            pair.responder.receive_into = Sink()
-            return KEY.pack(self._host.register(source.content))
-
-        return answer
-
-    def _answer_target(self, index: int) -> Any:
-        def answer(request: object, pair: QueuePair) -> bytes:
-            target = self._targets[index]
-            self._use(pair, target.flow)
-            target.pair = self._own(pair, target)
-            pair.responder.receive_into = target.sink
-            return KEY.pack(self._host.register(target.sink))
-
-        return answer
-
-    def _use(self, pair: QueuePair, flow: Flow) -> None:
-        self._flow_of[pair.number] = flow
-        pair.priority = flow.priority
-
-    def _own(self, pair: QueuePair, target: Target) -> QueuePair:
-        self._target_of[pair.number] = target
-        return pair
-
-    def _connect(self, begin_ns: int) -> None:
-        now_ns = time.monotonic_ns()
-        for index, flow in self._flows.items():
-            is_read = transport_of(flow).operation == Operation.READ
-            if index not in (self._targets if is_read else self._sources):
-                continue
-            far = (flow.source if is_read else flow.target).IP()
-            pair = self._host.connect(
-                far,
-                _FIRST_SERVICE + index,
-                now_ns,
-                rate_control="fixed" if is_read else maker_of_source(flow),
-                traffic_class=ds_field(flow),
-            )
-            self._use(pair, flow)
-            if is_read:
-                target = self._targets[index]
-                target.pair = self._own(pair, target)
-                self._askers[index] = Asker(flow, pair, target.sink, begin_ns)
-            else:
-                source = self._sources[index]
-                source.pair = pair
-                waits_for = [self._targets[other] for other in transport_of(flow).after]
-                self._askers[index] = Asker(flow, pair, source.content, begin_ns, waits_for)
 
     # Datagrams
 
@@ -240,7 +124,7 @@ class _Loop:
             others.update(place for place, field in enumerate(ecn) if field != usual)
         places_of = _places_by_queue_pair(receiver.part(0, 0, many))
         for queue_pair, places in places_of.items():
-            target = self._target_of.get(queue_pair)
+            target = self.target_of.get(queue_pair)
             strange = sorted(map(places.index, others.intersection(places)))
             done = 0
             while done < len(places):
@@ -254,13 +138,13 @@ class _Loop:
                 place = places[done]
                 at_ns = max(arrivals[place], self._now_ns)
                 before = target.sink.received if target is not None else 0
-                self._host.receive(receiver.datagram(place, lengths[place]), ecn[place], at_ns)
+                self.host.receive(receiver.datagram(place, lengths[place]), ecn[place], at_ns)
                 if target is not None and target.sink.received > before:
                     target.count(lengths[place] + _OUTER, ecn[place], arrivals[place])
                 done += 1
 
     def _send(self, now_ns: int) -> None:
-        host = self._host
+        host = self.host
         if host.management_deadline_ns <= now_ns:
             for outgoing in host.management(now_ns):
                 self._way(outgoing, None).send([outgoing])
@@ -286,20 +170,20 @@ class _Loop:
                 if pair.deadline_ns > now_ns or (way is not None and way.waiting):
                     break
 
-    def _way(self, outgoing: Outgoing, pair: QueuePair | None) -> _Way:
+    def _way(self, outgoing: Outgoing, pair: QueuePair | None) -> Way:
         number = 0 if pair is None else pair.number
         key = number, outgoing.kind
         found = self._ways.get(key)
         if found is None:
-            flow = None if pair is None else self._flow_of[number]
-            transport = self._transport if flow is None else transport_of(flow)
+            flow = None if pair is None else self.flow_of[number]
+            transport = self.transport if flow is None else transport_of(flow)
             if flow is not None and outgoing.kind is DatagramKind.DATA:
-                usual = _FAST_SEND_BUFFER if self._rests_ns else _SEND_BUFFER
+                usual = FAST_SEND_BUFFER if self._rests_ns else SEND_BUFFER
                 buffer = flow.buffer.bytes if flow.buffer else usual
-                found = _Way(outgoing.source_port, flow.priority, ds_field(flow), buffer)
+                found = Way(outgoing.source_port, flow.priority, ds_field(flow), buffer)
             else:
                 ds = transport.cnp_dscp << 2
-                found = _Way(outgoing.source_port, transport.cnp_priority, ds, _SEND_BUFFER)
+                found = Way(outgoing.source_port, transport.cnp_priority, ds, SEND_BUFFER)
             self._ways[key] = found
         return found
 
@@ -307,22 +191,22 @@ class _Loop:
 
     def _report(self, session: EndpointControl, now_ns: int) -> None:
         sending = session.sending
-        for asker in self._askers.values():
+        for asker in self.askers.values():
             if not asker.is_over:
                 asker.post(now_ns, sending)
-        for index, source in self._sources.items():
+        for index, source in self.sources.items():
             if source.pair is None:
                 continue
             if source.next_sample_ns <= now_ns:
                 source.take_sample(now_ns)
             if source.has_reported:
                 continue
-            own = self._askers.get(index)
+            own = self.askers.get(index)
             session.count_sent(index, source.pair.fresh_packets)
             if own.is_over if own is not None else source.has_been_read:
                 source.has_reported = True
                 session.sent(index, source.given())
-        for index, target in self._targets.items():
+        for index, target in self.targets.items():
             session.count_received(index, target.packets)
 
     def _wait(self, listener: socket.socket, now_ns: int, rests_until_ns: int) -> None:
@@ -331,17 +215,17 @@ class _Loop:
         On a fast line, after datagrams came or packets were sent, no datagrams wake the process for a moment: as with
         a card's interrupt moderation, one wake-up is for several. Packets are due again after the same time.
         """
-        due_ns = min(now_ns + _LOOK_NS, self._host.management_deadline_ns)
+        due_ns = min(now_ns + _LOOK_NS, self.host.management_deadline_ns)
         blocked = []
-        for pair in self._host.queue_pairs.values():
+        for pair in self.host.queue_pairs.values():
             way = self._ways.get((pair.number, DatagramKind.DATA))
             if way is not None and way.waiting:
                 blocked.append(way.socket)
             else:
                 due_ns = min(due_ns, pair.deadline_ns)
-        for asker in self._askers.values():
+        for asker in self.askers.values():
             due_ns = min(due_ns, asker.deadline_ns(now_ns))
-        for source in self._sources.values():
+        for source in self.sources.values():
             due_ns = min(due_ns, source.next_sample_ns)
         rests = rests_until_ns > now_ns
         if rests:
@@ -386,13 +270,3 @@ def _run_of(receiver: mmsg.Receiver, places: Sequence[int]) -> PacketRun:
         )
     icrcs = memoryview(ends).cast("I")[:: _LONGEST_END // ICRC_OCTETS].tobytes()
     return PacketRun(len(payload) // len(places), heads, payload, icrcs)
-
-
-def _listener() -> socket.socket:
-    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
-    udp.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
-    udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
-    udp.bind(("", PORT))
-    udp.setblocking(False)
-    return udp

@@ -57,6 +57,7 @@ class Given:
     cnps: int = 0
     failure: str = ""
     samples: tuple[dict[str, Any], ...] = ()
+    in_kernel: bool = False
 
 
 @dataclass(frozen=True)

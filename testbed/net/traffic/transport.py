@@ -7,6 +7,7 @@ register themselves when the package `testbed.net.traffic` is imported, which na
 
 from __future__ import annotations
 
+import mmap
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,18 @@ class EndpointControl(Protocol):
     @property
     def receiving(self) -> bool:
         """False from when receivers have to report what they have."""
+
+    @property
+    def changes(self) -> Sequence[int]:
+        """Descriptors of which one gets readable when `sending` becomes False, and another when `receiving` does, and
+        stay so; those of what has happened are left out."""
+
+    @property
+    def counters(self) -> mmap.mmap:
+        """The memory that all endpoints and the process that started the flows share."""
+
+    def places(self, index: int) -> tuple[int, int]:
+        """Return the places of a flow's two counts in `counters`, in words of eight octets: sent, and received."""
 
     def count_sent(self, index: int, units: int) -> None:
         """Tell how much of a flow has been sent so far, in the transport's unit, without retransmissions."""

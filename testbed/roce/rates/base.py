@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,6 +14,14 @@ from testbed.units import NEVER, Rate, Scale
 
 class RateControlError(UsageError):
     """A rate control that does not exist, or parameters that it cannot have."""
+
+
+class KernelRate(enum.IntEnum):
+    """The rate controls that the kernel of the engine `um` has (testbed/lab/um/linux/xoff_roce.h)."""
+
+    FIXED = 0
+    DCQCN = 1
+    TIMELY = 2
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,12 @@ class RateControl:
 
     def on_deadline(self, now_ns: int) -> None:
         """The deadline has come."""
+
+    def in_kernel(self) -> tuple[KernelRate, dict[str, float]] | None:
+        """Return what the lab's kernel has to know to be this rate control, or None if it cannot: a rate control of
+        one's own runs in Python, and so does a subclass of one of Xoff's.
+        """
+        return None
 
     def state(self) -> dict[str, float]:
         """Return the values that a recorder shows, by name."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from testbed.roce.rates.base import Line, RateControl, RateControlError, register
+from testbed.roce.rates.base import KernelRate, Line, RateControl, RateControlError, register
 from testbed.units import NEVER, Duration, Rate, Size
 
 
@@ -157,6 +157,25 @@ class Dcqcn(RateControl):
                 self.timer_events += 1
                 self._increase()
 
+    def in_kernel(self) -> tuple[KernelRate, dict[str, float]] | None:
+        if type(self) is not Dcqcn:
+            return None
+        return KernelRate.DCQCN, {
+            "rate_bps": self.rate_bps,
+            "line_bps": self._line_bps,
+            "gain": self.parameters.gain,
+            "alpha": self.alpha,
+            "additive_bps": self._additive_bps,
+            "hyper_bps": self._hyper_bps,
+            "minimum_bps": self._minimum_bps,
+            "alpha_ns": self._alpha_ns,
+            "increase_ns": self._increase_ns,
+            "decrease_ns": self._decrease_ns,
+            "behind_ns": self.line.scale.lab(_BEHIND_ALPHA).ns,
+            "bytes": self._bytes,
+            "recovery": self.parameters.fast_recovery,
+        }
+
     def state(self) -> dict[str, float]:
         return {"rate_bps": self.rate_bps, "target_bps": self.target_bps, "alpha": self.alpha}
 
@@ -164,9 +183,9 @@ class Dcqcn(RateControl):
         """Each update that is due until now, or until the next thing that is due; all but the first are decays."""
         gain, until_ns = self.parameters.gain, min(now_ns, self.deadline_ns)
         times = max(1, (until_ns - self._alpha_due_ns) // self._alpha_ns + 1)
-        self.alpha *= (1 - gain) ** times
+        self.alpha *= _power(1 - gain, times)
         if self._has_cnp:
-            self.alpha += gain * (1 - gain) ** (times - 1)
+            self.alpha += gain * _power(1 - gain, times - 1)
             self._has_cnp = False
         self._alpha_due_ns += times * self._alpha_ns
 
@@ -191,6 +210,17 @@ class Dcqcn(RateControl):
             self.target_bps += self._additive_bps
         self.target_bps = min(self.target_bps, self._line_bps)
         self.rate_bps = min((self.target_bps + self.rate_bps) / 2, self._line_bps)
+
+
+def _power(base: float, exponent: int) -> float:
+    """Return a power, by squaring: the kernel has no other, and C libraries differ in the last bit of theirs."""
+    found = 1.0
+    while exponent:
+        if exponent & 1:
+            found *= base
+        base *= base
+        exponent >>= 1
+    return found
 
 
 def _paper(line: Line) -> Dcqcn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.roce.rates.base import Line, RateControl, register
+from testbed.roce.rates.base import KernelRate, Line, RateControl, register
 from testbed.units import Rate
 
 
@@ -13,6 +13,11 @@ class Fixed(RateControl):
         super().__init__(line)
         if rate is not None:
             self.rate_bps = min(rate.bps, line.rate.bps)
+
+    def in_kernel(self) -> tuple[KernelRate, dict[str, float]] | None:
+        if type(self) is not Fixed:
+            return None
+        return KernelRate.FIXED, {"rate_bps": self.rate_bps, "line_bps": self.line.rate.bps}
 
 
 register("fixed", Fixed)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.roce.rates.base import Line, RateControl, RateControlError, register
+from testbed.roce.rates.base import KernelRate, Line, RateControl, RateControlError, register
 from testbed.units import Duration, Rate
 
 _STEPS = 250
@@ -87,6 +87,23 @@ class Timely(RateControl):
             self._falling = 0
             rate *= max(0.0, 1 - k.decrease * self.gradient)
         self.rate_bps = float(min(max(rate, self._minimum_bps), self.line.rate.bps))
+
+    def in_kernel(self) -> tuple[KernelRate, dict[str, float]] | None:
+        if type(self) is not Timely:
+            return None
+        k = self.parameters
+        return KernelRate.TIMELY, {
+            "rate_bps": self.rate_bps,
+            "line_bps": self.line.rate.bps,
+            "additive_bps": self._step_bps,
+            "minimum_bps": self._minimum_bps,
+            "average": k.average,
+            "decrease": k.decrease,
+            "low_ns": self._low_ns,
+            "high_ns": self._high_ns,
+            "least_ns": self._least_ns,
+            "hyper_after": k.hyper_after,
+        }
 
     def state(self) -> dict[str, float]:
         return {"rate_bps": self.rate_bps, "gradient": self.gradient}

@@ -1,5 +1,7 @@
 """Jobs for tests/lab/test_roce.py."""
 
+import time
+
 from testbed.lab import Run, experiment
 from testbed.roce.rates import Line, RateControl
 from testbed.units import Duration, Rate, Size
@@ -159,10 +161,75 @@ def recorded(run: Run) -> None:
             Flow(name, "r", transport=Roce(sample=Duration("10ms")), size="200kB", rate_control="dcqcn")
             for name in ("h1", "h2")
         ]
-        with series.recording(run), Flows(flows) as running, run.measuring():
-            running.wait()
+        with series.recording(run):
+            with Flows(flows) as running, run.measuring():
+                running.wait()
+            time.sleep(0.002)  # a sample of the empty buffer
         series.flows(run, running.reports, ["h1", "h2"])  # type: ignore[arg-type]
         leaving = net.fabric.sent("s1-eth3")
         run.claim("octets queued in the end", sum(leaving.queued_bytes), equals=0)
         run.figure("most octets queued", leaving.most_queued_bytes[3])
         run.claim("lost", sum(report.lost for report in running.reports), equals=0)
+
+
+class Plain(RateControl):
+    """The line's rate, as `fixed`, but unknown to the kernel."""
+
+
+@experiment(timeout="60s")
+def who_serves(run: Run) -> None:
+    """The sources of rate controls of Xoff are in the kernel, and one of this file is served by its process."""
+    from xoff import Flow, Incast, network
+
+    served: dict[str, bool] = {}
+    octets = {}
+    for name, control in (("fixed", "fixed"), ("dcqcn", "dcqcn"), ("timely", "timely"), ("own", Plain)):
+        with network(Incast(1), case=name) as net:
+            flows = net.run(Flow("h1", "r", transport="roce", size="300kB", rate_control=control))
+        served[name] = flows.reports[0].in_kernel  # type: ignore[attr-defined]
+        octets[name] = [report.size.bytes for report in flows.reports if report.intact]  # type: ignore[attr-defined]
+    run.claim("served by the kernel", served, equals={"fixed": True, "dcqcn": True, "timely": True, "own": False})
+    run.claim("octets that came whole", octets, equals={name: [300_000] for name in served})
+
+
+@experiment(timeout="60s")
+def killed(run: Run) -> None:
+    """The source's process is killed: nothing more is sent at once, and the next flow of the host runs."""
+    import os
+    import signal
+
+    from xoff import Flow, Flows, Incast, network
+
+    with network(Incast(2)) as net:
+        before = net.fabric.sent("h1-eth0").sent_frames[3]
+        failure = ""
+        try:
+            with Flows([Flow("h1", "r", transport="roce", size="30MB"), Flow("h2", "r", transport="roce", size="1MB")],
+                       settle="1ms") as flows:  # fmt: skip
+                net.sleep("1ms")
+                victim = next(one for one in flows._processes if one.endpoint.node.name == "h1")
+                os.kill(victim._helper.process.pid, signal.SIGKILL)
+                net.sleep("10us")
+                then = net.fabric.sent("h1-eth0").sent_frames[3]
+                net.sleep("1ms")
+                after = net.fabric.sent("h1-eth0").sent_frames[3]
+                flows.wait()
+        except Exception as error:
+            failure = str(error)
+        run.claim("sent before", then - before, at_least=100)
+        # What the port had been given leaves it: as many frames as a socket would hold.
+        run.claim("sent after", after - then, at_most=16)
+        run.claim("the error", failure, equals="flow at h1: its process was killed, so what it counted is not known")
+        again = net.run(Flow("h1", "r", transport="roce", size="1MB"))
+        run.claim("lost", again.lost, equals=0)
+        run.claim("received", again.reports[0].size.bytes, equals=1_000_000)  # type: ignore[attr-defined]
+
+
+@experiment(timeout="60s")
+def too_long(run: Run) -> None:
+    """Packets of 4096 octets of payload on a port whose MTU is 1500."""
+    from testbed.roce.settings import Settings
+    from xoff import Flow, Incast, Roce, network
+
+    with network(Incast(1)) as net:
+        net.run(Flow("h1", "r", transport=Roce(settings=Settings(mtu=4096)), size="30kB"))

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * RoCEv2 queue pairs in C: what xoff_roce_user.c does, and what it needs of its caller.
+ *
+ * The protocol knows no clock, no sockets and no memory but its caller's. Datagrams go in with the moment at which they
+ * came, xr_transmit() hands out those to be sent, and xr_deadline() is the moment to call it again. It is the protocol
+ * of testbed/roce, which says more: both give the same packets at the same nanosecond.
+ */
+#ifndef __XOFF_ROCE_H
+#define __XOFF_ROCE_H
+
+#if defined(__KERNEL__) && !defined(__UM_HOST__)
+#include <linux/types.h>
+#else
+#include <stddef.h>
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long s64;
+#endif
+
+#define XR_NEVER ((s64)(~0ULL >> 1))
+#define XR_BLOCK 65544		/* octets of content, after which it repeats */
+#define XR_MOST_WORKS 72
+#define XR_MOST_READS 16
+#define XR_HEAD 36		/* octets of a packet's headers at the most */
+#define XR_STATE 3		/* numbers that a rate control shows */
+
+enum xr_operation { XR_WRITE, XR_READ, XR_SEND };
+enum xr_rate_kind { XR_FIXED, XR_DCQCN, XR_TIMELY };
+enum xr_region_kind { XR_NO_REGION, XR_CONTENT, XR_SINK };
+
+/* Why a datagram was not taken; testbed/roce/in_kernel.py has the names in this order */
+enum xr_refusal {
+	XR_TAKEN, XR_TOO_SHORT, XR_WRONG_VERSION, XR_OPCODE_NOT_KNOWN, XR_BAD_PADDING, XR_BAD_SYNDROME, XR_BAD_ICRC,
+	XR_NOT_READY, XR_REFUSALS
+};
+
+/* Why a queue pair failed; testbed/roce/in_kernel.py has the sentences in this order */
+enum xr_why {
+	XR_NO_FAILURE, XR_NO_ACKNOWLEDGEMENT, XR_REFUSED, XR_RESPONSE_LENGTH, XR_RESPONSE_FAULT, XR_READ_ACCESS,
+	XR_WRITE_ACCESS, XR_READ_WITHIN, XR_TOO_MANY_READS, XR_FIRST_WITHIN, XR_NO_FIRST, XR_WRONG_LENGTH, XR_NO_MEMORY,
+	XR_NOT_NEXT, XR_READ_ONLY, XR_WRITE_ONLY
+};
+
+struct xr_failure {
+	u32 why, pad;
+	u64 with[4];
+};
+
+/* The settings of an endpoint; times are the lab's */
+struct xr_settings {
+	u32 mtu, ack_every, window, retries;
+	s64 retransmit_ns, cnp_ns;
+};
+
+/* Memory that packets are read from or written to; addresses begin at 0 */
+struct xr_region {
+	u32 kind;
+	u8 has_content, as_expected, pad[2];
+	u64 size;
+	u64 start;		/* the place of address 0 in the block of content */
+	u64 received;		/* octets that a sink has taken */
+};
+
+struct xr_memory {
+	const u8 *block;	/* the content, twice */
+	const u32 *known;	/* CRC-32 of a full packet of content, for each eighth octet of the block */
+	const u32 *shift;	/* four tables of 256: what a full packet of zeros makes of a CRC-32 */
+	struct xr_region *regions;
+	u32 count, first_key;
+};
+
+struct xr_rate {
+	u32 kind, pad;
+	double rate_bps, line_bps;
+	/* DCQCN */
+	double gain, alpha, target_bps, additive_bps, hyper_bps, minimum_bps;
+	s64 alpha_ns, increase_ns, decrease_ns, behind_ns, bytes, recovery;
+	/* TIMELY, with minimum_bps and the step in additive_bps */
+	double average, decrease;
+	s64 low_ns, high_ns, least_ns, hyper_after;
+	/* The rest is state; a caller leaves it 0 and calls xr_start() */
+	s64 timer_events, byte_events, sent_octets, alpha_due_ns, increase_due_ns, decrease_due_ns;
+	s64 previous_ns, at_ns, falling;
+	double gradient;
+	u32 has_cnp, wants_decrease, has_previous, pad2;
+};
+
+struct xr_work {
+	u32 operation, has_immediate;
+	u32 immediate, r_key;
+	struct xr_region *local;
+	u64 length, local_address, remote_address;
+	s64 first, end;
+};
+
+struct xr_requester {
+	s64 first, oldest, next, highest, end;
+	s64 went_back_to, asked_ns, timer_ns;
+	s64 timed, timed_ns;		/* timed: -1 without a measurement */
+	s64 round_trip_ns;		/* -1: none was measured */
+	u64 retransmitted, went_back, timeouts, posted, completed;
+	u32 since_ack, tries;
+	u32 head, count, cursor, reads;	/* of works; reads among them */
+	struct xr_failure failure;
+	struct xr_work works[XR_MOST_WORKS];
+};
+
+struct xr_serving {
+	struct xr_region *region;
+	u64 address;
+	s64 number;
+	u32 left, is_first;
+};
+
+struct xr_responder {
+	s64 expected, served;
+	u32 msn;
+	u8 ack_is_due, nak_is_due, nak_was_sent, has_message, is_send, has_refusal, refusal, pad;
+	struct xr_region *region;	/* of the message that is coming in */
+	u64 address, left, octets;
+	struct xr_region *receive_into;
+	u64 receive_address;
+	u64 duplicates, out_of_order, fresh, received;
+	u32 head, count;		/* of reads */
+	struct xr_failure failure;
+	struct xr_serving reads[XR_MOST_READS];
+};
+
+struct xr_queue_pair {
+	u32 number, far_number;
+	u32 address, far_address;	/* in network order */
+	u16 port, far_port;
+	u32 has_failed;
+	struct xr_failure failure;
+	const struct xr_settings *settings;
+	const struct xr_memory *memory;
+	s64 ahead_ns, next_ns, last_cnp_ns;
+	u32 was_idle, cnp_is_due;
+	u64 sent_packets, sent_octets, received_packets, received_octets, marked, cnps_sent, cnps_received;
+	u32 prefix_length[2], prefix[2];	/* the CRC of headers before a packet, sent and received */
+	struct xr_rate rate;
+	struct xr_requester requester;
+	struct xr_responder responder;
+};
+
+/* A flow at the end that asks for its messages */
+struct xr_asker {
+	u32 operation, key;
+	struct xr_region *local;
+	u64 message, left, messages, posted;
+	s64 begin_ns, end_ns;
+	u32 lag, may_not_post;
+	u32 has_ended, is_over;
+};
+
+/* A packet to be sent: headers, payload, zeros for padding, ICRC */
+struct xr_packet {
+	u32 head_length, length, padding, icrc;
+	const u8 *payload;
+	u8 head[XR_HEAD];
+};
+
+typedef void (*xr_emit)(void *context, const struct xr_packet *packet);
+
+void xr_tables(void);
+u32 xr_crc32(u32 crc, const u8 *octets, unsigned long length);
+void xr_prepare_memory(const u8 *block, u32 mtu, u32 *known, u32 *shift);
+void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps);
+int xr_post(struct xr_queue_pair *pair, const struct xr_work *work);
+int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns);
+int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, void *context);
+int xr_notification(struct xr_queue_pair *pair, xr_emit emit, void *context);
+s64 xr_deadline(const struct xr_queue_pair *pair);
+void xr_on_cnp(struct xr_queue_pair *pair, s64 now_ns);
+int xr_rate_state(struct xr_queue_pair *pair, s64 now_ns, double *state);
+void xr_ask(struct xr_asker *asker, struct xr_queue_pair *pair, s64 now_ns, int may_send,
+	    int (*may_post)(void *context, s64 blocks), void *context);
+unsigned long xr_queue_pair_size(void);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * /dev/xoff-roce, as testbed/linux/roce_device.py uses it. Who opens it has the RoCE endpoint of one host: queue pairs
+ * that the kernel serves until the file is closed, which a process that is killed does too.
+ */
+#ifndef __XOFF_ROCE_DEVICE_H
+#define __XOFF_ROCE_DEVICE_H
+
+#include "xoff_roce.h"
+
+#define XR_FIRST_QUEUE_PAIR 0x100
+#define XR_FIRST_KEY 0x1000
+#define XR_MOST_QUEUE_PAIRS 4096
+#define XR_WINDOW_NS 10000000
+
+struct xr_attach {
+	s32 socket;		/* of port 4791: queue pairs that are added take their datagrams from it */
+	u32 queue_pairs;	/* the most that are added, and the most regions */
+	struct xr_settings settings;
+	u32 is_per_priority;	/* a CNP concerns all queue pairs of its priority */
+	u32 pad;
+	u64 content;		/* address of XR_BLOCK octets */
+	u64 counters;		/* address of memory that others look at, whole pages */
+	u32 counters_size, pad2;
+};
+
+#define XR_NOWHERE (~0u)
+#define XR_IS_SOURCE 1
+#define XR_IS_TARGET 2
+#define XR_IS_ASKER 4
+
+/* A flow that an asker waits for: its target here, its message, and its size or 0 */
+struct xr_wait {
+	u32 region, pad;
+	u64 message, size;
+};
+
+struct xr_add {
+	u32 number, far_number, first, far_first;
+	u32 address, far_address;	/* in network order */
+	u16 port, far_port;
+	u8 priority, ds_field, cnp_priority, cnp_ds_field;
+	u32 buffer;			/* of a socket that would send as many frames at a time */
+	u32 is;				/* XR_IS_... */
+	u32 region, operation, far_key, lag;
+	u64 content;			/* the place of the flow's content in the block */
+	u64 message, left, messages;
+	s64 begin_ns, end_ns, sample_ns;
+	u64 line_bps;
+	u64 waits;			/* address of so many struct xr_wait */
+	u32 waits_count, pad;
+	u32 sent_at, received_at;	/* the places in `counters` of words with the packets of data, or XR_NOWHERE */
+	struct xr_rate rate;
+};
+
+struct xr_progress {
+	u32 is_over, has_failed;
+};
+
+struct xr_report {
+	u64 sent_packets, fresh, went_back, timeouts, cnps_received, cnps_sent;
+	u64 received, frames_octets, packets, duplicates, out_of_order, ecn[4];
+	s64 first_ns, last_ns;
+	u32 windows, samples, has_failed, as_expected;
+	struct xr_failure failure;
+};
+
+struct xr_sample {
+	s64 at_ns;
+	u64 sent_octets;
+	double state[XR_STATE];
+};
+
+/* What a command is about: a queue pair by its number, and room for the answer */
+struct xr_ask_for {
+	u32 number, size;
+	u64 room;
+};
+
+#define XR_ATTACH _IO('r', 1)
+#define XR_ADD _IO('r', 2)
+#define XR_STOP _IO('r', 3)
+#define XR_PROGRESS _IO('r', 4)		/* struct xr_ask_for: of all queue pairs, from the first number on.
+					   The file is readable when one has come to its end since. */
+#define XR_REPORT _IO('r', 5)
+#define XR_WINDOWS _IO('r', 6)
+#define XR_SAMPLES _IO('r', 7)
+#define XR_REFUSED _IO('r', 8)
+
+#endif

@@ -1,0 +1,827 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The RoCE endpoints of hosts: sockets, timers and ports around xoff_roce_user.c.
+ *
+ * A process opens /dev/xoff-roce in the network namespace of its host, gives it the UDP socket of port 4791, and adds
+ * queue pairs whose connections it has made. Their datagrams then go no further than the socket's entrance; all others
+ * reach the process as before. Each queue pair has a timer, and as many frames on their way as its share of the port
+ * allows. All of it runs in softirqs, so nothing here costs a switch to a process.
+ *
+ * When the file is closed the endpoint ends: nothing is sent any more, and datagrams are the socket's again.
+ */
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/hrtimer.h>
+#include <linux/init.h>
+#include <linux/interrupt.h>
+#include <linux/ip.h>
+#include <linux/kref.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/net.h>
+#include <linux/poll.h>
+#include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/udp.h>
+#include <linux/vmalloc.h>
+#include <net/ip.h>
+#include <net/route.h>
+#include <net/sock.h>
+#include <net/udp.h>
+#include "xoff_roce_device.h"
+
+#define XR_PORT 4791
+#define XR_DATAGRAM 0x64	/* connection management, which is the process's */
+#define XR_CNP 0x81
+#define XR_HEADERS 42		/* octets of a frame before the payload of UDP */
+#define XR_CE 3
+
+struct xr_block {
+	u32 mtu;
+	u32 *known, *shift;
+};
+
+struct xr_endpoint;
+
+struct xr_pair {
+	struct kref references;		/* the endpoint's, and one for each frame on its way */
+	struct xr_endpoint *endpoint;	/* NULL once it is closed */
+	struct list_head has_room, waiting;
+	struct hrtimer timer, sampler;
+	s64 armed_ns;
+	struct dst_entry *route;
+	struct xr_add given;
+	u32 on_the_way, most_on_the_way;	/* frames that the port has not sent yet */
+	u32 is_blocked, was_over;
+	u64 *sent, *received;		/* in the memory that others look at */
+	struct xr_wait *waits;
+	struct xr_asker asker;
+	struct xr_region spare;
+	u64 packets, frames_octets, ecn[4];
+	s64 first_ns, last_ns, window_end_ns;
+	u64 *windows;
+	struct xr_sample *samples;
+	u32 windows_count, windows_room, samples_count, samples_room;
+	struct xr_queue_pair core;
+};
+
+struct xr_endpoint {
+	struct net *net;
+	struct socket *socket;
+	struct xr_settings settings;
+	struct xr_memory memory;
+	u32 is_per_priority, most, may_send;
+	struct xr_pair **pairs;
+	u32 count;			/* one more than the place of the last */
+	struct list_head has_room, waiting;	/* queue pairs, and those whose flows wait for others */
+	struct tasklet_struct tasklet;
+	struct page **pages;		/* of the memory that others look at */
+	u32 pages_count;
+	void *counters;
+	wait_queue_head_t wait;
+	bool has_news;
+	u64 refused[XR_REFUSALS];
+};
+
+/* Content and its CRCs are the same for all endpoints of an MTU */
+static u8 *xr_content;
+static struct xr_block xr_blocks[5];
+static DEFINE_MUTEX(xr_lock);
+
+static void xr_free(struct kref *references)
+{
+	struct xr_pair *pair = container_of(references, struct xr_pair, references);
+
+	dst_release(pair->route);
+	kvfree(pair->windows);
+	kvfree(pair->samples);
+	kfree(pair->waits);
+	kvfree(pair);
+}
+
+/* A frame has left the port, or was dropped */
+static void xr_frame_left(struct sk_buff *skb)
+{
+	struct xr_pair *pair = skb_shinfo(skb)->destructor_arg;
+
+	pair->on_the_way--;
+	if (pair->is_blocked && pair->endpoint && pair->on_the_way < pair->most_on_the_way) {
+		pair->is_blocked = 0;
+		list_add_tail(&pair->has_room, &pair->endpoint->has_room);
+		tasklet_schedule(&pair->endpoint->tasklet);
+	}
+	kref_put(&pair->references, xr_free);
+}
+
+static struct dst_entry *xr_route(struct xr_pair *pair)
+{
+	struct flowi4 flow = {
+		.daddr = pair->given.far_address,
+		.saddr = pair->given.address,
+		.flowi4_proto = IPPROTO_UDP,
+		.fl4_sport = htons(pair->given.port),
+		.fl4_dport = htons(XR_PORT),
+	};
+	struct rtable *found;
+
+	if (pair->route && dst_check(pair->route, 0))
+		return pair->route;
+	dst_release(pair->route);
+	pair->route = NULL;
+	found = ip_route_output_key(pair->endpoint->net, &flow);
+	if (!IS_ERR(found))
+		pair->route = &found->dst;
+	return pair->route;
+}
+
+static struct sk_buff *xr_alloc(const struct dst_entry *route, u32 length)
+{
+	u32 before = LL_RESERVED_SPACE(route->dev) + sizeof(struct iphdr) + sizeof(struct udphdr);
+	struct sk_buff *skb = alloc_skb(before + length, GFP_ATOMIC);
+
+	if (skb)
+		skb_reserve(skb, before);
+	return skb;
+}
+
+/* The frames that a socket with this buffer would give the port: it takes one more as long as there is any room */
+static u32 xr_frames_of(const struct xr_pair *pair, u32 mtu)
+{
+	struct sk_buff *full = xr_alloc(pair->route, 16 + mtu);
+	u32 found = full ? DIV_ROUND_UP(pair->given.buffer, full->truesize) : 1;
+
+	kfree_skb(full);
+	return found;
+}
+
+/* Without a route, or memory, a packet is lost */
+static void xr_send(struct xr_pair *pair, const struct xr_packet *packet, bool is_data)
+{
+	u32 length = packet->head_length + packet->length + packet->padding + 4;
+	struct dst_entry *route = xr_route(pair);
+	struct sk_buff *skb;
+	struct udphdr *udp;
+	struct iphdr *ip;
+	__le32 icrc = cpu_to_le32(packet->icrc);
+
+	if (!route)
+		return;
+	skb = xr_alloc(route, length);
+	if (!skb)
+		return;
+	skb_put_data(skb, packet->head, packet->head_length);
+	if (packet->length)
+		skb_put_data(skb, packet->payload, packet->length);
+	skb_put_zero(skb, packet->padding);
+	skb_put_data(skb, &icrc, sizeof(icrc));
+	udp = skb_push(skb, sizeof(*udp));
+	skb_reset_transport_header(skb);
+	udp->source = htons(pair->given.port);
+	udp->dest = htons(XR_PORT);
+	udp->len = htons(sizeof(*udp) + length);
+	udp->check = 0;
+	ip = skb_push(skb, sizeof(*ip));
+	skb_reset_network_header(skb);
+	ip->version = 4;
+	ip->ihl = 5;
+	ip->tos = is_data ? pair->given.ds_field : pair->given.cnp_ds_field;
+	ip->id = 0;
+	ip->frag_off = htons(IP_DF);
+	ip->ttl = ip4_dst_hoplimit(route);
+	ip->protocol = IPPROTO_UDP;
+	ip->saddr = pair->given.address;
+	ip->daddr = pair->given.far_address;
+	skb->protocol = htons(ETH_P_IP);
+	skb->priority = is_data ? pair->given.priority : pair->given.cnp_priority;
+	skb->ip_summed = CHECKSUM_NONE;
+	skb_dst_set(skb, dst_clone(route));
+	if (is_data) {
+		kref_get(&pair->references);
+		pair->on_the_way++;
+		skb_shinfo(skb)->destructor_arg = pair;
+		skb->destructor = xr_frame_left;
+	}
+	ip_local_out(pair->endpoint->net, NULL, skb);
+}
+
+static void xr_emit_data(void *pair, const struct xr_packet *packet)
+{
+	xr_send(pair, packet, true);
+}
+
+static void xr_emit_notification(void *pair, const struct xr_packet *packet)
+{
+	xr_send(pair, packet, false);
+}
+
+/* Have all flows that this one waits for delivered what its next block needs? */
+static int xr_may_post(void *context, s64 blocks)
+{
+	struct xr_pair *pair = context;
+	u32 i;
+
+	for (i = 0; i < pair->given.waits_count; i++) {
+		struct xr_wait *wait = &pair->waits[i];
+		s64 needed = blocks * (s64)wait->message;
+
+		if (wait->size && needed > (s64)wait->size)
+			needed = wait->size;
+		if ((s64)pair->endpoint->memory.regions[wait->region].received < needed)
+			return 0;
+	}
+	return 1;
+}
+
+static u64 xr_fresh(const struct xr_pair *pair)
+{
+	const struct xr_requester *requester = &pair->core.requester;
+
+	return requester->highest - requester->first + pair->core.responder.fresh;
+}
+
+static bool xr_is_over(const struct xr_pair *pair)
+{
+	if (pair->given.is & XR_IS_ASKER)
+		return pair->asker.is_over;
+	return pair->core.has_failed || pair->core.responder.received;
+}
+
+/* Show how far the flow is, and wake its process at the end */
+static void xr_show(struct xr_pair *pair)
+{
+	if (pair->sent)
+		WRITE_ONCE(*pair->sent, xr_fresh(pair));
+	if (!pair->was_over && xr_is_over(pair)) {
+		pair->was_over = 1;
+		pair->endpoint->has_news = true;
+		wake_up_interruptible(&pair->endpoint->wait);
+	}
+}
+
+/* Post and send what is due, and set the timer */
+static void xr_run(struct xr_pair *pair, s64 now_ns)
+{
+	struct xr_endpoint *endpoint = pair->endpoint;
+	bool is_asker = pair->given.is & XR_IS_ASKER;
+	s64 due_ns;
+
+	for (;;) {
+		if (is_asker)
+			xr_ask(&pair->asker, &pair->core, now_ns, endpoint->may_send, xr_may_post, pair);
+		xr_notification(&pair->core, xr_emit_notification, pair);
+		due_ns = xr_deadline(&pair->core);
+		if (due_ns > now_ns)
+			break;
+		if (pair->on_the_way >= pair->most_on_the_way) {
+			pair->is_blocked = 1;
+			xr_show(pair);
+			return;
+		}
+		if (!xr_transmit(&pair->core, now_ns, 1, xr_emit_data, pair) &&
+		    xr_deadline(&pair->core) <= now_ns) {
+			due_ns = now_ns + 1;	/* it has failed just now, or cannot be */
+			break;
+		}
+	}
+	xr_show(pair);
+	if (is_asker && !pair->asker.is_over && pair->asker.begin_ns > now_ns)
+		due_ns = min(due_ns, pair->asker.begin_ns);
+	/* A timer that is set already and fires too early costs less than to set it with each acknowledgement */
+	if (due_ns != XR_NEVER && (!hrtimer_is_queued(&pair->timer) || due_ns < pair->armed_ns)) {
+		pair->armed_ns = due_ns;
+		hrtimer_start(&pair->timer, ns_to_ktime(due_ns), HRTIMER_MODE_ABS_SOFT);
+	}
+}
+
+static enum hrtimer_restart xr_is_due(struct hrtimer *timer)
+{
+	struct xr_pair *pair = container_of(timer, struct xr_pair, timer);
+
+	if (pair->endpoint && !pair->is_blocked && list_empty(&pair->has_room))
+		xr_run(pair, ktime_get_ns());
+	return HRTIMER_NORESTART;
+}
+
+static void xr_have_room(struct tasklet_struct *tasklet)
+{
+	struct xr_endpoint *endpoint = from_tasklet(endpoint, tasklet, tasklet);
+	s64 now_ns = ktime_get_ns();
+
+	while (!list_empty(&endpoint->has_room)) {
+		struct xr_pair *pair = list_first_entry(&endpoint->has_room, struct xr_pair, has_room);
+
+		list_del_init(&pair->has_room);
+		xr_run(pair, now_ns);
+	}
+}
+
+static enum hrtimer_restart xr_take_sample(struct hrtimer *timer)
+{
+	struct xr_pair *pair = container_of(timer, struct xr_pair, sampler);
+
+	if (!pair->endpoint)
+		return HRTIMER_NORESTART;
+	if (pair->samples_count == pair->samples_room) {
+		u32 room = max(256u, 2 * pair->samples_room);
+		void *larger = kvmalloc_array(room, sizeof(*pair->samples), GFP_ATOMIC);
+
+		if (!larger)
+			return HRTIMER_NORESTART;
+		if (pair->samples_count)
+			memcpy(larger, pair->samples, pair->samples_count * sizeof(*pair->samples));
+		kvfree(pair->samples);
+		pair->samples = larger;
+		pair->samples_room = room;
+	}
+	pair->samples[pair->samples_count].at_ns = ktime_to_ns(hrtimer_get_expires(timer));
+	pair->samples[pair->samples_count].sent_octets = pair->core.sent_octets;
+	xr_rate_state(&pair->core, ktime_to_ns(hrtimer_get_expires(timer)),
+		      pair->samples[pair->samples_count].state);
+	pair->samples_count++;
+	hrtimer_add_expires_ns(timer, pair->given.sample_ns);
+	return HRTIMER_RESTART;
+}
+
+static bool xr_next_window(struct xr_pair *pair, s64 at_ns)
+{
+	if (!pair->first_ns)
+		pair->first_ns = pair->window_end_ns = at_ns;
+	while (at_ns >= pair->window_end_ns) {
+		if (pair->windows_count == pair->windows_room) {
+			u32 room = max(64u, 2 * pair->windows_room);
+			void *larger = kvmalloc_array(room, sizeof(*pair->windows), GFP_ATOMIC);
+
+			if (!larger)
+				return false;
+			if (pair->windows_count)
+				memcpy(larger, pair->windows, pair->windows_count * sizeof(*pair->windows));
+			kvfree(pair->windows);
+			pair->windows = larger;
+			pair->windows_room = room;
+		}
+		pair->window_end_ns += XR_WINDOW_NS;
+		pair->windows[pair->windows_count++] = 0;
+	}
+	return true;
+}
+
+/* Count a packet of data that the flow's target has taken */
+static void xr_count(struct xr_pair *pair, u32 length, u32 ecn, s64 at_ns)
+{
+	if (at_ns >= pair->window_end_ns && !xr_next_window(pair, at_ns))
+		return;
+	pair->windows[pair->windows_count - 1]++;
+	pair->packets++;
+	pair->frames_octets += length + XR_HEADERS;
+	pair->ecn[ecn]++;
+	pair->last_ns = at_ns;
+	if (pair->received)
+		WRITE_ONCE(*pair->received, pair->packets);
+}
+
+static struct xr_pair *xr_find(const struct xr_endpoint *endpoint, u32 number)
+{
+	u32 place = number - XR_FIRST_QUEUE_PAIR;
+
+	return place < endpoint->count ? endpoint->pairs[place] : NULL;
+}
+
+/* Those that wait for others are asked again when data have come */
+static void xr_wake_waiting(struct xr_endpoint *endpoint, s64 now_ns)
+{
+	struct xr_pair *pair;
+
+	list_for_each_entry(pair, &endpoint->waiting, waiting)
+		if (!pair->asker.is_over && !pair->is_blocked && list_empty(&pair->has_room))
+			xr_run(pair, now_ns);
+}
+
+/* A datagram of port 4791: 0, and it is ours, or 1, and it is the socket's */
+static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
+{
+	struct xr_endpoint *endpoint = rcu_dereference_sk_user_data(sk);
+	u32 ecn = ip_hdr(skb)->tos & 3, refused, i;
+	struct xr_region *sink;
+	struct xr_pair *pair;
+	const u8 *datagram;
+	u64 before;
+	s64 now_ns;
+
+	if (!endpoint || skb_linearize(skb) || skb->len < sizeof(struct udphdr) + 16)
+		return 1;
+	datagram = skb->data + sizeof(struct udphdr);
+	if (datagram[0] == XR_DATAGRAM)
+		return 1;
+	pair = xr_find(endpoint, datagram[5] << 16 | datagram[6] << 8 | datagram[7]);
+	if (!pair)
+		return 1;
+	now_ns = ktime_get_ns();
+	sink = &endpoint->memory.regions[pair->given.region];
+	before = sink->received;
+	refused = xr_receive(&pair->core, datagram, skb->len - sizeof(struct udphdr), ecn == XR_CE, now_ns);
+	endpoint->refused[refused]++;
+	if (pair->given.is & XR_IS_TARGET && sink->received > before) {
+		xr_count(pair, skb->len - sizeof(struct udphdr), ecn, now_ns);
+		xr_wake_waiting(endpoint, now_ns);
+	}
+	if (!refused && datagram[0] == XR_CNP && endpoint->is_per_priority)
+		for (i = 0; i < endpoint->count; i++) {
+			struct xr_pair *other = endpoint->pairs[i];
+
+			if (other && other != pair && other->given.priority == pair->given.priority)
+				xr_on_cnp(&other->core, now_ns);
+		}
+	consume_skb(skb);
+	if (!pair->is_blocked && list_empty(&pair->has_room))
+		xr_run(pair, now_ns);
+	else
+		xr_notification(&pair->core, xr_emit_notification, pair);
+	return 0;
+}
+
+/* Make what all endpoints have in common: the content, and its CRCs for an MTU */
+static long xr_prepare(struct xr_memory *memory, u32 mtu, u64 content)
+{
+	struct xr_block *block = &xr_blocks[ilog2(mtu) - 8];
+
+	if (!xr_content) {
+		u8 *made = vmalloc(2 * XR_BLOCK);
+
+		if (!made)
+			return -ENOMEM;
+		if (copy_from_user(made, u64_to_user_ptr(content), XR_BLOCK)) {
+			vfree(made);
+			return -EFAULT;
+		}
+		memcpy(made + XR_BLOCK, made, XR_BLOCK);
+		xr_content = made;
+		xr_tables();
+	}
+	if (!block->known) {
+		u32 *known = vmalloc(XR_BLOCK / 8 * sizeof(*known) + 1024 * sizeof(*known));
+
+		if (!known)
+			return -ENOMEM;
+		block->known = known;
+		block->shift = known + XR_BLOCK / 8;
+		xr_prepare_memory(xr_content, mtu, block->known, block->shift);
+	}
+	memory->block = xr_content;
+	memory->known = block->known;
+	memory->shift = block->shift;
+	memory->first_key = XR_FIRST_KEY;
+	return 0;
+}
+
+/* Have the memory of counters, which is the same in the processes that look at it, for as long as the file is open */
+static long xr_map(struct xr_endpoint *endpoint, u64 address, u32 size)
+{
+	u32 many = size >> PAGE_SHIFT;
+	int found;
+
+	if (!size || size % PAGE_SIZE || address % PAGE_SIZE || many > 65536)
+		return size ? -EINVAL : 0;
+	endpoint->pages = kvcalloc(many, sizeof(*endpoint->pages), GFP_KERNEL);
+	if (!endpoint->pages)
+		return -ENOMEM;
+	found = pin_user_pages_fast(address, many, FOLL_WRITE | FOLL_LONGTERM, endpoint->pages);
+	endpoint->pages_count = max(found, 0);
+	if (found != many)
+		return found < 0 ? found : -EFAULT;
+	endpoint->counters = vmap(endpoint->pages, many, VM_MAP, PAGE_KERNEL);
+	return endpoint->counters ? 0 : -ENOMEM;
+}
+
+static u64 *xr_counter(const struct xr_endpoint *endpoint, u32 place)
+{
+	return place == XR_NOWHERE ? NULL : (u64 *)endpoint->counters + place;
+}
+
+static long xr_attach(struct xr_endpoint *endpoint, const struct xr_attach __user *from)
+{
+	struct xr_attach given;
+	struct socket *socket;
+	u32 mtu;
+	long err = 0;
+
+	if (copy_from_user(&given, from, sizeof(given)))
+		return -EFAULT;
+	mtu = given.settings.mtu;
+	if (endpoint->socket)
+		return -EBUSY;
+	if (mtu < 256 || mtu > 4096 || mtu & (mtu - 1) || given.queue_pairs > XR_MOST_QUEUE_PAIRS ||
+	    given.settings.retransmit_ns <= 0 || !given.settings.ack_every || !given.settings.window)
+		return -EINVAL;
+	err = xr_prepare(&endpoint->memory, mtu, given.content);
+	if (err)
+		return err;
+	endpoint->memory.regions = kvcalloc(given.queue_pairs, sizeof(struct xr_region), GFP_KERNEL);
+	endpoint->pairs = kvcalloc(given.queue_pairs, sizeof(struct xr_pair *), GFP_KERNEL);
+	if (!endpoint->memory.regions || !endpoint->pairs)
+		return -ENOMEM;
+	err = xr_map(endpoint, given.counters, given.counters_size);
+	if (err)
+		return err;
+	endpoint->most = given.queue_pairs;
+	endpoint->memory.count = given.queue_pairs;
+	endpoint->settings = given.settings;
+	endpoint->is_per_priority = given.is_per_priority;
+	socket = sockfd_lookup(given.socket, (int *)&err);
+	if (!socket)
+		return err;
+	if (socket->sk->sk_protocol != IPPROTO_UDP || socket->sk->sk_family != AF_INET ||
+	    udp_sk(socket->sk)->encap_rcv || socket->sk->sk_user_data) {
+		sockfd_put(socket);
+		return -EINVAL;
+	}
+	endpoint->socket = socket;
+	endpoint->net = sock_net(socket->sk);
+	endpoint->may_send = 1;
+	local_bh_disable();
+	rcu_assign_sk_user_data(socket->sk, endpoint);
+	WRITE_ONCE(udp_sk(socket->sk)->encap_rcv, xr_on_datagram);
+	udp_sk(socket->sk)->encap_type = 1;
+	local_bh_enable();
+	udp_encap_enable();
+	return 0;
+}
+
+static bool xr_fits(const struct xr_endpoint *endpoint, const struct xr_add *given)
+{
+	u32 place = given->number - XR_FIRST_QUEUE_PAIR, words = endpoint->pages_count * (PAGE_SIZE / 8);
+
+	return (given->sent_at == XR_NOWHERE || given->sent_at < words) &&
+	       (given->received_at == XR_NOWHERE || given->received_at < words) && place < endpoint->most && !endpoint->pairs[place] && given->region < endpoint->most &&
+	       given->message && given->line_bps && given->operation <= XR_SEND && given->rate.kind <= XR_TIMELY &&
+	       given->sample_ns >= 0 && given->waits_count <= endpoint->most && given->buffer &&
+	       (given->rate.kind != XR_DCQCN || (given->rate.alpha_ns > 0 && given->rate.increase_ns > 0 &&
+						 given->rate.decrease_ns >= 0));
+}
+
+static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *from)
+{
+	struct xr_region *region;
+	struct xr_pair *pair;
+	u32 place, i;
+	long err = -EFAULT;
+
+	if (!endpoint->socket)
+		return -ENOTCONN;
+	pair = kvzalloc(sizeof(*pair), GFP_KERNEL);
+	if (!pair)
+		return -ENOMEM;
+	kref_init(&pair->references);
+	INIT_LIST_HEAD(&pair->has_room);
+	INIT_LIST_HEAD(&pair->waiting);
+	if (copy_from_user(&pair->given, from, sizeof(pair->given)))
+		goto refused;
+	err = -EINVAL;
+	if (!xr_fits(endpoint, &pair->given))
+		goto refused;
+	if (pair->given.waits_count) {
+		pair->waits = memdup_array_user(u64_to_user_ptr(pair->given.waits), pair->given.waits_count,
+						sizeof(*pair->waits));
+		if (IS_ERR(pair->waits)) {
+			err = PTR_ERR(pair->waits);
+			pair->waits = NULL;
+			goto refused;
+		}
+		for (i = 0; i < pair->given.waits_count; i++)
+			if (pair->waits[i].region >= endpoint->most)
+				goto refused;
+	}
+	pair->endpoint = endpoint;
+	pair->sent = xr_counter(endpoint, pair->given.sent_at);
+	pair->received = xr_counter(endpoint, pair->given.received_at);
+	err = -ENETUNREACH;
+	if (!xr_route(pair))
+		goto refused;
+	err = -EMSGSIZE;
+	if (dst_mtu(pair->route) < 28 + XR_HEAD + endpoint->settings.mtu)
+		goto refused;
+	pair->most_on_the_way = xr_frames_of(pair, endpoint->settings.mtu);
+	region = &endpoint->memory.regions[pair->given.region];
+	region->kind = pair->given.is & XR_IS_TARGET ? XR_SINK : XR_CONTENT;
+	region->has_content = region->as_expected = 1;
+	region->size = 1ULL << 62;
+	region->start = pair->given.content % XR_BLOCK;
+	pair->spare.kind = XR_SINK;
+	pair->spare.size = 1ULL << 62;
+	pair->core.number = pair->given.number;
+	pair->core.far_number = pair->given.far_number;
+	pair->core.address = pair->given.address;
+	pair->core.far_address = pair->given.far_address;
+	pair->core.port = pair->given.port;
+	pair->core.far_port = pair->given.far_port;
+	pair->core.settings = &endpoint->settings;
+	pair->core.memory = &endpoint->memory;
+	pair->core.rate = pair->given.rate;
+	pair->core.responder.receive_into = pair->given.is & XR_IS_TARGET ? region : &pair->spare;
+	xr_start(&pair->core, pair->given.first, pair->given.far_first, pair->given.line_bps);
+	pair->asker = (struct xr_asker) {
+		.operation = pair->given.operation, .key = pair->given.far_key, .local = region,
+		.message = pair->given.message, .left = pair->given.left, .messages = pair->given.messages,
+		.begin_ns = pair->given.begin_ns, .end_ns = pair->given.end_ns, .lag = pair->given.lag,
+	};
+	hrtimer_setup(&pair->timer, xr_is_due, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	hrtimer_setup(&pair->sampler, xr_take_sample, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	place = pair->given.number - XR_FIRST_QUEUE_PAIR;
+	local_bh_disable();
+	endpoint->pairs[place] = pair;
+	endpoint->count = max(endpoint->count, place + 1);
+	if (pair->given.waits_count)
+		list_add_tail(&pair->waiting, &endpoint->waiting);
+	if (pair->given.sample_ns)
+		hrtimer_start(&pair->sampler, ns_to_ktime(pair->given.begin_ns), HRTIMER_MODE_ABS_SOFT);
+	xr_run(pair, ktime_get_ns());
+	local_bh_enable();
+	return 0;
+refused:
+	pair->endpoint = NULL;
+	kref_put(&pair->references, xr_free);
+	return err;
+}
+
+/* No flow posts any more */
+static long xr_stop(struct xr_endpoint *endpoint)
+{
+	u32 i;
+
+	local_bh_disable();
+	endpoint->may_send = 0;
+	for (i = 0; i < endpoint->count; i++)
+		if (endpoint->pairs[i] && !endpoint->pairs[i]->is_blocked && list_empty(&endpoint->pairs[i]->has_room))
+			xr_run(endpoint->pairs[i], ktime_get_ns());
+	local_bh_enable();
+	return 0;
+}
+
+static long xr_progress(struct xr_endpoint *endpoint, const struct xr_ask_for *asked)
+{
+	struct xr_progress __user *to = u64_to_user_ptr(asked->room);
+	u32 i;
+
+	WRITE_ONCE(endpoint->has_news, false);
+	for (i = 0; i < endpoint->count && (i + 1) * sizeof(*to) <= asked->size; i++) {
+		const struct xr_pair *pair = endpoint->pairs[i];
+		struct xr_progress seen = { };
+
+		if (pair)
+			seen = (struct xr_progress) { xr_is_over(pair), pair->core.has_failed };
+		if (copy_to_user(to + i, &seen, sizeof(seen)))
+			return -EFAULT;
+	}
+	return i;
+}
+
+static long xr_make_report(const struct xr_endpoint *endpoint, const struct xr_pair *pair, struct xr_report *made)
+{
+	const struct xr_queue_pair *core = &pair->core;
+	const struct xr_region *region = &endpoint->memory.regions[pair->given.region];
+
+	*made = (struct xr_report) {
+		.sent_packets = core->sent_packets,
+		.fresh = xr_fresh(pair),
+		.went_back = core->requester.went_back, .timeouts = core->requester.timeouts,
+		.cnps_received = core->cnps_received, .cnps_sent = core->cnps_sent,
+		.received = region->received, .as_expected = region->as_expected,
+		.frames_octets = pair->frames_octets, .packets = pair->packets,
+		.duplicates = core->responder.duplicates, .out_of_order = core->responder.out_of_order,
+		.first_ns = pair->first_ns, .last_ns = pair->last_ns,
+		.windows = pair->windows_count, .samples = pair->samples_count,
+		.has_failed = core->has_failed, .failure = core->failure,
+	};
+	memcpy(made->ecn, pair->ecn, sizeof(made->ecn));
+	return 0;
+}
+
+static long xr_give(const struct xr_ask_for *asked, const void *from, size_t size)
+{
+	if (asked->size < size)
+		return -ENOSPC;
+	return size && copy_to_user(u64_to_user_ptr(asked->room), from, size) ? -EFAULT : 0;
+}
+
+static long xr_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	struct xr_endpoint *endpoint = file->private_data;
+	struct xr_ask_for asked;
+	struct xr_report made;
+	struct xr_pair *pair;
+
+	if (command == XR_ATTACH) {
+		long err;
+
+		mutex_lock(&xr_lock);
+		err = xr_attach(endpoint, (void __user *)argument);
+		mutex_unlock(&xr_lock);
+		return err;
+	}
+	if (command == XR_ADD)
+		return xr_add(endpoint, (void __user *)argument);
+	if (command == XR_STOP)
+		return xr_stop(endpoint);
+	if (copy_from_user(&asked, (void __user *)argument, sizeof(asked)))
+		return -EFAULT;
+	if (command == XR_PROGRESS)
+		return xr_progress(endpoint, &asked);
+	if (command == XR_REFUSED)
+		return xr_give(&asked, endpoint->refused, sizeof(endpoint->refused));
+	pair = xr_find(endpoint, asked.number);
+	if (!pair)
+		return -ENOENT;
+	switch (command) {
+	case XR_REPORT:
+		xr_make_report(endpoint, pair, &made);
+		return xr_give(&asked, &made, sizeof(made));
+	case XR_WINDOWS:
+		return xr_give(&asked, pair->windows, pair->windows_count * sizeof(*pair->windows));
+	case XR_SAMPLES:
+		return xr_give(&asked, pair->samples, pair->samples_count * sizeof(*pair->samples));
+	}
+	return -ENOTTY;
+}
+
+static __poll_t xr_poll(struct file *file, struct poll_table_struct *table)
+{
+	struct xr_endpoint *endpoint = file->private_data;
+
+	poll_wait(file, &endpoint->wait, table);
+	return READ_ONCE(endpoint->has_news) ? EPOLLIN : 0;
+}
+
+static int xr_open(struct inode *inode, struct file *file)
+{
+	struct xr_endpoint *endpoint = kzalloc(sizeof(*endpoint), GFP_KERNEL);
+
+	if (!endpoint)
+		return -ENOMEM;
+	INIT_LIST_HEAD(&endpoint->has_room);
+	INIT_LIST_HEAD(&endpoint->waiting);
+	init_waitqueue_head(&endpoint->wait);
+	tasklet_setup(&endpoint->tasklet, xr_have_room);
+	file->private_data = endpoint;
+	return 0;
+}
+
+static int xr_release(struct inode *inode, struct file *file)
+{
+	struct xr_endpoint *endpoint = file->private_data;
+	u32 i;
+
+	if (endpoint->socket) {
+		local_bh_disable();
+		WRITE_ONCE(udp_sk(endpoint->socket->sk)->encap_rcv, NULL);
+		udp_sk(endpoint->socket->sk)->encap_type = 0;
+		rcu_assign_sk_user_data(endpoint->socket->sk, NULL);
+		local_bh_enable();
+	}
+	for (i = 0; i < endpoint->count; i++) {
+		struct xr_pair *pair = endpoint->pairs[i];
+
+		if (!pair)
+			continue;
+		local_bh_disable();
+		list_del_init(&pair->has_room);
+		list_del_init(&pair->waiting);
+		pair->endpoint = NULL;	/* frames that are on their way find nobody to wake */
+		local_bh_enable();
+		hrtimer_cancel(&pair->timer);
+		hrtimer_cancel(&pair->sampler);
+		kref_put(&pair->references, xr_free);
+	}
+	tasklet_kill(&endpoint->tasklet);
+	vunmap(endpoint->counters);
+	if (endpoint->pages_count)
+		unpin_user_pages(endpoint->pages, endpoint->pages_count);
+	kvfree(endpoint->pages);
+	if (endpoint->socket)
+		sockfd_put(endpoint->socket);
+	kvfree(endpoint->pairs);
+	kvfree(endpoint->memory.regions);
+	kfree(endpoint);
+	return 0;
+}
+
+static const struct file_operations xr_operations = {
+	.owner = THIS_MODULE,
+	.open = xr_open,
+	.release = xr_release,
+	.poll = xr_poll,
+	.unlocked_ioctl = xr_ioctl,
+	.llseek = noop_llseek,
+};
+
+static struct miscdevice xr_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "xoff-roce",
+	.fops = &xr_operations,
+	.mode = 0600,
+};
+
+static int __init xr_init(void)
+{
+	return misc_register(&xr_device);
+}
+device_initcall(xr_init);

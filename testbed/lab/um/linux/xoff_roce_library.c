@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The protocol of xoff_roce_user.c as a library, for the test that compares it with testbed/roce: one queue pair with
+ * two regions, of content and of a sink, and all that a test asks it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+typedef int s32;
+#include "xoff_roce_device.h"
+
+struct xl {
+	struct xr_settings settings;
+	struct xr_memory memory;
+	struct xr_region regions[2];
+	struct xr_queue_pair pair;
+	u8 *out;
+	u32 *lengths;
+	int many;
+};
+
+struct xl *xl_new(const struct xr_settings *settings, const struct xr_add *given, const u8 *block)
+{
+	struct xl *made = calloc(1, sizeof(*made));
+	u32 *known = malloc((XR_BLOCK / 8 + 1024) * sizeof(*known));
+
+	xr_tables();
+	xr_prepare_memory(block, settings->mtu, known, known + XR_BLOCK / 8);
+	made->settings = *settings;
+	made->memory = (struct xr_memory) {
+		.block = block, .known = known, .shift = known + XR_BLOCK / 8, .regions = made->regions, .count = 2,
+		.first_key = XR_FIRST_KEY,
+	};
+	made->regions[0] = (struct xr_region) { .kind = XR_CONTENT, .has_content = 1 };
+	made->regions[1] = (struct xr_region) { .kind = XR_SINK, .has_content = 1, .as_expected = 1 };
+	made->regions[0].size = made->regions[1].size = 1ULL << 62;
+	made->regions[0].start = made->regions[1].start = given->content;
+	made->pair.number = given->number;
+	made->pair.far_number = given->far_number;
+	made->pair.address = given->address;
+	made->pair.far_address = given->far_address;
+	made->pair.port = given->port;
+	made->pair.far_port = given->far_port;
+	made->pair.settings = &made->settings;
+	made->pair.memory = &made->memory;
+	made->pair.rate = given->rate;
+	made->pair.responder.receive_into = &made->regions[1];
+	xr_start(&made->pair, given->first, given->far_first, given->line_bps);
+	return made;
+}
+
+void xl_end(struct xl *of)
+{
+	free((void *)of->memory.known);
+	free(of);
+}
+
+int xl_post(struct xl *of, u32 operation, u64 length, u64 local, u64 remote, u32 key, int region, s64 immediate)
+{
+	struct xr_work work = {
+		.operation = operation, .local = &of->regions[region], .length = length, .local_address = local,
+		.remote_address = remote, .r_key = key, .has_immediate = immediate >= 0, .immediate = immediate,
+	};
+
+	return xr_post(&of->pair, &work);
+}
+
+int xl_receive(struct xl *of, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns)
+{
+	return xr_receive(&of->pair, datagram, length, is_marked, now_ns);
+}
+
+static void keep(void *context, const struct xr_packet *packet)
+{
+	struct xl *of = context;
+	u8 *at = of->out;
+
+	memcpy(at, packet->head, packet->head_length);
+	at += packet->head_length;
+	if (packet->length)
+		memcpy(at, packet->payload, packet->length);
+	memset(at + packet->length, 0, packet->padding);
+	at += packet->length + packet->padding;
+	memcpy(at, &packet->icrc, 4);
+	of->lengths[of->many++] = at + 4 - of->out;
+	of->out = at + 4;
+}
+
+/* The datagrams go to @out, one behind the other, and their lengths to @lengths; how many */
+int xl_transmit(struct xl *of, s64 now_ns, int most, u8 *out, u32 *lengths)
+{
+	of->out = out;
+	of->lengths = lengths;
+	of->many = 0;
+	if (most)
+		xr_transmit(&of->pair, now_ns, most, keep, of);
+	else
+		xr_notification(&of->pair, keep, of);
+	return of->many;
+}
+
+s64 xl_deadline(const struct xl *of)
+{
+	return xr_deadline(&of->pair);
+}
+
+void xl_cnp(struct xl *of, s64 now_ns)
+{
+	xr_on_cnp(&of->pair, now_ns);
+}
+
+/* Counters, the failure, and the rate as it is now */
+void xl_state(struct xl *of, u64 *state, double *rate)
+{
+	const struct xr_queue_pair *pair = &of->pair;
+	const struct xr_requester *requester = &pair->requester;
+	const struct xr_responder *responder = &pair->responder;
+	u64 counters[] = {
+		pair->sent_packets, pair->sent_octets, pair->received_packets, pair->received_octets, pair->marked,
+		pair->cnps_sent, pair->cnps_received, requester->retransmitted, requester->went_back,
+		requester->timeouts, requester->completed, requester->count, responder->duplicates,
+		responder->out_of_order, responder->fresh, responder->received, of->regions[1].received,
+		of->regions[1].as_expected, pair->has_failed, pair->failure.why, pair->failure.with[0],
+		pair->failure.with[1], pair->failure.with[2], pair->failure.with[3],
+	};
+
+	memcpy(state, counters, sizeof(counters));
+	rate[0] = pair->rate.rate_bps;
+	rate[1] = pair->rate.target_bps;
+	rate[2] = pair->rate.alpha;
+	rate[3] = pair->rate.gradient;
+}

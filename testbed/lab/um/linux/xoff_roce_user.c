@@ -1,0 +1,1295 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * RoCEv2 queue pairs: requester, responder, pacing, congestion notification and the rate controls of testbed/roce.
+ *
+ * This is testbed/roce/{queue_pair,requester,responder}.py and testbed/roce/rates in C, for speed. The names are those
+ * of Python, which has the reasons; a test compares the packets of both. It is compiled as code of the host's side,
+ * because rate controls compute with floating point, and as a library for that test. It uses nothing of either side.
+ */
+#include "xoff_roce.h"
+
+#define BTH 12
+#define ICRC 4
+#define WIRE 66		/* around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12 */
+#define MASK24 0xffffff
+#define MOST_READS 8	/* reads that are under way at a time */
+#define UNDER_WAY 64	/* messages that are posted and not complete */
+#define CATCH_UP 4
+#define MOST_AHEAD 64
+#define LEAST_AHEAD 8
+#define AHEAD_NS 6000000
+#define LONG_AGO (-(1LL << 62))
+#define MAXIMUM_MESSAGE (1ULL << 31)
+#define PORT 4791
+
+enum opcode {
+	SEND_FIRST = 0, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMMEDIATE, SEND_ONLY, SEND_ONLY_IMMEDIATE,
+	WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMMEDIATE, WRITE_ONLY, WRITE_ONLY_IMMEDIATE,
+	READ_REQUEST, RESPONSE_FIRST, RESPONSE_MIDDLE, RESPONSE_LAST, RESPONSE_ONLY, ACKNOWLEDGE,
+	CNP = 0x81,
+};
+#define BIT(n) (1u << (n))
+#define IS(opcode, set) ((opcode) < 32 && (BIT(opcode) & (set)))
+#define SENDS 0x0000003fu
+#define WRITES 0x00000fc0u
+#define REQUESTS (SENDS | WRITES | BIT(READ_REQUEST))
+#define RESPONSES (BIT(RESPONSE_FIRST) | BIT(RESPONSE_MIDDLE) | BIT(RESPONSE_LAST) | BIT(RESPONSE_ONLY))
+#define FIRSTS (BIT(SEND_FIRST) | BIT(SEND_ONLY) | BIT(SEND_ONLY_IMMEDIATE) | \
+		BIT(WRITE_FIRST) | BIT(WRITE_ONLY) | BIT(WRITE_ONLY_IMMEDIATE))
+#define LASTS (BIT(SEND_LAST) | BIT(SEND_LAST_IMMEDIATE) | BIT(SEND_ONLY) | BIT(SEND_ONLY_IMMEDIATE) | \
+	       BIT(WRITE_LAST) | BIT(WRITE_LAST_IMMEDIATE) | BIT(WRITE_ONLY) | BIT(WRITE_ONLY_IMMEDIATE))
+#define WITH_RETH (BIT(WRITE_FIRST) | BIT(WRITE_ONLY) | BIT(WRITE_ONLY_IMMEDIATE) | BIT(READ_REQUEST))
+#define WITH_AETH (BIT(RESPONSE_FIRST) | BIT(RESPONSE_LAST) | BIT(RESPONSE_ONLY) | BIT(ACKNOWLEDGE))
+#define WITH_IMMEDIATE (BIT(SEND_LAST_IMMEDIATE) | BIT(SEND_ONLY_IMMEDIATE) | \
+			BIT(WRITE_LAST_IMMEDIATE) | BIT(WRITE_ONLY_IMMEDIATE))
+
+enum nak { SEQUENCE_ERROR, INVALID_REQUEST, ACCESS_ERROR, OPERATIONAL_ERROR, NO_NAK };
+
+struct packet {
+	u32 opcode, psn, ack_request, nak, msn, r_key, length;
+	u64 address;
+	const u8 *payload;
+	u32 octets, immediate;
+};
+
+static inline s64 least(s64 one, s64 other)
+{
+	return one < other ? one : other;
+}
+
+static inline s64 most_of(s64 one, s64 other)
+{
+	return one > other ? one : other;
+}
+
+static inline u32 get32(const u8 *at)
+{
+	return (u32)at[0] << 24 | at[1] << 16 | at[2] << 8 | at[3];
+}
+
+static inline u64 get64(const u8 *at)
+{
+	return (u64)get32(at) << 32 | get32(at + 4);
+}
+
+static inline u8 *put16(u8 *at, u32 value)
+{
+	at[0] = value >> 8;
+	at[1] = value;
+	return at + 2;
+}
+
+static inline u8 *put32(u8 *at, u32 value)
+{
+	return put16(put16(at, value >> 16), value);
+}
+
+/* CRC-32, as zlib's crc32(): eight octets at a time */
+
+static u32 table[8][256];
+
+void xr_tables(void)
+{
+	u32 i, k;
+
+	for (i = 0; i < 256; i++) {
+		u32 c = i;
+
+		for (k = 0; k < 8; k++)
+			c = c & 1 ? 0xedb88320u ^ c >> 1 : c >> 1;
+		table[0][i] = c;
+	}
+	for (i = 0; i < 256; i++)
+		for (k = 1; k < 8; k++)
+			table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 0xff];
+}
+
+u32 xr_crc32(u32 crc, const u8 *octets, unsigned long length)
+{
+	u32 c = ~crc;
+
+	for (; length >= 8; length -= 8, octets += 8) {
+		u64 word;
+
+		__builtin_memcpy(&word, octets, 8);
+		word ^= c;
+		c = table[7][word & 0xff] ^ table[6][word >> 8 & 0xff] ^ table[5][word >> 16 & 0xff] ^
+		    table[4][word >> 24 & 0xff] ^ table[3][word >> 32 & 0xff] ^ table[2][word >> 40 & 0xff] ^
+		    table[1][word >> 48 & 0xff] ^ table[0][word >> 56];
+	}
+	while (length--)
+		c = table[0][(c ^ *octets++) & 0xff] ^ c >> 8;
+	return ~c;
+}
+
+static u32 zeros(u32 crc, u32 many)
+{
+	static const u8 nothing[64];
+
+	for (; many > sizeof(nothing); many -= sizeof(nothing))
+		crc = xr_crc32(crc, nothing, sizeof(nothing));
+	return xr_crc32(crc, nothing, many);
+}
+
+/*
+ * Fill what struct xr_memory has of the content: CRC-32 is linear, so that of a packet follows from those of its
+ * headers and of its payload, which is known.
+ */
+void xr_prepare_memory(const u8 *block, u32 mtu, u32 *known, u32 *shift)
+{
+	u32 nothing = zeros(0, mtu), i, k, bit;
+
+	for (i = 0; i < XR_BLOCK / 8; i++)
+		known[i] = xr_crc32(0, block + i * 8, mtu);
+	for (k = 0; k < 4; k++) {
+		u32 *of = shift + k * 256;
+
+		of[0] = 0;
+		for (bit = 0; bit < 8; bit++) {
+			u32 one = zeros(1u << (8 * k + bit), mtu) ^ nothing;
+
+			for (i = 0; i < 1u << bit; i++)
+				of[(1u << bit) + i] = one ^ of[i];
+		}
+	}
+}
+
+static inline u32 shifted(const struct xr_memory *memory, u32 crc)
+{
+	const u32 *of = memory->shift;
+
+	return of[crc & 0xff] ^ of[256 + (crc >> 8 & 0xff)] ^ of[512 + (crc >> 16 & 0xff)] ^ of[768 + (crc >> 24)];
+}
+
+static const u8 *content_at(const struct xr_memory *memory, const struct xr_region *region, u64 address)
+{
+	return memory->block + (region->start + address) % XR_BLOCK;
+}
+
+/* Is the CRC-32 of a payload at this place in a table? */
+static int is_known(const struct xr_queue_pair *pair, const struct xr_region *region, u64 address, u32 length)
+{
+	return length == pair->settings->mtu && !(address % 8) && pair->memory->known && region->has_content;
+}
+
+static u32 known_crc(const struct xr_memory *memory, const struct xr_region *region, u64 address)
+{
+	return memory->known[(region->start + address) % XR_BLOCK / 8];
+}
+
+static int equal(const u8 *one, const u8 *other, u32 length)
+{
+	for (; length >= 32; length -= 32, one += 32, other += 32) {
+		u64 a[4], b[4];
+
+		__builtin_memcpy(a, one, 32);
+		__builtin_memcpy(b, other, 32);
+		if ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]))
+			return 0;
+	}
+	while (length--)
+		if (*one++ != *other++)
+			return 0;
+	return 1;
+}
+
+/* The invariant CRC of what is before the BTH, for a packet of so many octets without its own CRC */
+static u32 prefix_of(struct xr_queue_pair *pair, u32 length, int is_received)
+{
+	u32 udp = 8 + length + ICRC, source, target;
+	u8 head[36], *at = head;
+	int i;
+
+	if (pair->prefix_length[is_received] == length)
+		return pair->prefix[is_received];
+	for (i = 0; i < 8; i++)
+		*at++ = 0xff;
+	at = put16(put16(at, 0x45ff), 20 + udp);
+	at = put16(put16(at, 0), 0x4000);
+	at = put16(put16(at, 0xff11), 0xffff);
+	source = is_received ? pair->far_address : pair->address;
+	target = is_received ? pair->address : pair->far_address;
+	__builtin_memcpy(at, &source, 4);
+	__builtin_memcpy(at + 4, &target, 4);
+	at = put16(put16(at + 8, is_received ? pair->far_port : pair->port), PORT);
+	put16(put16(at, udp), 0xffff);
+	pair->prefix_length[is_received] = length;
+	return pair->prefix[is_received] = xr_crc32(0, head, sizeof(head));
+}
+
+static u32 headers_crc(struct xr_queue_pair *pair, const u8 *head, u32 head_length, u32 length, int is_received)
+{
+	u8 copy[XR_HEAD];
+
+	__builtin_memcpy(copy, head, head_length);
+	copy[4] = 0xff;	/* FECN, BECN and the six bits after them count as ones */
+	return xr_crc32(prefix_of(pair, length, is_received), copy, head_length);
+}
+
+/* Rate controls */
+
+static void dcqcn_decrease(struct xr_rate *rate, s64 now_ns)
+{
+	double wanted;
+
+	if (!rate->decrease_ns || rate->timer_events)
+		rate->target_bps = rate->rate_bps;
+	wanted = rate->rate_bps * (1 - rate->alpha / 2);
+	rate->rate_bps = wanted > rate->minimum_bps ? wanted : rate->minimum_bps;
+	rate->timer_events = rate->byte_events = rate->sent_octets = 0;
+	rate->increase_due_ns = now_ns + rate->increase_ns;
+	rate->wants_decrease = 0;
+}
+
+static void dcqcn_increase(struct xr_rate *rate)
+{
+	s64 fewest, most;
+
+	if (rate->decrease_ns) {
+		fewest = most = rate->timer_events - 1;
+	} else {
+		fewest = least(rate->timer_events, rate->byte_events);
+		most = most_of(rate->timer_events, rate->byte_events);
+	}
+	if (fewest > rate->recovery)
+		rate->target_bps += rate->hyper_bps;
+	else if (most >= rate->recovery)
+		rate->target_bps += rate->additive_bps;
+	if (rate->target_bps > rate->line_bps)
+		rate->target_bps = rate->line_bps;
+	rate->rate_bps = (rate->target_bps + rate->rate_bps) / 2;
+	if (rate->rate_bps > rate->line_bps)
+		rate->rate_bps = rate->line_bps;
+}
+
+static s64 rate_deadline(const struct xr_rate *rate)
+{
+	if (rate->kind != XR_DCQCN)
+		return XR_NEVER;
+	return least(rate->increase_due_ns, rate->wants_decrease ? rate->decrease_due_ns : XR_NEVER);
+}
+
+/* By squaring, as _power() of dcqcn.py: pow() of two C libraries can differ */
+static double power(double base, s64 exponent)
+{
+	double found = 1.0;
+
+	for (; exponent; exponent >>= 1) {
+		if (exponent & 1)
+			found *= base;
+		base *= base;
+	}
+	return found;
+}
+
+static void dcqcn_update_alpha(struct xr_rate *rate, s64 now_ns)
+{
+	s64 until_ns = least(now_ns, rate_deadline(rate)), late_ns = until_ns - rate->alpha_due_ns, times = 1;
+
+	if (late_ns >= 0)
+		times = late_ns / rate->alpha_ns + 1;
+	rate->alpha *= power(1 - rate->gain, times);
+	if (rate->has_cnp) {
+		rate->alpha += rate->gain * power(1 - rate->gain, times - 1);
+		rate->has_cnp = 0;
+	}
+	rate->alpha_due_ns += times * rate->alpha_ns;
+}
+
+static void rate_on_deadline(struct xr_rate *rate, s64 now_ns)
+{
+	if (rate->kind != XR_DCQCN)
+		return;
+	for (;;) {
+		s64 due_ns = least(rate_deadline(rate), rate->alpha_due_ns);
+
+		if (due_ns > now_ns)
+			return;
+		if (due_ns == rate->alpha_due_ns) {
+			dcqcn_update_alpha(rate, now_ns);
+		} else if (rate->wants_decrease && due_ns == rate->decrease_due_ns) {
+			dcqcn_decrease(rate, due_ns);
+			rate->decrease_due_ns += rate->decrease_ns;
+		} else {
+			rate->increase_due_ns += rate->increase_ns;
+			rate->timer_events++;
+			dcqcn_increase(rate);
+		}
+	}
+}
+
+static void rate_on_cnp(struct xr_rate *rate, s64 now_ns)
+{
+	if (rate->kind != XR_DCQCN)
+		return;
+	rate_on_deadline(rate, now_ns);
+	if (!rate->decrease_ns) {
+		dcqcn_decrease(rate, now_ns);
+		rate->alpha = (1 - rate->gain) * rate->alpha + rate->gain;
+		rate->alpha_due_ns = now_ns + rate->alpha_ns;
+		return;
+	}
+	if (rate->alpha_due_ns == XR_NEVER) {
+		rate->alpha_due_ns = now_ns + rate->alpha_ns;
+		rate->decrease_due_ns = now_ns + rate->decrease_ns + rate->behind_ns;
+	} else {
+		s64 late_ns = now_ns - rate->decrease_due_ns;
+
+		rate->has_cnp = 1;
+		if (late_ns > 0)
+			rate->decrease_due_ns +=
+				(late_ns + rate->decrease_ns - 1) / rate->decrease_ns * rate->decrease_ns;
+	}
+	rate->wants_decrease = 1;
+	rate_on_deadline(rate, now_ns);
+}
+
+static void rate_on_sent(struct xr_rate *rate, s64 octets)
+{
+	if (rate->kind != XR_DCQCN || !rate->bytes || rate->increase_due_ns == XR_NEVER)
+		return;
+	rate->sent_octets += octets;
+	if (rate->sent_octets >= rate->bytes) {
+		rate->sent_octets -= rate->bytes;
+		rate->byte_events++;
+		dcqcn_increase(rate);
+	}
+}
+
+static void rate_on_round_trip(struct xr_rate *rate, s64 now_ns, s64 round_trip_ns)
+{
+	double bps = rate->rate_bps;
+
+	if (rate->kind != XR_TIMELY)
+		return;
+	if (rate->has_previous) {
+		double growth = (double)(round_trip_ns - rate->previous_ns) /
+				(double)most_of(rate->least_ns, now_ns - rate->at_ns);
+
+		rate->gradient = (1 - rate->average) * rate->gradient + rate->average * growth;
+	}
+	rate->has_previous = 1;
+	rate->previous_ns = round_trip_ns;
+	rate->at_ns = now_ns;
+	if (round_trip_ns < rate->low_ns) {
+		rate->falling = 0;
+		bps += rate->additive_bps;
+	} else if (round_trip_ns > rate->high_ns) {
+		rate->falling = 0;
+		bps *= 1 - rate->decrease * (1 - (double)rate->high_ns / (double)round_trip_ns);
+	} else if (rate->gradient <= 0) {
+		rate->falling++;
+		bps += rate->additive_bps * (rate->falling >= rate->hyper_after ? 5 : 1);
+	} else {
+		double factor = 1 - rate->decrease * rate->gradient;
+
+		rate->falling = 0;
+		bps *= factor > 0.0 ? factor : 0.0;
+	}
+	if (bps < rate->minimum_bps)
+		bps = rate->minimum_bps;
+	rate->rate_bps = bps < rate->line_bps ? bps : rate->line_bps;
+}
+
+void xr_on_cnp(struct xr_queue_pair *pair, s64 now_ns)
+{
+	rate_on_cnp(&pair->rate, now_ns);
+}
+
+/* What a recorder shows at this moment, in the order of RateControl.state() */
+int xr_rate_state(struct xr_queue_pair *pair, s64 now_ns, double *state)
+{
+	struct xr_rate *rate = &pair->rate;
+
+	rate_on_deadline(rate, now_ns);
+	state[0] = rate->rate_bps;
+	state[1] = rate->kind == XR_DCQCN ? rate->target_bps : rate->gradient;
+	state[2] = rate->alpha;
+	return rate->kind == XR_DCQCN ? 3 : rate->kind == XR_TIMELY ? 2 : 1;
+}
+
+/* Sequence numbers: the one with this PSN that is nearest */
+static s64 sequence(u32 wire, s64 near)
+{
+	s64 ahead = (wire - near) & MASK24;
+
+	return near + (ahead < 1 << 23 ? ahead : ahead - (1 << 24));
+}
+
+static void set_failure(struct xr_failure *failure, u32 why, u64 a, u64 b, u64 c, u64 d)
+{
+	if (failure->why)
+		return;
+	failure->why = why;
+	failure->with[0] = a;
+	failure->with[1] = b;
+	failure->with[2] = c;
+	failure->with[3] = d;
+}
+
+static u32 packets_of(const struct xr_queue_pair *pair, u64 length)
+{
+	return length ? (length + pair->settings->mtu - 1) / pair->settings->mtu : 1;
+}
+
+/* The requester */
+
+static struct xr_work *work_at(struct xr_requester *requester, u32 place)
+{
+	return &requester->works[(requester->head + place) % XR_MOST_WORKS];
+}
+
+int xr_post(struct xr_queue_pair *pair, const struct xr_work *work)
+{
+	struct xr_requester *requester = &pair->requester;
+	struct xr_work *posted;
+
+	if (requester->count == XR_MOST_WORKS)
+		return 0;
+	posted = work_at(requester, requester->count++);
+	*posted = *work;
+	posted->first = requester->end;
+	requester->end = posted->end = posted->first + packets_of(pair, work->length);
+	requester->reads += work->operation == XR_READ;
+	requester->posted++;
+	return 1;
+}
+
+static void requester_fail(struct xr_requester *requester, u32 why, u64 a, u64 b, u64 c, u64 d)
+{
+	set_failure(&requester->failure, why, a, b, c, d);
+	requester->timer_ns = XR_NEVER;
+}
+
+static u32 reads_before(struct xr_requester *requester, u32 place)
+{
+	u32 found = 0, i;
+
+	if (!requester->reads)
+		return 0;
+	for (i = 0; i < place; i++)
+		found += work_at(requester, i)->operation == XR_READ;
+	return found;
+}
+
+static int has_packet(const struct xr_queue_pair *pair)
+{
+	struct xr_requester *requester = (struct xr_requester *)&pair->requester;
+
+	if (requester->next >= requester->end || requester->failure.why)
+		return 0;
+	if (requester->next - requester->oldest >= pair->settings->window)
+		return 0;
+	return work_at(requester, requester->cursor)->operation != XR_READ ||
+	       reads_before(requester, requester->cursor) < MOST_READS;
+}
+
+/* The work of `next`, near the cursor: after a step forward, or back by what is outstanding */
+static void find_cursor(struct xr_requester *requester, s64 cursor)
+{
+	cursor = most_of(0, least(cursor, requester->count));
+	while (cursor > 0 && (cursor == requester->count || work_at(requester, cursor)->first > requester->next))
+		cursor--;
+	while (cursor < requester->count && work_at(requester, cursor)->end <= requester->next)
+		cursor++;
+	requester->cursor = cursor;
+}
+
+static void move(struct xr_queue_pair *pair, s64 until, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	s64 cursor = requester->cursor;
+
+	requester->oldest = until;
+	requester->next = most_of(requester->next, until);
+	requester->tries = 0;
+	requester->went_back_to = -1;
+	if (requester->timed >= 0 && requester->timed < until) {
+		requester->round_trip_ns = now_ns - requester->timed_ns;
+		requester->timed = -1;
+	}
+	while (requester->count && work_at(requester, 0)->end <= until) {
+		requester->reads -= work_at(requester, 0)->operation == XR_READ;
+		requester->head = (requester->head + 1) % XR_MOST_WORKS;
+		requester->count--;
+		requester->completed++;
+		cursor--;
+	}
+	find_cursor(requester, cursor);
+	requester->timer_ns = requester->oldest < requester->highest ?
+		now_ns + pair->settings->retransmit_ns : XR_NEVER;
+}
+
+static void go_back(struct xr_requester *requester, s64 number)
+{
+	if (requester->went_back_to == number || requester->next <= number)
+		return;
+	requester->went_back_to = number;
+	requester->went_back++;
+	requester->next = number;
+	requester->timed = -1;
+	find_cursor(requester, requester->cursor);
+}
+
+/* All before `until` has arrived, but reads, which complete by their responses alone */
+static void advance(struct xr_queue_pair *pair, s64 until, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	u32 i;
+
+	for (i = 0; requester->reads && i < requester->count; i++) {
+		struct xr_work *posted = work_at(requester, i);
+
+		if (posted->first >= until)
+			break;
+		if (posted->operation == XR_READ) {
+			until = most_of(requester->oldest, posted->first);
+			break;
+		}
+	}
+	if (until > requester->oldest)
+		move(pair, until, now_ns);
+}
+
+static void on_timer(struct xr_queue_pair *pair, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+
+	if (now_ns < requester->timer_ns || requester->failure.why)
+		return;
+	requester->tries++;
+	if (requester->tries > pair->settings->retries) {
+		requester_fail(requester, XR_NO_ACKNOWLEDGEMENT, pair->settings->retries, 0, 0, 0);
+		return;
+	}
+	requester->timeouts++;
+	requester->went_back_to = -1;
+	go_back(requester, requester->oldest);
+	requester->timer_ns = now_ns + pair->settings->retransmit_ns;
+}
+
+static void on_ack(struct xr_queue_pair *pair, u32 wire, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	s64 last = sequence(wire, requester->oldest);
+
+	if (last >= requester->highest)
+		return;
+	advance(pair, last + 1, now_ns);
+	if (requester->oldest <= last)
+		go_back(requester, requester->oldest);
+}
+
+static void on_nak(struct xr_queue_pair *pair, u32 wire, u32 nak, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	s64 wanted = sequence(wire, requester->oldest);
+
+	if (wanted < requester->oldest || wanted >= requester->highest)
+		return;
+	advance(pair, wanted, now_ns);
+	if (nak == SEQUENCE_ERROR) {
+		requester->went_back_to = -1;
+		go_back(requester, wanted);
+	} else {
+		requester_fail(requester, XR_REFUSED, wire, nak, 0, 0);
+	}
+}
+
+/* Take octets for a region; the reason why not, if it cannot take them */
+static u32 region_write(const struct xr_queue_pair *pair, struct xr_region *region, u64 address, const u8 *octets,
+			u32 length)
+{
+	if (region->kind != XR_SINK)
+		return XR_READ_ONLY;
+	if (address != region->received)
+		return XR_NOT_NEXT;
+	region->received += length;
+	if (region->has_content && region->as_expected &&
+	    !equal(octets, content_at(pair->memory, region, address), length))
+		region->as_expected = 0;
+	return XR_NO_FAILURE;
+}
+
+static void on_read_response(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	struct xr_work *posted = NULL;
+	s64 number = sequence(packet->psn, requester->oldest), wanted;
+	u64 start, address;
+	u32 i, why;
+
+	for (i = 0; requester->reads && i < requester->count && !posted; i++)
+		if (work_at(requester, i)->operation == XR_READ)
+			posted = work_at(requester, i);
+	if (!posted || number < posted->first || number >= least(posted->end, requester->highest))
+		return;
+	wanted = most_of(requester->oldest, posted->first);
+	if (number > wanted) {
+		advance(pair, posted->first, now_ns);
+		go_back(requester, wanted);
+	}
+	if (number != wanted)
+		return;
+	start = (number - posted->first) * pair->settings->mtu;
+	if (packet->octets != least(pair->settings->mtu, posted->length - start)) {
+		requester_fail(requester, XR_RESPONSE_LENGTH, packet->psn, packet->octets, 0, 0);
+		return;
+	}
+	address = posted->local_address + start;
+	why = packet->octets ? region_write(pair, posted->local, address, packet->payload, packet->octets) : 0;
+	if (why) {
+		requester_fail(requester, XR_RESPONSE_FAULT, packet->psn, packet->octets, address,
+			       why == XR_READ_ONLY ? XR_NEVER : posted->local->received);
+		return;
+	}
+	requester->oldest = number;
+	move(pair, number + 1, now_ns);
+}
+
+/* The responder */
+
+static struct xr_serving *read_at(struct xr_responder *responder, u32 place)
+{
+	return &responder->reads[(responder->head + place) % XR_MOST_READS];
+}
+
+static int has_answer(const struct xr_responder *responder)
+{
+	return responder->nak_is_due || (responder->ack_is_due && (responder->has_refusal || !responder->count));
+}
+
+static int refuse(struct xr_responder *responder, enum nak nak, u32 why, u64 a, u64 b, u64 c)
+{
+	responder->has_refusal = 1;
+	responder->refusal = nak;
+	responder->ack_is_due = 1;
+	responder->failure.why = 0;	/* the last one is told */
+	set_failure(&responder->failure, why, a, b, c, 0);
+	return 0;
+}
+
+static struct xr_region *region_of(const struct xr_queue_pair *pair, const struct packet *packet)
+{
+	const struct xr_memory *memory = pair->memory;
+	u32 place = packet->r_key - memory->first_key;
+	struct xr_region *region;
+
+	if (packet->r_key < memory->first_key || place >= memory->count)
+		return NULL;
+	region = &memory->regions[place];
+	if (region->kind == XR_NO_REGION || packet->address > region->size ||
+	    packet->length > region->size - packet->address || packet->length > MAXIMUM_MESSAGE)
+		return NULL;
+	return region;
+}
+
+static int serve(struct xr_queue_pair *pair, const struct packet *packet, s64 number)
+{
+	struct xr_responder *responder = &pair->responder;
+	struct xr_region *region = region_of(pair, packet);
+	struct xr_serving *serving;
+
+	if (!region)
+		return refuse(responder, ACCESS_ERROR, XR_READ_ACCESS, packet->length, packet->address, packet->r_key);
+	while (responder->count && read_at(responder, responder->count - 1)->number >= number)
+		responder->count--;
+	if (responder->count && number <= read_at(responder, 0)->number)
+		responder->count = 0;
+	if (responder->count >= XR_MOST_READS)
+		return refuse(responder, INVALID_REQUEST, XR_TOO_MANY_READS, XR_MOST_READS, 0, 0);
+	serving = read_at(responder, responder->count++);
+	serving->region = region;
+	serving->address = packet->address;
+	serving->left = packet->length;
+	serving->number = number;
+	serving->is_first = 1;
+	return 1;
+}
+
+static int begin(struct xr_queue_pair *pair, const struct packet *packet)
+{
+	struct xr_responder *responder = &pair->responder;
+	struct xr_region *region;
+
+	if (IS(packet->opcode, SENDS)) {
+		if (!responder->receive_into)
+			return refuse(responder, INVALID_REQUEST, XR_NO_MEMORY, 0, 0, 0);
+		responder->region = responder->receive_into;
+		responder->address = responder->receive_address;
+		responder->is_send = 1;
+	} else {
+		region = region_of(pair, packet);
+		if (!region)
+			return refuse(responder, ACCESS_ERROR, XR_WRITE_ACCESS, packet->length, packet->address,
+				      packet->r_key);
+		responder->region = region;
+		responder->address = packet->address;
+		responder->left = packet->length;
+		responder->is_send = 0;
+	}
+	responder->octets = 0;
+	responder->has_message = 1;
+	return 1;
+}
+
+/* The next packet of a message */
+static int take(struct xr_queue_pair *pair, const struct packet *packet)
+{
+	struct xr_responder *responder = &pair->responder;
+	u32 mtu = pair->settings->mtu, length = packet->octets, why;
+	int is_last = !!IS(packet->opcode, LASTS), fits;
+
+	if (IS(packet->opcode, FIRSTS)) {
+		if (responder->has_message)
+			return refuse(responder, INVALID_REQUEST, XR_FIRST_WITHIN, packet->opcode, 0, 0);
+		if (!begin(pair, packet))
+			return 0;
+	}
+	if (!responder->has_message || responder->is_send != !!IS(packet->opcode, SENDS))
+		return refuse(responder, INVALID_REQUEST, XR_NO_FIRST, packet->opcode, 0, 0);
+	fits = is_last ? length <= mtu : length == mtu;
+	if (!responder->is_send) {
+		fits = fits && (is_last ? responder->left == length : responder->left > length);
+		responder->left -= length;
+	}
+	if (!fits)
+		return refuse(responder, INVALID_REQUEST, XR_WRONG_LENGTH, packet->opcode, length, 0);
+	why = length ? region_write(pair, responder->region, responder->address, packet->payload, length) : 0;
+	if (why)
+		return refuse(responder, OPERATIONAL_ERROR, why, length, responder->address,
+			      responder->region->received);
+	responder->address += length;
+	responder->octets += length;
+	responder->expected++;
+	if (is_last) {
+		responder->has_message = 0;
+		responder->msn++;
+		if (responder->is_send)
+			responder->receive_address = responder->address;
+		if (responder->is_send || IS(packet->opcode, WITH_IMMEDIATE))
+			responder->received++;
+	}
+	responder->ack_is_due |= packet->ack_request;
+	return 1;
+}
+
+static void on_request(struct xr_queue_pair *pair, const struct packet *packet)
+{
+	struct xr_responder *responder = &pair->responder;
+	s64 number;
+
+	if (responder->failure.why)
+		return;
+	number = sequence(packet->psn, responder->expected);
+	if (number > responder->expected) {
+		responder->out_of_order++;
+		responder->nak_is_due |= !responder->nak_was_sent;
+		responder->nak_was_sent = 1;
+		return;
+	}
+	if (number < responder->expected) {
+		responder->duplicates++;
+		if (packet->opcode == READ_REQUEST)
+			serve(pair, packet, number);
+		else
+			responder->ack_is_due = 1;
+		return;
+	}
+	responder->nak_was_sent = responder->nak_is_due = 0;
+	if (packet->opcode != READ_REQUEST) {
+		take(pair, packet);
+	} else if (responder->has_message) {
+		refuse(responder, INVALID_REQUEST, XR_READ_WITHIN, 0, 0, 0);
+	} else if (serve(pair, packet, number)) {
+		responder->expected += packets_of(pair, packet->length);
+		responder->msn++;
+	}
+}
+
+/* Packets to be sent */
+
+static u8 *bth(struct xr_packet *made, const struct xr_queue_pair *pair, u32 opcode, u32 psn, u32 ack_request)
+{
+	u8 *at = made->head;
+
+	made->payload = NULL;
+	made->length = made->padding = 0;
+	*at++ = opcode;
+	*at++ = 1 << 6;
+	at = put16(at, 0xffff);
+	at = put32(at, pair->far_number);
+	return put32(at, ack_request << 31 | (psn & MASK24));
+}
+
+static u8 *reth(u8 *at, u64 address, u32 r_key, u32 length)
+{
+	at = put32(put32(at, address >> 32), address);
+	return put32(put32(at, r_key), length);
+}
+
+/* Where octets of a region are to be read; NULL: it is only written */
+static const u8 *region_read(const struct xr_queue_pair *pair, const struct xr_region *region, u64 address)
+{
+	return region->kind == XR_CONTENT ? content_at(pair->memory, region, address) : NULL;
+}
+
+/* Give a packet its padding and its ICRC, where `region` and `address` say what the payload is */
+static void seal(struct xr_queue_pair *pair, struct xr_packet *made, u8 *end, const struct xr_region *region,
+		 u64 address)
+{
+	u32 crc, total;
+
+	made->head_length = end - made->head;
+	made->padding = -made->length & 3;
+	made->head[1] |= made->padding << 4;
+	total = made->head_length + made->length + made->padding;
+	crc = headers_crc(pair, made->head, made->head_length, total, 0);
+	if (made->length && is_known(pair, region, address, made->length)) {
+		crc = shifted(pair->memory, crc) ^ known_crc(pair->memory, region, address);
+	} else if (made->length) {
+		crc = xr_crc32(crc, made->payload, made->length);
+		crc = zeros(crc, made->padding);
+	}
+	made->icrc = crc;
+}
+
+static void acknowledge(struct xr_queue_pair *pair, struct xr_packet *made, s64 number, u32 nak)
+{
+	u8 *at = bth(made, pair, ACKNOWLEDGE, number, 0);
+
+	at = put32(at, (nak == NO_NAK ? 0x1f : 0x60 | nak) << 24 | (pair->responder.msn & MASK24));
+	seal(pair, made, at, NULL, 0);
+}
+
+/* The acknowledgement that is due, if one is. What follows a read waits until that is served. */
+static int answer(struct xr_queue_pair *pair, struct xr_packet *made)
+{
+	struct xr_responder *responder = &pair->responder;
+
+	if (responder->has_refusal && responder->ack_is_due) {
+		responder->ack_is_due = responder->nak_is_due = 0;
+		acknowledge(pair, made, responder->expected, responder->refusal);
+	} else if (responder->nak_is_due) {
+		responder->nak_is_due = responder->ack_is_due = 0;
+		acknowledge(pair, made, responder->expected, SEQUENCE_ERROR);
+	} else if (responder->ack_is_due && !responder->count) {
+		responder->ack_is_due = 0;
+		acknowledge(pair, made, responder->expected - 1, NO_NAK);
+	} else {
+		return 0;
+	}
+	return 1;
+}
+
+static void response(struct xr_queue_pair *pair, struct xr_packet *made)
+{
+	struct xr_responder *responder = &pair->responder;
+	struct xr_serving *serving = read_at(responder, 0);
+	u32 length = least(pair->settings->mtu, serving->left), opcode;
+	int is_last = serving->left == length;
+	const u8 *payload = region_read(pair, serving->region, serving->address);
+	u8 *at;
+
+	if (!payload) {
+		responder->count = 0;
+		refuse(responder, OPERATIONAL_ERROR, XR_WRITE_ONLY, length, serving->address, 0);
+		answer(pair, made);
+		return;
+	}
+	if (serving->is_first)
+		opcode = is_last ? RESPONSE_ONLY : RESPONSE_FIRST;
+	else
+		opcode = is_last ? RESPONSE_LAST : RESPONSE_MIDDLE;
+	at = bth(made, pair, opcode, serving->number, 0);
+	if (opcode != RESPONSE_MIDDLE)
+		at = put32(at, 0x1f << 24 | (responder->msn & MASK24));
+	made->payload = payload;
+	made->length = length;
+	seal(pair, made, at, serving->region, serving->address);
+	if (serving->number >= responder->served) {
+		responder->served = serving->number + 1;
+		responder->fresh++;
+	}
+	serving->address += length;
+	serving->left -= length;
+	serving->number++;
+	serving->is_first = 0;
+	if (is_last) {
+		responder->head = (responder->head + 1) % XR_MOST_READS;
+		responder->count--;
+	}
+}
+
+/* The requester's next packet, which is then sent */
+static void request(struct xr_queue_pair *pair, struct xr_packet *made, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	const struct xr_settings *settings = pair->settings;
+	struct xr_work *work = work_at(requester, requester->cursor);
+	s64 number = requester->next;
+	u64 start = (number - work->first) * settings->mtu;
+	u32 ack_request = 1;
+	u8 *at;
+
+	if (number == requester->oldest)
+		requester->asked_ns = now_ns;
+	if (work->operation == XR_READ) {
+		at = bth(made, pair, READ_REQUEST, number, 1);
+		at = reth(at, work->remote_address + start, work->r_key, work->length - start);
+		seal(pair, made, at, NULL, 0);
+		requester->next = work->end;
+	} else {
+		int is_first = number == work->first, is_last = number == work->end - 1;
+		int immediate = is_last && work->has_immediate;
+		u32 opcode = (work->operation == XR_SEND ? SEND_FIRST : WRITE_FIRST) +
+			     (is_last ? (is_first ? 4 : 2) : (is_first ? 0 : 1)) + immediate;
+
+		requester->since_ack++;
+		/* At a low rate packets are so far apart that the timer would not wait for `ack_every` of them */
+		ack_request = is_last || now_ns - requester->asked_ns >= settings->retransmit_ns / 8 ||
+			      requester->since_ack >= settings->ack_every;
+		if (ack_request) {
+			requester->since_ack = 0;
+			requester->asked_ns = now_ns;
+		}
+		at = bth(made, pair, opcode, number, ack_request);
+		if (is_first && work->operation == XR_WRITE)
+			at = reth(at, work->remote_address, work->r_key, work->length);
+		if (immediate)
+			at = put32(at, work->immediate);
+		made->length = least(settings->mtu, work->length - start);
+		if (made->length)
+			made->payload = region_read(pair, work->local, work->local_address + start);
+		seal(pair, made, at, work->local, work->local_address + start);
+		requester->next = number + 1;
+	}
+	if (requester->next == work->end)
+		requester->cursor++;
+	if (number < requester->highest) {
+		requester->retransmitted++;
+	} else if (ack_request && requester->timed < 0) {
+		requester->timed = number;
+		requester->timed_ns = now_ns;
+	}
+	requester->highest = most_of(requester->highest, requester->next);
+	if (requester->timer_ns == XR_NEVER)
+		requester->timer_ns = now_ns + settings->retransmit_ns;
+}
+
+/* The queue pair */
+
+static void fail(struct xr_queue_pair *pair, const struct xr_failure *why)
+{
+	if (pair->has_failed)
+		return;
+	pair->has_failed = 1;
+	pair->failure = *why;
+	set_failure(&pair->requester.failure, why->why, why->with[0], why->with[1], why->with[2], why->with[3]);
+	pair->requester.timer_ns = XR_NEVER;
+}
+
+/* Make a queue pair ready whose numbers, addresses, settings, memory and rate control its caller has set */
+void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps)
+{
+	struct xr_requester *requester = &pair->requester;
+	struct xr_rate *rate = &pair->rate;
+	s64 gap_ns = (s64)(pair->settings->mtu + BTH + ICRC + WIRE) * 8 * 1000000000 / (s64)line_bps;
+	s64 packets = least(MOST_AHEAD, AHEAD_NS / most_of(1, gap_ns));
+
+	pair->ahead_ns = packets >= LEAST_AHEAD ? packets * gap_ns : 0;
+	pair->next_ns = pair->last_cnp_ns = LONG_AGO;
+	pair->was_idle = 1;
+	pair->prefix_length[0] = pair->prefix_length[1] = ~0u;
+	requester->first = requester->oldest = requester->next = requester->highest = requester->end = first;
+	requester->went_back_to = requester->timed = requester->round_trip_ns = -1;
+	requester->timer_ns = XR_NEVER;
+	pair->responder.expected = pair->responder.served = far_first;
+	rate->target_bps = rate->line_bps;
+	rate->alpha_due_ns = rate->increase_due_ns = rate->decrease_due_ns = XR_NEVER;
+}
+
+static u32 parse(struct packet *packet, const u8 *datagram, u32 length, u32 *head_length)
+{
+	u32 end = length - ICRC, start = BTH, opcode, flags, padding, word;
+
+	if (length < BTH + ICRC)
+		return XR_TOO_SHORT;
+	packet->opcode = opcode = datagram[0];
+	flags = datagram[1];
+	if (opcode > ACKNOWLEDGE && opcode != CNP)
+		return XR_OPCODE_NOT_KNOWN;
+	if (flags & 0xf)
+		return XR_WRONG_VERSION;
+	packet->psn = get32(datagram + 8) & MASK24;
+	packet->ack_request = datagram[8] >> 7;
+	packet->nak = NO_NAK;
+	if (IS(opcode, WITH_RETH)) {
+		if (start + 16 > length)
+			return XR_TOO_SHORT;
+		packet->address = get64(datagram + start);
+		packet->r_key = get32(datagram + start + 8);
+		packet->length = get32(datagram + start + 12);
+		start += 16;
+	}
+	if (IS(opcode, WITH_AETH)) {
+		if (start + 4 > length)
+			return XR_TOO_SHORT;
+		word = get32(datagram + start);
+		packet->msn = word & MASK24;
+		if (word >> 29 == 3 && (word >> 24 & 0x1f) <= OPERATIONAL_ERROR)
+			packet->nak = word >> 24 & 0x1f;
+		else if (word >> 29)
+			return XR_BAD_SYNDROME;
+		start += 4;
+	}
+	if (IS(opcode, WITH_IMMEDIATE)) {
+		if (start + 4 > length)
+			return XR_TOO_SHORT;
+		packet->immediate = get32(datagram + start);
+		start += 4;
+	}
+	if (start > end)
+		return XR_TOO_SHORT;
+	padding = flags >> 4 & 3;
+	if (end - start < padding || (end - start) % 4)
+		return XR_BAD_PADDING;
+	packet->payload = datagram + start;
+	packet->octets = end - start - padding;
+	*head_length = start;
+	return XR_TAKEN;
+}
+
+/* Where the content of a payload is that is to come next, if it is known what that is */
+static struct xr_region *expected_region(struct xr_queue_pair *pair, const struct packet *packet, u64 *address)
+{
+	struct xr_responder *responder = &pair->responder;
+	struct xr_region *region = NULL;
+
+	if (IS(packet->opcode, RESPONSES)) {
+		struct xr_requester *requester = &pair->requester;
+
+		if (requester->count && work_at(requester, 0)->operation == XR_READ)
+			region = work_at(requester, 0)->local;
+	} else if (IS(packet->opcode, SENDS)) {
+		region = responder->receive_into;
+	} else if (IS(packet->opcode, WITH_RETH & WRITES)) {
+		region = region_of(pair, packet);
+	} else if (IS(packet->opcode, WRITES) && responder->has_message) {
+		region = responder->region;
+	}
+	if (!region || region->kind != XR_SINK)
+		return NULL;
+	*address = region->received;
+	return region;
+}
+
+static int is_intact(struct xr_queue_pair *pair, const struct packet *packet, const u8 *datagram, u32 length,
+		     u32 head_length)
+{
+	u32 crc = headers_crc(pair, datagram, head_length, length - ICRC, 1), rest = length - ICRC - head_length;
+	const u8 *sent = datagram + length - ICRC;
+	struct xr_region *region;
+	u64 address;
+
+	if (rest) {
+		region = rest == packet->octets ? expected_region(pair, packet, &address) : NULL;
+		if (region && is_known(pair, region, address, rest) &&
+		    equal(packet->payload, content_at(pair->memory, region, address), rest))
+			crc = shifted(pair->memory, crc) ^ known_crc(pair->memory, region, address);
+		else
+			crc = xr_crc32(crc, packet->payload, rest);
+	}
+	return sent[0] == (crc & 0xff) && sent[1] == (crc >> 8 & 0xff) && sent[2] == (crc >> 16 & 0xff) &&
+	       sent[3] == crc >> 24;
+}
+
+/* Take what came to this queue pair, and with which ECN field; XR_TAKEN, or why it is refused */
+int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	struct packet packet;
+	u32 head_length, refused = parse(&packet, datagram, length, &head_length);
+
+	if (refused)
+		return refused;
+	if (pair->has_failed)
+		return XR_NOT_READY;
+	if (!is_intact(pair, &packet, datagram, length, head_length))
+		return XR_BAD_ICRC;
+	if (IS(packet.opcode, REQUESTS | RESPONSES)) {
+		pair->received_packets++;
+		pair->received_octets += packet.octets;
+		if (is_marked) {
+			pair->marked++;
+			if (now_ns - pair->last_cnp_ns >= pair->settings->cnp_ns) {
+				pair->last_cnp_ns = now_ns;
+				pair->cnp_is_due = 1;
+			}
+		}
+	}
+	if (IS(packet.opcode, REQUESTS)) {
+		on_request(pair, &packet);
+	} else if (IS(packet.opcode, RESPONSES)) {
+		on_read_response(pair, &packet, now_ns);
+	} else if (packet.opcode == CNP) {
+		pair->cnps_received++;
+		rate_on_cnp(&pair->rate, now_ns);
+	} else if (packet.nak == NO_NAK) {
+		on_ack(pair, packet.psn, now_ns);
+	} else {
+		on_nak(pair, packet.psn, packet.nak, now_ns);
+	}
+	if (requester->round_trip_ns >= 0) {
+		rate_on_round_trip(&pair->rate, now_ns, requester->round_trip_ns);
+		requester->round_trip_ns = -1;
+	}
+	if (requester->failure.why)
+		fail(pair, &requester->failure);
+	return XR_TAKEN;
+}
+
+/* The CNP that is due, if one is. It goes with a priority and DSCP of its own. */
+int xr_notification(struct xr_queue_pair *pair, xr_emit emit, void *context)
+{
+	static const u8 nothing[16];
+	struct xr_packet made;
+	u8 *at;
+
+	if (!pair->cnp_is_due)
+		return 0;
+	pair->cnp_is_due = 0;
+	pair->cnps_sent++;
+	at = bth(&made, pair, CNP, 0, 0);
+	made.head[4] = 1 << 6;	/* BECN */
+	made.payload = nothing;
+	made.length = sizeof(nothing);
+	made.head_length = at - made.head;
+	made.icrc = xr_crc32(headers_crc(pair, made.head, BTH, BTH + sizeof(nothing), 0), nothing, sizeof(nothing));
+	emit(context, &made);
+	return 1;
+}
+
+/* A rate control that slows down has each packet sent at its time */
+static s64 ahead(const struct xr_queue_pair *pair)
+{
+	return pair->rate.rate_bps >= pair->rate.line_bps ? pair->ahead_ns : 0;
+}
+
+/* Hand out datagrams to be sent now: an acknowledgement, and data as far as the pace allows */
+int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, void *context)
+{
+	struct xr_requester *requester = &pair->requester;
+	struct xr_responder *responder = &pair->responder;
+	struct xr_packet made;
+	s64 until_ns;
+	int many = 0;
+
+	on_timer(pair, now_ns);
+	if (requester->failure.why)
+		fail(pair, &requester->failure);
+	while (rate_deadline(&pair->rate) <= now_ns)
+		rate_on_deadline(&pair->rate, now_ns);
+	if (pair->has_failed)
+		return 0;
+	if (answer(pair, &made)) {
+		emit(context, &made);
+		many++;
+	}
+	until_ns = now_ns + ahead(pair);
+	while (many < most && pair->next_ns <= until_ns) {
+		u32 octets;
+		s64 gap_ns, earliest_ns;
+
+		if (responder->count) {
+			response(pair, &made);
+		} else if (has_packet(pair)) {
+			request(pair, &made, now_ns);
+		} else {
+			pair->was_idle = 1;
+			break;
+		}
+		octets = made.head_length + made.length + made.padding + ICRC + WIRE;
+		gap_ns = (s64)((double)(octets * 8000000000LL) / pair->rate.rate_bps);
+		earliest_ns = pair->was_idle ? now_ns : now_ns - CATCH_UP * gap_ns;
+		pair->next_ns = most_of(pair->next_ns, earliest_ns) + gap_ns;
+		pair->was_idle = 0;
+		pair->sent_packets++;
+		pair->sent_octets += made.length;
+		rate_on_sent(&pair->rate, octets);
+		emit(context, &made);
+		many++;
+	}
+	if (!responder->count && has_answer(responder) && answer(pair, &made)) {
+		emit(context, &made);
+		many++;
+	}
+	if (responder->failure.why)
+		fail(pair, &responder->failure);
+	return many;
+}
+
+/* The latest moment at which xr_transmit() or xr_notification() has something to do; 0 if now */
+s64 xr_deadline(const struct xr_queue_pair *pair)
+{
+	s64 deadline_ns;
+
+	if (pair->has_failed)
+		return XR_NEVER;
+	if (pair->cnp_is_due || has_answer(&pair->responder))
+		return 0;
+	deadline_ns = least(pair->requester.timer_ns, rate_deadline(&pair->rate));
+	if (pair->responder.count || has_packet(pair))
+		deadline_ns = least(deadline_ns, pair->next_ns - ahead(pair) / 3);
+	return deadline_ns;
+}
+
+/* Keep messages of a flow under way, until it has been sent; as Asker.post() of roce_flow.py */
+void xr_ask(struct xr_asker *asker, struct xr_queue_pair *pair, s64 now_ns, int may_send,
+	    int (*may_post)(void *context, s64 blocks), void *context)
+{
+	struct xr_requester *requester = &pair->requester;
+	struct xr_work work = { .local = asker->local, .r_key = asker->key };
+	s64 ahead = asker->message / pair->settings->mtu;
+	int waits;
+
+	if (asker->is_over)
+		return;
+	if (pair->has_failed || (now_ns < asker->begin_ns && !may_send)) {
+		asker->is_over = 1;
+		return;
+	}
+	if (now_ns < asker->begin_ns)
+		return;
+#define MAY_POST may_post(context, (s64)(asker->posted / asker->message) + 1 - asker->lag)
+	while (requester->end - requester->next <= ahead && requester->count < UNDER_WAY && MAY_POST) {
+		work.length = asker->message < asker->left ? asker->message : asker->left;
+		if (!work.length || !asker->messages || now_ns >= asker->end_ns || !may_send)
+			break;
+		work.operation = asker->operation;
+		work.local_address = work.remote_address = asker->posted;
+		xr_post(pair, &work);
+		asker->posted += work.length;
+		asker->left -= work.length;
+		asker->messages--;
+	}
+	/* A flow that waits for others has more to send, unless all has been posted */
+	waits = asker->left && asker->messages && now_ns < asker->end_ns && may_send && !MAY_POST;
+#undef MAY_POST
+	if (requester->count || waits)
+		return;
+	if (asker->operation == XR_READ && !asker->has_ended) {
+		asker->has_ended = 1;	/* the source cannot know otherwise */
+		work.operation = XR_SEND;
+		work.length = work.local_address = work.remote_address = 0;
+		work.has_immediate = 1;
+		xr_post(pair, &work);
+	} else {
+		asker->is_over = 1;
+	}
+}
+
+unsigned long xr_queue_pair_size(void)
+{
+	return sizeof(struct xr_queue_pair);
+}

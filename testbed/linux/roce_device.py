@@ -1,0 +1,239 @@
+"""/dev/xoff-roce: RoCE queue pairs that the kernel of the engine `um` serves by itself.
+
+The kernel's side is testbed/lab/um/linux/xoff_roce_kern.c, and xoff_roce_device.h has the structures. All times are
+nanoseconds of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_DEVICE = Path("/dev/xoff-roce")
+FIRST_QUEUE_PAIR, FIRST_KEY = 0x100, 0x1000
+_NOWHERE = 2**32 - 1
+IS_SOURCE, IS_TARGET, IS_ASKER = 1, 2, 4
+FIXED, DCQCN, TIMELY = range(3)
+WRITE, READ, SEND = range(3)
+
+_ATTACH, _ADD, _STOP, _PROGRESS, _REPORT, _WINDOWS, _SAMPLES, _REFUSED = (ord("r") << 8 | n for n in range(1, 9))
+_ATTACHED = struct.Struct("=iI4I2qIIQQII")
+_RATE = struct.Struct("=II2d6d6q2d4q")
+_RATE_STATE = 9 * 8 + 8 + 16
+"""The octets of a rate control's state, which begins as zeros."""
+_ADDED = struct.Struct("=4I4s4s2H4BII4IQ3Q3qQQIIII")
+_WAIT = struct.Struct("=IIQQ")
+_ASKED = struct.Struct("=IIQ")
+_SEEN = struct.Struct("=II")
+_REPORTED = struct.Struct("=6Q5Q4Q2q4III4Q")
+_SAMPLE = struct.Struct("=qQ3d")
+_RATE_FIELDS = (
+    "rate_bps", "line_bps", "gain", "alpha", "target_bps", "additive_bps", "hyper_bps", "minimum_bps", "alpha_ns",
+    "increase_ns", "decrease_ns", "behind_ns", "bytes", "recovery", "average", "decrease", "low_ns", "high_ns",
+    "least_ns", "hyper_after",
+)  # fmt: skip
+_REFUSALS = 8
+
+
+def is_there() -> bool:
+    """Return True if the kernel serves RoCE queue pairs, which only that of `um` does."""
+    return _DEVICE.exists()
+
+
+def packed_rate(kind: int, parameters: Mapping[str, float]) -> bytes:
+    """Return a rate control in its initial state; parameters that are left out are 0."""
+    return _RATE.pack(kind, 0, *(parameters.get(name, 0) for name in _RATE_FIELDS)) + bytes(_RATE_STATE)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of an endpoint."""
+
+    mtu: int
+    ack_every: int
+    window: int
+    retries: int
+    retransmit_ns: int
+    cnp_ns: int
+    is_per_priority: bool
+    """True if a CNP slows down all queue pairs of its priority."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A flow that an asker waits for: the region of its target, and its messages."""
+
+    region: int
+    message: int
+    size: int
+    """Octets of the flow; 0: no limit."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A queue pair of a connection that has been made, and the flow that it is for."""
+
+    number: int
+    far_number: int
+    first: int
+    far_first: int
+    address: str
+    far_address: str
+    port: int
+    far_port: int
+    priority: int
+    ds_field: int
+    cnp_priority: int
+    cnp_ds_field: int
+    buffer: int
+    """The buffer of a socket that would give the port as many frames at a time."""
+    roles: int
+    """`IS_SOURCE`, `IS_TARGET`, `IS_ASKER` and their sums."""
+    region: int
+    operation: int
+    far_key: int
+    lag: int
+    content: int
+    """The place at which the flow's content begins in the block of content."""
+    message: int
+    size: int
+    messages: int
+    begin_ns: int
+    end_ns: int
+    sample_ns: int
+    line_bps: int
+    rate: bytes
+    """The rate control, as from `packed_rate`."""
+    sent_at: int | None = None
+    """The place in the counters of the packets of data that have been sent, each counted once; None: not shown."""
+    received_at: int | None = None
+    waits: Sequence[Wait] = field(default=())
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The state of a queue pair."""
+
+    is_over: bool = False
+    """True if its flow is at its end."""
+    has_failed: bool = False
+
+
+@dataclass(frozen=True)
+class PairReport:
+    """The counters of a queue pair. `failure` is a reason and four numbers."""
+
+    sent_packets: int
+    fresh: int
+    went_back: int
+    timeouts: int
+    cnps_received: int
+    cnps_sent: int
+    received_octets: int
+    frame_octets: int
+    packets: int
+    duplicates: int
+    out_of_order: int
+    ecn: tuple[int, ...]
+    first_ns: int
+    last_ns: int
+    is_as_expected: bool
+    failure: tuple[int, ...]
+    windows: tuple[int, ...]
+    samples: tuple[tuple[int, int, tuple[float, ...]], ...]
+    """Moment, octets sent so far, and the state of the rate control."""
+
+
+class RoceDevice:
+    """The endpoint of one host in the kernel, from when it is made until it is closed."""
+
+    def __init__(
+        self, listener: socket.socket, most: int, settings: Settings, content: bytes, counters: mmap.mmap
+    ) -> None:
+        """`listener` is the socket of port 4791, and `most` the number of queue pairs and of regions. In `counters`,
+        memory of whole pages that processes share, the kernel writes how far flows are.
+        """
+        self._most = most
+        self.fd = os.open(_DEVICE, os.O_RDWR | os.O_CLOEXEC)
+        block = ctypes.create_string_buffer(content, len(content))
+        attached = _ATTACHED.pack(
+            listener.fileno(), most, settings.mtu, settings.ack_every, settings.window, settings.retries,
+            settings.retransmit_ns, settings.cnp_ns, settings.is_per_priority, 0, ctypes.addressof(block),
+            ctypes.addressof(ctypes.c_char.from_buffer(counters)), len(counters), 0,
+        )  # fmt: skip
+        try:
+            fcntl.ioctl(self.fd, _ATTACH, attached)
+        except BaseException:
+            self.close()
+            raise
+        self._seen = bytearray(_SEEN.size * most)
+
+    def add(self, pair: Pair) -> None:
+        """Have a queue pair served from now on. OSError with EMSGSIZE if its packets are too long for the way."""
+        waits = ctypes.create_string_buffer(b"".join(_WAIT.pack(w.region, 0, w.message, w.size) for w in pair.waits))
+        fcntl.ioctl(self.fd, _ADD, _ADDED.pack(
+            pair.number, pair.far_number, pair.first, pair.far_first,
+            socket.inet_aton(pair.address), socket.inet_aton(pair.far_address), pair.port, pair.far_port,
+            pair.priority, pair.ds_field, pair.cnp_priority, pair.cnp_ds_field, pair.buffer, pair.roles,
+            pair.region, pair.operation, pair.far_key, pair.lag, pair.content,
+            pair.message, pair.size, pair.messages, pair.begin_ns, pair.end_ns, pair.sample_ns, pair.line_bps,
+            ctypes.addressof(waits), len(pair.waits), 0,
+            *(_NOWHERE if place is None else place for place in (pair.sent_at, pair.received_at)),
+        ) + pair.rate)  # fmt: skip
+
+    def stop(self) -> None:
+        """Let no flow post more messages."""
+        fcntl.ioctl(self.fd, _STOP, 0)
+
+    def progress(self) -> list[Progress]:
+        """Return the states of all queue pairs, from the first number on. The device is readable when a flow has come
+        to its end since the last call.
+        """
+        many = self._ask(_PROGRESS, 0, self._seen)
+        return [
+            Progress(bool(is_over), bool(has_failed))
+            for is_over, has_failed in _SEEN.iter_unpack(self._seen[: many * _SEEN.size])
+        ]
+
+    def refused(self) -> list[int]:
+        """Return the number of datagrams that were not taken, by reason; those that were taken come first."""
+        room = bytearray(8 * _REFUSALS)
+        self._ask(_REFUSED, 0, room)
+        return list(struct.unpack(f"={_REFUSALS}Q", room))
+
+    def report(self, number: int) -> PairReport:
+        room = bytearray(_REPORTED.size)
+        self._ask(_REPORT, number, room)
+        found = _REPORTED.unpack(room)
+        counters, ecn, (first_ns, last_ns, windows, samples, _, as_expected, why, _) = (
+            found[:11],
+            found[11:15],
+            found[15:23],
+        )
+        counted = bytearray(8 * windows)
+        self._ask(_WINDOWS, number, counted)
+        taken = bytearray(_SAMPLE.size * samples)
+        self._ask(_SAMPLES, number, taken)
+        windows_of = tuple(memoryview(counted).cast("Q"))
+        samples_of = tuple((at_ns, sent, tuple(state)) for at_ns, sent, *state in _SAMPLE.iter_unpack(taken))
+        failure = (why, *found[23:])
+        rest = (ecn, first_ns, last_ns, bool(as_expected), failure, windows_of, samples_of)
+        return PairReport(*(*counters, *rest))
+
+    def _ask(self, command: int, number: int, room: bytearray) -> int:
+        if not room:
+            return 0
+        place = ctypes.addressof((ctypes.c_char * len(room)).from_buffer(room))
+        answer: int = fcntl.ioctl(self.fd, command, bytearray(_ASKED.pack(number, len(room), place)))
+        return answer
+
+    def close(self) -> None:
+        """End the endpoint: nothing more is sent."""
+        os.close(self.fd)

@@ -1,0 +1,98 @@
+"""The connections of the RoCE flows of one host, which are made before the flows begin."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.net.traffic.flow import Flow
+from testbed.net.traffic.roce_flow import KEY, Asker, Source, Target, ds_field, maker_of_source, transport_of
+from testbed.roce.endpoint import Endpoint as Host
+from testbed.roce.memory import Sink
+from testbed.roce.queue_pair import QueuePair
+from testbed.roce.rates import Line
+from testbed.roce.requester import Operation
+
+_FIRST_SERVICE = 1000
+
+
+class Connections:
+    """The flows of one host that begin or end there, and their queue pairs."""
+
+    def __init__(
+        self, node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int], line: Line
+    ) -> None:
+        self.flows = {index: flows[index] for index in sorted({*sends, *receives})}
+        self.transport = transport_of(next(iter(self.flows.values())))
+        self.host = Host(node.IP(), line, self.transport.settings)
+        self.line = line
+        self.sources = {index: Source(flows[index], index) for index in sends}
+        self.targets = {index: Target(flows[index], index) for index in receives}
+        self.keys = {(index, True): self.host.register(source.content) for index, source in self.sources.items()}
+        """The keys of the memory of each flow, at its source (True) and at its target."""
+        self.keys |= {(index, False): self.host.register(target.sink) for index, target in self.targets.items()}
+        self.askers: dict[int, Asker] = {}
+        self.target_of: dict[int, Target] = {}
+        self.flow_of: dict[int, Flow] = {}
+
+    def listen(self) -> None:
+        for index, flow in self.flows.items():
+            is_read = transport_of(flow).operation == Operation.READ
+            if is_read and index in self.sources:
+                self.host.listen(_FIRST_SERVICE + index, self._answer_source(index), maker_of_source(flow))
+            elif not is_read and index in self.targets:
+                self.host.listen(_FIRST_SERVICE + index, self._answer_target(index))
+
+    def _answer_source(self, index: int) -> Any:
+        def answer(request: object, pair: QueuePair) -> bytes:
+            source = self.sources[index]
+            self._use(pair, source.flow)
+            source.pair = pair
+            pair.responder.receive_into = Sink()
+            return KEY.pack(self.keys[index, True])
+
+        return answer
+
+    def _answer_target(self, index: int) -> Any:
+        def answer(request: object, pair: QueuePair) -> bytes:
+            target = self.targets[index]
+            self._use(pair, target.flow)
+            target.pair = self._own(pair, target)
+            pair.responder.receive_into = target.sink
+            return KEY.pack(self.keys[index, False])
+
+        return answer
+
+    def _use(self, pair: QueuePair, flow: Flow) -> None:
+        self.flow_of[pair.number] = flow
+        pair.priority = flow.priority
+
+    def _own(self, pair: QueuePair, target: Target) -> QueuePair:
+        self.target_of[pair.number] = target
+        return pair
+
+    def connect(self, begin_ns: int) -> None:
+        now_ns = time.monotonic_ns()
+        for index, flow in self.flows.items():
+            is_read = transport_of(flow).operation == Operation.READ
+            if index not in (self.targets if is_read else self.sources):
+                continue
+            far = (flow.source if is_read else flow.target).IP()
+            pair = self.host.connect(
+                far,
+                _FIRST_SERVICE + index,
+                now_ns,
+                rate_control="fixed" if is_read else maker_of_source(flow),
+                traffic_class=ds_field(flow),
+            )
+            self._use(pair, flow)
+            if is_read:
+                target = self.targets[index]
+                target.pair = self._own(pair, target)
+                self.askers[index] = Asker(flow, pair, target.sink, begin_ns)
+            else:
+                source = self.sources[index]
+                source.pair = pair
+                waits_for = [self.targets[other] for other in transport_of(flow).after]
+                self.askers[index] = Asker(flow, pair, source.content, begin_ns, waits_for)

@@ -1,0 +1,229 @@
+"""The process of a host whose RoCE queue pairs the kernel serves: it makes the connections, and reports.
+
+Only the kernel of the engine `um` can do that, and only with rate controls of Xoff; otherwise
+`testbed.net.traffic.roce_endpoint` does all of it. Connection management is the same in both. When a connection has
+been made, the kernel gets its queue pair with the flow, and from then on this process only looks at what has been sent
+and received. If it is killed, the kernel ends all of its queue pairs: nothing is sent any more, and the far ends retry
+until they give up.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import closing
+
+from testbed.linux import roce_device
+from testbed.linux.process import kernel
+from testbed.linux.roce_device import Pair, PairReport, RoceDevice, Wait
+from testbed.net.traffic.roce_connections import Connections
+from testbed.net.traffic.roce_flow import KEY, Given, Source, Taken, Target, ds_field, transport_of
+from testbed.net.traffic.roce_ways import FAST_SEND_BUFFER, SEND_BUFFER, Way, not_sent, open_listener
+from testbed.net.traffic.transport import EndpointControl
+from testbed.roce import in_kernel
+from testbed.roce.endpoint import source_port
+from testbed.roce.memory import content_block
+from testbed.roce.queue_pair import QueuePair, State, ahead_ns
+from testbed.roce.requester import Operation
+from testbed.roce.settings import CnpScope, Timing
+from testbed.units import NEVER
+
+_LONGEST = 8192
+_COMPARED = "compared"
+"""In place of a digest: the kernel compares each octet with the one that is to come, so there is nothing to hash."""
+_OPERATIONS = {
+    Operation.WRITE: roce_device.WRITE,
+    Operation.READ: roce_device.READ,
+    Operation.SEND: roce_device.SEND,
+}
+
+
+class KernelLoop(Connections):
+    """The process, with the queue pairs in the kernel."""
+
+    def run(self, session: EndpointControl) -> None:
+        listener, timer = open_listener(), kernel.Timer()
+        self._way: Way | None = None
+        self._served: set[int] = set()
+        self._places = session.places
+        with closing(self._device(listener, session)) as device:
+            self.listen()
+            session.ready()
+            self._begin_ns = session.begin_ns()
+            self.connect(self._begin_ns)
+            is_stopped = False
+            while session.receiving:
+                if not session.sending and not is_stopped:
+                    is_stopped = True
+                    device.stop()
+                self._manage(listener, device)
+                self._look(session, device)
+                if (due_ns := self.host.management_deadline_ns) != NEVER:
+                    timer.set(due_ns)
+                else:
+                    timer.clear()
+                kernel.wait_readable([listener, timer.fd, device.fd, *session.changes])
+            for index, source in self.sources.items():
+                if not source.has_reported:
+                    session.sent(index, self._given(index, device))
+            for index in self.targets:
+                session.received(index, self._taken(index, device))
+
+    def _device(self, listener: socket.socket, session: EndpointControl) -> RoceDevice:
+        settings = self.transport.settings
+        timing = Timing.of(settings, self.line.scale)
+        return RoceDevice(
+            listener,
+            max(1, len(self.sources) + len(self.targets)),
+            roce_device.Settings(
+                settings.mtu,
+                settings.ack_every,
+                settings.window,
+                settings.retries,
+                timing.retransmit_ns,
+                timing.cnp_ns,
+                settings.cnp_scope is CnpScope.PRIORITY,
+            ),
+            content_block(),
+            session.counters,
+        )
+
+    def _manage(self, listener: socket.socket, device: RoceDevice) -> None:
+        """Take the datagrams that the kernel leaves, serve connections that they have made, and send what is due."""
+        now_ns = time.monotonic_ns()
+        while True:
+            try:
+                datagram = listener.recv(_LONGEST)
+            except BlockingIOError:
+                break
+            self.host.receive(datagram, 0, now_ns)
+        for number in self.flow_of.keys() - self._served:
+            pair = self.host.queue_pairs[number]
+            if pair.state is State.READY:
+                try:
+                    device.add(self._pair(pair))
+                except OSError as error:
+                    raise not_sent(error, pair.far_address) from None
+                self._served.add(number)
+        for outgoing in self.host.management(now_ns):
+            if self._way is None:
+                ds = self.transport.cnp_dscp << 2
+                self._way = Way(outgoing.source_port, self.transport.cnp_priority, ds, SEND_BUFFER)
+            self._way.send([outgoing])
+
+    def _pair(self, pair: QueuePair) -> Pair:
+        """Describe a queue pair and its flow."""
+        flow = self.flow_of[pair.number]
+        transport = transport_of(flow)
+        index = self._index_of(pair)
+        is_source = index in self.sources and self.sources[index].pair is pair
+        is_asker = index in self.askers and self.askers[index].pair is pair
+        kernel_rate = pair.rate.in_kernel()
+        assert kernel_rate is not None  # RoceEndpoint.is_in_kernel
+        content = self.sources[index].content if is_source else self.targets[index].content
+        usual = FAST_SEND_BUFFER if ahead_ns(self.line, transport.settings.mtu) else SEND_BUFFER
+        begin_ns = self._begin_ns + flow.start.ns
+        (far_key,) = KEY.unpack_from(pair.reply.ljust(KEY.size, b"\0"))
+        return Pair(
+            number=pair.number,
+            far_number=pair.requester.far_qp,
+            first=pair.first,
+            far_first=pair.responder.expected,
+            address=self.host.address,
+            far_address=pair.far_address,
+            port=source_port(pair.number),
+            far_port=source_port(pair.requester.far_qp),
+            priority=flow.priority,
+            ds_field=ds_field(flow),
+            cnp_priority=transport.cnp_priority,
+            cnp_ds_field=transport.cnp_dscp << 2,
+            buffer=flow.buffer.bytes if flow.buffer else usual,
+            roles=(roce_device.IS_SOURCE if is_source else roce_device.IS_TARGET) | roce_device.IS_ASKER * is_asker,
+            region=self._region(index, is_source),
+            operation=_OPERATIONS[Operation(transport.operation)],
+            far_key=far_key,
+            lag=transport.lag,
+            content=content.start,
+            message=transport.message.bytes,
+            size=flow.size.bytes if flow.size else NEVER,
+            messages=flow.count if flow.count is not None else NEVER,
+            begin_ns=begin_ns,
+            end_ns=begin_ns + flow.duration.ns if flow.duration else NEVER,
+            sample_ns=transport.sample.ns if transport.sample and is_source else 0,
+            line_bps=self.line.rate.bps,
+            rate=roce_device.packed_rate(*kernel_rate),
+            sent_at=self._places(index)[0] if is_source else None,
+            received_at=None if is_source else self._places(index)[1],
+            waits=[self._wait(other) for other in transport.after] if is_asker else (),
+        )
+
+    def _region(self, index: int, at_source: bool) -> int:
+        return self.keys[index, at_source] - roce_device.FIRST_KEY
+
+    def _wait(self, index: int) -> Wait:
+        flow = self.flows[index]
+        size = flow.size.bytes if flow.size else 0
+        return Wait(self._region(index, False), transport_of(flow).message.bytes, size)
+
+    def _index_of(self, pair: QueuePair) -> int:
+        ends: list[Source | Target] = [*self.sources.values(), *self.targets.values()]
+        return next(end.index for end in ends if end.pair is pair)
+
+    def _look(self, session: EndpointControl, device: RoceDevice) -> None:
+        """Report the flows from here that have come to their end."""
+        states = device.progress()
+        for index, source in self.sources.items():
+            if source.has_reported or source.pair is None:
+                continue
+            if source.pair.number in self._served:
+                is_over = states[source.pair.number - roce_device.FIRST_QUEUE_PAIR].is_over
+            else:
+                is_over = source.pair.state is State.FAILED or not session.sending
+            if is_over:
+                source.has_reported = True
+                session.sent(index, self._given(index, device))
+
+    def _report(self, pair: QueuePair | None, device: RoceDevice) -> PairReport | None:
+        return device.report(pair.number) if pair is not None and pair.number in self._served else None
+
+    def _given(self, index: int, device: RoceDevice) -> Given:
+        source = self.sources[index]
+        found = self._report(source.pair, device)
+        if found is None or source.pair is None:
+            return source.given()
+        names = list(source.pair.rate.state())
+        return Given(
+            found.sent_packets - found.fresh,
+            found.went_back,
+            found.timeouts,
+            found.cnps_received,
+            in_kernel.failure(found.failure),
+            tuple(
+                {"lab_ns": at_ns, "sent": sent, **dict(zip(names, state, strict=False))}
+                for at_ns, sent, state in found.samples
+            ),
+            in_kernel=True,
+        )
+
+    def _taken(self, index: int, device: RoceDevice) -> Taken:
+        target = self.targets[index]
+        found = self._report(target.pair, device)
+        if found is None:
+            return target.taken()
+        return Taken(
+            found.packets,
+            found.received_octets,
+            found.frame_octets,
+            _COMPARED if found.is_as_expected else "",
+            _COMPARED,
+            found.duplicates,
+            found.out_of_order,
+            found.ecn,
+            found.first_ns,
+            found.last_ns,
+            found.windows,
+            found.cnps_sent,
+            in_kernel.failure(found.failure),
+            found.went_back,
+            found.timeouts,
+        )

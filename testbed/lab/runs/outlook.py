@@ -15,8 +15,8 @@ from testbed.lab.results.collect import Collector
 
 _SLOWEST, _FASTEST = 20.0, 0.05
 """The machines, by the time that they take, beyond which the boot's time is not taken to be the machine's."""
-_WITH_FLOWS = 1.6
-"""The memory of a network with some flows, over that of its nodes alone."""
+_WITH_FEW_FLOWS, _WITH_FLOWS = 1.2, 1.6
+"""The memory of a network with flows, over that of its nodes alone."""
 _KNOWN = 0.25
 """The part of the flows' time after which only what it took counts."""
 
@@ -75,7 +75,7 @@ class Forecaster:
             return ""
         self._largest = run.nodes
         needed_mb = run.nodes * self._costs.node_mb
-        if needed_mb <= memory_mb:
+        if needed_mb * _WITH_FEW_FLOWS <= memory_mb:
             return ""
         return (
             f"a network of {run.nodes} nodes takes about {needed_mb / 1000:.1f} GB, and its flows more, but the job "

@@ -22,7 +22,7 @@ from testbed.lab.host import cores
 MEMORY_MB = 4096
 """The lab's memory in MB, unless a job may have more than `JOB_MB`; that of the host is used only as far as the lab
 touches it, and 1.6 % of it at once."""
-JOB_MB = 3000
+JOB_MB = 3400
 """The memory of the largest job for which `MEMORY_MB` is enough."""
 KERNEL_MB = 1536
 """The part of `MEMORY_MB` for the kernel itself. Processes have the rest, and then what is free of this part."""

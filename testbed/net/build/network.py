@@ -121,12 +121,12 @@ def _wait_listening(client: Any, server: str, port: int) -> bool:
 def _require_possible(topo: Topo) -> None:
     """Refuse a network that needs more descriptors than the system allows, or more ports than the port program has."""
     ports, nodes = 2 * len(topo.links()), len(topo.nodes())
-    if isinstance(topo, LosslessTopo) and ports > SLOTS:
-        raise FabricError(f"a network has at most {SLOTS} lossless ports; this one needs {ports}")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = (max(hard, _MOST_DESCRIPTORS) - _DESCRIPTORS) // _DESCRIPTORS_OF_NODE
     if nodes > most:
         raise FabricError(f"a network of {nodes} nodes is too large: at most {most} are possible here")
+    if isinstance(topo, LosslessTopo) and ports > SLOTS:
+        raise FabricError(f"a network has at most {SLOTS} lossless ports; this one needs {ports}")
 
 
 def _require_descriptors(nodes: int) -> None:

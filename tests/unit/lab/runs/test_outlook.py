@@ -66,7 +66,7 @@ def test_a_network_is_announced_before_it_is_there(run: Collector, forecaster: F
 
 def test_a_network_that_may_not_fit_is_named_once_with_the_way_out(run: Collector, forecaster: Forecaster) -> None:
     assert forecaster.shortage(run, 3000) == ""
-    note(run, note="set_up", nodes=500, t=0)
+    note(run, note="set_up", nodes=410, t=0)
     assert forecaster.shortage(run, 3000) == ""
     note(run, note="set_up", nodes=546, t=1)
     assert forecaster.shortage(run, 3000) == (

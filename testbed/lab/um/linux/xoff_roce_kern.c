@@ -34,6 +34,7 @@
 #define XR_PORT 4791
 #define XR_DATAGRAM 0x64	/* connection management, which is the process's */
 #define XR_CNP 0x81
+#define XR_AROUND 32		/* octets around the payload of a flow's packet at the most: BTH, RETH, ICRC */
 #define XR_HEADERS 42		/* octets of a frame before the payload of UDP */
 #define XR_CE 3
 
@@ -598,7 +599,7 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	if (!xr_route(pair))
 		goto refused;
 	err = -EMSGSIZE;
-	if (dst_mtu(pair->route) < 28 + XR_HEAD + endpoint->settings.mtu)
+	if (dst_mtu(pair->route) < sizeof(struct iphdr) + sizeof(struct udphdr) + XR_AROUND + endpoint->settings.mtu)
 		goto refused;
 	pair->most_on_the_way = xr_frames_of(pair, endpoint->settings.mtu);
 	region = &endpoint->memory.regions[pair->given.region];

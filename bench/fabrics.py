@@ -39,6 +39,7 @@ class Row:
     """CPU microseconds for a hop."""
     most_s: float | None = None
     """Wall seconds of the long run."""
+    memory_mb: int | None = None
     can_before: bool = True
     """True if a version before can do it in reasonable time."""
 
@@ -52,7 +53,7 @@ ROWS = (
         most_us=8, most_s=30, can_before=False),
     Row("RoCE, 128 hosts, a flow each, 1 ms", "each_one_flow", {}, 100, 1000, most_s=15, can_before=False),
     Row("RoCE, 512 hosts, a flow each, 0.1 ms", "each_one_flow", {"leaves": 16, "spines": 4, "hosts": 32}, 50, 100,
-        can_before=False),
+        memory_mb=9000, can_before=False),
 )  # fmt: skip
 
 
@@ -82,6 +83,8 @@ def main() -> int:
                     continue
                 for is_long in (False, True):
                     taken = run(checkout, row, row.long_us if is_long else row.short_us)
+                    if taken is None:
+                        continue
                     known = best.get((row.name, version, is_long))
                     if known is None or taken.cpu_s < known.cpu_s:
                         best[row.name, version, is_long] = taken
@@ -89,7 +92,8 @@ def main() -> int:
     width = max(len(row.name) for row in rows)
     for row in rows:
         for version in checkouts:
-            if (row.name, version, True) not in best:
+            if any((row.name, version, is_long) not in best for is_long in (False, True)):
+                reached = reached and version != "now"
                 continue
             short, long = (best[row.name, version, is_long] for is_long in (False, True))
             cost_us = (long.cpu_s - short.cpu_s) / (long.hops - short.hops) * 1e6
@@ -104,19 +108,22 @@ def main() -> int:
     return 0 if reached else 1
 
 
-def run(checkout: Path, row: Row, us: int) -> Taken:
+def run(checkout: Path, row: Row, us: int) -> Taken | None:
+    memory = ["--memory", str(row.memory_mb)] if row.memory_mb else []
     settings = [f"--set={name}={value}" for name, value in (row.settings | {"us": us}).items()]
     with tempfile.TemporaryDirectory() as out:
         # Beside the checkout's own code, and not this one's
         job = shutil.copy(JOBS, out)
         before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         done = subprocess.run(
-            [checkout / "xoff", "run", f"{job}:{row.job}", *settings, "--out", f"{out}/results"],
+            [checkout / "xoff", "run", f"{job}:{row.job}", *settings, *memory,
+             "--out", f"{out}/results"],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, cwd=checkout,
         )  # fmt: skip
         wall_s, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode:
-            sys.exit(f"{row.name}: {done.stdout[-2000:]}")
+            print(f"{row.name}: {done.stdout[-2000:]}", file=sys.stderr)
+            return None
         (file,) = Path(out).glob("results/*/result.json")
         result = json.loads(file.read_text())
     hops = next(figure["value"] for figure in result["figures"] if figure["name"] == "hops")

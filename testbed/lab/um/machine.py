@@ -28,6 +28,8 @@ KERNEL_MB = 1536
 """The part of `MEMORY_MB` for the kernel itself. Processes have the rest, and then what is free of this part."""
 _KERNELS_PART = 3
 """The kernel gets one MB more for each so many that the job may have beyond `JOB_MB`."""
+_STEP_MB = 4
+"""The kernel's part is a multiple of its largest page block."""
 SYSCALL_NS = 500
 """The lab time in ns that each system call of a process takes; all other work of the CPU takes none."""
 PANIC = "Kernel panic"
@@ -57,7 +59,7 @@ def command_line(job_mb: int = JOB_MB) -> list[str]:
     It has no path: the lab can read it, and it must be the same everywhere.
     """
     more_mb = max(0, job_mb - JOB_MB)
-    kernel_mb = more_mb // _KERNELS_PART
+    kernel_mb = more_mb // _KERNELS_PART // _STEP_MB * _STEP_MB
     return [
         f"mem={MEMORY_MB + more_mb + kernel_mb}M", f"kernelcore={KERNEL_MB + kernel_mb}M",
         "root=/dev/xoffroot", "rootfstype=erofs", "ro", "init=/init",

@@ -134,5 +134,8 @@ def test_a_larger_job_has_a_larger_machine_and_every_other_the_same_one() -> Non
     assert usual[:2] == ["mem=4096M", "kernelcore=1536M"]
     assert machine.command_line(500) == machine.command_line(machine.JOB_MB) == usual
     larger = machine.command_line(machine.JOB_MB + 3000)
+    for job_mb in range(machine.JOB_MB, machine.JOB_MB + 50):
+        kernel = machine.command_line(job_mb)[1]
+        assert int(kernel.removeprefix("kernelcore=").removesuffix("M")) % 4 == 0, "the kernel's largest page block"
     assert larger[:2] == ["mem=8096M", "kernelcore=2536M"]
     assert larger[2:] == usual[2:]

@@ -337,3 +337,10 @@ def test_packets_above_the_mtu_are_an_error_that_says_so(run: Runner) -> None:
     result = run("roce:too_long")
     assert result.status is Status.ERROR
     assert "its packets are too long for the MTU of the port" in result.reason
+
+
+@pytest.mark.engines("um")
+def test_a_notification_concerns_a_flow_or_all_of_its_priority(run: Runner) -> None:
+    result = run("roce:notified_by_priority")
+    assert result.status is Status.OK, result.reason
+    assert result.passed, [claim for claim in result.claims if not claim.passed]

@@ -233,3 +233,26 @@ def too_long(run: Run) -> None:
 
     with network(Incast(1)) as net:
         net.run(Flow("h1", "r", transport=Roce(settings=Settings(mtu=4096)), size="30kB"))
+
+
+@experiment(timeout="60s")
+def notified_by_priority(run: Run) -> None:
+    """h1 sends to r, whose port marks, and to h2: with one scope of CNPs the second flow slows down as well."""
+    from testbed.roce.settings import CnpScope, Settings
+    from xoff import EcnCurve, Flow, Incast, Roce, marking, network
+
+    slowest = {}
+    for scope in CnpScope:
+        transport = Roce(settings=Settings(cnp_scope=scope), sample=Duration("20us"))
+        with network(Incast(2, **marking(EcnCurve("10kB", "40kB", "100%"))), case=scope.value) as net:
+            flows = net.run(
+                *[Flow(source, target, transport=transport, duration="2ms", rate_control="dcqcn")
+                  for source, target in (("h1", "r"), ("h2", "r"), ("h1", "h2"))]
+            )  # fmt: skip
+        report = flows.reports[2]
+        run.claim(f"{scope}: served by the kernel", report.in_kernel, equals=True)  # type: ignore[attr-defined]
+        run.claim(f"{scope}: its own CNPs", report.cnps_received, equals=0)  # type: ignore[attr-defined]
+        rates = [sample["rate_bps"] for sample in report.samples]  # type: ignore[attr-defined]
+        slowest[scope.value] = round(min(rates) / 10**9, 1)
+    run.claim("Gb/s with a scope of flows", slowest["flow"], equals=10.0)
+    run.claim("Gb/s with a scope of priorities", slowest["priority"], at_most=5.0)

@@ -20,10 +20,9 @@ _DEVICE = Path("/dev/xoff-roce")
 FIRST_QUEUE_PAIR, FIRST_KEY = 0x100, 0x1000
 _NOWHERE = 2**32 - 1
 IS_SOURCE, IS_TARGET, IS_ASKER = 1, 2, 4
-FIXED, DCQCN, TIMELY = range(3)
 WRITE, READ, SEND = range(3)
 
-_ATTACH, _ADD, _STOP, _PROGRESS, _REPORT, _WINDOWS, _SAMPLES, _REFUSED = (ord("r") << 8 | n for n in range(1, 9))
+_ATTACH, _ADD, _STOP, _PROGRESS, _REPORT, _WINDOWS, _SAMPLES = (ord("r") << 8 | n for n in range(1, 8))
 _ATTACHED = struct.Struct("=iI4I2qIIQQII")
 _RATE = struct.Struct("=II2d6d6q2d4q")
 _RATE_STATE = 9 * 8 + 8 + 16
@@ -39,7 +38,6 @@ _RATE_FIELDS = (
     "increase_ns", "decrease_ns", "behind_ns", "bytes", "recovery", "average", "decrease", "low_ns", "high_ns",
     "least_ns", "hyper_after",
 )  # fmt: skip
-_REFUSALS = 8
 
 
 def is_there() -> bool:
@@ -118,15 +116,6 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """The state of a queue pair."""
-
-    is_over: bool = False
-    """True if its flow is at its end."""
-    has_failed: bool = False
-
-
-@dataclass(frozen=True)
 class PairReport:
     """The counters of a queue pair. `failure` is a reason and four numbers."""
 
@@ -192,23 +181,15 @@ class RoceDevice:
         """Let no flow post more messages."""
         fcntl.ioctl(self.fd, _STOP, 0)
 
-    def progress(self) -> list[Progress]:
-        """Return the states of all queue pairs, from the first number on. The device is readable when a flow has come
-        to its end since the last call.
+    def ended(self) -> list[bool]:
+        """Return, for each queue pair from the first number on, True if its flow is at its end. The device is readable
+        when one has come to its end since the last call.
         """
         many = self._ask(_PROGRESS, 0, self._seen)
-        return [
-            Progress(bool(is_over), bool(has_failed))
-            for is_over, has_failed in _SEEN.iter_unpack(self._seen[: many * _SEEN.size])
-        ]
-
-    def refused(self) -> list[int]:
-        """Return the number of datagrams that were not taken, by reason; those that were taken come first."""
-        room = bytearray(8 * _REFUSALS)
-        self._ask(_REFUSED, 0, room)
-        return list(struct.unpack(f"={_REFUSALS}Q", room))
+        return [bool(is_over) for is_over, _ in _SEEN.iter_unpack(self._seen[: many * _SEEN.size])]
 
     def report(self, number: int) -> PairReport:
+        """Return the counters of the queue pair with this number."""
         room = bytearray(_REPORTED.size)
         self._ask(_REPORT, number, room)
         found = _REPORTED.unpack(room)

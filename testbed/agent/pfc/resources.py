@@ -1,4 +1,4 @@
-"""What a PFC agent's process inherits from the one that forked it."""
+"""The resources that the process of a PFC agent inherits from the one that forked it."""
 
 from __future__ import annotations
 

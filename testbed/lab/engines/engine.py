@@ -109,7 +109,7 @@ class PreparedEngine(ABC):
     memory_mb: ClassVar[int] = 1200
     """The default limit of a job's memory in MB."""
     costs: ClassVar[RunCosts | None] = None
-    """What runs take of this machine, for the forecast; None if it was not measured."""
+    """The CPU time and memory that runs take, for the forecast; None if they were not measured."""
 
     @abstractmethod
     def start(self, job: bytes, folder: Path) -> AbstractContextManager[RunningJob]:

@@ -24,8 +24,6 @@ _WIRE = 24
 """The octets of preamble, FCS and interframe gap, which a frame takes of its line beyond its own."""
 _ROOM = Fraction(4, 5)
 """The share of the CPU that frames may take."""
-
-
 _LIKE_ANY = "udp"
 """The transport whose costs one has that was not measured, as that of a plugin."""
 
@@ -74,25 +72,25 @@ def _table() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunCosts:
-    """What runs took in CPU time, and in memory, on the machine where it was measured."""
+    """The CPU time and the memory that runs took on the machine where they were measured."""
 
     boot_s: float
-    """Of the lab's kernel, from its start until the job begins: the same work in each run, so it shows how fast another
-    machine is."""
+    """The CPU time of the lab's kernel from its start until the job begins. It is the same work in each run, so it
+    shows how fast another machine is."""
     job_s: float
-    """Of a run with a network, beside its nodes and their traffic: its boot, its imports, its end."""
+    """The CPU time of a run with a network, beside its nodes and their traffic: its boot, its imports, its end."""
     node_s: float
-    """Of a node of a network, for its set-up and its end."""
+    """The CPU time of a node of a network, for its set-up and its end."""
     node_mb: float
     """The memory of a node, in MB."""
     second_us: float
-    """Of each second of the lab, for what looks at the CPU again and again."""
+    """The CPU time of each second of the lab, for what looks at the CPU again and again."""
     idle_us: float
-    """Of a node, for each second of the lab in which nothing happens."""
+    """The CPU time of a node, for each second of the lab in which nothing happens."""
     frames: Mapping[str, Mapping[str, float]]
-    """Of a frame of each transport, in us: of its hosts (`host_us`) and of each switch or router (`switch_us`). And of
-    a flow, for each second of the lab, whatever it sends: for its timers, and for what its processes look at again and
-    again (`second_us`)."""
+    """The CPU times of each transport, in us: of a frame at its hosts (`host_us`) and at each switch or router
+    (`switch_us`), and of a flow for each second of the lab, whatever it sends, for its timers and for what its
+    processes look at again and again (`second_us`)."""
 
     @classmethod
     def of(cls, engine: str) -> RunCosts | None:

@@ -59,7 +59,9 @@ def taken(most: int) -> Iterator[frozenset[int]]:
     """Yield up to `most` cores that no other lab of this user has; if all are taken, one that is shared."""
     folder = cache.folder("cores")
     cores = available()
-    wanted = max(min(most, len(cores) // _labs_side_by_side(), _unused()), 1)
+    wanted = max(min(most, len(cores) // _labs_side_by_side()), 1)
+    if wanted > 1:
+        wanted = max(min(wanted, _unused()), 1)
     free: set[int] = set()
     with ExitStack() as held:
         for core in reversed(cores):  # the first one is where most systems put their interrupts

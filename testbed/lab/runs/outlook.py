@@ -26,11 +26,11 @@ class Outlook:
     """The present part of a run."""
 
     what: str
-    """What it does: "network of 70 nodes" or "flows"."""
+    """The name of this part: "network of 70 nodes" or "flows"."""
     takes_s: float | None
-    """How long this part is expected to take on this machine, from its begin to its end, in s; None if not known."""
+    """The seconds that this part is expected to take on this machine, from its begin to its end; None if not known."""
     left_s: float | None
-    """How much of that is left."""
+    """The seconds of these that are left."""
     done: float | None = None
     """The part of the flows' time in the lab that is over, 0 to 1."""
     lab_s: float | None = None

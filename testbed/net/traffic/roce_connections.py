@@ -34,7 +34,8 @@ class Connections:
         self.keys |= {(index, False): self.host.register(target.sink) for index, target in self.targets.items()}
         self.askers: dict[int, Asker] = {}
         self.target_of: dict[int, Target] = {}
-        self.flow_of: dict[int, Flow] = {}
+        self.index_of: dict[int, int] = {}
+        """The index of the flow of each queue pair, by its number."""
 
     def listen(self) -> None:
         for index, flow in self.flows.items():
@@ -47,7 +48,7 @@ class Connections:
     def _answer_source(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
             source = self.sources[index]
-            self._use(pair, source.flow)
+            self._use(pair, index)
             source.pair = pair
             pair.responder.receive_into = Sink()
             return KEY.pack(self.keys[index, True])
@@ -57,16 +58,20 @@ class Connections:
     def _answer_target(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
             target = self.targets[index]
-            self._use(pair, target.flow)
+            self._use(pair, index)
             target.pair = self._own(pair, target)
             pair.responder.receive_into = target.sink
             return KEY.pack(self.keys[index, False])
 
         return answer
 
-    def _use(self, pair: QueuePair, flow: Flow) -> None:
-        self.flow_of[pair.number] = flow
-        pair.priority = flow.priority
+    def _use(self, pair: QueuePair, index: int) -> None:
+        self.index_of[pair.number] = index
+        pair.priority = self.flows[index].priority
+
+    def flow_of(self, number: int) -> Flow:
+        """Return the flow of the queue pair with this number."""
+        return self.flows[self.index_of[number]]
 
     def _own(self, pair: QueuePair, target: Target) -> QueuePair:
         self.target_of[pair.number] = target
@@ -86,7 +91,7 @@ class Connections:
                 rate_control="fixed" if is_read else maker_of_source(flow),
                 traffic_class=ds_field(flow),
             )
-            self._use(pair, flow)
+            self._use(pair, index)
             if is_read:
                 target = self.targets[index]
                 target.pair = self._own(pair, target)

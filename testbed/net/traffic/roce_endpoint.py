@@ -25,7 +25,7 @@ from testbed.net.traffic.roce_connections import Connections
 from testbed.net.traffic.roce_flow import ds_field, line_of, maker_of_source, transport_of
 from testbed.net.traffic.roce_kernel import KernelLoop
 from testbed.net.traffic.roce_ways import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Way, open_listener
-from testbed.net.traffic.transport import Endpoint, EndpointControl
+from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl
 from testbed.roce.endpoint import DatagramKind, Outgoing
 from testbed.roce.memory import known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
@@ -33,8 +33,6 @@ from testbed.roce.rates import Line
 
 _LONGEST_END = 64
 """Octets of a datagram behind the payload of a full packet, or behind as much of anything else, at most."""
-_OUTER = 42
-"""Octets of a frame before the payload of UDP."""
 _LOOK_NS = 10_000_000
 """The interval at which an idle process checks whether the flows are over."""
 _TURNS = 4
@@ -132,7 +130,7 @@ class _Loop(Connections):
                 if end > done and usual != _CE and target is not None and target.pair is not None:
                     taken = target.pair.receive_run(_run_of(receiver, places[done:end]))
                 if target is not None and taken:
-                    target.count_run(self._full + _OUTER, usual, _picked(arrivals, places[done : done + taken]))
+                    target.count_run(self._full + HEADERS, usual, _picked(arrivals, places[done : done + taken]))
                     done += taken
                     continue
                 place = places[done]
@@ -140,7 +138,7 @@ class _Loop(Connections):
                 before = target.sink.received if target is not None else 0
                 self.host.receive(receiver.datagram(place, lengths[place]), ecn[place], at_ns)
                 if target is not None and target.sink.received > before:
-                    target.count(lengths[place] + _OUTER, ecn[place], arrivals[place])
+                    target.count(lengths[place] + HEADERS, ecn[place], arrivals[place])
                 done += 1
 
     def _send(self, now_ns: int) -> None:
@@ -175,7 +173,7 @@ class _Loop(Connections):
         key = number, outgoing.kind
         found = self._ways.get(key)
         if found is None:
-            flow = None if pair is None else self.flow_of[number]
+            flow = None if pair is None else self.flow_of(number)
             transport = self.transport if flow is None else transport_of(flow)
             if flow is not None and outgoing.kind is DatagramKind.DATA:
                 usual = FAST_SEND_BUFFER if self._rests_ns else SEND_BUFFER

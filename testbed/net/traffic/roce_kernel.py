@@ -17,7 +17,7 @@ from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.roce_device import Pair, PairReport, RoceDevice, Wait
 from testbed.net.traffic.roce_connections import Connections
-from testbed.net.traffic.roce_flow import KEY, Given, Source, Taken, Target, ds_field, transport_of
+from testbed.net.traffic.roce_flow import KEY, Given, Taken, ds_field, transport_of
 from testbed.net.traffic.roce_ways import FAST_SEND_BUFFER, SEND_BUFFER, Way, not_sent, open_listener
 from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import in_kernel
@@ -97,7 +97,7 @@ class KernelLoop(Connections):
             except BlockingIOError:
                 break
             self.host.receive(datagram, 0, now_ns)
-        for number in self.flow_of.keys() - self._served:
+        for number in sorted(self.index_of.keys() - self._served):
             pair = self.host.queue_pairs[number]
             if pair.state is State.READY:
                 try:
@@ -113,9 +113,8 @@ class KernelLoop(Connections):
 
     def _pair(self, pair: QueuePair) -> Pair:
         """Describe a queue pair and its flow."""
-        flow = self.flow_of[pair.number]
+        index, flow = self.index_of[pair.number], self.flow_of(pair.number)
         transport = transport_of(flow)
-        index = self._index_of(pair)
         is_source = index in self.sources and self.sources[index].pair is pair
         is_asker = index in self.askers and self.askers[index].pair is pair
         kernel_rate = pair.rate.in_kernel()
@@ -165,18 +164,14 @@ class KernelLoop(Connections):
         size = flow.size.bytes if flow.size else 0
         return Wait(self._region(index, False), transport_of(flow).message.bytes, size)
 
-    def _index_of(self, pair: QueuePair) -> int:
-        ends: list[Source | Target] = [*self.sources.values(), *self.targets.values()]
-        return next(end.index for end in ends if end.pair is pair)
-
     def _look(self, session: EndpointControl, device: RoceDevice) -> None:
         """Report the flows from here that have come to their end."""
-        states = device.progress()
+        ended = device.ended()
         for index, source in self.sources.items():
             if source.has_reported or source.pair is None:
                 continue
             if source.pair.number in self._served:
-                is_over = states[source.pair.number - roce_device.FIRST_QUEUE_PAIR].is_over
+                is_over = ended[source.pair.number - roce_device.FIRST_QUEUE_PAIR]
             else:
                 is_over = source.pair.state is State.FAILED or not session.sending
             if is_over:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from testbed.net.traffic.flow import Flow
     from testbed.net.traffic.report import Report
 
-_HEADERS = 42
+HEADERS = 42
 """Octets of Ethernet, IPv4 and UDP headers in a frame."""
 _LEAST_BUFFER = 4608
 """The kernel gives no socket less."""
@@ -188,7 +188,7 @@ class Transport(ABC):
         """
         ends = [] if flow.count is None else [flow.count]
         if flow.size is not None:
-            ends.append(-(-flow.size.bytes // max(1, flow.frame.bytes - _HEADERS)))
+            ends.append(-(-flow.size.bytes // max(1, flow.frame.bytes - HEADERS)))
         return min(ends, default=None)
 
     def frame_size(self, flow: Flow) -> Size:

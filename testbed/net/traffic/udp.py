@@ -22,12 +22,12 @@ from testbed.net.fabric.cable import MTU, MTUS
 from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Gaps, Report
-from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
+from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl, Outcome, Transport, register
 from testbed.units import Size
 
 _NUMBER, _SENT_NS = 0, 1
 """Words of a datagram: its number, and when it was sent."""
-_ETHERNET, _HEADERS = 14, 42
+_ETHERNET = 14
 """Octets of Ethernet, IPv4 and UDP headers in a frame."""
 _SHORTEST, _LONGEST = Size("60B"), Size.from_bytes(MTUS[-1] + 14)
 _FIRST_PORT = 20_000
@@ -105,7 +105,7 @@ def _require_mtu(flow: Flow, mtu: int) -> None:
 
 
 def _payload(flow: Flow) -> int:
-    return flow.frame.bytes - _HEADERS
+    return flow.frame.bytes - HEADERS
 
 
 def _batch(flow: Flow) -> int:

@@ -31,8 +31,9 @@ _SIMULATOR = "@sim:ctl"
 """ibsim has this socket once it has read its fabric."""
 _FIRST_TIMEOUT_S, _LONGEST_TIMEOUT_S = 1.0, 16.0
 """The first and the longest time that saquery waits for an answer; it is doubled for each repetition."""
-_START_S = 30.0
-"""The time that saquery itself may take, on a busy machine."""
+_START_S = 10.0
+"""The time that saquery itself may take, on a busy machine. It waits for ever when the answer to a query of before
+reaches it, which OpenSM sends once it goes on: ibsim's `umad_recv` does not keep the time for a second message."""
 PATIENCE_S = 90.0
 
 
@@ -119,13 +120,17 @@ class Opensm:
             self._check_running()
             times += 1
             command = ["saquery", "PR", "-t", f"{timeout_s * 1000:.0f}", *options]
-            done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, check=False, timeout=timeout_s + _START_S
-            )
-            if done.returncode == 0:
-                return dict(_FIELD.findall(done.stdout)) or None
-            if done.returncode != errno.ETIMEDOUT:
-                raise SystemExit(f"{' '.join(command)} ends with {done.returncode}: {done.stderr[-2000:]}")
+            try:
+                done = subprocess.run(
+                    command, env=environment, capture_output=True, text=True, check=False, timeout=timeout_s + _START_S
+                )
+            except subprocess.TimeoutExpired:
+                pass  # no answer, either
+            else:
+                if done.returncode == 0:
+                    return dict(_FIELD.findall(done.stdout)) or None
+                if done.returncode != errno.ETIMEDOUT:
+                    raise SystemExit(f"{' '.join(command)} ends with {done.returncode}: {done.stderr[-2000:]}")
             if time.monotonic() > deadline:
                 why = f"OpenSM did not answer {times} times in {PATIENCE_S:g} s"
                 raise SystemExit(f"{why}: {' '.join(options)}: {self._said('opensm')}")

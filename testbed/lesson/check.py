@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from testbed.report import folder
-from testbed.report.folder import Event, Network
+from testbed.lab.results import folder
+from testbed.lab.results.folder import Event, Network
 
 
 class NotYet(Exception):

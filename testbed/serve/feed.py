@@ -10,7 +10,7 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
-from testbed.report.folder import LATEST_NS, Event, Folder, Network, network_of
+from testbed.lab.results.folder import LATEST_NS, Event, Folder, Network, network_of
 from testbed.report.pages.markup import readable
 from testbed.report.pages.panels import panels
 from testbed.report.timeline.series import LOAD, PREFIX

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.results.folder import read
 from testbed.lab.runs.api import run
-from testbed.report.folder import read
 from testbed.report.pages.page import report
 from testbed.report.timeline.tracks import PAUSED, tracks
 

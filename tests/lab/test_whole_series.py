@@ -8,7 +8,7 @@ from pathlib import Path
 
 from testbed import lab
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.report.folder import read
+from testbed.lab.results.folder import read
 from testbed.report.timeline.series import LOAD, tracks
 
 INTERVAL_NS = 10_000

@@ -12,8 +12,8 @@ from testbed.cli import Terminated
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.screen import console
 from testbed.errors import UsageError
+from testbed.lab.results.folder import read
 from testbed.net.shell import topologies
-from testbed.report.folder import read
 
 DEFAULT_PORT = 8470
 

@@ -14,12 +14,12 @@ from testbed.dcbx.ladder import LadderError, ladder, read
 from testbed.dcbx.ladder.svg import as_svg
 from testbed.dcbx.ladder.text import as_text
 from testbed.errors import UsageError
+from testbed.lab.results.folder import Folder
+from testbed.lab.results.folder import read as read_folder
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Exit
 from testbed.report.exports import captures, event_table, perfetto
 from testbed.report.exports.figures import FIGURES, plot, require_ending
-from testbed.report.folder import Folder
-from testbed.report.folder import read as read_folder
 
 DCBX_LOG = "dcbx.jsonl"
 """The file in a result folder with the lines of `testbed.dcbx.show`, each with its port."""

@@ -9,9 +9,9 @@ from typing import BinaryIO
 from testbed.errors import UsageError
 from testbed.experiment.run_files import CAPTURES
 from testbed.frames import capture_file
+from testbed.lab.results.folder import Folder
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import RESULT
-from testbed.report.folder import Folder
 
 LARGEST = 1 << 30
 """The most octets of one capture; the lab writes 384 MB of a network."""

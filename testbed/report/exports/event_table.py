@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from testbed.lab.results import parquet
 from testbed.lab.results.csv_cells import neutral
-from testbed.report.folder import Folder, ReportError
+from testbed.lab.results.folder import Folder, ReportError
 from testbed.units import hardware_times, real_ns
 
 _FIXED = ("t_ns", "lab_ns", "network", "event", "node", "port", "priorities")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from testbed.errors import nearest, plain
+from testbed.lab.results.folder import Folder, ReportError
 from testbed.lab.results.result import Claim
-from testbed.report.folder import Folder, ReportError
 from testbed.report.pages.tables import INTERVALS
 from testbed.report.timeline.tracks import ASSERTED, DROPS, OCCUPANCY, PAUSED, Shape, Track, Tracks, tracks
 

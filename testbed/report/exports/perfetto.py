@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from testbed.errors import plain
-from testbed.report.folder import Event, Folder
+from testbed.lab.results.folder import Event, Folder
 from testbed.report.pages.tables import INTERVALS
 from testbed.report.timeline.series import PREFIX
 from testbed.report.timeline.series import tracks as series_tracks

@@ -12,7 +12,7 @@ from math import ceil
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.report.folder import Network
+from testbed.lab.results.folder import Network
 from testbed.report.pages.markup import Html, table, text, verdict
 from testbed.report.timeline.tracks import Tracks, natural
 from testbed.switch.headroom.calculation import Headroom, HeadroomPort, adaptive

@@ -6,7 +6,7 @@ import base64
 
 from testbed.dcbx.ladder import LadderError, ladder
 from testbed.dcbx.ladder.svg import as_svg
-from testbed.report.folder import Folder, Network
+from testbed.lab.results.folder import Folder, Network
 from testbed.report.pages.markup import folded, heading, text
 
 MOST = 12

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.report.folder import Folder, read
+from testbed.lab.results.folder import Folder, read
 from testbed.report.pages import conformance_page, ladders, panels, sweep_page, tables, topology
 from testbed.report.pages.document import asset, digest, script_json
 from testbed.report.pages.headroom_budget import budget

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.report.folder import Folder
+from testbed.lab.results.folder import Folder
 from testbed.report.pages.markup import readable, text
 from testbed.report.timeline.series import PREFIX
 from testbed.report.timeline.tracks import (

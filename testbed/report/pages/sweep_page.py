@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import UsageError
+from testbed.lab.results.folder import ReportError
 from testbed.lab.results.foreign import ForeignError, ForeignFolder
 from testbed.lab.studies.sweep_tables import FAILED, OWN_COLUMNS, SUMMARY
-from testbed.report.folder import ReportError
 from testbed.report.pages.markup import Html, folded, heading, table, text
 from testbed.units import Duration, Length, Rate, Size, written
 

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
+from testbed.lab.results.folder import Folder, Network
 from testbed.lab.results.result import expectation
-from testbed.report.folder import Folder, Network
 from testbed.report.pages.markup import Html, folded, heading, table, text, verdict
 from testbed.report.timeline.tracks import ASSERTED, PAUSED, STORM, TUNNEL, Tracks, natural
 from testbed.units import Duration, written

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.report.folder import Network
+from testbed.lab.results.folder import Network
 from testbed.report.pages.markup import text
 from testbed.report.timeline.tracks import natural
 from testbed.units import Duration, Rate

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from testbed.lab.results.folder import LATEST_NS, Folder, ReportError
 from testbed.lab.results.series import file_of, names
-from testbed.report.folder import LATEST_NS, Folder, ReportError
 from testbed.report.timeline.tracks import LARGEST, MOST_TRACKS, OCCUPANCY, Shape, Track
 
 PREFIX = "series:"

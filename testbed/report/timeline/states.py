@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.dcbx import features
 from testbed.dcbx.features.feature import Feature
-from testbed.report.folder import Event, Folder
+from testbed.lab.results.folder import Event, Folder
 from testbed.report.pages.markup import readable
 
 Row = tuple[int, str, str]

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from testbed.report.folder import EVENTS, LATEST_NS, Event, Folder, ReportError
+from testbed.lab.results.folder import EVENTS, LATEST_NS, Event, Folder, ReportError
 
 
 class Shape(enum.StrEnum):

@@ -30,8 +30,8 @@ from testbed.dcbx.show import frame_record, record, snapshot, table
 from testbed.dcbx.tlvs import DcbxTlvs, Pfc, Reading, encode, read
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp_tlvs import Flaw, Organisational
+from testbed.lab.results.folder import read as read_folder
 from testbed.net.live.states import dcbx_rows
-from testbed.report.folder import read as read_folder
 from testbed.report.timeline.states import states
 from testbed.strict.tables import TomlTable, flag, whole
 from tests.report_folders import lines, small

@@ -14,8 +14,8 @@ import pytest
 
 from testbed.cli import main
 from testbed.errors import plain
+from testbed.lab.results.folder import read
 from testbed.report.exports import perfetto
-from testbed.report.folder import read
 from tests.report_folders import HOSTILE, MS, hostile, lines, pause, small
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from testbed.report.folder import read
+from testbed.lab.results.folder import read
 from testbed.report.pages.headroom_budget import budget
 from testbed.report.timeline.tracks import tracks
 from testbed.switch.headroom.calculation import HeadroomPort, adaptive

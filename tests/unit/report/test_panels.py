@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.report.folder import Folder
+from testbed.lab.results.folder import Folder
 from testbed.report.pages import panels
 from testbed.report.pages.page import report
 from testbed.report.pages.panels import Panel

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from testbed.report.folder import read
+from testbed.lab.results.folder import read
 from testbed.report.pages.page import report
 from testbed.report.timeline.series import tracks
 from testbed.report.timeline.tracks import Shape

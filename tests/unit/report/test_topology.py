@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from testbed.report.folder import Network
+from testbed.lab.results.folder import Network
 from testbed.report.pages.topology import drawing, places
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from testbed.lab.results.folder import read
 from testbed.lab.results.foreign import ForeignError
-from testbed.report.folder import read
 from testbed.report.timeline.tracks import ASSERTED, DROPS, OCCUPANCY, PAUSED, STORM, Tracks, natural, tracks
 from tests.report_folders import MS, drop, lines, network, pause, small
 

@@ -1,4 +1,4 @@
-"""A result folder as a report reads it: `result.json`, the networks, events, DCBX log and time series.
+"""A result folder: `result.json`, the networks, events, DCBX log and time series, as reports, plots and tables read it.
 
 Everything in a folder may be of foreign origin. It is opened by `lab/results/foreign.py`; a file that cannot be read
 gives an error that names it, and a line that is not what it should be is left out and named (`damage.py`). What comes
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from testbed.lab.results.damage import Damage
 from testbed.lab.results.foreign import DEEPEST, LARGEST_LOG, ForeignError, ForeignFolder, is_shallow
 from testbed.lab.results.result import RESULT, Claim, Figure, ResultFile
-from testbed.report.damage import Damage
 from testbed.units import Duration, Scale
 
 EVENTS = "events.jsonl"

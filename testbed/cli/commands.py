@@ -75,6 +75,7 @@ _CONTROLLER = {
 _DCBX = {
     "agent": Command("run DCBX on interfaces", "switches.dcbx", "agent", "agent_options"),
     "show": Command("show what the agents of this machine negotiate", "switches.dcbx", "show", "show_options", True),
+    "metrics": Command("what the agents count, for Prometheus", "switches.dcbx", "metrics", "metrics_options"),
     "forget": Command("have the agents forget their neighbours", "switches.dcbx", "forget", "show_options", True),
 }
 _IMAGE = {

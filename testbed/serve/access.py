@@ -11,14 +11,21 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
+import re
 import secrets
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from testbed.errors import UsageError
+
 _NAMES = ("localhost",)
+_TOKEN = re.compile("[A-Za-z0-9_-]{16,200}", re.ASCII)
 
 
 class Verdict(Enum):
@@ -29,6 +36,32 @@ class Verdict(Enum):
     WRONG_TOKEN = 401
     WRONG_ORIGIN = 403
     WRONG_HOST = 421
+
+
+def token_of(file: Path) -> str:
+    """Return the token in a file that its user alone can read; it is made with a new token if it is not there."""
+    try:
+        try:
+            made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            mode = file.stat().st_mode
+            if not stat.S_ISREG(mode):
+                raise UsageError(f"{file} is not a file; name one for the token") from None
+            if mode & 0o077:
+                raise UsageError(f"{file} can be read by others; `chmod 600 {file}` closes it") from None
+            with file.open(encoding="utf-8", errors="replace") as text:
+                token = text.read(1000).strip()
+            if not _TOKEN.fullmatch(token):
+                raise UsageError(
+                    f"{file} has no token, which has 16 to 200 letters, digits, - and _; remove it for a new one"
+                ) from None
+            return token
+        token = secrets.token_urlsafe(32)
+        with os.fdopen(made, "w", encoding="utf-8") as out:
+            out.write(f"{token}\n")
+    except OSError as error:
+        raise UsageError(f"the token cannot be in {file}: {error.strerror}") from None
+    return token
 
 
 @dataclass(frozen=True)

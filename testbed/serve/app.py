@@ -14,10 +14,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from testbed.errors import XoffError
+from testbed.errors import UsageError, XoffError
 from testbed.lab.results.result import RESULT
+from testbed.metrics.openmetrics import CONTENT_TYPE
 from testbed.report.pages.page import report
-from testbed.serve import page
+from testbed.serve import history, page
 from testbed.serve.access import Access, Verdict
 from testbed.serve.live_lab import LiveLab
 from testbed.serve.viewers import MOST, Viewer
@@ -50,6 +51,8 @@ def application(access: Access, results: list[Path], live: LiveLab | None) -> Ap
         Route("/results", pages.results),
         Route("/favicon.ico", _no_icon),
         Route("/result/{number}", pages.result),
+        Route("/metrics", pages.metrics),
+        Route("/result/{number}/metrics", pages.metrics),
     ]
     if live is not None:
         routes += [Route("/lab", pages.lab), WebSocketRoute("/socket", pages.socket)]
@@ -116,6 +119,25 @@ class _Pages:
         path = numbered.get(request.path_params["number"])
         return await self._report([path]) if path is not None else await _not_found(request, None)
 
+    async def metrics(self, request: Request) -> Response:
+        """Answer with the metrics of the lab as it is now, or with the history of a result."""
+        number = request.path_params.get("number")
+        if number is None and self._live is not None:
+            return _metrics(self._live.metrics.text())
+        if number is None and len(self._results) != 1:
+            text = f"There are {len(self._results)} results; /result/1/metrics has the metrics of the first.\n"
+            return PlainTextResponse(text, 404, _HEADERS)
+        path = {str(place): path for place, path in enumerate(self._results, 1)}.get(number or "1")
+        if path is None:
+            return await _not_found(request, None)
+        async with self._making:
+            try:
+                return _metrics(await asyncio.to_thread(history.exposition, path, *history.asked(request.query_params)))
+            except UsageError as error:
+                return PlainTextResponse(f"{error}\n", 400, _HEADERS)
+            except (XoffError, OSError) as error:
+                return PlainTextResponse(f"{error}\n", 500, _HEADERS)
+
     async def socket(self, socket: WebSocket) -> None:
         live = self._live
         assert live is not None
@@ -180,6 +202,10 @@ async def _no_icon(request: Request) -> Response:
 
 async def _not_found(request: Request, _: Any) -> Response:
     return PlainTextResponse("There is no such page; / has links to all.\n", 404, _HEADERS)
+
+
+def _metrics(text: str) -> Response:
+    return Response(text, 200, _HEADERS | {"Content-Type": CONTENT_TYPE})
 
 
 def _html(source: str, policy: str = "frame-ancestors 'none'") -> Response:

@@ -10,6 +10,7 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.serve import commands
 from testbed.serve.feed import Feed
+from testbed.serve.metrics import LabMetrics
 from testbed.serve.running import RunningLab
 from testbed.serve.viewers import Viewer, Viewers
 
@@ -22,6 +23,7 @@ class LiveLab:
 
     def __init__(self, lab: RunningLab, described: dict[str, Any]) -> None:
         self.lab, self.feed, self.viewers = lab, Feed(described), Viewers()
+        self.metrics = LabMetrics(described)
         self._numbers = 0
         self._waiting: dict[int, Viewer] = {}
         """The viewer that gets the answer to each command."""
@@ -33,6 +35,7 @@ class LiveLab:
             for line in lines:
                 if line.get("live") == "answer" and (viewer := self._waiting.pop(line.get("id", 0), None)):
                     viewer.put(_encoded({"type": "answer", "ok": bool(line.get("ok")), "text": str(line.get("text"))}))
+            self.metrics.update(lines)
             if lines and (message := self.feed.update(lines)) is not None:
                 self.viewers.tell(_encoded(message))
             await asyncio.sleep(0 if lines else _LOOK_S)

@@ -34,18 +34,24 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--listen", default="127.0.0.1", metavar="ADDRESS",
         help="default 127.0.0.1, this machine alone; another address lets others in who have the token",
     )  # fmt: skip
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE",
+        help="the file with the token, for a program that asks for /metrics; made if it is not there (default: a new "
+        "token each time)",
+    )  # fmt: skip
 
 
 def serve(options: argparse.Namespace) -> int:
     """Serve a live view to browsers: a running lab with controls, or results to replay. Ctrl-C ends it."""
     topology, results = _sorted_out(options.what)
     from testbed.serve import running, server
-    from testbed.serve.access import Access
+    from testbed.serve.access import Access, token_of
     from testbed.serve.app import application
     from testbed.serve.live_lab import LiveLab
 
+    kept = {"token": token_of(options.token_file)} if options.token_file is not None else {}
     with server.listen(options.listen, options.port) as listening:
-        access = Access(options.listen, listening.getsockname()[1])
+        access = Access(options.listen, listening.getsockname()[1], **kept)
         starting = (
             running.started(topology, ready(options.engine), options.speed) if topology is not None else nullcontext()
         )

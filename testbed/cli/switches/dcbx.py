@@ -115,6 +115,27 @@ def show(options: argparse.Namespace) -> int:
     return Exit.OK
 
 
+def metrics_options(parser: argparse.ArgumentParser) -> None:
+    show_options(parser)
+    parser.add_argument(
+        "--listen", metavar="ADDRESS:PORT",
+        help="answer a monitoring system at http://ADDRESS:PORT/metrics, as in 127.0.0.1:9471, until Ctrl-C",
+    )  # fmt: skip
+
+
+def metrics(options: argparse.Namespace) -> int:
+    """Print what the agents of this network namespace count, as OpenMetrics, or serve it to a monitoring system."""
+    from testbed.dcbx.daemon import metrics as made
+
+    if options.listen is None:
+        sys.stdout.write(made.text(options.interface))
+        return Exit.OK
+    with made.server(options.listen, options.interface) as server:
+        _say(f"the metrics are at http://{options.listen}{made.PATH}; Ctrl-C ends it")
+        server.serve_forever()
+    return Exit.OK
+
+
 def forget(options: argparse.Namespace) -> int:
     """Have the agents of this network namespace remove all neighbours; those on the link are learnt again."""
     answers = control_socket.ask(options.interface, control_socket.FORGET)

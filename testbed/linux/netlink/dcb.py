@@ -33,6 +33,7 @@ ETS_OCTETS, PFC_OCTETS = 59, 136
 """The sizes of struct ieee_ets and struct ieee_pfc."""
 _ETS_FIELDS = slice(3, 35)  # tc_tx_bw, tc_rx_bw, tc_tsa, prio_tc
 _PFC_ENABLED = 1
+_PFC_FRAMES = struct.Struct("=8Q8Q")  # requests and indications, at the end of struct ieee_pfc
 _BY_HOST, _BY_CARD, _IEEE_VERSION = 0x01, 0x02, 0x08
 _NUMBERS = {selector: number for number, selector in SELECTORS.items()}
 _ENTRY = struct.Struct("=BBH")  # struct dcb_app: selector, priority, protocol
@@ -226,6 +227,22 @@ class DcbNic:
             if command == _IEEE_GET and error.code == errno.EOPNOTSUPP:
                 raise NoDcb(f"the driver of {self._interface} takes no DCB settings") from None
             raise
+
+
+def pfc_frames(interface: str, ask: Ask) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the PFC frames that a NIC has sent and received, by priority, or None if its driver counts none."""
+    body = struct.pack("=BBxx", 0, _IEEE_GET) + text(_INTERFACE, interface)
+    try:
+        answer = ask(_GET, body, f"reading the PFC counters of {interface}")[4:]
+    except NetlinkError as error:
+        if error.code in (errno.EOPNOTSUPP, errno.ENODEV):
+            return None
+        raise
+    pfc = _part(_part(answer, _IEEE), _PFC)
+    if len(pfc) != PFC_OCTETS:
+        return None
+    found = _PFC_FRAMES.unpack_from(pfc, PFC_OCTETS - _PFC_FRAMES.size)
+    return found[:8], found[8:]
 
 
 def in_classes(ets: Ets) -> Ets | None:

@@ -8,6 +8,7 @@ Both go by the terminal of the job, as Mininet's command line does in a shell. O
 | `network` | those of the line in `networks.jsonl`; it comes once |
 | `window` | `t_ns` (the end of the window), `events`, `buffers`, `loads`, `marks`, `flows` |
 | `state` | `t_ns`, and `state`: settings of ports, cables, agents, flows, DCBX, SR; it comes when one has changed |
+| `counters` | `t_ns`, and `rows`: what ports and pools have counted (`counters.py`); it comes when something changed |
 | `answer` | `id` of the command, `ok`, `text` |
 """
 
@@ -127,8 +128,9 @@ class _Loop:
                     self._write(self._sampler.window())
                     with self._asking:
                         state = self._sampler.changed_state()
-                    if state is not None:
-                        self._write(state)
+                    for line in (state, self._sampler.counters()):
+                        if line is not None:
+                            self._write(line)
             except XoffError as error:  # an agent that died does not answer until its successor has started
                 print(error, file=sys.stderr)
 

@@ -9,6 +9,7 @@ from testbed.errors import XoffError
 from testbed.net.fabric import changes
 from testbed.net.fabric.ports import PortState
 from testbed.net.live.controls import Controls
+from testbed.net.live.counters import CounterSampler
 from testbed.net.live.states import dcbx_rows, sr_rows
 from testbed.net.watch import readings, samplers
 
@@ -28,7 +29,8 @@ class Sampler:
         sockets = samplers.own_sockets(fabric)
         self._loads = samplers.LoadSampler(fabric, sockets)
         self._marks = samplers.MarkSampler(fabric, sockets)
-        self._loads_ns = self._state_ns = 0
+        self._counters = CounterSampler(fabric)
+        self._loads_ns = self._state_ns = self._counters_ns = 0
         self._log_marks: list[int] = []
         self._records: list[Any] = []
         self._flows: dict[int, tuple[int, int]] = {}
@@ -77,6 +79,15 @@ class Sampler:
             return None
         self._state = state
         return {"live": "state", "t_ns": now_ns - self._start_ns, "state": state}
+
+    def counters(self) -> dict[str, Any] | None:
+        """Return the counters that have changed, or None; they are read a few times a second."""
+        now_ns = time.monotonic_ns()
+        if now_ns - self._counters_ns < _STATE_NS:
+            return None
+        self._counters_ns = now_ns
+        rows = self._counters.changes()
+        return {"live": "counters", "t_ns": now_ns - self._start_ns, "rows": rows} if rows else None
 
     def _settings(self) -> dict[str, Any]:
         fabric, agents = self._fabric, self._fabric.core.running_agents()

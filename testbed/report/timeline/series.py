@@ -49,7 +49,7 @@ def tracks(folder: Folder) -> list[Track]:
     found: dict[tuple[str, ...], _Column] = {}
     for name in names(folder.files):
         file = file_of(name)
-        for line, row in _rows(folder, file):
+        for line, row in table_rows(folder, file):
             if (wrong := _add(name, row, found)) is not None:
                 folder.damage.add(file, line, wrong)
             if len(found) > MOST_TRACKS:
@@ -78,7 +78,7 @@ def _end(track: Track, t_ns: int) -> None:
         track.add(t_ns, 0)
 
 
-def _rows(folder: Folder, file: str) -> Iterator[tuple[int, dict[str, str]]]:
+def table_rows(folder: Folder, file: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the rows of a table, each with the number of its line."""
     rows = csv.DictReader(line for _, line in folder.files.lines(file))
     try:

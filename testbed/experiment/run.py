@@ -63,6 +63,10 @@ class Run:
         self._start_ns = start_ns
         self._notes = notes
         self._board = board
+        self._figures: set[str] = set()
+        """The names of the figures so far."""
+        self._at_end: dict[str, list[Mapping[str, Any]]] = {}
+        """Events that are written at the end, by file."""
         self._demands: dict[int, Demand] = {}
         """The demands of what runs, by the number of each."""
         # O_APPEND and one write a line: agents of the same run may write the same log.
@@ -84,9 +88,26 @@ class Run:
         return self.lab_ns
 
     def figure(self, name: str, value: Any, unit: str = "") -> None:
-        """Report a number that the run found. Rates, times, sizes and lengths bring their unit: b/s, ns, B, m."""
+        """Report a number that the run found. Rates, times, sizes and lengths bring their unit: b/s, ns, B, m.
+
+        Each figure of a run has a name of its own.
+        """
+        if str(name) in self._figures:
+            raise UsageError(
+                f"figure {name}: the run has reported a figure of this name; give each its own, as in "
+                f'run.figure("second case: {name}", ...)'
+            )
         (found,), own_unit = _as_numbers(value)
         self._note("figure", name=str(name), value=plain(found), unit=own_unit or str(unit))
+        self._figures.add(str(name))
+
+    def figure_of_each(self, name: str, value: Any) -> None:
+        """Report a figure that networks or parts of a run have in common: the second `lost` is `lost (2)`."""
+        number, own = 1, name
+        while own in self._figures:
+            number += 1
+            own = f"{name} ({number})"
+        self.figure(own, value)
 
     def claim(
         self,
@@ -125,6 +146,19 @@ class Run:
         if lines:
             with (self.directory / file).open("a", encoding="utf-8") as log:
                 log.write("\n".join(lines) + "\n")
+
+    def lines_at_end(self, file: str, events: Iterable[Mapping[str, Any]]) -> None:
+        """Append to a file of JSON lines as `lines` does, when the experiment's function has ended.
+
+        Nothing is written before, so that what is logged of one network takes no time of the next one.
+        """
+        self._at_end.setdefault(file, []).extend(events)
+
+    def write_rest(self) -> None:
+        """Write the lines that were kept for the end."""
+        for file, events in self._at_end.items():
+            self.lines(file, events)
+        self._at_end.clear()
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
@@ -204,6 +238,7 @@ def running(run: Run) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
+        run.write_rest()
 
 
 def holds(measured: Any, **bounds: Any) -> bool:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from testbed.lab.results.damage import Damage
+from testbed.lab.results.flow_lines import FLOWS, Flow, flow_of
 from testbed.lab.results.foreign import DEEPEST, LARGEST_LOG, ForeignError, ForeignFolder, is_shallow
-from testbed.lab.results.result import RESULT, Claim, Figure, ResultFile
+from testbed.lab.results.result_file import RESULT, Claim, Figure, ResultFile
 from testbed.units import Duration, Scale
 
 EVENTS = "events.jsonl"
@@ -137,6 +138,16 @@ class Folder:
                         "has so many"
                     )
             yield event
+
+    def flows(self) -> list[Flow]:
+        """Return the flows that have ended, in the order of their ends."""
+        found = []
+        for number, line in self._lines(FLOWS, _LARGEST_LIST):
+            if (flow := flow_of(line, LATEST_NS)) is None:
+                self.damage.add(FLOWS, number, "is no flow")
+            else:
+                found.append(flow)
+        return found
 
     def dcbx(self) -> list[dict[str, Any]]:
         """Return the log of DCBX."""

@@ -18,13 +18,15 @@ from typing import Any, Literal
 
 from testbed.errors import warn
 from testbed.experiment.run import Run
+from testbed.experiment.run_files import FLOW_LOG
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import Ending, ForkedHelper
 from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.ports import PortState
 from testbed.net.traffic.demand import asked_of, demand
 from testbed.net.traffic.flow import Flow, FlowError
-from testbed.net.traffic.report import Report
+from testbed.net.traffic.report import Report, logged
 from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
 from testbed.units import Duration, Rate, Scale
 
@@ -234,6 +236,8 @@ class Flows:
             endpoint.lines = {index: lines[_queue(flow)] for index, flow in enumerate(self._flows, first)}
         self._processes: list[_Process] = []
         self._mark = ExitStack()
+        self._ways: list[list[PortState]] = []
+        """The ports by which the frames of each flow leave each node; only a run, which logs them, needs them."""
         self.reports: list[Report] = []
         """The report of each flow, in the order of the flows; empty until the block has ended."""
 
@@ -273,6 +277,9 @@ class Flows:
                 self.reports = self._finish()
                 if fabric:
                     fabric.lost += sum(report.lost for report in self.reports)
+                if run:
+                    ended = enumerate(zip(self._flows, self.reports, self._ways, strict=True), self._first)
+                    run.lines_at_end(FLOW_LOG, [logged(index, *one) for index, one in ended])
         finally:
             for process in self._processes:
                 process.end()
@@ -282,7 +289,8 @@ class Flows:
         """Tell the run what these flows ask for, for the forecast on the user's machine."""
         if run := Run.current():
             ports = FabricCore.current().ports
-            asked = [asked_of(flow, ports.way(flow.source.name, flow.target.name)) for flow in self._flows]
+            self._ways = [ports.way(flow.source.name, flow.target.name) for flow in self._flows]
+            asked = [asked_of(flow, way) for flow, way in zip(self._flows, self._ways, strict=True)]
             run.demands(id(self), demand(begin_ns, asked))
 
     def wait(self) -> None:

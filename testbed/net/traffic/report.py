@@ -1,13 +1,19 @@
-"""The report of a flow, and the numbers of its datagrams that have not come."""
+"""The report of a flow, its line in the log of flows, and the numbers of its datagrams that have not come."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import warn
 from testbed.switch.ecn.field import Ecn
-from testbed.units import Duration, Rate, Scale
+from testbed.units import Duration, Rate, Scale, Size, real_ns
+
+if TYPE_CHECKING:
+    from testbed.net.fabric.ports import PortState
+    from testbed.net.traffic.flow import Flow
 
 WINDOW_NS = 10_000_000
 """The length of the windows in which receivers count, in the lab's time."""
@@ -116,6 +122,83 @@ class Report:
         new, real = name.replace("_ns", "_lab_ns"), "; report.worst_delay is the hardware's" if "delay" in name else ""
         warn(f"report.{name} is report.{new} since Xoff 0.1, for it is the lab's time{real}")
         return int(getattr(self, new))
+
+
+def logged(index: int, flow: Flow, report: Report, way: Sequence[PortState]) -> dict[str, Any]:
+    """Return the line of a flow in the run's log of flows; its frames leave the nodes by the ports of `way`.
+
+    `t_ns` is the lab's time, as in every log; the other times and the rates are those of the modelled hardware. A flow
+    has a completion time if it has an end, by `size` or `count`, and all of it arrived.
+    """
+    best, took_ns = _best_in_lab(flow, way), report.last_lab_ns - report.begin_lab_ns
+    # A transport of one's own may leave times out, as zeros.
+    is_complete = took_ns > 0 and _ended(flow, report)
+    scale, failure = report.scale, getattr(report, "failure", "")
+    return {
+        "t_ns": report.begin_lab_ns,
+        "flow": index,
+        "source": flow.source.name,
+        "target": flow.target.name,
+        "transport": flow.transport.name,
+        "priority": flow.priority,
+        "rate_control": _control(flow),
+        "size_bytes": _size(flow, report),
+        "completion_ns": real_ns(took_ns, scale) if is_complete else None,
+        "best_ns": None if best is None else real_ns(best.ns, scale),
+        "goodput_bps": report.goodput.bps if report.last_lab_ns > report.first_lab_ns else 0,
+        "worst_delay_ns": real_ns(report.worst_delay_lab_ns, scale) if report.worst_delay_lab_ns else None,
+        "sent": report.sent,
+        "received": report.received,
+        "lost": report.lost,
+        "doubled": report.doubled,
+        "out_of_order": report.out_of_order,
+        "octets": report.octets,
+        "marked": report.marked if report.ecn else None,
+        "retransmitted": getattr(report, "retransmitted", getattr(report, "retransmits", None)),
+        "cnps": getattr(report, "cnps_received", None),
+        "failure": failure,
+        "scale": scale.k,
+    }
+
+
+def _size(flow: Flow, report: Report) -> int:
+    """Return the data of a flow in octets: what was asked for by `size`, else what was sent, as far as that is known.
+
+    Datagrams of a flow with a count are whole frames; RoCE and TCP count data.
+    """
+    if flow.size is not None:
+        return flow.size.bytes
+    if flow.transport.name == "udp":
+        return report.sent * flow.frame.bytes
+    data: Size | None = getattr(report, "size", None)
+    return data.bytes if data is not None else report.received if flow.transport.name == "tcp" else report.octets
+
+
+def _best_in_lab(flow: Flow, way: Sequence[PortState]) -> Duration | None:
+    if not way or flow.duration is not None or not flow.transport.frames(flow):
+        return None
+    rates = [port.lab_cable.rate.bps for port in way] + ([flow.rate.bps] if flow.rate else [])
+    delay = Duration.from_ps(sum(port.lab_cable.delay.ps for port in way))
+    return flow.transport.best(flow, Rate.from_bps(min(rates)), delay)
+
+
+def _ended(flow: Flow, report: Report) -> bool:
+    """Return whether a flow has an end by its data, and came to it without a loss."""
+    has_end = flow.size is not None or flow.count is not None
+    frames = flow.transport.frames(flow) if flow.transport.name in ("udp", "roce") else None
+    return (
+        has_end
+        and not report.lost
+        and not getattr(report, "failure", "")
+        and 0 < report.received >= report.sent >= (frames or 0)
+    )
+
+
+def _control(flow: Flow) -> str:
+    control = flow.rate_control
+    if control is None or isinstance(control, str):
+        return control or ""
+    return str(getattr(control, "__name__", type(control).__name__))
 
 
 class Gaps:

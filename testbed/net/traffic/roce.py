@@ -18,7 +18,7 @@ from testbed.errors import UsageError, listed
 from testbed.frames.roce import MAXIMUM_MESSAGE
 from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.flow import Flow
-from testbed.net.traffic.report import Report
+from testbed.net.traffic.report import WIRE_OCTETS, Report
 from testbed.net.traffic.roce_endpoint import RoceEndpoint
 from testbed.net.traffic.roce_flow import Given, RoceOptions, Taken, ds_field, line_of
 from testbed.net.traffic.transport import Endpoint, Outcome, Transport, register
@@ -26,10 +26,13 @@ from testbed.roce import rates
 from testbed.roce.rates import Line
 from testbed.roce.requester import Operation
 from testbed.switch.ecn.field import Ecn
-from testbed.units import Scale, Size
+from testbed.units import Duration, Rate, Scale, Size
 
 _OVERHEAD = 74
 """Octets of the headers of a frame of data, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
+_BESIDE_DATA = 58 + WIRE_OCTETS
+"""Octets on the wire beside the data of a packet that is not the first of a message: Ethernet, IP, UDP, BTH, ICRC, and
+what goes with every frame."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,19 @@ class Roce(RoceOptions, Transport):
         if flow.size is not None:
             ends.append(-(-flow.size.bytes * each // self.message.bytes))
         return min(ends, default=None)
+
+    def best(self, flow: Flow, rate: Rate, delay: Duration) -> Duration | None:
+        if self.after:
+            return None
+        message, mtu = self.message.bytes, self.settings.mtu
+        ends = [] if flow.count is None else [flow.count * message]
+        octets = min([*ends, flow.size.bytes] if flow.size is not None else ends)
+        of_last_message = octets % message or message
+        before_last = octets - (of_last_message % mtu or mtu)
+        packets = octets // message * -(-message // mtu) + -(-(octets % message) // mtu)
+        if self.operation == Operation.READ:
+            delay = delay * 2  # the target asks for it first
+        return rate.time_for(Size.from_bytes(before_last + (packets - 1) * _BESIDE_DATA)) + delay
 
     def frame_size(self, flow: Flow) -> Size:
         return Size.from_bytes(min(self.message.bytes, self.settings.mtu) + _OVERHEAD)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from testbed.errors import UsageError, nearest
 from testbed.net.traffic.report import WIRE_OCTETS
-from testbed.units import Rate, Scale, Size
+from testbed.units import Duration, Rate, Scale, Size
 
 if TYPE_CHECKING:
     from testbed.net.traffic.flow import Flow
@@ -190,6 +190,15 @@ class Transport(ABC):
         if flow.size is not None:
             ends.append(-(-flow.size.bytes // max(1, flow.frame.bytes - HEADERS)))
         return min(ends, default=None)
+
+    def best(self, flow: Flow, rate: Rate, delay: Duration) -> Duration | None:
+        """Return the completion time of a flow with an end that has the network to itself; None if it is not known.
+
+        `rate` is that of the slowest cable on its way, or the flow's own, and `delay` that of all cables. A port of the
+        lab that is free sends a frame at once and is then busy for as long as the frame takes; so the last frame takes
+        no time, and switches on the way add nothing.
+        """
+        return None
 
     def frame_size(self, flow: Flow) -> Size:
         """Return the size of most of these frames, without FCS."""

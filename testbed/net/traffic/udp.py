@@ -23,7 +23,7 @@ from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Gaps, Report
 from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl, Outcome, Transport, register
-from testbed.units import Size
+from testbed.units import Duration, Rate, Size
 
 _NUMBER, _SENT_NS = 0, 1
 """Words of a datagram: its number, and when it was sent."""
@@ -66,6 +66,9 @@ class Udp(Transport):
             targets.setdefault(flow.target.name, []).append(index)
         receivers = [_Receiver(flows[indices[0]].target, flows, (), indices) for indices in targets.values()]
         return [*receivers, *(_Sender(flow.source, flows, [index], ()) for index, flow in flows.items())]
+
+    def best(self, flow: Flow, rate: Rate, delay: Duration) -> Duration | None:
+        return rate.time_for((flow.frame + Size.from_bytes(WIRE_OCTETS)) * (datagrams(flow) - 1)) + delay
 
     def report(self, flow: Flow, outcome: Outcome) -> Report:
         counted = outcome.receiver

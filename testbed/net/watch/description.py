@@ -132,6 +132,6 @@ def account_for_losses(run: Run, lost: int, losses: Callable[[], dict[str, int] 
     """
     if not lost or (counted := losses()) is None:
         return
-    run.figure("lost by flows", lost)
-    run.figure("dropped or still queued, by reason", counted)
+    run.figure_of_each("lost by flows", lost)
+    run.figure_of_each("dropped or still queued, by reason", counted)
     run.claim(NOT_COUNTED, max(0, lost - sum(counted.values())), equals=0)

@@ -8,13 +8,15 @@ sample makes some system calls.
     series-marks.csv   t_ns, lab_ns, port, marked     the packets that ECN has marked so far at the port
     series-rates.csv   t_ns, lab_ns, flow, rate_bps   the rate on the wire at which a flow arrived since the last sample
 
-Loads and rates count all octets on the wire. A row is written where a value differs from the one before.
+Loads and rates count all octets on the wire. Flows with one source, target and priority are one. A row is written where
+a value differs from the one before.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,14 +94,17 @@ class _Recorder:
             self._row("links", t_ns, port, load)
         for port, marked in self._marks.changes():
             self._row("marks", t_ns, port, marked)
+        came: Counter[str] = Counter()  # several flows may have one name, and share a row
         for flows in list(self._fabric.core.flows):
             for place, (name, octets, received) in enumerate(flows.progress()):
                 before = self._received.get((id(flows), place), 0)
                 self._received[id(flows), place] = received
-                rate = max(0, (received - before) * octets) * 8 * 10**9 // self._every_ns * self._units.k
-                if rate != self._rates.get(name, 0):
-                    self._rates[name] = rate
-                    self._row("rates", t_ns, name, rate)
+                came[name] += max(0, (received - before) * octets)
+        for name, octets in came.items():
+            rate = octets * 8 * 10**9 // self._every_ns * self._units.k
+            if rate != self._rates.get(name, 0):
+                self._rates[name] = rate
+                self._row("rates", t_ns, name, rate)
 
     def _row(self, series_name: str, t_ns: int, subject: str, value: int) -> None:
         real_ns, lab_ns = series.moment(t_ns, self._units)

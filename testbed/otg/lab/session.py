@@ -145,13 +145,13 @@ class Session:
     def _report(self, generator: Generator, run: Run) -> None:
         generator.count()
         for name in self.plan.ports:
-            run.figure(f"{name}: frames sent", sum(tally.frames for tally in generator.sent_by_port(name)))
-            run.figure(f"{name}: frames received", generator.tallies.received[f"port {name}"].frames)
+            run.figure_of_each(f"{name}: frames sent", sum(tally.frames for tally in generator.sent_by_port(name)))
+            run.figure_of_each(f"{name}: frames received", generator.tallies.received[f"port {name}"].frames)
         for flow in self.plan.flows:
             if flow.counting is not None:
                 sent, received = generator.flow_tallies(flow.name)
-                run.figure(f"{flow.name}: frames sent", sent.frames)
-                run.figure(f"{flow.name}: frames received", received.frames)
+                run.figure_of_each(f"{flow.name}: frames sent", sent.frames)
+                run.figure_of_each(f"{flow.name}: frames received", received.frames)
 
     def _end(self) -> None:
         if self.running is not None:

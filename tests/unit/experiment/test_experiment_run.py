@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import UsageError
 from testbed.experiment.demand import Board, Demand
-from testbed.experiment.run import LARGEST_NOTE, Run, plain
+from testbed.experiment.run import LARGEST_NOTE, Run, plain, running
 from testbed.experiment.run_files import EVENT_LOG
 from testbed.units import Duration, Length, Rate, Scale, Size
 
@@ -119,6 +119,33 @@ def test_a_quantity_is_reported_as_a_number_with_its_unit_beside(
 ) -> None:
     run.figure("it", value)
     assert notes.out == [{"note": "figure", "name": "it", "value": number, "unit": unit}]
+
+
+def test_a_figure_name_is_used_once(run: Run, notes: Notes) -> None:
+    run.figure("longest delay", 1)
+    assert complaint(lambda: run.figure("longest delay", 2)) == (
+        "figure longest delay: the run has reported a figure of this name; give each its own, as in "
+        'run.figure("second case: longest delay", ...)'
+    )
+    assert [note["value"] for note in notes.out] == [1]
+
+
+def test_what_networks_have_in_common_is_numbered(run: Run, notes: Notes) -> None:
+    for lost in (5, 6, 7):
+        run.figure_of_each("lost by flows", lost)
+    names = [note["name"] for note in notes.out]
+    assert names == ["lost by flows", "lost by flows (2)", "lost by flows (3)"]
+
+
+def test_lines_for_the_end_are_written_at_the_end(run: Run) -> None:
+    log = run.directory / "flows.jsonl"
+    with running(run):
+        run.lines_at_end("flows.jsonl", [{"t_ns": 5_000_000_100, "flow": 0}])
+        run.lines_at_end("flows.jsonl", [{"t_ns": 5_000_000_200, "flow": 1}])
+        assert not log.exists()
+    assert [json.loads(line) for line in log.read_text().splitlines()] == [
+        {"t_ns": 100, "flow": 0}, {"t_ns": 200, "flow": 1},
+    ]  # fmt: skip
 
 
 def test_a_note_is_one_line_whatever_is_in_it(run: Run, notes: Notes) -> None:

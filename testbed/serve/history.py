@@ -13,10 +13,10 @@ from pathlib import Path
 
 from testbed.errors import UsageError
 from testbed.lab.results import series as results_series
+from testbed.lab.results.folder import LATEST_NS, Event, Folder, Network, read
 from testbed.metrics import names
 from testbed.metrics.names import Exported, Exposition
 from testbed.metrics.openmetrics import render
-from testbed.report.folder import LATEST_NS, Event, Folder, Network, read
 from testbed.report.timeline.series import table_rows
 from testbed.serve.pfc_counts import PfcCounts
 from testbed.units import Duration

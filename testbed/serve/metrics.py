@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.lab.results.folder import LATEST_NS, Event, network_of
 from testbed.metrics import names
 from testbed.metrics.names import Exported, Exposition
 from testbed.metrics.openmetrics import render
-from testbed.report.folder import LATEST_NS, Event, network_of
 from testbed.serve.pfc_counts import PfcCounts
 
 _OF_QUEUES: dict[str, Exported] = {

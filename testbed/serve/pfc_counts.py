@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from testbed.lab.results.folder import Event
 from testbed.metrics import names
 from testbed.metrics.names import Exported, Exposition
 from testbed.metrics.openmetrics import Value
-from testbed.report.folder import Event
 from testbed.switch.pfc.record import Ignored, PfcCounters, PfcEvent
 
 _OF_PRIORITIES = (Ignored.NOT_ENABLED, Ignored.STORM)

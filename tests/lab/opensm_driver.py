@@ -122,8 +122,9 @@ class Opensm:
             command = ["saquery", "PR", "-t", f"{timeout_s * 1000:.0f}", *options]
             try:
                 done = subprocess.run(
-                    command, env=environment, capture_output=True, text=True, check=False, timeout=timeout_s + _START_S
-                )
+                    command, cwd=self._folder, env=environment, capture_output=True, text=True, check=False,
+                    timeout=timeout_s + _START_S,
+                )  # fmt: skip
             except subprocess.TimeoutExpired:
                 pass  # no answer, either
             else:

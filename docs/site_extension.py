@@ -18,15 +18,30 @@ ROOT = Path(__file__).parents[1]
 INDEX = "docs/index"
 DECISIONS = "docs/decisions/README"
 LESSONS = "lessons/README"
+SAMPLES = "docs/sample"
+"""The folder of the sample reports, as the page about them names it."""
+PROGRESS = "XOFF_SITE_PROGRESS"
+"""The variable with the descriptor for marks about the progress."""
 _GUIDES = "<!-- guides -->"
 _FIGURE = re.compile(r'<p>(<img [^>]*src="[^"]*\.svg")')
+_WITH_CARDS = ("index.html", "gallery.html")
+"""The pages whose pictures are in cards, where they are as wide as there is room and never scroll."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", complete)
     app.connect("build-finished", finish)
+    if PROGRESS in os.environ:
+        app.connect("env-before-read-docs", lambda app, env, names: mark(b"t" * len(names)))
+        app.connect("source-read", lambda app, name, source: mark(b"r"))
+        app.connect("html-page-context", lambda app, name, *_: mark(b"w") if name in app.env.found_docs else None)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def mark(marks: bytes) -> None:
+    """Tell `xoff docs` what has been done (`testbed/cli/house/site.py`)."""
+    os.write(int(os.environ[PROGRESS]), marks)
 
 
 def complete(app: Any, name: str, source: list[str]) -> None:
@@ -38,6 +53,7 @@ def complete(app: Any, name: str, source: list[str]) -> None:
         text += "\n```{toctree}\n:hidden:\n\n" + "".join(f"{page}\n" for page in below(name)) + "```\n"
     text = text.replace("<!-- the commands -->", command_line()) if "<!-- the commands -->" in text else text
     text = text.replace("<!-- the operations -->", rest()) if "<!-- the operations -->" in text else text
+    text = text.replace("<!-- the cards -->", gallery()) if "<!-- the cards -->" in text else text
     source[0] = text
 
 
@@ -59,14 +75,22 @@ def finish(app: Any, error: Exception | None) -> None:
     page += f'<meta http-equiv="refresh" content="0; url={INDEX}.html"><a href="{INDEX}.html">Xoff</a></html>\n'
     for path in Path(app.outdir).rglob("*.html"):
         text = path.read_text(encoding="utf-8")
-        path.write_text(accessible(text), encoding="utf-8")
+        path.write_text(accessible(text, path.name in _WITH_CARDS), encoding="utf-8")
     (Path(app.outdir) / "index.html").write_text(page)
+    from tools.gallery import sample_reports
+
+    (Path(app.outdir) / SAMPLES).mkdir(exist_ok=True)
+    for name, html in sample_reports(ROOT).items():
+        (Path(app.outdir) / SAMPLES / f"{name}.html").write_text(html, encoding="utf-8")
 
 
-def accessible(page: str) -> str:
+def accessible(page: str, has_cards: bool = False) -> str:
     """Return the page with a level for each caption, and with blocks that scroll within reach of the keyboard."""
     page = page.replace('role="heading">', 'role="heading" aria-level="2">')
-    page = _FIGURE.sub(r'<p class="figure" tabindex="0">\1', page)
+    if has_cards:
+        page = _FIGURE.sub(r'<p class="picture">\1 loading="lazy"', page)
+    else:
+        page = _FIGURE.sub(r'<p class="figure" tabindex="0">\1', page)
     return page.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
 
 
@@ -127,6 +151,34 @@ def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
     return {}
+
+
+def gallery() -> str:
+    """Return the cards of all experiments, conformance cases and lessons, in Markdown."""
+    from testbed.lab.studies import costs
+    from testbed.lesson.lesson import lessons
+    from tools import gallery as of_gallery
+
+    kept, listed, found = of_gallery.data(ROOT), of_gallery.cards(ROOT), of_gallery.sources()
+    seconds, guided = costs.known(), {f"{of_gallery.LESSON}{one.name}": one for one in lessons()}
+    parts = []
+    for group in of_gallery.groups(ROOT):
+        parts += [f"## {group.title}", group.text, "::::{container} cards timed"]
+        for card in (one for one in listed.values() if one.group == group.name and one.name in kept):
+            if (lesson := guided.get(card.name)) is not None:
+                title, source = f"Lesson {lesson.number}", f"../lessons/{lesson.name}/page.md"
+                command, takes = f"./xoff lesson start {lesson.number}", f"{lesson.minutes} minutes of yours"
+            else:
+                source = os.path.relpath(found[card.name].source, ROOT / "docs")
+                title, command = card.name, f"./xoff run {card.name}"
+                takes = f"{seconds[card.name]:g} s of CPU time" if card.name in seconds else ""
+            words = of_gallery.in_words(kept[card.name]).replace("[", "(").replace("]", ")")
+            parts += [
+                ":::{container} card", f"![{_plain(words)}](gallery/{card.name}.svg)",
+                f"**[{_plain(title)}]({source})**", _plain(card.question), f"`{command}`", takes, ":::",
+            ]  # fmt: skip
+        parts += ["::::"]
+    return "\n\n".join(filter(None, parts))
 
 
 def rest() -> str:

@@ -48,15 +48,17 @@ def soonest() -> Engine:
 
 def ready(engine: Engine | str) -> PreparedEngine:
     """Prepare an engine, with everything that it needs made or installed if it was not there."""
+    from testbed.cli.screen.console import say
     from testbed.cli.screen.progress import setting_up
 
     if isinstance(engine, str):
         engine = table.find(engine)
-    with setting_up() as report:
+    steps = engine.forecast()
+    with setting_up(steps) as report:
         packages = engine.requirements(building=not engine.is_built())
         if forecast.SHOWN not in os.environ:  # by the front door
-            sentence = forecast.sentence(engine.forecast(), packages)
+            sentence = forecast.sentence(steps, packages)
             if sentence:
-                report(sentence)
+                say(sentence)
         machine.require(packages, report)
         return engine.prepare(report)

@@ -13,6 +13,7 @@ from testbed.cli.arguments import one_of
 from testbed.cli.house import lab_file as commands
 from testbed.errors import UsageError
 from testbed.lab.engines import lab_file, table
+from testbed.lab.engines.forecast import Step
 from testbed.lab.host import cache, prerequisites
 from testbed.lab.image import image
 from testbed.lab.image.image import Image
@@ -45,7 +46,7 @@ def build(options: argparse.Namespace) -> int:
     """Build the lab image anew, and show its digest and the version of every package."""
     from testbed.cli.screen.progress import setting_up
 
-    with setting_up() as report:
+    with setting_up([Step.IMAGE]) as report:
         machine.require(table.find("vm").requirements(building=True), report)
         found = image.build(report)
     return _show(found, options.json)
@@ -73,7 +74,8 @@ def reference(options: argparse.Namespace) -> int:
     """Build image and kernel with the newest packages, and write their versions as the reference (CONTRIBUTING.md)."""
     from testbed.cli.screen.progress import setting_up
 
-    with setting_up() as report:
+    steps = ([Step.KERNEL] if options.engine != "vm" else []) + ([Step.IMAGE] * 2 if options.engine != "um" else [])
+    with setting_up(steps) as report:
         machine.require(table.find("vm").requirements(building=True), report)
         if options.engine != "vm":
             kernel.write_reference(kernel.build(report, pinned=False))

@@ -1,16 +1,32 @@
-"""`xoff docs`: the documentation site, built by Sphinx from `docs/`."""
+"""`xoff docs`: the documentation site, built by Sphinx from `docs/`, and with `--figures` the pictures on it."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import IO
 
 import testbed
+from testbed.cli.engine_setup import ready
+from testbed.cli.screen import amount
+from testbed.cli.screen.console import say
 from testbed.errors import UsageError, XoffError
-from testbed.lab.results.result import Exit
+from testbed.experiment.definition import Experiment
+from testbed.lab.results.result import Exit, Result
+from testbed.lab.runs import api
+from testbed.lab.studies import costs
+
+PROGRESS = "XOFF_SITE_PROGRESS"
+"""The variable of the environment with the descriptor to which Sphinx's extension writes its marks."""
+_READING = 0.4
+"""The part of the time that goes into reading pages."""
 
 
 class SiteError(XoffError):
@@ -21,13 +37,22 @@ def docs_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="where the site goes (default build/site in the source)"
     )
+    parser.add_argument(
+        "--figures",
+        nargs="*",
+        metavar="CARD",
+        help="do not build the site, but make the pictures in docs/: figures of the concepts, and cards of the gallery "
+        "that are missing or older than their experiment, or those named here; it runs their experiments on um",
+    )
 
 
 def docs(options: argparse.Namespace) -> int:
-    """Build the documentation site. It needs no network; a broken link or reference is an error."""
+    """Build the documentation site, or make its pictures. It takes no network; a broken link is an error."""
     root = Path(testbed.__path__[0]).parent
     if not (root / "docs" / "conf.py").is_file():
         raise UsageError("the pages come with the source: clone the repository and use ./xoff docs there")
+    if options.figures is not None:
+        return figures(root, options.figures)
     if find_spec("sphinx") is None:
         raise UsageError(f"{sys.executable} has no Sphinx; ./xoff docs installs it, or pip install xoff[docs]")
     out = (options.output or root / "build" / "site").resolve()
@@ -36,10 +61,66 @@ def docs(options: argparse.Namespace) -> int:
     return Exit.OK
 
 
+def figures(root: Path, named: Sequence[str]) -> int:
+    """Make the pictures of a checkout: those named, or all that are missing or old."""
+    concepts, badges, gallery = (
+        importlib.import_module(f"tools.{name}") for name in ("concept_figures", "badges", "gallery")
+    )
+    for file in [*concepts.write(root), *badges.write(root)]:
+        say(f"drawn: {file}")
+    wanted: dict[str, str] = dict.fromkeys(named, "it was named") if named else gallery.stale(root)
+    gallery.write(root, {})  # those that are kept, in case that a chart is drawn otherwise now
+    if not wanted:
+        say("all pictures of the gallery are those of their experiments")
+        return Exit.OK
+    engine = ready(gallery.ENGINE)
+    took: dict[str, float] = {}
+    expected = costs.of(wanted)
+    with amount.shown("pictures", sum(expected.values())) as all_:
+
+        def run(name: str, experiment: Experiment, out: str) -> Result:
+            all_.at(sum(expected[one] for one in took), f"{len(took)} of {len(wanted)}, {name}: {wanted[name]}")
+            before_s = amount.cpu_time()
+            result = api.run(experiment, on=engine, out=out)
+            took[name] = amount.cpu_time() - before_s
+            costs.write(root, {name: took[name]})
+            return result
+
+        gallery.make(root, wanted, run)
+    say(f"made: {', '.join(took)}")
+    return Exit.OK
+
+
 def build(root: Path, out: Path) -> None:
-    """Build the site of a checkout; warnings of Sphinx are the error."""
+    """Build the site of a checkout, and show how far it is; warnings of Sphinx are the error."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-c", str(root / "docs")]
     command += ["-d", str(out.parent / f".{out.name}-doctrees"), str(root), str(out)]
-    done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SiteError("the site was not built:\n" + (done.stderr or done.stdout).strip())
+    marks, theirs = os.pipe()
+    with tempfile.TemporaryFile("w+") as said, open(marks, "rb", buffering=0) as reader:
+        try:
+            sphinx = subprocess.Popen(
+                command, cwd=root, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                pass_fds=[theirs], env=os.environ | {PROGRESS: str(theirs)},
+            )  # fmt: skip
+        finally:
+            os.close(theirs)
+        with sphinx:
+            _follow(reader)
+        said.seek(0)
+        text = said.read().strip()
+    if sphinx.returncode:
+        raise SiteError("the site was not built:\n" + text)
+
+
+def _follow(marks: IO[bytes]) -> None:
+    """Show the progress by the marks of `docs/site_extension.py`: a `t` for each page to be made, `r` for one that was
+    read, `w` for one that was written.
+    """
+    pages = read = written = 0
+    with amount.shown("building the site", 1.0) as all_:
+        while data := marks.read(4096):
+            pages += data.count(b"t")
+            read += data.count(b"r")
+            written += data.count(b"w")
+            part = (_READING * read + (1 - _READING) * written) / pages if pages else 0.0
+            all_.at(part, f"{written} of {pages} pages" if written else f"{read} of {pages} pages read")

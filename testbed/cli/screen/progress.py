@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import IO
@@ -18,10 +18,13 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from testbed.cli.screen import streams
+from testbed.cli.screen import amount, streams
+from testbed.cli.screen.amount import Amount, Bar
 from testbed.cli.screen.console import print_error, say, shown, stderr, stdout
 from testbed.cli.screen.live_network import LiveNetwork
 from testbed.experiment.fidelity import Verdict
+from testbed.lab.engines.forecast import Step, costs
+from testbed.lab.host import cores
 from testbed.lab.results.result import Result, expectation
 from testbed.lab.results.result import Status as RunStatus
 from testbed.lab.runs.outlook import Outlook
@@ -34,15 +37,26 @@ _REDRAWN = 5
 
 
 @contextmanager
-def setting_up() -> Iterator[Callable[[str], None]]:
-    """Yield a function that reports set-up steps: each is a line, and in a terminal the last one has a spinner."""
+def setting_up(steps: Sequence[Step] = ()) -> Iterator[Callable[[str], None]]:
+    """Yield a function that reports set-up steps: each is a line, and in a terminal the last one has a spinner.
+
+    If `steps` have to be made, whose cost is known, there is a bar with the time left instead.
+    """
     with ExitStack() as stack:
         status: Status | None = None
+        work: Amount | None = None
+        cpu_s = costs(steps, cores=1).time_s
 
         def report(text: str) -> None:
-            nonlocal status
+            nonlocal status, work
             say(text)
-            if stderr.is_terminal:
+            if cpu_s:
+                if work is None:
+                    expected_s = costs(steps, len(cores.available())).time_s
+                    work = stack.enter_context(amount.shown("setting up", cpu_s, expected_s))
+                    stack.enter_context(amount.by_cpu_time(work))
+                work.at(0, text)
+            elif stderr.is_terminal:
                 if status is None:
                     status = stack.enter_context(stderr.status("", spinner="dots"))
                 status.update(f"[dim]{escape(text)}[/dim]")
@@ -77,7 +91,7 @@ class Screen:
         self._progress: Progress | None = None
         self._live: Live | None = None
         if stderr.is_terminal:
-            columns = (SpinnerColumn(), TextColumn("[bold]{task.description}[/bold]"), _Times())
+            columns = (SpinnerColumn(), Bar(), TextColumn("[bold]{task.description}[/bold]"), _Times())
             self._progress = Progress(*columns, console=stderr, transient=True, refresh_per_second=8)
             if network is not None and not stderr.is_dumb_terminal and not stderr.no_color:
                 shown = Group(network, self._progress)
@@ -95,12 +109,16 @@ class Screen:
     ) -> None:
         self._stack.close()
 
-    def watch(self, name: str) -> Watch:
-        """Return a watcher for one run."""
+    def watch(self, name: str, *, tells: bool = True) -> Watch:
+        """Return a watcher for one run. If it does not tell, it shows the time that passes and nothing that is said."""
         task = None
         if self._progress is not None:
             task = self._progress.add_task(name, total=None, virtual_s=0.0, wall_s=0.0, outlook="")
-        return Watch(self, name, task)
+        return Watch(self, name, task, tells)
+
+    def all_of(self, what: str, total: float, begun_s: float | None = None) -> Amount:
+        """Return the amount of all runs, with a line of its own; they begin now, or began at a monotonic time."""
+        return Amount(what, total, self._progress, begun_s=begun_s)
 
     def print(self, text: str, is_error: bool) -> None:
         """Print whole lines of a job's output."""
@@ -138,18 +156,22 @@ class Screen:
 class Watch:
     """The watcher of one run, which shows it on the screen (an `api.Watcher`)."""
 
-    def __init__(self, screen: Screen, name: str, task: TaskID | None) -> None:
+    def __init__(self, screen: Screen, name: str, task: TaskID | None, tells: bool = True) -> None:
         self._screen = screen
         self._name = name
         self._task = task
+        self._tells = tells
         self._rest = {False: b"", True: b""}
         self._shown = self._foreseen = 0.0
         self._announced = ""
 
     def report(self, text: str) -> None:
-        say(text)
+        if self._tells:
+            say(text)
 
     def output(self, data: bytes, is_error: bool) -> None:
+        if not self._tells:
+            return
         *lines, self._rest[is_error] = (self._rest[is_error] + data).split(b"\n")
         for line in lines:
             self._print(line, is_error)
@@ -163,7 +185,8 @@ class Watch:
         """Show what the run does now and how much is left; what takes long is also announced by a line."""
         if self._task is None or not self._screen.foresees:
             return
-        if outlook is not None and (outlook.takes_s or 0.0) >= _LONG_S and outlook.announcement != self._announced:
+        takes_long = outlook is not None and (outlook.takes_s or 0.0) >= _LONG_S
+        if self._tells and outlook is not None and takes_long and outlook.announcement != self._announced:
             self._announced = outlook.announcement
             say(f"{self._name}: {outlook.announcement}")
         if time.monotonic() - self._foreseen > 0.1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -13,6 +14,7 @@ from testbed.cli.arguments import whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.house.packages import with_option, with_packages
 from testbed.cli.screen import console, progress, streams
+from testbed.cli.screen.amount import Amount
 from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
@@ -109,10 +111,19 @@ def _make(
         screen = stack.enter_context(progress.Screen(many=True, quiet_stdout=True))
         if cluster is not None:
             cluster.show_progress(stack.enter_context(closing(screen.watch("cluster"))).describe)
+        so_far: list[Amount] = []
+        begun_s = time.monotonic()
+
+        def ended(outcome: TaskOutcome, count: int, total: int) -> None:
+            _report(outcome, count, total)
+            if not so_far:  # how many are to be made is known when the first of them has ended
+                so_far.append(screen.all_of("sweep", total, begun_s))
+            so_far[0].at(count, f"{count} of {total} runs")
+
         return sweep.run(
             experiment, grid, seeds=options.seeds, on=engine, out=options.out or f"results/sweep-{experiment.name}",
             width=options.j or len(cores.available()), scheduler=cluster,
-            watch=lambda task: closing(screen.watch(_name(task.parameters, task.options.seed))), done=_report,
+            watch=lambda task: closing(screen.watch(_name(task.parameters, task.options.seed))), done=ended,
         )  # fmt: skip
 
 

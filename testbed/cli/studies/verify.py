@@ -7,20 +7,21 @@ import importlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
 
 import testbed
 from testbed.cli.arguments import whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready
-from testbed.cli.screen import streams
+from testbed.cli.screen import progress, streams
 from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine
 from testbed.lab.results.result import Exit, Result
-from testbed.lab.studies import batch, references
+from testbed.lab.studies import batch, costs, references
 from testbed.lab.studies.batch import Task, TaskOutcome
 from testbed.lab.studies.references import Comparison, Outcome, Reference
 
@@ -38,7 +39,8 @@ def verify_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update",
         action="store_true",
-        help=f"in a checkout: write the digests of this machine to {references.FILE}, and the figures that docs quote",
+        help=f"in a checkout: write the digests of this machine to {references.FILE}, the figures that docs quote, and "
+        "the pictures of the gallery",
     )
 
 
@@ -51,15 +53,22 @@ def verify(options: argparse.Namespace) -> int:
     engine = ready(options.engine)
     known = references.read(root)
 
-    def show(outcome: TaskOutcome) -> None:
-        if outcome.result is not None and not options.json:
-            print(_line(_compared(outcome.result, known)), flush=True)
+    with ExitStack() as stack:
+        unkept = stack.enter_context(tempfile.TemporaryDirectory(prefix="xoff-"))
+        screen = stack.enter_context(progress.Screen(many=False, quiet_stdout=options.json))
+        done = _Progress(screen, chosen)
 
-    with tempfile.TemporaryDirectory(prefix="xoff-") as unkept:
+        def show(outcome: TaskOutcome) -> None:
+            done.ended(outcome.task.experiment)
+            if outcome.result is not None and not options.json:
+                screen.print(_line(_compared(outcome.result, known)), is_error=False)
+
         tasks = [Task(experiment, engine) for experiment in chosen]
-        finished = batch.run(tasks, out=options.out or unkept, width=options.j, done=show)
-    finished.raise_first()
-    results = finished.results
+        finished = batch.run(tasks, out=options.out or unkept, width=options.j, watch=done.watch, done=show)
+        finished.raise_first()
+        results = finished.results
+        if update is not None:  # while the result folders are there
+            update(known, results)
     name = references.edition(results[0].provenance)
     comparisons = [_compared(result, known) for result in results]
     same = sum(comparison.outcome is Outcome.SAME for comparison in comparisons)
@@ -75,23 +84,46 @@ def verify(options: argparse.Namespace) -> int:
         for difference in differences:
             print(f"  {difference}")
     if update is not None:
-        update(known, results)
         failed = any(comparison.outcome is Outcome.FAILED for comparison in comparisons)
         return Exit.FAILED if failed else Exit.OK
     return Exit.OK if same == len(comparisons) else Exit.FAILED
 
 
+class _Progress:
+    """The progress through all experiments: the time left, and what runs now."""
+
+    def __init__(self, screen: progress.Screen, chosen: Sequence[Experiment]) -> None:
+        self._screen, self._count = screen, len(chosen)
+        self._cpu_s = costs.of([experiment.name for experiment in chosen])
+        self._all = screen.all_of("verify", sum(self._cpu_s.values()))
+        self._over: list[str] = []
+        self._show()
+
+    def watch(self, task: Task) -> AbstractContextManager[progress.Watch]:
+        return closing(self._screen.watch(task.experiment.name, tells=False))
+
+    def ended(self, experiment: Experiment) -> None:
+        self._over.append(experiment.name)
+        self._show()
+
+    def _show(self) -> None:
+        self._all.at(sum(self._cpu_s[name] for name in self._over), f"{len(self._over)} of {self._count} experiments")
+
+
 def _writer(root: Path) -> Callable[[Mapping[str, Reference], Sequence[Result]], None]:
-    """Return the function that writes digests and quoted figures into a checkout; an installed Xoff has none."""
+    """Return the function that writes digests, quoted figures and pictures into a checkout; it takes the source."""
     if not (root / "tools" / "digests.py").is_file():
         raise UsageError("--update writes files of the source: clone the repository and use it there")
-    digests, figures = (importlib.import_module(f"tools.{name}") for name in ("digests", "published_figures"))
+    digests, figures, gallery = (
+        importlib.import_module(f"tools.{name}") for name in ("digests", "published_figures", "gallery")
+    )
 
     def write(known: Mapping[str, Reference], results: Sequence[Result]) -> None:
         name = references.edition(results[0].provenance)
         digests.write(root, {**known, name: digests.updated(known.get(name), results)})
         if results[0].provenance.engine == table.DEFAULT:
             figures.update(root, results)
+            gallery.update(root, results)
 
     return write
 

@@ -77,7 +77,7 @@ def _reap() -> dict[int, int]:
 
 def _end_all() -> None:
     deadline = time.monotonic() + _PATIENCE_S
-    while (left := _descendants(os.getpid())) and time.monotonic() < deadline:
+    while (left := descendants(os.getpid())) and time.monotonic() < deadline:
         for pid in left:
             with suppress(OSError):  # it has ended meanwhile, or it belongs to root, as newuidmap does for a moment
                 os.kill(pid, signal.SIGKILL)
@@ -85,7 +85,7 @@ def _end_all() -> None:
         _reap()
 
 
-def _descendants(ancestor: int) -> list[int]:
+def descendants(ancestor: int) -> list[int]:
     """Return all processes below `ancestor`, those in other namespaces included."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):

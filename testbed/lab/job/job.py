@@ -20,10 +20,11 @@ from testbed.experiment.parameters import LARGEST_FILE, ExperimentError, File, P
 from testbed.experiment.run import plain
 from testbed.lab.image.packages import Packages
 
-DIGESTS, FIGURES, ENGINES = (f"experiments/{name}.json" for name in ("digests", "figures", "engines"))
+DIGESTS, FIGURES, ENGINES, COSTS = (f"experiments/{name}.json" for name in ("digests", "figures", "engines", "costs"))
 TOLERANCES = "experiments/engine_tolerances.toml"
 """The files of `references.py` and `tools/` about results. They travel with no job, or new results would change the
 next ones."""
+_LEFT_HERE = {DIGESTS, FIGURES, ENGINES, COSTS, TOLERANCES}
 PACKAGES = "packages"
 """The folder of further Python packages, below that of the code."""
 HELD = ("testbed", "topologies", "controllers", "snappi_xoff", "xoff.py")
@@ -279,7 +280,7 @@ def read(packages: Iterable[str]) -> dict[str, bytes]:
         place = _OURS / package
         for path in [place] if place.is_file() else sorted(place.rglob("*")):
             name = str(path.relative_to(_OURS))
-            if path.is_file() and path.suffix != ".pyc" and name not in {DIGESTS, FIGURES, ENGINES, TOLERANCES}:
+            if path.is_file() and path.suffix != ".pyc" and name not in _LEFT_HERE:
                 found[name] = path.read_bytes()
     return found
 

@@ -16,6 +16,7 @@ from testbed.cli import commands
 from testbed.cli.house import site
 from tests import pages
 from tests.pages import ROOT
+from tools import concept_figures
 
 INLINE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
@@ -29,13 +30,13 @@ def program(name: str) -> ModuleType:
     return module
 
 
-EXTENSION, DRAWN = program("site_extension"), program("draw_figures")
+EXTENSION = program("site_extension")
 
 
-@pytest.mark.parametrize("name", DRAWN.FIGURES)
+@pytest.mark.parametrize("name", concept_figures.FIGURES)
 def test_a_figure_is_the_one_that_its_program_draws(name: str) -> None:
-    drawn = DRAWN.FIGURES[name]().svg()
-    assert (ROOT / "docs" / "figures" / f"{name}.svg").read_text() == drawn, "python docs/draw_figures.py draws it"
+    drawn = concept_figures.FIGURES[name]().svg()
+    assert (ROOT / "docs" / "figures" / f"{name}.svg").read_text() == drawn, "xoff docs --figures draws it"
     root = ElementTree.fromstring(drawn)
     assert [child.tag.rpartition("}")[2] for child in root][:2] == ["title", "desc"]
     assert "prefers-color-scheme: dark" in drawn
@@ -43,8 +44,8 @@ def test_a_figure_is_the_one_that_its_program_draws(name: str) -> None:
 
 def test_every_figure_is_on_a_page() -> None:
     text = "".join((ROOT / page).read_text() for page in pages.PAGES)
-    assert all(f"figures/{name}.svg)" in text for name in DRAWN.FIGURES)
-    assert {path.stem for path in (ROOT / "docs" / "figures").iterdir()} == set(DRAWN.FIGURES)
+    assert all(f"figures/{name}.svg)" in text for name in concept_figures.FIGURES)
+    assert {path.stem for path in (ROOT / "docs" / "figures").iterdir()} == set(concept_figures.FIGURES)
 
 
 @pytest.mark.parametrize("page", pages.PAGES)

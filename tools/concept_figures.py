@@ -1,86 +1,20 @@
-"""Draw the figures of docs/concepts: `python docs/draw_figures.py` writes docs/figures/*.svg.
+"""The figures of docs/concepts, which `xoff docs --figures` writes to docs/figures/*.svg.
 
-Figures with numbers compute them with Xoff's own models. A figure has its own background and follows the colour scheme
-of the system, so it can be read on a light and on a dark page. Standard library and testbed only.
+Figures with numbers compute them with Xoff's own models.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from fractions import Fraction
-from html import escape
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "figures"
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from testbed.switch.ecn.curve import EcnCurve
+from testbed.switch.pfc.wire import pause_ns
+from testbed.units import Length, Rate
+from tools.drawing import Drawing
 
-from testbed.switch.ecn.curve import EcnCurve  # noqa: E402
-from testbed.switch.pfc.wire import pause_ns  # noqa: E402
-from testbed.units import Length, Rate  # noqa: E402
-
-_STYLE = """
-svg { --paper: #ffffff; --ink: #1f2430; --soft: #5c6470; --line: #8a93a0; --fill: #e8edf4;
- --red: #b3261e; --redfill: #f9dedc; --green: #1b6e3a; --greenfill: #d5efdd; --blue: #1f56a8; --bluefill: #d8e5f7;
- --amberfill: #fbe7c1; --amber: #7a4b00 }
-@media (prefers-color-scheme: dark) {
-svg { --paper: #1b1f27; --ink: #e6e9ef; --soft: #a9b1bd; --line: #78818d; --fill: #2b323d;
- --red: #ff9b93; --redfill: #54221f; --green: #86d7a2; --greenfill: #1f442d; --blue: #9dc1f5; --bluefill: #213b60;
- --amberfill: #50390f; --amber: #f2c879 } }
-text { font: 13px system-ui, sans-serif; fill: var(--ink) }
-.soft { fill: var(--soft) } .small { font-size: 12px } .bold { font-weight: 600 }
-.red { fill: var(--red) } .green { fill: var(--green) } .blue { fill: var(--blue) } .amber { fill: var(--amber) }
-.box { fill: var(--fill); stroke: var(--line) }
-.redbox { fill: var(--redfill); stroke: var(--red) } .greenbox { fill: var(--greenfill); stroke: var(--green) }
-.bluebox { fill: var(--bluefill); stroke: var(--blue) } .amberbox { fill: var(--amberfill); stroke: var(--amber) }
-.line { stroke: var(--line); fill: none } .redline { stroke: var(--red); fill: none; stroke-width: 2 }
-.blueline { stroke: var(--blue); fill: none; stroke-width: 2 }
-.greenline { stroke: var(--green); fill: none; stroke-width: 2 }
-.dashed { stroke-dasharray: 5 4 }
-"""
-
-
-class Drawing:
-    """A sheet with shapes and words; y grows downwards."""
-
-    def __init__(self, width: int, height: int, title: str, description: str) -> None:
-        self._size = width, height
-        self._words = title, description
-        self._parts: list[str] = []
-
-    def box(self, x: float, y: float, width: float, height: float, *look: str) -> None:
-        """Add a rectangle; `look` is its class, and a word in it."""
-        kind, word = (*look, *("box", "")[len(look) :])
-        self._parts.append(f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="4"/>')
-        if word:
-            self.text(x + width / 2, y + height / 2 + 4.5, word, anchor="middle")
-
-    def text(self, x: float, y: float, word: str, kind: str = "", anchor: str = "start") -> None:
-        attributes = f' class="{kind}"' if kind else ""
-        attributes += f' text-anchor="{anchor}"' if anchor != "start" else ""
-        self._parts.append(f'<text x="{x:g}" y="{y:g}"{attributes}>{escape(word)}</text>')
-
-    def line(self, *points: tuple[float, float], kind: str = "line", arrow: bool = False) -> None:
-        where = " ".join(f"{x:g},{y:g}" for x, y in points)
-        end = ' marker-end="url(#tip)"' if arrow else ""
-        self._parts.append(f'<polyline class="{kind}" points="{where}"{end}/>')
-
-    def svg(self) -> str:
-        width, height = self._size
-        title, description = map(escape, self._words)
-        return "\n".join(
-            [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-                f'height="{height}" role="img" aria-labelledby="title about">',
-                f'<title id="title">{title}</title><desc id="about">{description}</desc>',
-                f"<style>{_STYLE}</style>",
-                '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" '
-                'orient="auto-start-reverse"><path d="M0 0 10 5 0 10z" fill="context-stroke"/></marker></defs>',
-                f'<rect width="{width}" height="{height}" rx="8" fill="var(--paper)"/>',
-                *self._parts,
-                "</svg>\n",
-            ]
-        )
+FOLDER = Path("docs/figures")
 
 
 def pause() -> Drawing:
@@ -277,11 +211,12 @@ FIGURES: dict[str, Callable[[], Drawing]] = {
 }  # fmt: skip
 
 
-def main() -> None:
-    FOLDER.mkdir(exist_ok=True)
+def write(root: Path) -> list[Path]:
+    """Draw all figures of a checkout anew; return those that have changed."""
+    changed = []
     for name, draw in FIGURES.items():
-        (FOLDER / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        path, text = root / FOLDER / f"{name}.svg", draw().svg()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed.append(FOLDER / path.name)
+    return changed

@@ -25,11 +25,11 @@ from typing import Any
 from testbed.errors import UsageError, XoffError
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
+from testbed.lab.results import folder as result_folder
+from testbed.lab.results.folder import Folder, Network
 from testbed.lab.results.result import Result
 from testbed.lab.studies import references
 from testbed.lesson.lesson import lessons
-from testbed.report import folder as result_folder
-from testbed.report.folder import Folder, Network
 from testbed.report.pages.page import report
 from testbed.report.pages.topology import places
 from testbed.report.timeline.tracks import PAUSED, natural, tracks

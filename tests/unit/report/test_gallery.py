@@ -14,6 +14,7 @@ import pytest
 from testbed.cli import build_parser, commands
 from testbed.experiment import definition
 from testbed.experiment.fidelity import Fidelity
+from testbed.lab.results import folder as result_folder
 from testbed.lab.results.result import Claim, Figure, Provenance, Result, Times
 from testbed.lab.studies import costs, references
 from testbed.lesson.lesson import lessons
@@ -21,7 +22,6 @@ from testbed.linux.port_program import records
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.roce import RoceReport
 from testbed.net.traffic.tcp import TcpReport
-from testbed.report import folder as result_folder
 from tests.pages import ROOT
 from tests.report_folders import small
 from tools import badges, charts, gallery, terminal_recording

@@ -41,7 +41,7 @@ def _conformance(rest: Words) -> Words:
 
 def _dcbx(rest: Words) -> Words | None:
     """`dcbx [IFACE]` -> `dcbx show [IFACE]`, and `dcbx --forget` -> `dcbx forget`"""
-    if rest and rest[0] in ("show", "forget", "agent", "-h", "--help"):
+    if rest and rest[0] in ("show", "metrics", "forget", "agent", "-h", "--help"):
         return None
     if "--forget" in rest:
         return ["dcbx", "forget", *(word for word in rest if word != "--forget")]

@@ -153,6 +153,7 @@ def test_the_first_group_of_commands_is_in_the_readme() -> None:
         ("dcbx eth0 --json", "dcbx show eth0 --json"),
         ("dcbx --forget", "dcbx forget"),
         ("dcbx show", None),
+        ("dcbx metrics eth0", None),
         ("dcbx --help", None),
         ("headroom --rate 1Gb/s", "switch headroom --rate 1Gb/s"),
         ("conformance --case L01", "switch conformance --case L01"),

@@ -26,6 +26,7 @@ def check(tables: Tables, problems: Problems[str], cell: int = CELL) -> None:
     checker.profiles()
     for port in tables.ports:
         checker.port(port)
+    checker.channels()
     checker.report()
 
 
@@ -124,6 +125,26 @@ class _Checker:
         self._ways(port)
         self._queues(port)
         self._watchdog(port)
+
+    def channels(self) -> None:
+        """Find port channels whose members are not alike: a flow may be lossless on one of them alone."""
+        tables = self._tables
+        for name, ports in tables.channels.items():
+            kinds: dict[str, set[object]] = {
+                "speed": {tables.ports[port].speed for port in ports},
+                "MTU": {tables.ports[port].mtu for port in ports},
+                "cable length": {tables.cables.get(port) for port in ports},
+                "pfc_enable": {tables.pfc_of(port) for port in ports},
+                "headroom": {tuple(one.has for one in lossless_groups(tables, port, self._cell)) for port in ports},
+                "watchdog": {tables.watchdogs.get(port) for port in ports},
+            }
+            if differ := [kind for kind, values in kinds.items() if len(values) > 1]:
+                self._warn(
+                    path("PORTCHANNEL", name),
+                    f"its members {listed(ports, 6)} differ in {', '.join(differ)}: what is lossless depends on the "
+                    "member that the hash chooses",
+                    "channel differs",
+                )
 
     def _directions(self, port: str) -> None:
         """Find profiles of the wrong direction: a group takes cells of an ingress pool, and a queue of an

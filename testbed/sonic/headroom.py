@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from testbed.sonic.tables import NULL, Tables
 from testbed.switch.headroom import annex_n
 from testbed.switch.headroom.calculation import HeadroomError, HeadroomPort, adaptive
+from testbed.switch.headroom.extras import Extras
 from testbed.units import Length, Rate
 
+NO_EXTRAS = Extras()
 DEFAULT_MTU = 9100
 SHORT_CABLE = "5m"
 """The length that is assumed where CABLE_LENGTH has no entry."""
@@ -30,26 +32,27 @@ class Need:
     most: int
 
 
-def needed(rate: Rate, length: Length, mtu: int, cell: int) -> Need:
+def needed(rate: Rate, length: Length, mtu: int, cell: int, extras: Extras = NO_EXTRAS) -> Need:
     """Return the headroom that one lossless group needs."""
     longest = mtu + _TAGGED
     full = HeadroomPort(rate, longest, longest, cell, not_kept=_FCS)
     small = HeadroomPort(rate, longest, 64, cell, not_kept=_FCS)
     trigger = -(-(longest - _FCS) // cell)
-    least = adaptive(full, length.propagation() * 2).cells + trigger
+    least = adaptive(full, length.propagation() * 2, further=extras.least(rate, longest)).cells + trigger
+    further = extras.most(rate, longest)
     try:
-        most = annex_n.worst_case(small, length, annex_n.port_type_for(rate)).cells + trigger
+        most = annex_n.worst_case(small, length, annex_n.port_type_for(rate), further=further).cells + trigger
     except HeadroomError:  # 802.3 has no delays for the rate
         slow = annex_n.HIGHER_LAYER_DELAY * 2
-        most = adaptive(small, length.propagation() * 2, slow).cells + trigger
-    return Need(least * cell, most * cell)
+        most = adaptive(small, length.propagation() * 2, slow, further).cells + trigger
+    return Need(least * cell, max(least, most) * cell)
 
 
-def needed_at(tables: Tables, port: str, cell: int) -> Need:
+def needed_at(tables: Tables, port: str, cell: int, extras: Extras = NO_EXTRAS) -> Need:
     """Return the headroom that one lossless group of a switch's port needs."""
     row = tables.ports[port]
     length = Length(tables.cables.get(port, SHORT_CABLE))
-    return needed(Rate.from_bps(row.speed * 10**6), length, row.mtu or DEFAULT_MTU, cell)
+    return needed(Rate.from_bps(row.speed * 10**6), length, row.mtu or DEFAULT_MTU, cell, extras)
 
 
 def described(tables: Tables, port: str) -> str:
@@ -100,9 +103,9 @@ class GroupHeadroom:
         return f"set xoff of profile {self.profile} to {most}{shared}"
 
 
-def lossless_groups(tables: Tables, port: str, cell: int) -> list[GroupHeadroom]:
+def lossless_groups(tables: Tables, port: str, cell: int, extras: Extras = NO_EXTRAS) -> list[GroupHeadroom]:
     """Return the lossless groups of a port, in the order of their numbers. Without PFC there are none."""
-    found, need = [], needed_at(tables, port, cell)
+    found, need = [], needed_at(tables, port, cell, extras)
     for group in sorted(tables.pfc_of(port)):
         name, row = tables.profile_name(port, group), tables.profile(port, group)
         if row is not None:

@@ -44,7 +44,7 @@ OWN = "XOFF_"
 
 _PORT = re.compile(r"[A-Za-z][A-Za-z0-9_./-]{0,31}", re.ASCII)
 _FIELDS: Mapping[str, tuple[str, ...]] = {
-    "PORT": ("speed", "lanes", "alias", "mtu", "admin_status"),
+    "PORT": ("speed", "lanes", "alias", "mtu", "admin_status", "fec"),
     "DEVICE_NEIGHBOR": ("name", "port"),
     "BUFFER_POOL": ("size", "type", "mode", "xoff"),
     "BUFFER_PROFILE": ("pool", "size", "xon", "xon_offset", "xoff", "dynamic_th", "static_th"),
@@ -59,7 +59,8 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "PFC_WD": ("action", "detection_time", "restoration_time", "POLL_INTERVAL"),
 }  # fmt: skip
 _MAPS = {kind.table: kind for kind in MapKind}
-_READ = {*_FIELDS, *_MAPS, "CABLE_LENGTH", "DEVICE_METADATA"}
+_READ = {*_FIELDS, *_MAPS, "CABLE_LENGTH", "DEVICE_METADATA", "PORTCHANNEL", "PORTCHANNEL_MEMBER"}
+_FECS = ("rs", "fc", "none", "auto")
 
 
 class ConfigDbError(ProblemsError):
@@ -126,6 +127,7 @@ class _Reader(EntryReader):
             queues=dict(self._places("QUEUE", lambda entry: self._queue(entry, schedulers, wred))),
             watchdogs=watchdogs,
             watchdog_poll=poll,
+            channels=self._channels(),
             own=self._own(),
         )
         self._report_unread()
@@ -150,10 +152,13 @@ class _Reader(EntryReader):
         status = entry.row.get("admin_status", "up").strip().lower()
         if status not in ("up", "down"):
             self._problems.error(entry.where("admin_status"), f"{shown(status)} is unknown: up or down is expected")
+        fec = entry.row.get("fec", "").strip().lower()
+        if fec and fec not in _FECS:
+            self._problems.error(entry.where("fec"), f"{shown(fec)} is unknown: {', '.join(_FECS)} are known")
         mtu = self._whole(entry, "mtu", 64, 65535)
         if speed is None:
             return None
-        return PortRow(speed, entry.row.get("lanes", ""), entry.row.get("alias", ""), mtu, status != "down")
+        return PortRow(speed, entry.row.get("lanes", ""), entry.row.get("alias", ""), mtu, status != "down", fec)
 
     def _cables(self) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -284,6 +289,23 @@ class _Reader(EntryReader):
                 if action and detection is not None:
                     found[port] = WatchdogRow(action, detection, restoration)
         return found, poll
+
+    def _channels(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        taken: dict[str, str] = {}
+        for entry in self._rows("PORTCHANNEL_MEMBER"):
+            channel, _, port = entry.key.partition("|")
+            if not _PORT.fullmatch(channel) or not port:
+                self._problems.error(entry.where(), "a key such as PortChannel1|Ethernet0 is expected")
+            elif port not in self._ports:
+                if port not in self._keys("PORT"):
+                    self._problems.error(entry.where(), "there is no such port")
+            elif port in taken:
+                self._problems.error(entry.where(), f"the port is a member of {taken[port]} already")
+            else:
+                taken[port] = channel
+                found[channel] = (*found.get(channel, ()), port)
+        return found
 
     def _own(self) -> dict[str, dict[str, Row]]:
         return {

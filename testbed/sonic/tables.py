@@ -112,6 +112,8 @@ class PortRow:
     mtu: int | None = None
     admin_up: bool = True
     """True if the port is up, also if the file has no status: a user who checks a file means its ports."""
+    fec: str = ""
+    """The forward error correction: rs, fc, none or auto; empty if the file has none."""
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,8 @@ class Tables:
     queues: Places[QueueRow] = field(default_factory=dict)
     watchdogs: Ports[WatchdogRow] = field(default_factory=dict)
     watchdog_poll: int | None = None
+    channels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The members of each port channel (PORTCHANNEL_MEMBER). Each is a link of its own to PFC and to buffers."""
     own: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     """Xoff's own tables, for settings that SONiC has no field for, as they stand in the file."""
 

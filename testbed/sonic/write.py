@@ -25,6 +25,7 @@ def as_json(tables: Tables) -> dict[str, dict[str, Row]]:
         "PORT": {
             name: _row({"speed": row.speed, "lanes": row.lanes or None, "alias": row.alias or None, "mtu": row.mtu})
             | {"admin_status": "up" if row.admin_up else "down"}
+            | _row({"fec": row.fec or None})
             for name, row in tables.ports.items()
         },
         "CABLE_LENGTH": {"AZURE": dict(tables.cables)} if tables.cables else {},
@@ -51,6 +52,9 @@ def as_json(tables: Tables) -> dict[str, dict[str, Row]]:
     found["QUEUE"] = {_key(place): _fields(row) for place, row in tables.queues.items()}
     poll = {} if tables.watchdog_poll is None else {"GLOBAL": {"POLL_INTERVAL": str(tables.watchdog_poll)}}
     found["PFC_WD"] = poll | {name: _fields(row) for name, row in tables.watchdogs.items()}
+    found["PORTCHANNEL"] = {name: {} for name in tables.channels}
+    members = [(name, port) for name, ports in tables.channels.items() for port in ports]
+    found["PORTCHANNEL_MEMBER"] = {f"{name}|{port}": {} for name, port in members}
     own = {table: {key: dict(row) for key, row in rows.items()} for table, rows in tables.own.items()}
     return {table: rows for table, rows in found.items() if rows} | own
 

@@ -152,12 +152,12 @@ def test_a_signal_ends_the_agent_with_a_shutdown_lldpdu_and_exit_code_0(run: Run
         killed.log.unlink()
         with agent(folder, THREE) as ours:
             run.claim("another one starts", ours.state()["running"], equals=True)
-            code, text = xoff(folder, "dcbx", "metrics", OURS)
-            lines = text.splitlines()
-            run.claim("metrics: the link", [code, f'xoff_port_up{{port="{OURS}"}} 1' in lines], equals=[0, True])
-            enabled = [line[-1] for line in lines if line.startswith("xoff_dcbx_pfc_enabled{")]
+            code, metrics = xoff(folder, "dcbx", "metrics", OURS)
+            shown = metrics.splitshown()
+            run.claim("metrics: the link", [code, f'xoff_port_up{{port="{OURS}"}} 1' in shown], equals=[0, True])
+            enabled = [line[-1] for line in shown if line.startswith("xoff_dcbx_pfc_enabled{")]
             run.claim("metrics: PFC by priority", "".join(enabled), equals="00010000")
-            run.claim("metrics: the end", lines[-1], equals="# EOF")
+            run.claim("metrics: the end", shown[-1], equals="# EOF")
 
 
 @experiment(timeout="120s", files=FILES)

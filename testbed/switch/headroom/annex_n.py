@@ -12,11 +12,13 @@ Their sums can be checked against other numbers, and tests do: what a station ma
 is the sum for 10GBASE-T, 25GBASE-R, 200GBASE-R and 400GBASE-R; the proposal's 132608 bits for 100GBASE-R are the sum
 for it with HD.
 
-Not here: autonegotiated FEC, retimers outside the port, and rates without a table in 802.3, the lab's own for example.
+Not here: FEC beside the PCS, MACsec and modules (`extras.py`), retimers outside the port, and rates without a table in
+802.3, the lab's own for example.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -111,8 +113,12 @@ def worst_case(
     port_type: PortType,
     medium: Medium = FIBRE,
     higher_layers: Duration = HIGHER_LAYER_DELAY,
+    *,
+    further: Iterable[Term] = (),
 ) -> Headroom:
-    """Return Annex N's headroom over a cable between two ports of one type."""
+    """Return Annex N's headroom over a cable between two ports of one type; `further` are terms of what else is on the
+    link (`extras.py`).
+    """
     if port.rate != port_type.rate:
         raise HeadroomError(f"a {port_type.name} port has {port_type.rate}, not {port.rate}; choose another port type")
     cable = ceil(medium.one_way(port.rate, length))
@@ -127,5 +133,6 @@ def worst_case(
             Term("TX1 + RX2", interfaces, f"{port_type.name}: {sublayers}"),
             Term("TX2 + RX1", interfaces, f"{port_type.name}: {sublayers}"),
             Term("higher layers", port.bits_in(higher_layers), f"{port.rate} x {higher_layers}"),
+            *further,
         ),
     )

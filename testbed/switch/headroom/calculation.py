@@ -198,16 +198,19 @@ def round_trip(t1_ns: int, t2_ns: int, t3_ns: int, t4_ns: int) -> Duration:
     return Duration.from_ns(ns)
 
 
-def adaptive(port: HeadroomPort, measured: Duration, missing: Duration | None = None) -> Headroom:
+def adaptive(
+    port: HeadroomPort, measured: Duration, missing: Duration | None = None, further: Iterable[Term] = ()
+) -> Headroom:
     """Return the proposal's headroom for a measured round trip.
 
     `missing` is what the timestamp points leave out: with those of time synchronisation, the stations' interfaces and
-    reaction, from configuration. With the points of PFC it is nothing (decision 0111).
+    reaction, from configuration. With the points of PFC it is nothing (decision 0111). `further` are terms of what else
+    is on the link (`extras.py`).
     """
     terms = [Term("round trip X", port.bits_in(measured), f"{port.rate} x {measured}")]
     if missing is not None and missing.ps:
         terms.append(Term("stations", port.bits_in(missing), f"{port.rate} x {missing}, not in X"))
-    return total(Model.ADAPTIVE, port, [*terms, *frames(port)])
+    return total(Model.ADAPTIVE, port, [*terms, *frames(port), *further])
 
 
 def frames(port: HeadroomPort) -> tuple[Term, ...]:

@@ -64,6 +64,9 @@ _SWITCH = {
         True,
         True,
     ),
+    "fit": Command(
+        "whether a cable fits a port of a file, and what makes it fit", "switches.fit", "fit", "options", True
+    ),
     "headroom": Command(
         "the headroom that a port needs, term by term", "switches.headroom", "headroom", "options", True
     ),

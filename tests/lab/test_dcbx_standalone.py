@@ -153,7 +153,7 @@ def test_a_signal_ends_the_agent_with_a_shutdown_lldpdu_and_exit_code_0(run: Run
         with agent(folder, THREE) as ours:
             run.claim("another one starts", ours.state()["running"], equals=True)
             code, metrics = xoff(folder, "dcbx", "metrics", OURS)
-            shown = metrics.splitshown()
+            shown = metrics.splitlines()
             run.claim("metrics: the link", [code, f'xoff_port_up{{port="{OURS}"}} 1' in shown], equals=[0, True])
             enabled = [line[-1] for line in shown if line.startswith("xoff_dcbx_pfc_enabled{")]
             run.claim("metrics: PFC by priority", "".join(enabled), equals="00010000")

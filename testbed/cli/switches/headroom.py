@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
+from testbed.cli.switches.fit import extra_options, extras
 from testbed.errors import UsageError
 from testbed.lab.results.result import Exit
 from testbed.switch.headroom.annex_n import FIBRE, MEDIA, PORT_TYPES, Medium, PortType, port_type_for, worst_case
@@ -24,6 +25,7 @@ from testbed.switch.headroom.calculation import (
     read_alpha,
     readable,
 )
+from testbed.switch.headroom.extras import Extras, Fec
 from testbed.switch.headroom.vendor import SHIPPED
 from testbed.units import Duration, Length, Rate
 
@@ -45,6 +47,7 @@ class _Question:
     response: Duration | None  # what the stations take beside `round_trip`; None: not given
     is_measured: bool  # the round trip was given, with the stations in it, and `length` is the longest it allows
     port_type: PortType | None  # None: the one that rate and medium suggest
+    extras: Extras
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +68,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         ("--cell", CELL_BYTES, "size of a buffer cell"),
     ):
         parser.add_argument(name, default=str(default), metavar="B", help=f"{what}, in bytes (default {default})")
+    extra_options(parser, "default none")
     parser.add_argument("--alpha", metavar="A", help="buffer for each byte of line, as in 1.1; from cell and frames")
 
 
@@ -96,12 +100,15 @@ def _read(options: argparse.Namespace) -> _Question:
     medium = MEDIA[options.medium]
     port_type = None if options.port_type is None else PORT_TYPES[options.port_type]
     response = None if options.response is None else _option("--response", Duration, options.response)
+    beside = extras(options, Fec.NONE)
     if options.rtt is None:
         length = _option("--length", Length, options.length)
         round_trip = 2 * medium.delay(length)
-        return _Question(port, medium, length, round_trip, response, False, port_type)
+        return _Question(port, medium, length, round_trip, response, False, port_type, beside)
     if response is not None:
         raise UsageError("--response goes with --length; a measured round trip has it in it")
+    if not beside.is_nothing:
+        raise UsageError("--fec, --macsec and --optics go with --length; a measured round trip has them in it")
     round_trip = _option("--rtt", Duration, options.rtt)
     longest_mm = int(Fraction(round_trip.ps, 2) / medium.ns_per_metre)
     if longest_mm > Length.limit:
@@ -110,7 +117,7 @@ def _read(options: argparse.Namespace) -> _Question:
             f"--rtt {options.rtt} is longer than the {2 * medium.delay(longest)} there and back over {longest} of "
             f"{medium.name}, the longest cable Xoff accepts"
         )
-    return _Question(port, medium, Length.from_mm(longest_mm), round_trip, None, True, port_type)
+    return _Question(port, medium, Length.from_mm(longest_mm), round_trip, None, True, port_type, beside)
 
 
 def _option(name: str, read: Callable[[str], Read], text: str) -> Read:
@@ -130,13 +137,14 @@ def _whole_number(text: str) -> int:
 def _answer(question: _Question) -> tuple[list[Headroom], list[str]]:
     """Return the headroom by each model, and the reason for each model that has none: its tables lack this rate."""
     port, medium, length = question.port, question.medium, question.length
-    found = [adaptive(port, question.round_trip, question.response)]
+    least, most = (part(port.rate, port.max_frame) for part in (question.extras.least, question.extras.most))
+    found = [adaptive(port, question.round_trip, question.response, least)]
     unavailable = []
     if question.port_type is not None:
-        found.append(worst_case(port, length, question.port_type, medium))
+        found.append(worst_case(port, length, question.port_type, medium, further=most))
     else:
         try:
-            found.append(worst_case(port, length, port_type_for(port.rate, medium), medium))
+            found.append(worst_case(port, length, port_type_for(port.rate, medium), medium, further=most))
         except HeadroomError as error:
             unavailable.append(f"no worst case: {error}")
     try:

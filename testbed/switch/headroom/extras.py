@@ -10,8 +10,8 @@ Each has two sizes, like the headroom itself. *Least* is what cannot be avoided:
   microseconds; so there is no default but 0.
 
 *Most* is what the standards allow: for FEC the delay constraints of clause 74 (10, 40 and 100 Gb/s) and of clause 91
-(100 Gb/s), which are for TX + RX of one station. Those of 25GBASE-R are in Annex N's table (`annex_n.py`), and at 200 and
-400 Gb/s FEC is a part of the PCS there. At other rates it is twice the least, which is a guess. For MACsec they are the
+(100 Gb/s), which are for TX + RX of one station. Those of 25GBASE-R are in Annex N's table (`annex_n.py`), and at 200
+and 400 Gb/s FEC is a part of the PCS there. At other rates it is twice the least, a guess. For MACsec they are the
 SecY's performance requirements (IEEE 802.1AE-2018, 10.10): to transmit, and to receive, it may take as long as the line
 takes for a frame of the greatest length and four of 64 octets. Its SecTAG and ICV make each frame 32 octets longer.
 

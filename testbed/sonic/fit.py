@@ -168,8 +168,8 @@ def _hopeless(tables: Tables, port: str, groups: list[int], need: Need, where: s
     )
     has, wants = f"the {pools.get(name, 0)} B of {name}", f"{need.least * len(groups)} B"
     return (
-        f"No, and no setting makes it fit: {port} ({where}) needs {each}, and {has} have no room for {wants} beside what "
-        "is reserved and promised to other ports; a shorter cable, one lossless group or a switch with more buffer helps."
+        f"No, and no setting makes it fit: {port} ({where}) needs {each}, and {has} have no room for {wants} beside "
+        "what is reserved and promised to other ports; a shorter cable, one lossless group or more buffer helps."
     )
 
 

@@ -93,7 +93,7 @@ def test_what_no_setting_makes_fit_is_said() -> None:
     assert found.sentence == (
         "No, and no setting makes it fit: Ethernet0 (100Gb/s, 200000m, MTU 9100) needs 25065872 B of headroom for each "
         "of 2 lossless groups, and the 32689152 B of ingress_lossless_pool have no room for 50131744 B beside what is "
-        "reserved and promised to other ports; a shorter cable, one lossless group or a switch with more buffer helps."
+        "reserved and promised to other ports; a shorter cable, one lossless group or more buffer helps."
     )
 
 

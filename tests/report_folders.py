@@ -153,3 +153,32 @@ def large(folder: Path, events: int = 1_000_000, seconds: int = 60, hosts: int =
     made += [drop(chance.randrange(end_ns)) for _ in range(events - len(made))]
     lines(folder / "events.jsonl", sorted(made, key=lambda event: int(event["t"])))
     return folder
+
+
+def fabric(folder: Path, leaves: int = 4, spines: int = 4, hosts: int = 16) -> Path:
+    """Write a result of leaf and spine whose links have loads of 0 to 100 %."""
+    small(folder)
+    star = network(10 * MS, "fabric", 1)
+    cables: list[dict[str, Any]] = []
+    nodes: dict[str, str] = {}
+    used: dict[str, int] = {}
+
+    def cable(one: str, other: str) -> None:
+        ends = []
+        for name in (one, other):
+            nodes[name] = "host" if name.startswith("h") else "switch"
+            used[name] = used.get(name, 0) + 1
+            ends.append(f"{name}-eth{used[name]}")
+        cables.append(star["cables"][0] | {"ends": ends, "nodes": [one, other]})
+
+    for leaf in range(leaves):
+        for number in range(hosts):
+            cable(f"h{leaf * hosts + number + 1}", f"leaf{leaf + 1}")
+        for spine in range(spines):
+            cable(f"leaf{leaf + 1}", f"spine{spine + 1}")
+    started = star | {"nodes": nodes, "cables": cables, "ports": {}, "buffers": {}}
+    lines(folder / "networks.jsonl", [started, {"network": "ended", "t_ns": 990 * MS}])
+    ends = [end for one in cables for end in one["ends"]]
+    rows = [f"{t * MS},{end},{10**10 * (at % 5) // 4}" for t in (100, 200, 300) for at, end in enumerate(ends)]
+    (folder / "series-links.csv").write_text("\n".join(["t_ns,port,load_bps", *rows, ""]), encoding="utf-8")
+    return folder

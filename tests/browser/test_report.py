@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ import pytest
 
 from testbed.report.pages.page import report
 from tests.browser import chromium
-from tests.report_folders import MS, hostile, small
+from tests.report_folders import MS, fabric, hostile, small
 
 pytestmark = [
     pytest.mark.packages("chromium"),
@@ -32,7 +36,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
     """Open the report of folders, offline; at the end the console has to be empty, and no request was made."""
     contexts, said, requests = [], [], []
 
-    def open_(*folders: Path, width: int = 1280, scheme: str = "light") -> Any:
+    def open_(*folders: Path, width: int = 1280, scheme: str = "light", folded: bool = False) -> Any:
         file = tmp_path / "report.html"
         file.write_text(report(list(folders)), encoding="utf-8")
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
@@ -44,6 +48,9 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
         page.on("request", lambda request: requests.append(request.url))
         page.goto(file.as_uri())
         page.evaluate("xoffReport.loaded")
+        if not folded:
+            page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            drawn(page)
         return page
 
     yield open_
@@ -55,13 +62,14 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
 
 
 def pixels(page: Any, panel: int, lane: int, t_ns: int) -> list[int]:
-    """Return red, green, blue and opacity in the middle of a lane at a time."""
+    """Return red, green, blue and opacity of a lane's upper track at a time."""
     found: list[int] = page.evaluate(
         """([number, lane, t]) => {
             const panel = xoffReport.panels[number], { size, canvas } = panel, view = xoffReport.view;
             const x = size.left + ((t - view.start) / (view.end - view.start)) * size.plot;
             const ratio = canvas.width / size.width;
-            return [...canvas.getContext("2d").getImageData(x * ratio, (lane * 18 + 9) * ratio, 1, 1).data];
+            const y = size.top + (lane + 0.3) * size.lane;
+            return [...canvas.getContext("2d").getImageData(x * ratio, y * ratio, 1, 1).data];
         }""",
         [panel, lane, t_ns],
     )
@@ -78,7 +86,7 @@ def test_columns_arrive_in_the_browser_as_they_were_logged(opened: Opener, tmp_p
     found = {(panel, port): (times, values) for panel, port, times, values in tracks}
     assert found["paused", "h1-eth0"] == ([100 * MS + 20, 200 * MS + 20], [130 * MS + 20, 220 * MS + 20])
     assert found["occupancy", "s1-eth2"] == ([110 * MS, 140 * MS], [301, 204])
-    assert found["drops", "s1-eth1"] == ([600 * MS, 610 * MS, 990 * MS], [1, 2, 0])
+    assert found["drops", "s1-eth1"] == ([510 * MS, 600 * MS, 610 * MS], [0, 1, 2])
 
 
 def test_a_bar_is_where_the_pause_was_and_nowhere_else(opened: Opener, tmp_path: Path) -> None:
@@ -129,8 +137,8 @@ def test_the_slider_colours_the_ports_that_were_paused_at_its_time(opened: Opene
     assert dict(page.evaluate(coloured))["h1-eth0"] is None
     assert dict(page.evaluate(coloured))["h2-eth0"] == "paused"
     page.evaluate(f"xoffReport.setCursor({700 * MS})")
-    assert page.locator("#network-0-2").is_visible() and not page.locator("#network-0-1").is_visible()
-    assert page.locator("#state-0").inner_text() == "no port is paused"
+    assert page.locator("#network-0-1").is_visible(), "both networks are the same"
+    assert page.locator("#state-0").inner_text() == "without PFC, at 700.0 us: no port is paused"
 
 
 def test_play_moves_the_time_and_stops(opened: Opener, tmp_path: Path) -> None:
@@ -149,8 +157,9 @@ def test_what_is_under_the_pointer_is_named(opened: Opener, tmp_path: Path) -> N
     canvas.scroll_into_view_if_needed()
     drawn(page)
     box, size = canvas.bounding_box(), page.evaluate("xoffReport.panels[0].size")
-    page.mouse.move(box["x"] + size["left"] + size["plot"] * (115 - 90) / 150, box["y"] + 9)
-    assert page.locator(".readout").first.inner_text() == "h1-eth0 priority 3 paused: 30 us from 100.000 us"
+    page.mouse.move(box["x"] + size["left"] + size["plot"] * (115 - 90) / 150, box["y"] + size["top"] + 6)
+    shown = page.locator(".readout").first.inner_text()
+    assert shown.startswith("h1-eth0 priority 3 paused: 30 us from 100.000 us; s1-eth1 priority 3 sends XOFF: 30 us")
 
 
 def test_hostile_names_do_nothing(opened: Opener, tmp_path: Path) -> None:
@@ -185,12 +194,106 @@ def test_a_page_fits_its_width_and_every_panel_is_drawn(
     assert paper == ("rgb(13, 17, 23)" if scheme == "dark" else "rgb(255, 255, 255)")
 
 
+def test_the_first_screen_has_claims_network_and_panels_and_the_rest_is_folded(opened: Opener, tmp_path: Path) -> None:
+    page = opened(small(tmp_path / "one"), folded=True)
+    shown = [one for one in page.locator("figcaption").all() if one.is_visible()]
+    assert [one.inner_text().split()[0] for one in shown] == ["Pauses", "Buffer", "Drops"]
+    bottom = page.locator("#topology-0-1").bounding_box()
+    assert bottom["y"] + bottom["height"] < 900, "without scrolling"
+    assert page.locator("details[open]").count() == 0
+    assert all(one.locator(".about").count() == 1 for one in page.locator("article > details > summary").all())
+    page.locator("summary", has_text="of agents, DCBX").click()
+    drawn(page)
+    assert page.locator("figcaption", has_text="Events").is_visible()
+
+
+def fills(document: bytes) -> Counter[str]:
+    """Return how often a PDF fills an area with each colour. Canvases are in it as what was drawn, not as pictures."""
+    found: Counter[str] = Counter()
+    for body in re.findall(rb"stream\r?\n(.*?)endstream", document, re.DOTALL):
+        with suppress(zlib.error):  # a font, or another stream that is not compressed
+            for one in re.findall(rb"([\d.]+) ([\d.]+) ([\d.]+) rg", zlib.decompressobj().decompress(body)):
+                found["#" + "".join(f"{round(float(part) * 255):02x}" for part in one)] += 1
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_pdf_made_at_once_has_all_panels_in_colours_of_paper(opened: Opener, tmp_path: Path, scheme: str) -> None:
+    page = opened(small(tmp_path / "one"), folded=True, scheme=scheme)
+    found = fills(page.pdf())
+    assert page.locator("canvas").count() == 4
+    assert found["#c4321f"] > 3 and found["#d98a00"] > 3, "the bars of three pauses, and swatches"
+    assert found["#0969da"] > 2 and found["#bc4c00"] > 2, "dots of the buffer, and swatches of it and of drops"
+    assert found["#444444"] > 8, "marks of events, and texts of axes"
+    assert not {"#ff7b72", "#58a6ff", "#9da7b1", "#262c36"} & found.keys(), "nothing in the colours of a dark screen"
+    assert page.locator("details[open]").count() == 0, "on the screen it is as it was"
+
+
+def test_ticks_are_round_numbers_of_one_unit(opened: Opener, tmp_path: Path) -> None:
+    """The lab is a thousand times slower than its hardware: 1.6 s are 1.6 ms."""
+    page = opened(small(tmp_path / "one"))
+
+    def time(start: int, end: int, count: int) -> tuple[str, list[str]]:
+        found = page.evaluate(f"xoffReport.timeTicks({start}, {end}, {count})")
+        return found["unit"], [one["text"] for one in found["ticks"]]
+
+    assert time(0, 1600 * MS, 4) == ("ms", ["0.0", "0.5", "1.0", "1.5"])
+    assert time(113 * MS, 900 * MS, 8) == ("us", ["200", "300", "400", "500", "600", "700", "800", "900"])
+    assert time(100 * MS, 100 * MS + 40_000, 4) == ("us", ["100.00", "100.01", "100.02", "100.03", "100.04"])
+    asked = "[[9.6e9, 'b/s'], [356, 'cells'], [0.9, ''], [2500, 'ns']]"
+    values = page.evaluate(f"{asked}.map((one) => xoffReport.valueTicks(...one, 4))")
+    assert [(one["unit"], [tick["text"] for tick in one["ticks"]]) for one in values] == [
+        ("Gb/s", ["0", "5"]),
+        ("cells", ["0", "100", "200", "300"]),
+        ("", ["0.0", "0.5"]),
+        ("us", ["0", "1", "2"]),
+    ]
+
+
+def test_no_line_falls_to_zero_where_a_network_ends(opened: Opener, tmp_path: Path) -> None:
+    folder = small(tmp_path / "one")
+    rows = f"t_ns,flow,rate_bps\n{100 * MS},h1,8000\n{600 * MS},h1,4000\n"
+    (folder / "series-rates.csv").write_text(rows, encoding="utf-8")
+    page = opened(folder)
+    value = """(t) => {
+        const track = xoffReport.reports[0].tracks.find((one) => one.unit === "b/s"), row = xoffReport.rowAt(track, t);
+        return row < 0 ? null : track.v[row];
+    }"""
+    shown = [page.evaluate(value, t * MS) for t in (50, 100, 499, 505, 600, 989, 995)]
+    assert shown == [None, 8000, 8000, None, 4000, 4000, None]
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_fabric_of_64_hosts_is_drawn_with_its_loads_and_zooms(opened: Opener, tmp_path: Path, width: int) -> None:
+    page = opened(fabric(tmp_path / "one"), width=width)
+    page.evaluate(f"xoffReport.setCursor({150 * MS})")
+    kinds = page.evaluate("[...document.querySelectorAll('[data-load]')].map((one) => one.getAttribute('class'))")
+    assert len(kinds) == 160 and {"load", "load load-2", "load load-3", "load load-4", "load load-5"} == set(kinds)
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.node[data-node^=h] rect')].map((one) => one.getBoundingClientRect().width)"
+    )
+    assert len(boxes) == 64 and min(boxes) > 8, "a host has a size that one sees"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    frame = page.locator("#topology-0-1")
+    before = frame.get_attribute("viewBox")
+    page.get_by_role("button", name="Enlarge the drawing").click()
+    assert float(frame.get_attribute("viewBox").split()[2]) < 0.61 * float(before.split()[2])
+    page.get_by_role("button", name="Whole network").click()
+    assert frame.get_attribute("viewBox").split()[2:] == before.split()[2:]
+    page.locator("figure", has_text="Load of links").scroll_into_view_if_needed()
+    page.wait_for_timeout(100)
+    drawn(page)
+    (loads,) = [one for one in page.locator("figcaption").all_inner_texts() if one.startswith("Load of links")]
+    assert "10 Gb/s" in loads
+    rows = page.evaluate("xoffReport.panels.find((one) => one.view === 'heat').lanes.map((one) => one.label)")
+    assert len(rows) == 128, "a link without load has no row"
+    assert (rows[0], rows[-1]) == ("h2 to leaf1", "leaf4 to h64") and "spine4 to leaf4" in rows[51:77]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_violation(opened: Opener, tmp_path: Path, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python", reason="the Python package axe-playwright-python is missing")
     page = opened(small(tmp_path / "one"), small(tmp_path / "two"), scheme=scheme)
-    for fold in page.locator("summary").all():
-        fold.click()
     # axe is no part of the page, whose policy would not admit it.
     page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")["violations"]

@@ -1,17 +1,18 @@
 // The page: one window of time over all panels of all results, a cursor, and the drawing of the network at the cursor.
 
 const reports = [], panels = [], view = { start: 0, end: 1 }, whole = { start: 0, end: 1 }, seen = new Set();
-let cursor = 0, playing = 0, waiting = false, printing = false;
+let cursor = 0, playing = 0, waiting = false;
 const at = (id) => document.getElementById(id);
 
 function draw() {
   waiting = false;
   const begun = performance.now(), colour = colours();
-  for (const panel of panels) panel.size = sizes(panel); // all reads before all writes, for one layout of the page
+  for (const panel of panels) if (printing || panel.box.clientWidth) panel.size = sizes(panel); // all reads before all writes, for one layout of the page
   for (const panel of panels) {
+    if (!panel.size) continue; // folded
     panel.canvas.style.height = `${panel.size.height}px`; // also of those that are not drawn: the page keeps its length
     if (!printing && !seen.has(panel.box)) continue;
-    (panel.view === "lanes" ? drawLanes : drawChart)(panel, panel.report, view, colour);
+    drawPanel(panel, panel.report, view, colour);
     placeCursor(panel);
   }
   const step = (view.end - view.start) / 1000;
@@ -60,15 +61,17 @@ function setCursor(t) {
   const text = timeText(t, (view.end - view.start) / 1000);
   at("now").textContent = text;
   at("cursor").setAttribute("aria-valuetext", text);
-  for (const panel of panels) if (seen.has(panel.box)) placeCursor(panel);
+  for (const panel of panels) if (seen.has(panel.box) && panel.size) placeCursor(panel);
   reports.forEach(showState);
 }
 
 // The drawing of the network that runs at the cursor, and DCBX and SR at that time.
 function showState(report) {
   const current = report.networks.findLast((one) => one.start_ns <= cursor) || report.networks[0];
-  for (const one of report.networks) at(one.id).hidden = one !== current;
-  report.state.textContent = showNetwork(current && current.drawing, report.tracks, cursor);
+  for (const one of report.networks) at(one.id).hidden = one.id !== current.id;
+  const title = current && current.title ? `${current.title}, ` : "";
+  const words = showNetwork(current && current.drawing, report.tracks, cursor);
+  report.state.textContent = `${title}at ${timeText(cursor, (view.end - view.start) / 1000)}: ${words}`;
   if (report.statesBody) {
     const rows = rowsAt(report.states, cursor, current ? current.start_ns : 0);
     showRows(report.statesBody, rows);
@@ -78,11 +81,10 @@ function showState(report) {
 
 function describe(panel, t, y) {
   const { report } = panel, words = [];
-  const tracks = panel.view === "lanes"
-    ? (panel.lanes[Math.floor(y / LANE)] || { tracks: [] }).tracks.map((number) => report.tracks[number])
-    : panel.tracks.map((number) => report.tracks[number]);
+  const lane = panel.lanes.length ? panel.lanes[Math.floor((y - panel.size.top) / panel.size.lane)] : null;
+  const tracks = (panel.view === "chart" ? panel.tracks : lane ? lane.tracks : []).map((number) => report.tracks[number]);
   for (const track of tracks) {
-    const row = rowAt(track, t), name = `${track.port} ${track.label}`;
+    const row = rowAt(track, t), name = panel.view === "heat" ? lane.label : `${track.port} ${track.label}`.trim();
     if (row < 0) continue;
     if (track.bin_ns && track.shape === LANES) {
       words.push(`${name}: ${spanText(track.v[row])} of ${spanText(track.bin_ns)}, ${track.high[row]} begin`);
@@ -178,26 +180,51 @@ function follow() {
   for (const panel of panels) observer.observe(panel.box);
   new ResizeObserver(redraw).observe(document.body);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  const print = matchMedia("print"), printed = () => { printing = print.matches; draw(); };
-  print.addEventListener("change", printed);
-  window.addEventListener("beforeprint", () => { printing = true; draw(); });
-  window.addEventListener("afterprint", () => { printing = false; redraw(); });
-  printing = print.matches;
+  for (const fold of document.querySelectorAll("details")) fold.addEventListener("toggle", redraw);
+  const print = matchMedia("print");
+  print.addEventListener("change", () => paper(print.matches));
+  window.addEventListener("beforeprint", () => paper(true));
+  window.addEventListener("afterprint", () => paper(false));
+  paper(print.matches);
+}
+
+// On paper everything is open and drawn, at the width of paper and in its colours.
+const opened = [];
+function paper(on) {
+  if (on === printing) return;
+  printing = on;
+  document.documentElement.classList.toggle("paper", on); // colours are read before the medium has changed
+  if (on) {
+    for (const fold of document.querySelectorAll("details:not([open])")) {
+      fold.open = true;
+      opened.push(fold);
+    }
+    draw();
+  } else {
+    for (const fold of opened.splice(0)) fold.open = false;
+    redraw();
+  }
 }
 
 async function load(element) {
   const content = JSON.parse(element.textContent);
-  const report = { ...content, tracks: decodeTracks(content.tracks, await inflate(content.columns)) };
+  const report = { ...content, tracks: decodeTracks(content.tracks, await inflate(content.columns), content.networks.map((one) => one.end_ns)) };
   report.state = at(content.state);
   report.statesBody = at(`${content.state}-rows`);
+  const drawings = new Map();
   for (const one of report.networks) {
-    one.drawing = drawingIn(at(one.id));
+    if (!drawings.has(one.id)) {
+      drawings.set(one.id, drawingIn(at(one.id)));
+      zoomable(at(one.id));
+    }
+    one.drawing = drawings.get(one.id);
   }
   for (const given of content.panels) {
-    const box = at(given.id), panel = { lines: [], ...given, report, box };
+    const box = at(given.id), panel = { lines: [], lanes: [], cases: report.networks.length > 1, ...given, report, box };
     panel.canvas = box.querySelector("canvas");
     [panel.line, panel.choice] = box.querySelectorAll(".line, .choice");
     panel.readout = box.parentElement.querySelector(".readout");
+    panel.scale = box.parentElement.querySelector(".scale");
     listen(panel);
     panels.push(panel);
   }
@@ -211,10 +238,11 @@ async function begin() {
   controls();
   follow();
   zoomTo(Math.min(...reports.map((report) => report.start)), Math.max(...reports.map((report) => report.stop)));
+  setCursor(Math.min(Math.max(reports[0]?.cursor ?? view.start, view.start), view.end));
   draw();
 }
 
-const page = { drawMs: 0, draws: 0, reports, panels, view, zoomTo, setCursor, draw, loaded: begin() };
+const page = { drawMs: 0, draws: 0, reports, panels, view, zoomTo, setCursor, draw, timeTicks, valueTicks, rowAt, loaded: begin() };
 page.loaded.catch((error) => {
   at("problem").textContent = `The pictures of this report cannot be drawn: ${error.message}. The tables are complete.`;
   at("problem").hidden = false;

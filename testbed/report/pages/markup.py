@@ -63,9 +63,10 @@ def heading(level: int, title: object) -> Html:
     return Html(f"<h{level}>{text(title)}</h{level}>")
 
 
-def folded(title: object, content: str) -> Html:
-    """Return an element that opens at a click."""
-    return Html(f"<details><summary>{text(title)}</summary>{content}</details>")
+def folded(title: object, content: str, about: object = "") -> Html:
+    """Return an element that opens at a click; `about` says what is inside."""
+    words = f' <span class="about">{text(about)}</span>' if about else ""
+    return Html(f"<details><summary>{text(title)}{words}</summary>{content}</details>")
 
 
 def verdict(passed: bool, good: str, bad: str) -> Html:

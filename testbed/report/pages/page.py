@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import testbed
-from testbed.lab.results.folder import Folder, read
-from testbed.report.pages import conformance_page, ladders, panels, sweep_page, tables, topology
+from testbed.lab.results.folder import Folder, Network, read
+from testbed.report.pages import claims, conformance_page, ladders, panels, sweep_page, tables, topology
 from testbed.report.pages.document import asset, digest, script_json
 from testbed.report.pages.headroom_budget import budget
 from testbed.report.pages.markup import folded, heading, readable, text
 from testbed.report.timeline import columns, series, states
+from testbed.report.timeline.derived import active, derived, moment, ratios
 from testbed.report.timeline.tracks import Tracks, tracks
 
 _SCRIPTS = ("data.js", "draw.js", "network.js", "page.js")
@@ -36,9 +37,11 @@ value="0.1">0.1 x</option><option value="0.01">0.01 x</option><option value="0.0
 {cases}
 <span class="note">Window: <span id="window"></span></span>
 </div>
-<p class="note">Drag over a panel to zoom, click to set the time, double-click for all; Ctrl and the wheel zoom, Shift
-and the wheel move. All panels have one window of time.</p>
 """
+_HELP = (
+    "Drag over a panel to zoom, click to set the time, double-click for all; Ctrl and the wheel zoom, Shift and the "
+    "wheel move. All panels have one window of time, and the drawing of the network shows the time of the slider."
+)
 _HARDWARE = "Rates and times are those of the modelled hardware; xoff report --lab-time shows the lab's."
 _LAB = "Rates and times are the lab's."
 
@@ -59,23 +62,23 @@ def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = Fal
         folders = [read(path, True) for path in paths]
     is_lab = any(folder.lab_time for folder in folders)
     title = ", ".join(dict.fromkeys(folder.result["experiment"] for folder in folders))
-    articles = [
-        _article(number, folder, budget // len(folders), len(folders) == 1) for number, folder in enumerate(folders)
-    ]
+    alone = len(folders) == 1
+    articles = [_article(number, folder, budget // len(folders), alone) for number, folder in enumerate(folders)]
     cases = "".join(_case_button(network, folder, folders) for folder in folders for network in folder.networks[:12])
     body = [
         f"<header><h1>{text(title, 200)}</h1>",
-        f'<p class="note">Report of {len(folders)} result{"s" if len(folders) > 1 else ""} by Xoff '
-        f"{text(testbed.__version__)}. {_LAB if is_lab else _HARDWARE}</p></header>",
+        *([tables.facts(folders[0])] if alone else []),
+        "</header>",
         "<main>",
-        tables.summary(folders),
-        tables.comparison(folders) if len(folders) > 1 else "",
+        *([] if alone else [tables.summary(folders), tables.comparison(folders)]),
         _CONTROLS.format(cases=cases),
         '<p id="problem" role="alert" hidden></p>',
         "<noscript><p>A script draws the panels, and this browser runs none. The tables are complete.</p></noscript>",
         '<div class="results">',
         *articles,
-        "</div></main>",
+        "</div>",
+        f'<p class="note">{_HELP} {_LAB if is_lab else _HARDWARE} Report of {len(folders)} '
+        f"result{'' if alone else 's'} by Xoff {text(testbed.__version__)}.</p></main>",
     ]
     return _document(title, "\n".join(body))
 
@@ -87,84 +90,127 @@ def _case_button(network: Any, folder: Folder, folders: list[Folder]) -> str:
     )
 
 
-def _claims(folder: Folder, alone: bool) -> list[str]:
-    """Return the claims of a result; beside other results they are folded, because the comparison has them."""
-    both = tables.claims_table(folder) + tables.figures_table(folder)
-    return [heading(3, "Claims"), both] if alone else [folded("Claims and figures", both)]
-
-
 def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
     found = tracks(folder)
     found.tracks += series.tracks(folder)
-    given = panels.panels(number, folder, found)
-    descriptions, stream = columns.packed(found.tracks, folder.end_ns, budget)
+    found.tracks += derived(folder, found)
+    made = panels.panels(number, folder, found)
+    ends = [network.end_ns for network in folder.networks]
+    descriptions, stream = columns.packed(found.tracks, folder.end_ns, budget, ends)
     envelopes = [track.name for track, one in zip(found.tracks, descriptions, strict=True) if "bin_ns" in one]
-    start, end = panels.active(folder, found)
+    start, end = active(folder, found)
     rows = states.states(folder, found.facts)
+    drawings = _Drawings(number, folder)
     data = {
         "end_ns": folder.end_ns,
         "scale": folder.units.k,
         "start": start,
         "stop": end,
+        "cursor": moment(found, start, end),
         "state": f"state-{number}",
         "networks": [
-            {"id": f"network-{number}-{one.number}", "start_ns": one.start_ns, "end_ns": one.end_ns}
+            {
+                "id": drawings.of(one),
+                "title": readable(one.title, 60) if one.case or len(folder.networks) > 1 else "",
+                "start_ns": one.start_ns,
+                "end_ns": one.end_ns,
+            }
             for one in folder.networks
         ],
         "marks": found.marks,
         "states": rows,
-        "panels": [panel.as_json() for panel in given],
+        "panels": [panel.as_json() for panel in made],
         "tracks": [one | {key: readable(one[key]) for key in ("port", "label", "unit")} for one in descriptions],
         "columns": base64.b64encode(stream).decode(),
     }
+    has_loads = any(track.panel == series.LOAD for track in found.tracks)
+    reason = folder.result.get("reason")
     parts = [
         f'<article aria-label="{text(folder.name)}">',
-        heading(2, folder.name),
-        f"<p>{tables.outcome(folder)}</p>",
-        f'<p class="bad">{text(folder.result.get("reason"))}</p>' if folder.result.get("reason") else "",
-        *_claims(folder, alone),
-        *_drawings(number, folder, bool(rows), any(track.panel == series.LOAD for track in found.tracks)),
-        *(panel.markup() for panel in given),
-        _envelope_note(envelopes),
-        *_tables(folder, found),
+        "" if alone else f"{heading(2, folder.name)}<p>{tables.outcome(folder)}</p>",
+        f'<p class="bad">{text(reason)}</p>' if reason else "",
+        '<div class="first"><section aria-label="Claims">',
+        heading(2 if alone else 3, "Claims"),
+        claims.answer(folder),
+        "</section>",
+        *drawings.markup(has_loads, bool(rows)),
+        "</div>",
+        *(panel.markup() for panel in panels.first(made)),
+        *_folds(folder, found, made, envelopes),
         f'<script type="application/json" class="data">{script_json(data)}</script>',
         "</article>",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _drawings(number: int, folder: Folder, has_states: bool, has_loads: bool) -> list[str]:
-    out: list[str] = [heading(3, "Network")] if folder.networks else []
-    for network in folder.networks:
-        hidden = "" if network is folder.networks[0] else " hidden"
-        drawing = topology.drawing(network, f"topology-{number}-{network.number}")
-        out.append(f'<div id="network-{number}-{network.number}"{hidden}><p>{text(network.title)}</p>{drawing}</div>')
-    out.append(f'<p class="note">At this time: <span id="state-{number}"></span></p>')
-    if folder.networks and not has_loads:
-        out.append('<p class="note">Loads of links were not recorded; xoff run NAME --series 10us records them.</p>')
-    if has_states:
-        head = '<th scope="col">DCBX and segment routing</th><th scope="col">at this time</th>'
-        table = f'<table><thead><tr>{head}</tr></thead><tbody id="state-{number}-rows"></tbody></table>'
-        region = 'class="wide states" tabindex="0" role="region" aria-label="DCBX and segment routing"'
-        out.append(f"<div {region}>{table}</div>")
-    return out
+class _Drawings:
+    """The drawings of a result's networks: networks with the same nodes and cables share one."""
+
+    def __init__(self, number: int, folder: Folder) -> None:
+        self._number, self._folder = number, folder
+        self._first = {str((one.nodes, one.cables, one.buffers)): one for one in reversed(folder.networks)}
+
+    def of(self, network: Network) -> str:
+        """Return the identity of a network's drawing."""
+        same = self._first[str((network.nodes, network.cables, network.buffers))]
+        return f"network-{self._number}-{same.number}"
+
+    def markup(self, has_loads: bool, has_states: bool) -> list[str]:
+        folder, state = self._folder, f"state-{self._number}"
+        if not folder.networks:
+            return [f'<p class="note" id="{state}"></p>']
+        out = ['<section aria-label="Network">', heading(2 if self._number == 0 else 3, "Network")]
+        for network in folder.networks:
+            identity = self.of(network)
+            if identity == f"network-{self._number}-{network.number}":
+                hidden = "" if network is folder.networks[0] else " hidden"
+                drawing = topology.drawing(network, f"topology-{self._number}-{network.number}")
+                out.append(f'<div id="{identity}"{hidden}>{drawing}</div>')
+        out.append(f'<p class="note state" id="{state}"></p>')
+        out.append(topology.legend(has_loads))
+        if has_states:
+            head = '<th scope="col">DCBX and segment routing</th><th scope="col">at this time</th>'
+            table = f'<table><thead><tr>{head}</tr></thead><tbody id="{state}-rows"></tbody></table>'
+            region = 'class="wide states" tabindex="0" role="region" aria-label="DCBX and segment routing"'
+            out.append(f"<div {region}>{table}</div>")
+        return [*out, "</section>"]
 
 
-def _tables(folder: Folder, found: Tracks) -> list[str]:
-    out: list[str] = [heading(3, "Pauses in numbers"), tables.pause_totals(folder, found)]
-    out += [heading(3, "Drops"), tables.drops_table(found)]
+def _folds(folder: Folder, found: Tracks, made: list[panels.Panel], envelopes: list[str]) -> list[str]:
+    """Return all that is folded; each title says what is inside."""
+    many = len(folder.claims)
+    out: list[str] = [
+        folded(
+            "All claims and figures",
+            tables.claims_table(folder) + tables.figures_table(folder),
+            f"{many} claim{'' if many == 1 else 's'} with what was expected, {len(folder.figures)} figures, exactly",
+        )
+    ]
+    for title, some in panels.folds(made):
+        about = some[0].about if len(some) == 1 else f"{len(some)} panels over time"
+        out.append(folded(title, "".join(panel.markup() for panel in some), about))
+    out.append(_envelope_note(envelopes))
+    paused = ratios(folder, found)
+    totals = tables.pause_totals(folder, found, paused)
+    out.append(folded("Pause ratio of each link", totals, tables.most_paused(folder, paused)))
+    frames = sum(found.dropped.values())
+    out.append(folded("Drops by reason", tables.drops_table(found), f"{frames:,} frames dropped by buffers"))
     for network in folder.networks:
         if network.buffers:
-            out.append(folded(f"Buffers and headroom: {network.title}", tables.buffers_table(network)))
-            if found_budget := budget(network, found):
-                out.append(folded(f"Headroom budget: {network.title}", found_budget))
+            content = tables.buffers_table(network) + budget(network, found)
+            about = "thresholds, headroom, and what each lossless priority has reserved it for"
+            out.append(folded(f"Buffers and headroom: {network.title}", content, about))
     if found.facts:
-        out += [heading(3, "Headroom, tunnels and policies"), tables.facts_table(folder, found)]
-    out += ladders.ladders(folder)
-    out += [heading(3, "Fidelity"), tables.fidelity(folder)]
-    out += [folded("Events by kind", tables.events_table(found))]
-    out += [heading(3, "Provenance"), tables.provenance(folder)]
-    out += [heading(3, "Make it again"), f"<pre>{text(tables.command(folder), 4000)}</pre>"]
+        facts = tables.facts_table(folder, found)
+        out.append(folded("Headroom, tunnels and policies", facts, f"{len(found.facts)} events of agents"))
+    if pictures := ladders.ladders(folder):
+        out.append(folded("DCBX", "".join(pictures), "which LLDP frames a pair of ports exchanged, as ladders"))
+    out.append(folded("Events by kind", tables.events_table(found), f"{sum(found.events.values()):,} events"))
+    verdict = folder.result["fidelity"].get("verdict", "unknown")
+    out.append(folded("Fidelity", tables.fidelity(folder), f"{verdict}: whether the machine kept up with the lab"))
+    out.append(folded("Provenance", tables.provenance(folder), "engine, kernel, versions and digests"))
+    again = f"<pre>{text(tables.command(folder), 4000)}</pre>"
+    out.append(folded("Make it again", again, "the command, with all parameters and the seed"))
     if folder.damage:
         out.append(f'<p class="bad">{text(folder.damage)}</p>')
     return out

@@ -9,11 +9,13 @@ from typing import Any
 from testbed.lab.results.folder import Folder, Network
 from testbed.lab.results.result import expectation
 from testbed.report.pages.markup import Html, folded, heading, table, text, verdict
+from testbed.report.timeline.derived import Ratio, ratios
 from testbed.report.timeline.tracks import ASSERTED, PAUSED, STORM, TUNNEL, Tracks, natural
 from testbed.units import Duration, written
 
 _MOST_FIGURES = 12
 """The most figures in a table that is not folded: the pictures are below it."""
+_BAR = 120
 INTERVALS = {
     PAUSED: "paused by PFC",
     ASSERTED: "sending XOFF",
@@ -45,6 +47,20 @@ def command(folder: Folder) -> str:
     if engine := result["provenance"].get("engine"):
         words += ["--engine", str(engine)]
     return shlex.join(words)
+
+
+def facts(folder: Folder) -> Html:
+    """Return the line of facts about a single result."""
+    result = folder.result
+    parameters = ", ".join(f"{name}={value}" for name, value in result["parameters"].items())
+    words = [
+        f"fidelity {result['fidelity'].get('verdict', 'unknown')}",
+        parameters,
+        f"seed {result['seed']}",
+        f"engine {result['provenance'].get('engine') or 'unknown'}",
+        f"result {folder.name}, digest {result['digest'][:16]}",
+    ]
+    return Html(f'<p>{outcome(folder)} <span class="note">{"; ".join(text(one) for one in words if one)}</span></p>')
 
 
 def summary(folders: list[Folder]) -> Html:
@@ -92,28 +108,58 @@ def figures_table(folder: Folder) -> Html:
     return found if len(rows) <= _MOST_FIGURES else folded(f"{len(rows)} figures", found)
 
 
-def pause_totals(folder: Folder, found: Tracks) -> Html:
-    """Return the intervals of all pictures in numbers, by network."""
-    return table(
-        "Pauses in numbers",
-        ("network", "port", "", "intervals", "in all", "longest", "share of the network's time"),
-        _pause_rows(folder, found),
-        "No port was paused.",
+def most_paused(folder: Folder, rows: list[Ratio]) -> str:
+    """Return the words about the link that was paused most."""
+    if not rows:
+        return "no port was paused"
+    case = f" ({rows[0].network.title})" if rows[0].network is not None and len(folder.networks) > 1 else ""
+    return f"most: {rows[0].port}, {_percent(rows[0].part)} of the network's time{case}"
+
+
+def pause_totals(folder: Folder, found: Tracks, paused: list[Ratio]) -> Html:
+    """Return the part of its network's time in which each link was paused, the largest first, and other intervals."""
+    head = ("waits", "for", "priority", "network", "ratio", "", "pauses", "in all", "longest")
+    rows = [
+        [one.port, one.far_end or "-", one.priority, one.network.title if one.network is not None else "the run",
+         _percent(one.part), _bar(one.part), one.intervals,
+         _about(folder, one.paused_ns), _about(folder, one.longest_ns)]
+        for one in paused
+    ]  # fmt: skip
+    out = table("Pause ratio of each link", head, rows, "No port was paused.")
+    others = list(_other_rows(folder, found))
+    columns = ("network", "port", "", "intervals", "in all", "longest", "share of the network's time")
+    return Html(out + (folded(f"{len(others)} rows of the ports that send XOFF", table("XOFF", columns, others))
+                       if others else ""))  # fmt: skip
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g} %"
+
+
+def _about(folder: Folder, lab_ns: int) -> str:
+    """Return a time with four digits."""
+    exact = folder.units.nearest_real(Duration.from_ns(max(0, lab_ns)))
+    if exact.ps < 10_000:
+        return str(exact)
+    return str(Duration.from_ps(int(float(f"{exact.ps:.4g}"))))
+
+
+def _bar(part: float) -> Html:
+    width = round(min(1.0, part) * _BAR, 1)
+    return Html(
+        f'<svg class="bar" width="{_BAR}" height="10" viewBox="0 0 {_BAR} 10" aria-hidden="true">'
+        f'<rect class="bar-whole" width="{_BAR}" height="10"/>'
+        f'<rect class="k-paused" width="{width}" height="10"/></svg>'
     )
 
 
-def _pause_rows(folder: Folder, found: Tracks) -> Iterator[list[object]]:
-    spans = [(n.title, n.start_ns, n.end_ns) for n in folder.networks] or [("the run", 0, folder.end_ns)]
-    for title, start, end in spans:
-        for track in found.tracks:
-            if track.panel not in INTERVALS:
-                continue
-            lengths = [b - a for a, b in zip(track.t_ns, track.values, strict=True) if start <= a <= end]
-            if lengths:
-                share = f"{100 * sum(lengths) / max(1, end - start):.3g} %"
-                total, longest = (folder.span(ns) for ns in (sum(lengths), max(lengths)))
-                state = f"{track.label} {INTERVALS[track.panel]}"
-                yield [title, track.port, state, len(lengths), total, longest, share]
+def _other_rows(folder: Folder, found: Tracks) -> Iterator[list[object]]:
+    for panel in (ASSERTED, STORM, TUNNEL):
+        for one in ratios(folder, found, panel):
+            title = one.network.title if one.network is not None else "the run"
+            state = f"priority {one.priority} {INTERVALS[panel]}"
+            times = (_about(folder, ns) for ns in (one.paused_ns, one.longest_ns))
+            yield [title, one.port, state, one.intervals, *times, _percent(one.part)]
 
 
 def drops_table(found: Tracks) -> Html:

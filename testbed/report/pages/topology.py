@@ -1,7 +1,8 @@
 """A network as an SVG drawing that the page colours at each moment: ports by pauses, halves of cables by load, and a
 bar in each switch by the use of its shared pool.
 
-Nodes that forward are laid out from left to right by their distance from one end of the network's longest path, hosts
+Fabrics and networks of many hosts are drawn in layers (`layers.py`). In others nodes that forward are laid out from
+left to right by their distance from one end of the network's longest path, hosts
 at the outside beside their switch. The same network always gives the same drawing.
 """
 
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.lab.results.folder import Network
+from testbed.report.pages.layers import Box, halves, is_layered, layout
 from testbed.report.pages.markup import text
+from testbed.report.timeline.derived import line_rate
 from testbed.report.timeline.tracks import natural
 from testbed.units import Duration, Rate
 
@@ -20,7 +23,7 @@ _X, _Y = 170, 84
 """The distance between neighbouring places."""
 _HALF = {"host": (24, 15), "switch": (30, 20), "leaf": (30, 20), "router": (26, 26)}
 _MARGIN, _MARGIN_Y = 50, 30
-_MOST_NODES = 200
+_MOST_NODES, _FEW_NODES = 600, 12
 _MOST_CHARACTERS = 8
 """The most characters of a name in a node; a longer name is cut, and the title has it whole."""
 
@@ -136,18 +139,129 @@ def drawing(network: Network, identity: str) -> str:
     """Return the SVG element. Ports have `data-port`, by which the page finds what to colour."""
     if len(network.nodes) > _MOST_NODES:
         return f'<p class="note">{len(network.nodes)} nodes are too many to draw; at most {_MOST_NODES} are.</p>'
-    at = places(network)
-    if not at:
+    if not network.nodes:
         return '<p class="note">The result has no description of this network.</p>'
+    tools = _TOOLS if len(network.nodes) > _FEW_NODES else ""
+    made = _in_layers(network, identity) if is_layered(network) else _from_left_to_right(network, identity)
+    title = text(_cut(f"Drawing of {network.title}", 80))
+    return f'{tools}<div class="map" tabindex="0" role="region" aria-label="{title}">{made}</div>'
+
+
+def legend(has_loads: bool) -> str:
+    """Return the meaning of colours in the drawings."""
+    ports = "".join(
+        f'<span class="key"><svg viewBox="0 0 14 10" aria-hidden="true"><circle class="k-{kind}" cx="7" cy="5" r="5"/>'
+        f"</svg>{words}</span>"
+        for kind, words in (("paused", "paused"), ("xoff", "sends XOFF"))
+    )
+    if not has_loads:
+        return (
+            f'<p class="note">{ports} Loads of links were not recorded; xoff run NAME --series 10us records them.</p>'
+        )
+    loads = "".join(
+        '<svg class="load-key" viewBox="0 0 26 10" aria-hidden="true">'
+        f'<path class="load load-{level}" d="M1 5H25"/></svg>'
+        for level in range(1, 6)
+    )
+    words = "load of a cable's half, by what its end sends; a bar in a switch is the use of its shared pool"
+    return f'<p class="note">{ports} <span class="key">0 {loads} 100 %</span> {words}</p>'
+
+
+_TOOLS = """<div class="tools" role="group" aria-label="View of the network" hidden>
+<button type="button" data-map="in" aria-label="Enlarge the drawing">+</button>
+<button type="button" data-map="out" aria-label="Reduce the drawing">&minus;</button>
+<button type="button" data-map="left" aria-label="Move the drawing left">←</button>
+<button type="button" data-map="right" aria-label="Move the drawing right">→</button>
+<button type="button" data-map="up" aria-label="Move the drawing up">↑</button>
+<button type="button" data-map="down" aria-label="Move the drawing down">↓</button>
+<button type="button" data-map="fit">Whole network</button></div>"""
+
+
+def _in_layers(network: Network, identity: str) -> str:
+    at = layout(network)
+    kind = "topology dense" if at.is_dense else "topology layered"
+    out = [_begin(network, identity, at.width, at.height, kind)]
+    for cable, line in zip(network.cables, at.lines, strict=True):
+        if line is None:
+            continue
+        title = text(f"{cable['ends'][0]} to {cable['ends'][1]}{_speed(cable)}")
+        paths = "".join(
+            f'<path class="load" data-load="{text(name)}"{_rate(cable)} d="{half}"/>'
+            for name, half in zip(cable["ends"], halves(line), strict=True)
+        )
+        out.append(f"<g><title>{title}</title>{paths}</g>")
+    for name, box in at.boxes.items():
+        cells = network.buffers.get(name, {}).get("shared_cells")
+        out.append(_box(name, network.nodes[name], box, cells, at.is_dense))
+    for cable, line in zip(network.cables, at.lines, strict=True):
+        if line is not None:
+            for name, node in zip(cable["ends"], cable["nodes"], strict=True):
+                out.append(_port(name, node, *at.ports[name]))
+    return "\n".join([*out, "</svg>"])
+
+
+def _begin(network: Network, identity: str, width: float, height: float, kind: str) -> str:
+    title = text(f"Topology of {_cut(network.title, 80)}: {len(network.nodes)} nodes, {len(network.cables)} cables")
+    return (
+        f'<svg class="{kind}" id="{identity}" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img" '
+        f'aria-label="{title}" preserveAspectRatio="xMidYMid meet">'
+    )
+
+
+def _rate(cable: dict[str, Any]) -> str:
+    rate = line_rate(cable)
+    return f' data-rate="{rate}"' if rate else ""
+
+
+def _port(name: str, node: str, x: float, y: float, radius: float) -> str:
+    return (
+        f'<g class="port" data-port="{text(name)}" data-node="{text(node)}"><title>{text(name)}</title>'
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}"/></g>'
+    )
+
+
+def _box(name: str, kind: str, box: Box, cells: object, is_dense: bool) -> str:
+    """Return a node as a box with its name, and a bar below it where it has a buffer."""
+    left, top = box.x - box.width / 2, box.y - box.height / 2
+    corner = 4 if kind == "host" else 3
+    size = f'x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="{corner}"'
+    bar = _use(name, cells, left + 4, box.y + 5, box.width - 8)
+    small = ' class="small"' if len(name) * 7.4 > box.width or (is_dense and kind == "host") else ""
+    if small and len(_short(name, 3)) * 4.8 > box.width:
+        small = ' class="tiny"'
+    letters = max(3, int(box.width / (4.8 if small else 7.4)))
+    y = box.y + (0 if bar else 3 if small else 4)
+    shown = name if len(name) <= letters else _short(name, letters)
+    return (
+        f'<g class="node {kind if kind in _HALF else "other"}" data-node="{text(name)}">'
+        f"<title>{text(f'{name}: {kind}')}</title><rect {size}/>{bar}"
+        f'<text{small} x="{box.x:.1f}" y="{y:.1f}" text-anchor="middle">{text(shown)}</text></g>'
+    )
+
+
+def _short(name: str, letters: int) -> str:
+    """Return the end of a name that has its number, where the whole has no room."""
+    digits = len(name) - len(name.rstrip("0123456789"))
+    return name[-digits:] if 0 < digits <= letters else _cut(name, letters)
+
+
+def _use(name: str, cells: object, x: float, y: float, wide: float) -> str:
+    if type(cells) is not int or not 0 < cells < 2**31:
+        return ""
+    place = f'x="{x:.1f}" y="{y:.1f}" height="4"'
+    return (
+        f'<rect class="pool" {place} width="{wide:.1f}"/>'
+        f'<rect class="use" {place} data-node="{text(name)}" data-cells="{cells}" data-width="{wide:.1f}" width="0"/>'
+    )
+
+
+def _from_left_to_right(network: Network, identity: str) -> str:
+    at = places(network)
     x0, y0 = min(p.x for p in at.values()), min(p.y for p in at.values())
     points = {name: (_MARGIN + (p.x - x0) * _X, _MARGIN_Y + (p.y - y0) * _Y) for name, p in at.items()}
     width = max(x for x, _ in points.values()) + _MARGIN
     height = max(y for _, y in points.values()) + _MARGIN_Y
-    title = text(f"Topology of {_cut(network.title, 80)}: {len(network.nodes)} nodes, {len(network.cables)} cables")
-    out = [
-        f'<svg class="topology" id="{identity}" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img" '
-        f'aria-label="{title}" preserveAspectRatio="xMidYMid meet">'
-    ]
+    out = [_begin(network, identity, width, height, "topology")]
     pairs: dict[frozenset[str], int] = {}
     degree = Counter(node for cable in network.cables for node in cable["nodes"])
     for cable in network.cables:
@@ -174,22 +288,18 @@ def _cable(
     shift = (beside + 1) // 2 * (12 if beside % 2 else -12)  # parallel cables
     x1, x2, y1, y2 = x1 - dy * shift, x2 - dy * shift, y1 + dx * shift, y2 + dx * shift
     title = text(f"{cable['ends'][0]} to {cable['ends'][1]}{_speed(cable)}")
-    middle_x, middle_y, rate = (x1 + x2) / 2, (y1 + y2) / 2, cable.get("rate_bps")
+    middle_x, middle_y = (x1 + x2) / 2, (y1 + y2) / 2
     out = [f'<g><title>{title}</title><line class="cable" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>']
     for name, x, y in zip(cable["ends"], (x1, x2), (y1, y2), strict=True):  # each half has the load of its sender
-        known = f' data-rate="{rate}"' if type(rate) is int and 0 < rate < 2**53 else ""
         out.append(
-            f'<line class="load" data-load="{text(name)}"{known} x1="{x:.1f}" y1="{y:.1f}" x2="{middle_x:.1f}" '
+            f'<line class="load" data-load="{text(name)}"{_rate(cable)} x1="{x:.1f}" y1="{y:.1f}" x2="{middle_x:.1f}" '
             f'y2="{middle_y:.1f}"/>'
         )
     out.append("</g>")
     for at, (x, y, way) in enumerate(((x1, y1, 1), (x2, y2, -1))):
         name, node = cable["ends"][at], cable["nodes"][at]
         step = min(44.0 + 4 * max(0, degree[cable["nodes"][at]] - 8), length * 0.4)  # ports of many apart
-        out.append(
-            f'<g class="port" data-port="{text(name)}" data-node="{text(node)}"><title>{text(name)}</title>'
-            f'<circle cx="{x + dx * step * way:.1f}" cy="{y + dy * step * way:.1f}" r="7"/></g>'
-        )
+        out.append(_port(name, node, x + dx * step * way, y + dy * step * way, 7))
     return out
 
 
@@ -217,13 +327,7 @@ def _node(name: str, kind: str, x: float, y: float, cells: object) -> str:
         size = f'width="{2 * half_x}" height="{2 * half_y}" rx="{corner}"'
         shape = f'<rect x="{x - half_x:.1f}" y="{y - half_y:.1f}" {size}/>'
     known = kind if kind in _HALF else "other"
-    bar = ""
-    if type(cells) is int and 0 < cells < 2**31:
-        wide, place = half_x * 2 - 12, f'x="{x - half_x + 6:.1f}" y="{y + 10:.1f}" height="4"'
-        bar = (
-            f'<rect class="pool" {place} width="{wide}"/>'
-            f'<rect class="use" {place} data-node="{text(name)}" data-cells="{cells}" data-width="{wide}" width="0"/>'
-        )
+    bar = _use(name, cells, x - half_x + 6, y + 10, half_x * 2 - 12)
     return (
         f'<g class="node {known}" data-node="{text(name)}"><title>{text(f"{name}: {kind}")}</title>{shape}{bar}'
         f'<text x="{x:.1f}" y="{y + 5:.1f}" text-anchor="middle">{text(_cut(name, _MOST_CHARACTERS))}</text></g>'

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,10 @@ class Coded:
     octets: bytes
 
 
-def packed(tracks: list[Track], end_ns: int, budget: int = BUDGET) -> tuple[list[dict[str, Any]], bytes]:
-    """Return the descriptions of all tracks, and their columns, compressed."""
+def packed(
+    tracks: list[Track], end_ns: int, budget: int = BUDGET, ends: Sequence[int] = ()
+) -> tuple[list[dict[str, Any]], bytes]:
+    """Return the descriptions of all tracks, and their columns, compressed. `ends` are those of networks, in order."""
     coded = [_exact(track) for track in tracks]
     stream = _deflated(one.octets for one in coded)
     for _ in range(8):
@@ -44,7 +46,7 @@ def packed(tracks: list[Track], end_ns: int, budget: int = BUDGET) -> tuple[list
             if surplus <= 0:
                 break
             if "bin_ns" not in coded[at].description:
-                envelope = _envelope(tracks[at], end_ns)
+                envelope = _envelope(tracks[at], end_ns, ends)
                 if len(envelope.octets) < len(coded[at].octets):
                     surplus -= len(coded[at].octets) - len(envelope.octets)
                     coded[at] = envelope
@@ -60,7 +62,7 @@ def _exact(track: Track) -> Coded:
     return Coded(_described(track, len(track.t_ns), 2), _column(track.t_ns) + _column(second))
 
 
-def _envelope(track: Track, end_ns: int) -> Coded:
+def _envelope(track: Track, end_ns: int, ends: Sequence[int] = ()) -> Coded:
     width = max(1, -(-end_ns // BINS))
     low: dict[int, int] = {}
     high: dict[int, int] = {}
@@ -73,8 +75,12 @@ def _envelope(track: Track, end_ns: int) -> Coded:
                 low[number] = low.get(number, 0) + covered
     else:
         before: int | None = None
+        left = list(ends)
         for t_ns, value in zip(track.t_ns, track.values, strict=True):
             number = t_ns // width
+            while left and left[0] < t_ns:  # a value ends with its network
+                before = None
+                left.pop(0)
             known = [low[number], high[number]] if number in low else []
             # What held when the bin began belongs to it.
             held = [before] if before is not None and track.shape is Shape.STEPS and not known else []

@@ -1,7 +1,8 @@
 """Time series of a result as tracks: cells in buffers, and rates of flows. The files are `series-NAME.csv`.
 
-A value holds until the next row of the same port and priority, or flow. Of the series `buffer` guaranteed, shared and
-headroom cells are shown; of any other series each column of numbers, by the column `flow` or `port`.
+A value holds until the next row of the same port and priority, or flow, and no longer than its network runs. Of the
+series `buffer` guaranteed, shared and headroom cells are shown; of any other series each column of numbers, by the
+column `flow` or `port`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ PREFIX = "series:"
 LOAD = f"{PREFIX}load of links"
 """The series of what each port sends into its cable, with preamble and gap; it gives the drawing of the network its
 colours."""
+MARKED, RATES = f"{PREFIX}ECN marks", f"{PREFIX}rates of flows"
 _POOLS = {"shared": OCCUPANCY, "headroom": f"{PREFIX}headroom in use", "guaranteed": f"{PREFIX}guaranteed cells in use"}
 _PANELS = {
     ("links", "load_bps"): LOAD,
-    ("marks", "marked"): f"{PREFIX}ECN marks",
-    ("rates", "rate_bps"): f"{PREFIX}rates of flows",
+    ("marks", "marked"): MARKED,
+    ("rates", "rate_bps"): RATES,
 }
 _LAB_TIME = "lab_ns"
 """The column of moments in the lab, by which a report orders all that happened; older files have `t_ns` alone."""
@@ -54,28 +56,19 @@ def tracks(folder: Folder) -> list[Track]:
                 folder.damage.add(file, line, wrong)
             if len(found) > MOST_TRACKS:
                 raise ReportError(f"{folder.path / file}: line {line}: there are more than {MOST_TRACKS} series")
-    return [_track(folder, column) for column in found.values() if any(column.values)]
+    lab = folder.scale.k if folder.lab_time else 1
+    return [_track(column, lab if column.unit == "b/s" else 1) for column in found.values() if any(column.values)]
 
 
-def _track(folder: Folder, column: _Column) -> Track:
-    """Return the track of a column. It is zero from the end of its network on."""
+def _track(column: _Column, divisor: int) -> Track:
+    """Return the track of a column, whose values are divided by a number."""
     most = max(map(abs, column.values))
     is_whole = all(value == int(value) for value in column.values)
     parts = 1 if is_whole else next((one for one in (10**6, 10**3) if most * one < LARGEST), 1)
-    track = Track(column.panel, column.port, column.label, Shape.STEPS, unit=column.unit, parts=parts)
-    ends = [network.end_ns for network in folder.networks]
+    track = Track(column.panel, column.port, column.label, Shape.STEPS, unit=column.unit, parts=parts * divisor)
     for t_ns, value in zip(column.t_ns, column.values, strict=True):
-        while ends and ends[0] < t_ns:
-            _end(track, ends.pop(0))
         track.add(t_ns, round(value * parts))
-    for end_ns in ends[:1]:
-        _end(track, end_ns)
     return track
-
-
-def _end(track: Track, t_ns: int) -> None:
-    if track.values and track.values[-1]:
-        track.add(t_ns, 0)
 
 
 def table_rows(folder: Folder, file: str) -> Iterator[tuple[int, dict[str, str]]]:

@@ -21,7 +21,7 @@ class Shape(enum.StrEnum):
 
     INTERVALS = "intervals"  # start, end
     SAMPLES = "samples"  # time, value; nothing is known between two of them
-    STEPS = "steps"  # time, value from then on
+    STEPS = "steps"  # time, value from then on, up to the end of the network at most
     MARKS = "marks"  # time, number of the event's name
 
 
@@ -122,6 +122,8 @@ class Reader:
         self.drops_of: Counter[tuple[str, str]] = Counter()
         self.marks: dict[str, int] = {}
         self.facts: list[Event] = []
+        self.since_ns: int | None = None
+        """The start of the network whose events are read; a count of drops is 0 then."""
 
     def take(self, event: Event) -> None:
         name, t_ns = event.name, event.t_ns
@@ -145,6 +147,8 @@ class Reader:
             self.dropped[reason] += 1
             self.drops_of[event.port, reason] += 1
             track = self.track(DROPS, event.port, reason, Shape.STEPS, "frames")
+            if self.since_ns is not None and self.drops_of[event.port, reason] == 1 and self.since_ns < t_ns:
+                track.add(self.since_ns, 0)
             track.add(t_ns, self.drops_of[event.port, reason])
         elif name in _MARKED:
             number = self.marks.setdefault(name, len(self.marks))
@@ -157,9 +161,6 @@ class Reader:
         for panel, port, priority in list(self.open):
             self._close(panel, port, priority, t_ns)
         self.drops_of.clear()
-        for track in self.found.values():
-            if track.shape is Shape.STEPS and track.values and track.values[-1]:
-                track.add(t_ns, 0)
 
     def _close(self, panel: str, port: str, priority: int, t_ns: int) -> None:
         start = self.open.pop((panel, port, priority), None)
@@ -188,6 +189,7 @@ def tracks(folder: Folder) -> Tracks:
 def _read(folder: Folder, events: Iterable[Event]) -> Tracks:
     reader, counted = Reader(), Counter[str]()
     ends = [network.end_ns for network in folder.networks] or [folder.end_ns]
+    starts = [network.start_ns for network in folder.networks]
     latest_ns = -LATEST_NS
     for event in events:
         counted[event.name] += 1
@@ -198,6 +200,8 @@ def _read(folder: Folder, events: Iterable[Event]) -> Tracks:
         latest_ns = event.t_ns
         while ends and latest_ns > ends[0]:
             reader.end(ends.pop(0))
+        while starts and latest_ns >= starts[0]:
+            reader.since_ns = starts.pop(0)
         reader.take(event)
         if len(reader.found) + len(reader.open) > MOST_TRACKS:
             raise ReportError(f"{folder.path / EVENTS} is of more than {MOST_TRACKS} ports and priorities")

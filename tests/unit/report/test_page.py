@@ -57,7 +57,7 @@ def test_the_page_has_claims_figures_topology_panels_and_the_command(tmp_path: P
     page = Page(report([small(tmp_path / "mine-001", again=again)]))
     assert "./xoff run 'my file.py' --seed 2\n# 'my\\nfile.py': SHA-256 'ab'" in page.text, "one line for each"
     drawn = [attributes["data-port"] for tag, attributes in page.elements if "data-port" in attributes]
-    assert drawn == ["h1-eth0", "s1-eth1", "h2-eth0", "s1-eth2"] * 2, "a drawing for each of the two networks"
+    assert drawn == ["h1-eth0", "s1-eth1", "h2-eth0", "s1-eth2"], "one drawing, since both networks are the same"
     assert sum(tag == "canvas" for tag, _ in page.elements) == 4, "pauses, the buffer of s1, drops, events"
 
 
@@ -66,6 +66,8 @@ def test_numbers_of_the_panels_are_those_of_the_event_log_and_of_the_result(tmp_
     intervals = {(one["panel"], one["port"]): one["rows"] for one in data["tracks"]}
     assert [intervals["paused", f"h{number}-eth0"] for number in (1, 2)] == [2, 1], "as in the figure of the result"
     assert data["panels"][1]["lines"] == [["XOFF 300", 300], ["XON 204", 204]]
+    assert [one["id"] for one in data["networks"]] == ["network-0-1"] * 2
+    assert data["cursor"] == 120 * MS + 20, "the middle of the time in which both hosts are paused"
     assert (data["start"], data["stop"]) == (100 * MS - 510 * MS // 40, 610 * MS + 510 * MS // 40)
 
 
@@ -151,8 +153,8 @@ def test_the_command_writes_the_report_beside_the_result(tmp_path: Path, capsys:
 
 def test_a_network_of_too_many_nodes_is_not_drawn(tmp_path: Path) -> None:
     folder = small(tmp_path / "one")
-    lines(folder / "networks.jsonl", [network(0, "large", hosts=300)])
-    assert "301 nodes are too many to draw" in Page(report([folder])).text
+    lines(folder / "networks.jsonl", [network(0, "large", hosts=700)])
+    assert "701 nodes are too many to draw" in Page(report([folder])).text
 
 
 def test_the_demo_and_run_with_report_end_with_the_path_of_the_report(

@@ -32,4 +32,5 @@ def test_a_function_in_the_list_is_a_panel(tmp_path: Path, monkeypatch: pytest.M
     assert "Ports with drops" not in report([folder])
     monkeypatch.setattr(panels, "MAKERS", [ports_with_drops, *panels.MAKERS])
     page = report([folder])
-    assert page.index("Ports with drops") < page.index("by port and priority"), "panels are in the order of the list"
+    events = page.index("of agents, DCBX, headroom and tunnels")
+    assert page.index("by the port that has to wait") < page.index("Ports with drops") < events, "in the list's order"

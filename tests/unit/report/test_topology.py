@@ -14,7 +14,7 @@ def of(cables: list[tuple[str, str]], **kinds: str) -> Network:
     """Return a network of nodes whose names give their kinds: h1, s1, r1."""
     names = dict.fromkeys(name for cable in cables for name in cable)
     kind = {"h": "host", "s": "switch", "r": "router"}
-    nodes = {name: kinds.get(name, kind[name[0]]) for name in names} | kinds
+    nodes = {name: kinds.get(name, kind.get(name[0], "switch")) for name in names} | kinds
     laid = [{"ends": [f"{a}-{b}", f"{b}-{a}"], "nodes": [a, b]} for a, b in cables]
     return Network(1, 0, 1, "", "Test", nodes, laid, {}, {})
 

@@ -64,7 +64,8 @@ def test_drops_are_counted_by_port_and_reason_and_start_anew_with_each_network(t
     found = tracks_of(tmp_path / "one", events)
     assert found.dropped == {"threshold": 3, "headroom": 1}
     (track,) = [one for one in found.of(DROPS) if one.label == "threshold"]
-    assert list(track.values) == [1, 2, 0, 1, 0] and track.t_ns[2] == 500 * MS
+    assert list(track.values) == [0, 1, 2, 0, 1]
+    assert list(track.t_ns) == [10 * MS, 100 * MS, 101 * MS, 510 * MS, 600 * MS], "0 from the start of each"
 
 
 def test_a_log_that_is_out_of_order_gives_the_same_tracks(tmp_path: Path) -> None:

@@ -23,9 +23,7 @@ SAMPLES = "docs/sample"
 PROGRESS = "XOFF_SITE_PROGRESS"
 """The variable with the descriptor for marks about the progress."""
 _GUIDES = "<!-- guides -->"
-_FIGURE = re.compile(r'<p>(<img [^>]*src="[^"]*\.svg")')
-_WITH_CARDS = ("index.html", "gallery.html")
-"""The pages whose pictures are in cards, where they are as wide as there is room and never scroll."""
+_FIGURE = re.compile(r'<p>(<img [^>]*src="[^"]*?([^"/]*)\.svg")')
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
@@ -75,7 +73,7 @@ def finish(app: Any, error: Exception | None) -> None:
     page += f'<meta http-equiv="refresh" content="0; url={INDEX}.html"><a href="{INDEX}.html">Xoff</a></html>\n'
     for path in Path(app.outdir).rglob("*.html"):
         text = path.read_text(encoding="utf-8")
-        path.write_text(accessible(text, path.name in _WITH_CARDS), encoding="utf-8")
+        path.write_text(accessible(text), encoding="utf-8")
     (Path(app.outdir) / "index.html").write_text(page)
     from tools.gallery import sample_reports
 
@@ -84,14 +82,18 @@ def finish(app: Any, error: Exception | None) -> None:
         (Path(app.outdir) / SAMPLES / f"{name}.html").write_text(html, encoding="utf-8")
 
 
-def accessible(page: str, has_cards: bool = False) -> str:
+def accessible(page: str) -> str:
     """Return the page with a level for each caption, and with blocks that scroll within reach of the keyboard."""
     page = page.replace('role="heading">', 'role="heading" aria-level="2">')
-    if has_cards:
-        page = _FIGURE.sub(r'<p class="picture">\1 loading="lazy"', page)
-    else:
-        page = _FIGURE.sub(r'<p class="figure" tabindex="0">\1', page)
+    page = _FIGURE.sub(_framed, page)
     return page.replace('<div class="highlight"><pre>', '<div class="highlight"><pre tabindex="0">')
+
+
+def _framed(match: re.Match[str]) -> str:
+    """Return the begin of a picture's paragraph. A figure of the concepts is wide and may scroll; others fit."""
+    if (ROOT / "docs/figures" / f"{match[2]}.svg").is_file():
+        return f'<p class="figure" tabindex="0">{match[1]}'
+    return f'<p class="picture">{match[1]} loading="lazy"'
 
 
 def further_guides(index: str) -> list[str]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import IO, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -14,9 +18,10 @@ import pytest
 from testbed import cli
 from testbed.cli import commands
 from testbed.cli.house import site
+from testbed.cli.screen import amount
 from tests import pages
 from tests.pages import ROOT
-from tools import concept_figures
+from tools import concept_figures, gallery
 
 INLINE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
@@ -124,3 +129,59 @@ def test_without_the_source_there_is_one_clear_message(
     monkeypatch.setattr(testbed, "__path__", [str(tmp_path / "testbed")])
     assert cli.main(["docs"]) == 2
     assert "clone the repository" in capsys.readouterr().err
+
+
+def test_the_progress_follows_the_marks_of_sphinx(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[float, str]] = []
+
+    class Noted:
+        def at(self, done: float, now: str) -> None:
+            shown.append((round(done, 2), now))
+
+    @contextmanager
+    def noting(what: str, total: float) -> Iterator[Noted]:
+        assert (what, total) == ("building the site", 1.0)
+        yield Noted()
+
+    class Marks:
+        def __init__(self, *marks: bytes) -> None:
+            self.left = [*marks, b""]
+
+        def read(self, _: int) -> bytes:
+            return self.left.pop(0)
+
+    monkeypatch.setattr(amount, "shown", noting)
+    site._follow(cast(IO[bytes], Marks(b"tttt", b"rr", b"rrw", b"www")))
+    assert shown == [
+        (0.0, "0 of 4 pages read"), (0.2, "2 of 4 pages read"), (0.55, "1 of 4 pages"), (1.0, "4 of 4 pages"),
+    ]  # fmt: skip
+
+
+def test_marks_go_where_the_command_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    monkeypatch.setenv(site.PROGRESS, str(writer))
+    assert EXTENSION.PROGRESS == site.PROGRESS
+    EXTENSION.mark(b"tr")
+    os.close(writer)
+    assert os.read(reader, 10) == b"tr"
+    os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("image", "framed"),
+    [
+        ('<img src="../_images/pause.svg"', '<p class="figure" tabindex="0"><img src="../_images/pause.svg"'),
+        ('<img src="../_images/incast.svg"', '<p class="picture"><img src="../_images/incast.svg" loading="lazy"'),
+    ],
+)  # fmt: skip
+def test_wide_figures_scroll_and_other_pictures_do_not(image: str, framed: str) -> None:
+    assert EXTENSION.accessible(f"<p>{image} /></p>") == f"{framed} /></p>"
+
+
+def test_the_gallery_has_a_card_for_each_experiment() -> None:
+    text = EXTENSION.gallery()
+    for name in gallery.cards(ROOT):
+        assert f"](gallery/{name}.svg)" in text
+    assert "`./xoff run incast`" in text and "`./xoff lesson start 1`" in text and "60 minutes of yours" in text
+    for link in LINK.findall(text):
+        assert (ROOT / "docs" / link).exists(), link

@@ -47,7 +47,7 @@ class Amount:
         total: float,
         progress: Progress | None,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
         expected_s: float | None = None,
         begun_s: float | None = None,
     ) -> None:
@@ -56,8 +56,8 @@ class Amount:
         """
         self._what, self._total, self._expected_s = what, total, expected_s
         self._now = ""
-        self._progress, self._clock = progress, clock
-        self._said_s = clock()
+        self._progress, self._clock = progress, clock or time.monotonic
+        self._said_s = self._clock()
         self._begun_s = self._said_s if begun_s is None else begun_s
         self._done = 0.0
         self._shown = ""
@@ -109,7 +109,7 @@ def shown(what: str, total: float, expected_s: float | None = None) -> Iterator[
         # What is printed meanwhile goes to the stream that it was meant for, and not through this console.
         progress = Progress(*columns, console=stderr, transient=True, refresh_per_second=4, redirect_stdout=False)
         progress.start()
-    amount = Amount(what, total, progress, clock=time.monotonic, expected_s=expected_s)
+    amount = Amount(what, total, progress, expected_s=expected_s)
     try:
         yield amount
     finally:

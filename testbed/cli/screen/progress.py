@@ -13,7 +13,8 @@ from typing import IO
 from rich.console import Group
 from rich.live import Live
 from rich.markup import escape
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.progress import Progress, SpinnerColumn, Task, TaskID, TextColumn
+from rich.progress_bar import ProgressBar
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -64,10 +65,15 @@ def setting_up(steps: Sequence[Step] = ()) -> Iterator[Callable[[str], None]]:
         yield report
 
 
-class _Times(ProgressColumn):
-    """A progress column with virtual time, wall time, and what is left, or where that is not known their ratio."""
+class _Times(Bar):
+    """A progress column with virtual time, wall time, and what is left, or where that is not known their ratio.
 
-    def render(self, task: Task) -> Text:
+    A task that stands for several runs has a bar instead.
+    """
+
+    def render(self, task: Task) -> ProgressBar | Text:
+        if task.total:
+            return super().render(task)
         virtual_s, wall_s = task.fields["virtual_s"], task.fields["wall_s"]
         if not wall_s:
             return Text("")
@@ -91,7 +97,7 @@ class Screen:
         self._progress: Progress | None = None
         self._live: Live | None = None
         if stderr.is_terminal:
-            columns = (SpinnerColumn(), Bar(), TextColumn("[bold]{task.description}[/bold]"), _Times())
+            columns = (SpinnerColumn(), TextColumn("[bold]{task.description}[/bold]"), _Times())
             self._progress = Progress(*columns, console=stderr, transient=True, refresh_per_second=8)
             if network is not None and not stderr.is_dumb_terminal and not stderr.no_color:
                 shown = Group(network, self._progress)

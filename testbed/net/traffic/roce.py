@@ -89,7 +89,8 @@ class Roce(RoceOptions, Transport):
         each = -(-self.message.bytes // self.settings.mtu)
         ends = [] if flow.count is None else [flow.count * each]
         if flow.size is not None:
-            ends.append(-(-flow.size.bytes * each // self.message.bytes))
+            whole, rest = divmod(flow.size.bytes, self.message.bytes)
+            ends.append(whole * each - (-rest // self.settings.mtu))  # the last message is as short as what is left
         return min(ends, default=None)
 
     def best(self, flow: Flow, rate: Rate, delay: Duration) -> Duration | None:

@@ -15,6 +15,7 @@ import testbed
 from testbed.lab.results.folder import Folder, Network, read
 from testbed.report.pages import claims, conformance_page, ladders, panels, sweep_page, tables, topology
 from testbed.report.pages.document import asset, digest, script_json
+from testbed.report.pages.flow_charts import FEW, FlowCharts, flow_charts
 from testbed.report.pages.headroom_budget import budget
 from testbed.report.pages.markup import folded, heading, readable, text
 from testbed.report.timeline import columns, series, states
@@ -100,7 +101,8 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
     envelopes = [track.name for track, one in zip(found.tracks, descriptions, strict=True) if "bin_ns" in one]
     start, end = active(folder, found)
     rows = states.states(folder, found.facts)
-    drawings = _Drawings(number, folder)
+    drawings, charts = _Drawings(number, folder), flow_charts(folder)
+    at_first = panels.first(made, panels.FIRST - 1 if charts.many >= FEW else panels.FIRST)
     data = {
         "end_ns": folder.end_ns,
         "scale": folder.units.k,
@@ -135,8 +137,9 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
         "</section>",
         *drawings.markup(has_loads, bool(rows)),
         "</div>",
-        *(panel.markup() for panel in panels.first(made)),
-        *_folds(folder, found, made, envelopes),
+        charts.pictures if charts.many >= FEW else "",
+        *(panel.markup() for panel in at_first),
+        *_folds(folder, found, panels.folds(made, at_first), charts, envelopes),
         f'<script type="application/json" class="data">{script_json(data)}</script>',
         "</article>",
     ]
@@ -176,7 +179,13 @@ class _Drawings:
         return [*out, "</section>"]
 
 
-def _folds(folder: Folder, found: Tracks, made: list[panels.Panel], envelopes: list[str]) -> list[str]:
+def _folds(
+    folder: Folder,
+    found: Tracks,
+    rest: list[tuple[str, list[panels.Panel]]],
+    charts: FlowCharts,
+    envelopes: list[str],
+) -> list[str]:
     """Return all that is folded; each title says what is inside."""
     many = len(folder.claims)
     out: list[str] = [
@@ -186,7 +195,11 @@ def _folds(folder: Folder, found: Tracks, made: list[panels.Panel], envelopes: l
             f"{many} claim{'' if many == 1 else 's'} with what was expected, {len(folder.figures)} figures, exactly",
         )
     ]
-    for title, some in panels.folds(made):
+    if charts.many or charts.numbers.startswith("<div"):
+        content = charts.numbers if charts.many >= FEW else charts.pictures + charts.numbers
+        cnps = f", {charts.cnps} CNPs in all" if charts.cnps else ""
+        out.append(folded("Flows", content, f"each flow with its completion time, slowdown and CNPs{cnps}"))
+    for title, some in rest:
         about = some[0].about if len(some) == 1 else f"{len(some)} panels over time"
         out.append(folded(title, "".join(panel.markup() for panel in some), about))
     out.append(_envelope_note(envelopes))

@@ -103,15 +103,15 @@ def panels(number: int, folder: Folder, found: Tracks) -> list[Panel]:
     return made
 
 
-def first(made: list[Panel]) -> list[Panel]:
+def first(made: list[Panel], most: int = FIRST) -> list[Panel]:
     """Return the panels that a report shows before anything is opened."""
     ranked = sorted((panel for panel in made if panel.rank), key=lambda panel: panel.rank)
-    return ranked[:FIRST] or made[:1]
+    return ranked[:most] or made[:1]
 
 
-def folds(made: list[Panel]) -> list[tuple[str, list[Panel]]]:
+def folds(made: list[Panel], at_first: list[Panel]) -> list[tuple[str, list[Panel]]]:
     """Return the other panels with the titles under which they are folded."""
-    shown = {panel.identity for panel in first(made)}
+    shown = {panel.identity for panel in at_first}
     found: dict[str, list[Panel]] = {}
     for panel in made:
         if panel.identity not in shown:
@@ -305,9 +305,31 @@ def _series(folder: Folder, found: Tracks) -> list[Panel]:
         if panel == MARKED:
             about = "packets that each port has marked so far"
         made = _values(name[:1].upper() + name[1:], about, found, tracks, grows=panel == MARKED)
-        made.rank = 4 if panel == RATES else 0
+        if panel == RATES:
+            made.rank = 4
+            _add_cnps(folder, found, made)
         out.append(made)
     return out
+
+
+def _add_cnps(folder: Folder, found: Tracks, panel: Panel) -> None:
+    """Write the CNPs that a flow's sender received beside the name of its rate."""
+    cnps: dict[str, int] = {}
+    for flow in folder.flows() if folder.result else ():  # a live view has no log of flows
+        name = f"{flow.texts['source']} to {flow.texts['target']} p{flow.numbers['priority']}"
+        cnps[name] = cnps.get(name, 0) + int(flow.numbers["cnps"] or 0)
+    if not any(cnps.values()):
+        return
+
+    def named(words: str, track: Track) -> str:
+        many = cnps.get(track.name, 0)
+        return f"{words}: {many} CNP{'' if many == 1 else 's'}" if many else words
+
+    panel.about += "; with the CNPs that each sender received"
+    panel.keys = [
+        (kind, named(words, found.tracks[at])) for (kind, words), at in zip(panel.keys, panel.tracks, strict=False)
+    ]
+    panel.lanes = [(words, at) if not at else (named(words, found.tracks[at[0]]), at) for words, at in panel.lanes]
 
 
 def _values(title: str, about: str, found: Tracks, tracks: list[int], grows: bool = False) -> Panel:

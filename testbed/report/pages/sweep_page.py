@@ -17,6 +17,7 @@ from testbed.errors import UsageError
 from testbed.lab.results.folder import ReportError
 from testbed.lab.results.foreign import ForeignError, ForeignFolder
 from testbed.lab.studies.sweep_tables import FAILED, OWN_COLUMNS, SUMMARY
+from testbed.report.pages.axes import linear, short
 from testbed.report.pages.markup import Html, folded, heading, table, text
 from testbed.units import Duration, Length, Rate, Size, written
 
@@ -198,16 +199,16 @@ def _curves(study: Study, name: str, means: dict[tuple[str, ...], Mean], across:
     shown = dict(itertools.islice(lines.items(), _MOST_LINES))
     low = min(0.0, *(mean.low for line in shown.values() for _, mean in line))
     high = max(mean.high for line in shown.values() for _, mean in line) * 1.05 or 1.0
+    axis = linear(low, high, _unit(name), 5)
 
     def y(value: float) -> float:
         return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (value - low) / ((high - low) or 1.0))
 
     title = text(f"{name} over {study.parameters[across]}")
     out = [f'<svg class="curves" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title}">']
-    for part in range(5):
-        value = low + (high - low) * part / 4
+    for value, words in zip(axis.values, axis.texts, strict=True):
         out.append(f'<path class="grid" d="M{_LEFT} {y(value):.1f}H{_WIDTH - 8}"/>')
-        label = text(_shown(value, name, short=True), 24)
+        label = text(f"{words} {axis.unit}".strip(), 24)
         out.append(f'<text x="{_LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{label}</text>')
     for tick, x in zip(values, places, strict=True):
         out.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{text(tick, 16)}</text>')
@@ -262,10 +263,14 @@ def _number(value: str) -> float | None:
     return None
 
 
-def _shown(value: float, name: str, short: bool = False) -> str:
+def _shown(value: float, name: str) -> str:
     """Return a mean with the unit of its figure, which is in the figure's name in brackets."""
-    unit = name.rpartition(" [")[2].removesuffix("]") if name.endswith("]") else ""
+    unit = _unit(name)
     if unit in ("b/s", "ns", "B", "m") and value >= 1:
-        rounded = float(f"{value:.3g}") if short else round(value)
-        return written(int(rounded), unit)
-    return f"{value:.4g} {unit}".strip()
+        return written(round(value), unit)
+    return short(value, unit, 4) if abs(value) < 1e15 else f"{value:.4g} {unit}".strip()
+
+
+def _unit(name: str) -> str:
+    """Return the unit of a figure, which is in its name in brackets."""
+    return name.rpartition(" [")[2].removesuffix("]") if name.endswith("]") else ""

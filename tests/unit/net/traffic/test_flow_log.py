@@ -104,3 +104,17 @@ def test_a_roce_flow_has_its_own_counters() -> None:
     assert (line["size_bytes"], line["completion_ns"]) == (2500, 4000)
     failed = RoceReport(**vars(report()) | {"failure": "no answer"})
     assert logged(0, flow, failed, way("10Mb/s"))["completion_ns"] is None
+
+
+def test_a_roce_flow_whose_last_message_is_short_is_complete_with_its_packets() -> None:
+    """4089 octets in messages of 16000 are four packets, not a quarter of the sixteen that a message has."""
+    flow = Flow(H1, R, transport=Roce(message=Size("16kB")), size="4089B")
+    assert flow.transport.frames(flow) == 4
+    found = RoceReport(**vars(report()) | {"sent": 4, "received": 4, "size": Size("4089B")})
+    assert logged(0, flow, found, way("10Mb/s"))["completion_ns"] == 4000
+    assert (
+        Flow(H1, R, transport=Roce(message=Size("16kB")), size="36kB").transport.frames(
+            Flow(H1, R, transport=Roce(message=Size("16kB")), size="36kB")
+        )
+        == 2 * 16 + 4
+    )

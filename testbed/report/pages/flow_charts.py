@@ -1,0 +1,209 @@
+"""The flows of a result in pictures: completion times as cumulative distributions, slowdown by size, and CNPs by flow.
+
+`flows.jsonl` has every flow that has ended. The pictures are SVG and take no script. A distribution has a line for each
+case of the experiment. Slowdown is a flow's completion time divided by the one that it has with the network to itself;
+a dot is a flow, and where there are many, lines are the median and the 99th percentile of groups of equal numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from testbed.lab.results.folder import Folder
+from testbed.lab.results.tables import Row, flows
+from testbed.report.pages.axes import Axis, linear, logarithmic, short
+from testbed.report.pages.markup import Html, table, text
+from testbed.workload.statistics import percentile
+
+FEW = 8
+"""The number of flows with an end from which on their distribution is on the first screen."""
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 300, 62, 12, 12, 44
+_MOST_CASES, _MOST_DOTS, _MOST_STEPS = 6, 1500, 500
+_GROUP, _MOST_GROUPS = 8, 10
+
+
+@dataclass(frozen=True)
+class FlowCharts:
+    """What a report shows of flows."""
+
+    pictures: Html
+    """Both pictures, or an empty text if no flow has an end."""
+    numbers: Html
+    many: int
+    """The number of flows with a completion time."""
+    cnps: int
+
+
+def flow_charts(folder: Folder) -> FlowCharts:
+    """Return the pictures and the table of a result's flows."""
+    rows = flows(folder)
+    cases: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["completion_ns"]:
+            cases.setdefault(row["network"], []).append(row)
+    shown = dict(list(cases.items())[:_MOST_CASES])
+    pictures = ""
+    if shown:
+        times = {case: [row["completion_ns"] for row in found] for case, found in shown.items()}
+        slow = {
+            case: [(row["size_bytes"], row["slowdown"]) for row in found if row["slowdown"] and row["size_bytes"]]
+            for case, found in shown.items()
+        }
+        pictures = _completion(times) + (_slowdown(slow) if any(slow.values()) else "")
+        pictures = f'<div class="pair">{pictures}</div>'
+    return FlowCharts(
+        Html(pictures), _table(rows), sum(map(len, cases.values())), sum(row["cnps"] or 0 for row in rows)
+    )
+
+
+def distribution(values: Sequence[float], most: int = _MOST_STEPS) -> list[tuple[float, float]]:
+    """Return the points of a cumulative distribution: each value, and the part of all that does not exceed it.
+
+    Of more values than `most` it has the same number of quantiles, and the last value.
+    """
+    found = sorted(values)
+    many = len(found)
+    places = range(many) if many <= most else sorted({*(many * n // most for n in range(most)), many - 1})
+    points: list[tuple[float, float]] = []
+    for place in places:
+        if points and points[-1][0] == found[place]:
+            points.pop()
+        points.append((found[place], (place + 1) / many))
+    return points
+
+
+def grouped(points: Sequence[tuple[float, float]]) -> list[tuple[float, float, float]]:
+    """Return groups of flows of like size: the middle of the sizes, the median and the 99th percentile of slowdown."""
+    found = sorted(points)
+    count = min(_MOST_GROUPS, len(found) // _GROUP)
+    out = []
+    for number in range(count):
+        part = found[len(found) * number // count : len(found) * (number + 1) // count]
+        slow = [one for _, one in part]
+        middle = math.sqrt(part[0][0] * part[-1][0])
+        out.append((middle, percentile(slow, 50), percentile(slow, 99)))
+    return out if count > 1 else []
+
+
+def _completion(times: dict[str, list[float]]) -> str:
+    low, high = _span(value for values in times.values() for value in values)
+    across, up = logarithmic(low, high, "ns"), linear(0, 1, "", 5)
+    place = _Place(low, high, 0.0, 1.0)
+    out = [
+        _begin("Completion times of flows, as cumulative distributions"),
+        *_axes(place, across, up, "completion time"),
+    ]
+    for number, values in enumerate(times.values(), 1):
+        y = place.y(0)
+        path = ""
+        for value, part in distribution(values):
+            path += f"{'L' if path else 'M'}{place.x(value):.1f} {y:.1f}"
+            y = place.y(part)
+            path += f"V{y:.1f}"
+        out.append(f'<path class="c{number}" d="{path}H{_WIDTH - _RIGHT}"/>')
+    keys = [f"{case}: {len(values)} flows, median {_median(values)}" for case, values in times.items()]
+    return _figure("Completion time of flows", "part of all flows that took no longer", keys, [*out, "</svg>"])
+
+
+def _median(values: list[float]) -> str:
+    return f"{short(percentile(values, 50), 'ns')}, 99th percentile {short(percentile(values, 99), 'ns')}"
+
+
+def _slowdown(cases: dict[str, list[tuple[float, float]]]) -> str:
+    low, high = _span(size for points in cases.values() for size, _ in points)
+    top = max((slow for points in cases.values() for _, slow in points), default=1.0)
+    least = min(1.0, *(slow for points in cases.values() for _, slow in points))
+    up_high = max(2.0, top * 1.1)
+    place = _Place(low, high, least, up_high, is_log=True)
+    across, up = logarithmic(low, high, "B"), logarithmic(least, up_high, "")
+    out = [_begin("Slowdown of flows by their size"), *_axes(place, across, up, "size")]
+    for number, points in enumerate(cases.values(), 1):
+        step = max(1, len(points) * len(cases) // _MOST_DOTS)
+        dots = "".join(f"M{place.x(size):.1f} {place.y(slow):.1f}h0" for size, slow in points[::step])
+        out.append(f'<path class="dots c{number}" d="{dots}"/>')
+        for column, kind in ((1, ""), (2, " far")):
+            line = "L".join(f"{place.x(one[0]):.1f} {place.y(one[column]):.1f}" for one in grouped(points))
+            if line:
+                out.append(f'<path class="c{number}{kind}" d="M{line}"/>')
+    about = "times the completion time without other traffic; lines: median, and dashed the 99th percentile"
+    return _figure("Slowdown by size", about, list(cases), [*out, "</svg>"])
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where values are in a drawing; the axis across is logarithmic, and so is the one up with `is_log`."""
+
+    low: float
+    high: float
+    bottom: float
+    top: float
+    is_log: bool = False
+
+    def x(self, value: float) -> float:
+        part = math.log(value / self.low) / (math.log(self.high / self.low) or 1.0)
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * part
+
+    def y(self, value: float) -> float:
+        part = (value - self.bottom) / ((self.top - self.bottom) or 1.0)
+        if self.is_log:
+            part = math.log(value / self.bottom) / (math.log(self.top / self.bottom) or 1.0)
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * part
+
+
+def _span(values: object) -> tuple[float, float]:
+    found = [float(one) for one in values]  # type: ignore[attr-defined]
+    low, high = min(found), max(found)
+    return (low, high) if high > low * 1.05 else (low * 0.5, low * 2)
+
+
+def _begin(title: str) -> str:
+    return f'<svg class="curves" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{text(title)}">'
+
+
+def _axes(place: _Place, across: Axis, up: Axis, words: str) -> list[str]:
+    bottom = _HEIGHT - _BOTTOM
+    out = []
+    for value, label in zip(up.values, up.texts, strict=True):
+        y = place.y(value)
+        out.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
+        out.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text(label, 24)}</text>')
+    free = -math.inf
+    for value, label in zip(across.values, across.texts, strict=True):
+        x = place.x(value)
+        out.append(f'<path class="grid" d="M{x:.1f} {_TOP}V{bottom}"/>')
+        half = len(label) * 3.4
+        if x - half > free:
+            free = x + half + 6
+            out.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{text(label, 24)}</text>')
+    out.append(f'<text x="{(_LEFT + _WIDTH) / 2}" y="{_HEIGHT - 6}" text-anchor="middle">{text(words)}</text>')
+    return out
+
+
+def _figure(title: str, about: str, cases: list[str], parts: list[str]) -> str:
+    swatch = '<svg viewBox="0 0 14 10" aria-hidden="true"><rect class="s{}" width="14" height="10"/></svg>'
+    keys = "".join(
+        f'<span class="key">{swatch.format(number)}{text(case, 120)}</span>' for number, case in enumerate(cases, 1)
+    )
+    return (
+        f'<figure><figcaption>{text(title)} <span class="about">{text(about)}</span><br>{keys}</figcaption>'
+        f"{''.join(parts)}</figure>"
+    )
+
+
+def _table(rows: list[Row]) -> Html:
+    head = ("flow", "network", "by", "rate control", "data", "completion", "slowdown", "goodput", "lost", "CE", "CNPs")
+    cells = [
+        [f"{row['source']} to {row['target']}, priority {row['priority']}", row["network"] or "-", row["transport"],
+         row["rate_control"] or "-", short(row["size_bytes"] or 0, "B") if row["size_bytes"] else "-",
+         short(row["completion_ns"], "ns") if row["completion_ns"] else "-",
+         f"{row['slowdown']:.3g}" if row["slowdown"] else "-", short(row["goodput_bps"], "b/s"),
+         _known(row["lost"]), _known(row["marked"]), _known(row["cnps"])]
+        for row in rows
+    ]  # fmt: skip
+    return table("Flows", head, cells, "The result has no log of flows.", most=1000)
+
+
+def _known(value: object) -> object:
+    return "-" if value is None else value

@@ -64,6 +64,9 @@ _SWITCH = {
         True,
         True,
     ),
+    "counters": Command(
+        "PFC counters of a real switch, beside the lab's", "switches.counters", "counters", "options", True
+    ),
     "fit": Command(
         "whether a cable fits a port of a file, and what makes it fit", "switches.fit", "fit", "options", True
     ),

@@ -17,8 +17,8 @@ from testbed.lab.results.folder import LATEST_NS, Event, Folder, Network, read
 from testbed.metrics import names
 from testbed.metrics.names import Exported, Exposition
 from testbed.metrics.openmetrics import render
+from testbed.report.timeline.pfc_counts import PfcCounts
 from testbed.report.timeline.series import table_rows
-from testbed.serve.pfc_counts import PfcCounts
 from testbed.units import Duration
 
 EVERY_NS = 10**6

@@ -13,7 +13,7 @@ from testbed.lab.results.folder import LATEST_NS, Event, network_of
 from testbed.metrics import names
 from testbed.metrics.names import Exported, Exposition
 from testbed.metrics.openmetrics import render
-from testbed.serve.pfc_counts import PfcCounts
+from testbed.report.timeline.pfc_counts import PfcCounts
 
 _OF_QUEUES: dict[str, Exported] = {
     "sent_frames": names.QUEUE_FRAMES,

@@ -15,6 +15,8 @@ from testbed.metrics.openmetrics import Value
 from testbed.switch.pfc.record import Ignored, PfcCounters, PfcEvent
 
 _OF_PRIORITIES = (Ignored.NOT_ENABLED, Ignored.STORM)
+_RECEIVED = (PfcEvent.XOFF_RECEIVED, PfcEvent.XON_RECEIVED)
+_SENT = (PfcEvent.XOFF_SENT, PfcEvent.XOFF_REFRESHED, PfcEvent.XON_SENT)
 _KINDS = {kind.name.lower(): kind for kind in PfcEvent}
 _REASONS = {reason.name.lower(): reason for reason in Ignored}
 
@@ -46,6 +48,13 @@ class PfcCounts:
         """Yield each port and priority with an event."""
         yield from sorted(self._seen)
 
+    def frames(self, port: str, priority: int) -> tuple[int, int]:
+        """Return the PFC frames that a port has received, obeyed or not, and sent for a priority."""
+        counted = self._ports[port]
+        received = sum(counted.count(kind, priority) for kind in _RECEIVED)
+        received += sum(counted.ignored(reason, priority) for reason in _OF_PRIORITIES)
+        return received, sum(counted.count(kind, priority) for kind in _SENT)
+
     def put(
         self,
         into: Exposition,
@@ -65,11 +74,11 @@ class PfcCounts:
         def count(*kinds: PfcEvent) -> int:
             return sum(counted.count(kind, priority) for kind in kinds)
 
-        ignored = sum(counted.ignored(reason, priority) for reason in _OF_PRIORITIES)
+        received, sent = self.frames(port, priority)
         storms, ended = count(PfcEvent.STORM_DETECTED), count(PfcEvent.STORM_ENDED)
         values: dict[Exported, Value] = {
-            names.PFC_RECEIVED: count(PfcEvent.XOFF_RECEIVED, PfcEvent.XON_RECEIVED) + ignored,
-            names.PFC_SENT: count(PfcEvent.XOFF_SENT, PfcEvent.XOFF_REFRESHED, PfcEvent.XON_SENT),
+            names.PFC_RECEIVED: received,
+            names.PFC_SENT: sent,
             names.PFC_PAUSED: max(0, counted.paused_ns(priority, now_ns)) / 1e9,
             names.PFC_CONGESTED: count(PfcEvent.CONGESTED),
             names.STORMS: storms,

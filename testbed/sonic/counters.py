@@ -64,7 +64,7 @@ def parse(text: str, source: str) -> Reading | None:
 
 
 def read(path: Path) -> tuple[list[Reading], bytes | None]:
-    """Return the readings in a file or an archive, by the names of files, and the switch's config_db.json if the archive
+    """Return the readings in a file or an archive, by the names of files, and the config_db.json if the archive
     has it.
     """
     if path.is_dir():

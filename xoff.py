@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from testbed.net.traffic import register as register_transport
     from testbed.net.traffic.roce import Roce, RoceReport
     from testbed.net.traffic.tcp import TcpReport
+    from testbed.plot.figure import Plot, plot
     from testbed.policy.lab.subnet_manager import SubnetManager
     from testbed.policy.model import Policy
     from testbed.policy.syntax.language import load as load_policy
@@ -117,6 +118,7 @@ __all__ = [
     "PfcAdmin",
     "PfcFrame",
     "PfcSettings",
+    "Plot",
     "Policy",
     "Port",
     "PriorityMap",
@@ -164,6 +166,7 @@ __all__ = [
     "network",
     "percentages",
     "ping",
+    "plot",
     "prepare",
     "probe",
     "progress",
@@ -185,6 +188,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.lab.engines.table": "prepare",
         "testbed.lab.results.result": "Result Claim Status",
         "testbed.lab.studies.sweep": "sweep=run",
+        "testbed.plot.figure": "plot Plot",
     },
     "Quantities and errors": {
         "testbed.units": "Duration Length Rate Scale Size",

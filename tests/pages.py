@@ -69,6 +69,7 @@ ON_THIS_MACHINE = {
     "docs/controller.md:2",
     "docs/howto/notebooks.md:0",
     "docs/lab.md:0",
+    "docs/plots.md:0",
     "docs/studies.md:0",
     "docs/studies.md:1",
     "docs/wan.md:1",

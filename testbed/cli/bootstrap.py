@@ -21,7 +21,7 @@ from testbed.lab.host import cache
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = ".ready"
 _ROOM = 100 << 20
-_LOCKS = {"test": "test", "docs": "test", "serve": "serve", "plot": "plot", "export": "plot"}
+_LOCKS = {"test": "test", "docs": "test", "serve": "serve", "plot": "plot", "export": "plot", "workload": "plot"}
 """The lock of each command that takes more packages than `run.lock` has; they are installed the first time."""
 
 

@@ -135,9 +135,8 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         "decode": Command(
             "the frames of captures in words; a dissector for Wireshark", "look.decode", "decode", "options", True
         ),
-        "export": Command(
-            "a result as a figure, a table, a trace, a ladder diagram", "look.export", "export", "options"
-        ),
+        "plot": Command("figures of results for papers and slides", "look.plot", "draw", "options"),
+        "export": Command("a result as a table, a trace, a ladder diagram", "look.export", "export", "options"),
     },
     "studies": {
         "sweep": Command(

@@ -13,17 +13,22 @@ def renamed(words: Sequence[str]) -> tuple[str, str, Words] | None:
         return None
     new, translate = known
     rest = translate(list(words[1:]))
-    return None if rest is None else (words[0], new, rest)
+    return None if rest is None else (_SHOWN.get(words[0], words[0]), new, rest)
 
 
 def _under(*new: str) -> tuple[str, Callable[[Words], Words | None]]:
     return " ".join(new), lambda rest: [*new, *rest]
 
 
-def _plot(rest: Words) -> Words:
-    """`plot RESULT FIGURE` -> `export RESULT --figure FIGURE`"""
-    options, places = _split(rest, "-o", "--output")
-    return ["export", *places[:1], *(("--figure", *places[1:]) if len(places) > 1 else ()), *options]
+def _figure(rest: Words) -> Words | None:
+    """`export RESULT --figure FIGURE` -> `plot FIGURE RESULT`"""
+    given = [place for place, word in enumerate(rest) if word.partition("=")[0] == "--figure"]
+    if not given:
+        return None
+    place = given[0]
+    _, has_value, name = rest[place].partition("=")
+    names = [name] if has_value else rest[place + 1 : place + 2]
+    return ["plot", *names, *rest[:place], *rest[place + 1 + (not has_value) :]]
 
 
 def _ladder(rest: Words) -> Words:
@@ -66,7 +71,7 @@ _OLD: dict[str, tuple[str, Callable[[Words], Words | None]]] = {
     "dissector": _under("decode", "--dissector"),
     "lock": _under("image", "lock"),
     "clean": _under("image", "clean", "--all"),
-    "plot": ("export --figure", _plot),
+    "export": ("plot", _figure),
     "ladder": ("export --ladder", _ladder),
     "agent": _under("dcbx", "agent"),
     "dcbx": ("dcbx show", _dcbx),
@@ -74,5 +79,7 @@ _OLD: dict[str, tuple[str, Callable[[Words], Words | None]]] = {
     "conformance": ("switch conformance", _conformance),
     "completion": ("--completion", lambda rest: ["--completion", *rest]),
 }
-NEW = {old: new for old, (new, _) in _OLD.items()}
+_SHOWN = {"export": "export --figure"}
+"""What is old of a command that goes on."""
+NEW = {old: new for old, (new, _) in _OLD.items() if old not in _SHOWN}
 """The new name of each old one."""

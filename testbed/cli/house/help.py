@@ -57,16 +57,40 @@ Each run leaves a folder, results/NAME-001 and so on; --out DIR puts it elsewher
 
   result.json     figures, claims, parameters, seed, versions, fidelity, and a digest of all that must repeat
   events.jsonl    the event log: pauses, drops, DCBX, in virtual time
+  flows.jsonl     each flow that ended: size, completion time, losses
   output.log      what the experiment printed
   captures/       all cables, with xoff run --capture
 
   xoff report results/NAME-001                 one HTML page; several folders are shown side by side
   xoff serve results/NAME-001                  the run as a replay in the browser
-  xoff export results/NAME-001 --csv           a table; also --perfetto, --parquet, --pcapng, --figure, --ladder
+  xoff export results/NAME-001 --csv           a table; also --perfetto, --parquet, --pcapng, --ladder
+  xoff plot cdf results/NAME-001               a figure for a paper; xoff help plots has the kinds
   xoff compare results/NAME-001 results/NAME-002
   xoff decode results/NAME-001 --kind pfc      frames of the captures in words
 """,
         ("docs/lab.md", "docs/reports.md", "docs/captures.md"),
+    ),
+    "plots": Topic(
+        "figures of results for papers and slides",
+        """\
+  cdf        distribution of a value of flows (--of completion, slowdown, delay, goodput, size)
+  slowdown   slowdown by flow size: median, 95th and 99th percentile
+  rate       rates over time (--of flows, total, links)
+  queue      queues over time
+  buffer     shared buffer over time
+  heat       load of each link over time, as a heat map
+  pauses     pauses over time, by port and priority
+  drops      frames dropped over time
+  claims     claims beside their bounds
+  sweep      a sweep's figures over a parameter, with 95 % intervals (--of a figure's name, or a pattern)
+
+  xoff plot cdf results/a results/b -o cdf.pdf    two results in one figure, with a legend of what differs
+  xoff plot heat results/a --size page            the width of a page; column, slide and 85x55 (mm) are others
+  xoff plot rate results/a --case 'with*' --only 'h1 to *' --to 200us
+
+Rates, queues, and links over time need a run with --series 10us. A figure's file has the digests of its results.
+""",
+        ("docs/plots.md",),
     ),
     "engines": Topic(
         "the machines that an experiment can run in",

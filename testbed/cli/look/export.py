@@ -1,4 +1,4 @@
-"""`xoff export`: a result for other programs, for papers, and as the ladder diagram of a negotiation."""
+"""`xoff export`: a result for other programs, and as the ladder diagram of a negotiation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from testbed.lab.results.folder import read as read_folder
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Exit
 from testbed.report.exports import captures, event_table, perfetto
-from testbed.report.exports.figures import FIGURES, plot, require_ending
 
 DCBX_LOG = "dcbx.jsonl"
 """The file in a result folder with the lines of `testbed.dcbx.show`, each with its port."""
@@ -47,7 +46,6 @@ _WORDS = {
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("result", type=Path, metavar="RESULT", help="a result folder")
     formats = parser.add_mutually_exclusive_group(required=True)
-    formats.add_argument("--figure", metavar="NAME", help=f"a figure for papers, by matplotlib: {', '.join(FIGURES)}")
     for name, words in _WORDS.items():
         formats.add_argument(f"--{name}", action="store_const", const=name, dest="format", help=words)
     formats.add_argument(
@@ -59,27 +57,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     names = ", ".join(_FILES.values())
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE",
-        help="a .pdf, .svg or .png for --figure; an SVG for --ladder (default: text); for the others the default is "
-        f"in RESULT: {names}",
+        help=f"an SVG for --ladder (default: text); for the others the default is in RESULT: {names}",
     )  # fmt: skip
 
 
 def export(options: argparse.Namespace) -> int:
-    """Write a result as a figure, a trace, a table, one capture or a ladder diagram."""
+    """Write a result as a trace, a table, one capture or a ladder diagram."""
     if options.ladder is not None:
         return _draw_ladder(options)
-    ending = ""
-    if options.figure is not None:
-        if options.output is None:
-            raise UsageError("--figure needs -o FILE, a .pdf, .svg or .png")
-        ending = require_ending(options.output)
     folder = read_folder(options.result, options.lab_time)
     path = options.output or options.result / _FILES[options.format]
     with whole_file(path, [options.result]) as out:
-        if options.figure is not None:
-            plot(folder, options.figure, out, ending)
-        else:
-            _WRITERS[options.format](folder, out)
+        _WRITERS[options.format](folder, out)
     print(path)
     if folder.damage:
         say(str(folder.damage))

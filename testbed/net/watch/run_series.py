@@ -100,8 +100,9 @@ class _Recorder:
                 before = self._received.get((id(flows), place), 0)
                 self._received[id(flows), place] = received
                 came[name] += max(0, (received - before) * octets)
-        for name, octets in came.items():
-            rate = octets * 8 * 10**9 // self._every_ns * self._units.k
+        ended = [name for name, rate in self._rates.items() if rate and name not in came]
+        for name in (*came, *ended):
+            rate = came[name] * 8 * 10**9 // self._every_ns * self._units.k
             if rate != self._rates.get(name, 0):
                 self._rates[name] = rate
                 self._row("rates", t_ns, name, rate)

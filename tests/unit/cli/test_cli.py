@@ -143,8 +143,9 @@ def test_the_first_group_of_commands_is_in_the_readme() -> None:
         ("dissector --install", "decode --dissector --install"),
         ("lock pandas", "image lock pandas"),
         ("clean", "image clean --all"),
-        ("plot r pauses -o x.svg", "export r --figure pauses -o x.svg"),
-        ("plot -o x.svg r pauses", "export r --figure pauses -o x.svg"),
+        ("export r --figure pauses -o x.svg", "plot pauses r -o x.svg"),
+        ("export -o x.svg r --figure=pauses", "plot pauses -o x.svg r"),
+        ("export r --csv", None),
         ("ladder r a b", "export r --ladder a b"),
         ("ladder r a b --svg x", "export r --ladder a b --output x"),
         ("ladder --svg=x r a b", "export r --ladder a b --output=x"),
@@ -240,7 +241,7 @@ def test_completion_offers_commands_and_experiments() -> None:
     assert complete("xoff switch headroom --medium fi") == ["fibre"]
     assert complete("xoff switch con") == ["conformance"]
     assert complete("xoff help eng") == ["engines"]
-    assert complete("xoff plo") == []
+    assert complete("xoff plo") == ["plot"]
 
 
 def test_the_front_door_sends_an_old_python_away_with_the_way_out() -> None:

@@ -215,47 +215,12 @@ def test_parquet_has_numbers_as_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "arguments"), [("pyarrow", ["--parquet"]), ("matplotlib", ["--figure", "pauses", "-o", "x.pdf"])]
+    ("package", "words"), [("pyarrow", ["export", "--parquet"]), ("matplotlib", ["plot", "pauses"])]
 )
 def test_a_package_that_is_missing_is_named(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    package: str,
-    arguments: list[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], package: str, words: list[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.chdir(tmp_path)
-    assert main(["export", str(small(tmp_path / "one")), *arguments]) == 2
+    assert main([*words, str(small(tmp_path / "one"))]) == 2
     assert f"pip install {package}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("figure", ["pauses", "buffer", "drops", "claims"])
-@pytest.mark.parametrize("ending", ["pdf", "svg"])
-def test_a_figure_of_the_same_result_is_the_same_file(tmp_path: Path, figure: str, ending: str) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is missing")
-    folder = small(tmp_path / "one")
-    files = [tmp_path / f"{number}.{ending}" for number in (1, 2)]
-    for file in files:
-        assert main(["export", str(folder), "--figure", figure, "-o", str(file)]) == 0
-    assert files[0].read_bytes() == files[1].read_bytes() and files[0].stat().st_size > 2000
-
-
-def test_a_figure_that_does_not_exist_or_has_nothing_to_show_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = small(tmp_path / "one")
-    assert main(["export", str(folder), "--figure", "pause", "-o", str(tmp_path / "x.pdf")]) == 2
-    assert "did you mean pauses?" in capsys.readouterr().err
-    assert main(["export", str(folder), "--figure", "pauses", "-o", str(tmp_path / "x.doc")]) == 2
-    assert "one of .pdf, .png, .svg" in capsys.readouterr().err
-    pytest.importorskip("matplotlib", reason="matplotlib is missing")
-    (folder / "events.jsonl").write_text("")
-    assert main(["export", str(folder), "--figure", "drops", "-o", str(tmp_path / "x.pdf")]) == 2
-    assert "no buffer dropped a frame" in capsys.readouterr().err
-
-
-def test_names_with_markup_and_formulas_are_text_in_a_figure(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is missing")
-    folder = hostile(tmp_path / "one")
-    assert main(["export", str(folder), "--figure", "pauses", "-o", str(tmp_path / "x.svg")]) == 0

@@ -140,7 +140,7 @@ def test_no_damage_is_a_defect(tmp_path: Path, capsys: pytest.CaptureFixture[str
     for command in (
         ["report", folder], ["export", "--csv", folder], ["export", "--parquet", folder],
         ["export", "--perfetto", folder], ["export", folder, "--ladder", "host", "bridge"], ["compare", folder, other],
-        ["export", folder, "--figure", "claims", "-o", tmp_path / "x.svg"],
+        ["plot", "claims", folder, "-o", tmp_path / "x.svg"], ["plot", "cdf", folder, "-o", tmp_path / "x.svg"],
     ):  # fmt: skip
         code = main([str(word) for word in command])
         said = text(capsys)

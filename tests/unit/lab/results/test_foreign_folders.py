@@ -41,16 +41,17 @@ READ = {
         "export --csv",
         "export --pcapng",
         "compare",
-        "export --figure pauses",
+        "plot pauses",
         "serve",
     ],
-    "networks.jsonl": ["report", "export --perfetto", "export --figure pauses"],
-    "events.jsonl": ["report", "export --csv", "export --parquet", "export --perfetto", "export --figure pauses"],
+    "networks.jsonl": ["report", "export --perfetto", "plot pauses"],
+    "events.jsonl": ["report", "export --csv", "export --parquet", "export --perfetto", "plot pauses"],
+    "flows.jsonl": ["plot cdf"],
     "dcbx.jsonl": ["report", "export --ladder host bridge"],
     "series-flows.csv": ["report", "export --perfetto"],
     "captures/1/s1-eth1-to-h1-eth0.pcapng": ["decode", "export --pcapng"],
     "captures": ["decode", "export --pcapng"],
-    "summary.csv": ["report", "compare"],
+    "summary.csv": ["report", "compare", "plot sweep"],
     "failed.csv": ["report"],
     "conformance.json": ["report"],
     "answers.toml": ["lesson check 1"],
@@ -97,7 +98,7 @@ def command(words: str, folder: Path) -> list[str]:
             (other / "result.json").unlink()
             (other / "summary.csv").write_text(SUMMARY)
         return [name, *options, str(folder), str(other)]
-    more = ["-o", str(folder.parent / "x.svg")] if "--figure" in options else []
+    more = ["-o", str(folder.parent / "x.svg")] if name == "plot" else []
     return [name, *options, str(folder), *more, *(["--port", "0"] if name == "serve" else [])]
 
 
@@ -140,15 +141,15 @@ def test_no_output_goes_where_a_link_in_the_folder_leads(foreign: Path, mine: Pa
     assert not [one for one in foreign.iterdir() if one.name.startswith(".xoff")], "no draft is left"
 
 
-@pytest.mark.parametrize("words", ["--figure pauses", "--ladder host bridge", "--csv"])
+@pytest.mark.parametrize("words", ["plot pauses", "export --ladder host bridge", "export --csv"])
 def test_no_output_that_the_user_names_in_the_folder_does(
     foreign: Path, mine: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
-    if "--figure" in words:
+    if words.startswith("plot"):
         pytest.importorskip("matplotlib", reason="matplotlib is missing")
     (foreign / "x.svg").symlink_to(mine)
     monkeypatch.chdir(foreign)
-    assert main(["export", ".", *words.split(), "-o", "x.svg"]) == 0
+    assert main([*words.split()[:2], ".", *words.split()[2:], "-o", "x.svg"]) == 0
     assert mine.read_text() == MINE and not (foreign / "x.svg").is_symlink()
 
 
@@ -177,7 +178,7 @@ def test_results_of_a_lesson_go_nowhere_else(tmp_path: Path, mine: Path, capsys:
 def test_a_file_that_no_run_leaves_is_refused_at_once_with_one_message(
     foreign: Path, capsys: pytest.CaptureFixture[str], spoil: Callable[[Path], None], name: str, words: str
 ) -> None:
-    if "--figure" in words:
+    if words.startswith("plot"):
         pytest.importorskip("matplotlib", reason="matplotlib is missing")
     prepared(foreign, name)
     arguments = command(words, foreign)

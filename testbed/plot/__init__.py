@@ -1,0 +1,1 @@
+"""Figures of results for papers and slides: distributions, slowdown, time series, heat maps, sweeps."""

@@ -1,0 +1,147 @@
+"""Figures with a row for each port or claim: the load of links as a heat map, pauses, claims beside their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.plot.canvas import Canvas
+from testbed.plot.groups import Group, Steps, natural, short
+from testbed.plot.numbers import binned
+from testbed.plot.over_time import RECORD, TIME, end_of, fewest_panels, no_of
+from testbed.plot.quantities import linear
+from testbed.plot.style import COLOURS, GREY, HEAT
+from testbed.report.timeline.series import LOAD
+from testbed.report.timeline.tracks import ASSERTED, PAUSED, STORM, TUNNEL
+
+MOST_ROWS = 40
+COLUMNS = 240
+"""The parts of the time that a heat map has."""
+_PAUSES = {
+    PAUSED: ("paused by its neighbour", COLOURS[1]),
+    ASSERTED: ("pauses its neighbour", COLOURS[5]),
+    STORM: ("storm", "#000000"),
+    TUNNEL: ("pause sent into a tunnel", COLOURS[2]),
+}
+
+
+def heat(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
+    """Draw the load of each direction of each cable over time, in percent of its line."""
+    no_of(of, "links")
+    found = {group: loads for group in groups if (loads := _loads(group))}
+    canvas.require(found, f"no series of links; {RECORD}")
+    found = fewest_panels(canvas, found)
+    end = max(end_of(group, loads) for group, loads in found.items())
+    start = next(iter(found)).choice.begin_ns
+    kept = {}
+    for group, loads in found.items():
+        names = sorted(loads, key=lambda name: -sum(binned(*loads[name], start, end, COLUMNS)))[:MOST_ROWS]
+        if len(loads) > len(names):
+            canvas.note(
+                f"{group.label or group.folder.name}: {MOST_ROWS} of {len(loads)} links, those with most traffic"
+            )
+        kept[group] = sorted(names, key=natural)
+    row = canvas.style.points * 1.25 / 72
+    drawn = canvas.axes(len(kept), heights=[0.6 + row * len(names) for names in kept.values()])
+    picture = None
+    for axes, (group, names) in zip(drawn, kept.items(), strict=True):
+        cells = [binned(*found[group][name], start, end, COLUMNS) for name in names]
+        picture = axes.imshow(
+            cells, cmap=HEAT, vmin=0, vmax=100, aspect="auto", interpolation="nearest",
+            extent=(start, end, len(names) - 0.5, -0.5),
+        )  # fmt: skip
+        axes.set_yticks(range(len(names)), names)
+        axes.grid(visible=False)
+        axes.tick_params(axis="y", length=0)
+        if len(kept) > 1:
+            axes.set_title(group.label, loc="left")
+        axes.label_outer()
+    linear(drawn[-1].xaxis, drawn[-1], TIME, end)
+    bar = canvas.figure.colorbar(picture, ax=drawn, pad=0.02, aspect=8 * float(canvas.figure.get_size_inches()[1]))
+    bar.set_label("load (% of the line)")
+    bar.set_ticks([0, 25, 50, 75, 100])
+    bar.outline.set_visible(False)
+
+
+def _loads(group: Group) -> dict[str, Steps]:
+    """Return the load of each direction in percent, by the nodes at its ends."""
+    rates, ends = dict[str, float](), dict[str, str]()
+    for cable in group.network.cables if group.network else ():
+        rate = cable.get("hardware_rate_bps")
+        for place, port in enumerate(cable["ends"]):
+            ends[port] = f"{cable['nodes'][place]} → {cable['nodes'][1 - place]}"
+            if isinstance(rate, (int, float)) and rate > 0:
+                rates[port] = rate / (group.folder.scale.k if group.choice.lab_time else 1)
+    names = list(ends.values())
+    return {
+        short(ends[port] if names.count(ends[port]) == 1 else f"{ends[port]} ({port})"): (
+            times, [100 * value / rates[port] for value in values],
+        )
+        for port, (times, values) in group.steps(LOAD).items()
+        if port in rates
+    }  # fmt: skip
+
+
+def pauses(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
+    """Draw when each port was paused, and when it paused its neighbour, by port and priority."""
+    no_of(of, "pauses")
+    found = {group: rows for group in groups if (rows := group.intervals(*_PAUSES))}
+    canvas.require(found, "no port was paused")
+    found = fewest_panels(canvas, found)
+    row = canvas.style.points * 1.25 / 72
+    for group, rows in found.items():
+        if len(rows) > MOST_ROWS:
+            canvas.note(f"{group.label or group.folder.name}: {MOST_ROWS} of {len(rows)} rows; --only chooses ports")
+    kept = {group: dict(list(rows.items())[:MOST_ROWS]) for group, rows in found.items()}
+    drawn = canvas.axes(len(kept), heights=[0.6 + row * len(rows) for rows in kept.values()])
+    used = dict[str, None]()
+    end = max(until for rows in kept.values() for spans in rows.values() for _, _, until in spans)
+    start = next(iter(kept)).choice.begin_ns
+    for axes, (group, rows) in zip(drawn, kept.items(), strict=True):
+        for place, spans in enumerate(rows.values()):
+            for kind in dict.fromkeys(panel for panel, _, _ in spans):
+                bars = [(since, until - since) for panel, since, until in spans if panel == kind]
+                axes.broken_barh(bars, (place - 0.4, 0.8), facecolors=_PAUSES[kind][1], linewidth=0)
+                used[kind] = None
+        axes.set_yticks(range(len(rows)), [short(name.replace(" priority ", " p")) for name in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlim(start, end)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        if len(kept) > 1:
+            axes.set_title(group.label, loc="left")
+        axes.label_outer()
+    linear(drawn[-1].xaxis, drawn[-1], TIME, end)
+    for kind in used:
+        drawn[0].barh([0], [0], color=_PAUSES[kind][1], label=_PAUSES[kind][0])
+    if len(used) > 1:
+        canvas.legend(drawn[0], len(used), outside=True)
+    else:
+        drawn[0].set_title(" ".join(filter(None, [drawn[0].get_title("left"), f"({_PAUSES[next(iter(used))][0]})"])),
+                           loc="left")  # fmt: skip
+
+
+def claims(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
+    """Draw the measured value and the bounds of each claim about a number, as parts of the measured value."""
+    no_of(of, "claims")
+    folders = {group.folder.path: group.folder for group in groups}
+    if len(folders) > 1:
+        raise UsageError("a figure of claims is of one result")
+    (folder,) = folders.values()
+    found = [one for one in folder.claims if _is_number(one.measured) and one.measured]
+    canvas.require(found, "no claim is about a number above zero")
+    (axes,) = canvas.axes(1, heights=[0.7 + canvas.style.points * 1.5 / 72 * len(found)])
+    for place, claim in enumerate(found):
+        exact = claim.expected.get("equals")
+        for bound in (claim.expected.get(key, exact) for key in ("at_least", "at_most")):
+            if _is_number(bound):
+                axes.plot(bound / claim.measured, place, "|", color=GREY, markersize=canvas.style.points)
+        axes.plot(1, place, "o" if claim.passed else "X", color=COLOURS[2] if claim.passed else COLOURS[1])
+    axes.set_yticks(range(len(found)), [short(claim.name) for claim in found])
+    axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.set_xlabel("bounds, as a part of what was measured")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63

@@ -9,16 +9,16 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import mmap
-import os
 import socket
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from testbed.linux.flow_device import NOWHERE, FlowDevice, address_of
+
 _DEVICE = Path("/dev/xoff-roce")
 FIRST_QUEUE_PAIR, FIRST_KEY = 0x100, 0x1000
-_NOWHERE = 2**32 - 1
 IS_SOURCE, IS_TARGET, IS_ASKER = 1, 2, 4
 WRITE, READ, SEND = range(3)
 
@@ -29,7 +29,6 @@ _RATE_STATE = 9 * 8 + 8 + 16
 """The octets of a rate control's state, which begins as zeros."""
 _ADDED = struct.Struct("=4I4s4s2H4BII4IQ3Q3qQQIIII")
 _WAIT = struct.Struct("=IIQQ")
-_ASKED = struct.Struct("=IIQ")
 _SEEN = struct.Struct("=II")
 _REPORTED = struct.Struct("=6Q5Q4Q2q4III4Q")
 _SAMPLE = struct.Struct("=qQ3d")
@@ -140,7 +139,7 @@ class PairReport:
     """Moment, octets sent so far, and the state of the rate control."""
 
 
-class RoceDevice:
+class RoceDevice(FlowDevice):
     """The endpoint of one host in the kernel, from when it is made until it is closed."""
 
     def __init__(
@@ -150,15 +149,15 @@ class RoceDevice:
         memory of whole pages that processes share, the kernel writes how far flows are.
         """
         self._most = most
-        self.fd = os.open(_DEVICE, os.O_RDWR | os.O_CLOEXEC)
+        super().__init__(_DEVICE)
         block = ctypes.create_string_buffer(content, len(content))
         attached = _ATTACHED.pack(
             listener.fileno(), most, settings.mtu, settings.ack_every, settings.window, settings.retries,
             settings.retransmit_ns, settings.cnp_ns, settings.is_per_priority, 0, ctypes.addressof(block),
-            ctypes.addressof(ctypes.c_char.from_buffer(counters)), len(counters), 0,
+            address_of(counters), len(counters), 0,
         )  # fmt: skip
         try:
-            fcntl.ioctl(self.fd, _ATTACH, attached)
+            self.give(_ATTACH, attached)
         except BaseException:
             self.close()
             raise
@@ -167,14 +166,14 @@ class RoceDevice:
     def add(self, pair: Pair) -> None:
         """Have a queue pair served from now on. OSError with EMSGSIZE if its packets are too long for the way."""
         waits = ctypes.create_string_buffer(b"".join(_WAIT.pack(w.region, 0, w.message, w.size) for w in pair.waits))
-        fcntl.ioctl(self.fd, _ADD, _ADDED.pack(
+        self.give(_ADD, _ADDED.pack(
             pair.number, pair.far_number, pair.first, pair.far_first,
             socket.inet_aton(pair.address), socket.inet_aton(pair.far_address), pair.port, pair.far_port,
             pair.priority, pair.ds_field, pair.cnp_priority, pair.cnp_ds_field, pair.buffer, pair.roles,
             pair.region, pair.operation, pair.far_key, pair.lag, pair.content,
             pair.message, pair.size, pair.messages, pair.begin_ns, pair.end_ns, pair.sample_ns, pair.line_bps,
             ctypes.addressof(waits), len(pair.waits), 0,
-            *(_NOWHERE if place is None else place for place in (pair.sent_at, pair.received_at)),
+            *(NOWHERE if place is None else place for place in (pair.sent_at, pair.received_at)),
         ) + pair.rate)  # fmt: skip
 
     def stop(self) -> None:
@@ -185,36 +184,23 @@ class RoceDevice:
         """Return, for each queue pair from the first number on, True if its flow is at its end. The device is readable
         when one has come to its end since the last call.
         """
-        many = self._ask(_PROGRESS, 0, self._seen)
+        many = self.ask(_PROGRESS, 0, self._seen)
         return [bool(is_over) for is_over, _ in _SEEN.iter_unpack(self._seen[: many * _SEEN.size])]
 
     def report(self, number: int) -> PairReport:
         """Return the counters of the queue pair with this number."""
         room = bytearray(_REPORTED.size)
-        self._ask(_REPORT, number, room)
+        self.ask(_REPORT, number, room)
         found = _REPORTED.unpack(room)
         counters, ecn, (first_ns, last_ns, windows, samples, _, as_expected, why, _) = (
             found[:11],
             found[11:15],
             found[15:23],
         )
-        counted = bytearray(8 * windows)
-        self._ask(_WINDOWS, number, counted)
         taken = bytearray(_SAMPLE.size * samples)
-        self._ask(_SAMPLES, number, taken)
-        windows_of = tuple(memoryview(counted).cast("Q"))
+        self.ask(_SAMPLES, number, taken)
+        windows_of = self.row(_WINDOWS, number, windows)
         samples_of = tuple((at_ns, sent, tuple(state)) for at_ns, sent, *state in _SAMPLE.iter_unpack(taken))
         failure = (why, *found[23:])
         rest = (ecn, first_ns, last_ns, bool(as_expected), failure, windows_of, samples_of)
         return PairReport(*(*counters, *rest))
-
-    def _ask(self, command: int, number: int, room: bytearray) -> int:
-        if not room:
-            return 0
-        place = ctypes.addressof((ctypes.c_char * len(room)).from_buffer(room))
-        answer: int = fcntl.ioctl(self.fd, command, bytearray(_ASKED.pack(number, len(room), place)))
-        return answer
-
-    def close(self) -> None:
-        """End the endpoint: nothing more is sent."""
-        os.close(self.fd)

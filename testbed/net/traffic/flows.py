@@ -52,6 +52,7 @@ class _Shared:
         octets = 8 * (_COUNTERS + endpoints + 2 * flows + lines)
         self.memory = mmap.mmap(-1, -(-octets // mmap.PAGESIZE) * mmap.PAGESIZE)
         self.first_sent, self.first_received = _COUNTERS + endpoints, _COUNTERS + endpoints + flows
+        self.first_line = self.first_received + flows
         self.words = memoryview(self.memory).cast("q")
         self.sent = self.words[_COUNTERS + endpoints :]
         self.received = self.sent[flows:]
@@ -229,7 +230,11 @@ class Flows:
         queues = list(dict.fromkeys(map(_queue, self._flows)))
         self._shared = _Shared(len(self._endpoints), len(self._flows), len(queues), first)
         lines = {
-            queue: Line(rates.get(queue[0], _UNKNOWN), self._shared.lines[place : place + 1])
+            queue: Line(
+                rates.get(queue[0], _UNKNOWN),
+                self._shared.lines[place : place + 1],
+                self._shared.first_line + place,
+            )
             for place, queue in enumerate(queues)
         }
         for endpoint in self._endpoints:
@@ -334,7 +339,7 @@ class Flows:
     def received_by(self, index: int = 0) -> int:
         """Return the datagrams of a flow that have arrived so far, or what else its transport counts.
 
-        Receivers of UDP look every 20 ms.
+        Receivers of UDP look every 20 ms, except on `um`, where the kernel counts.
         """
         return self._shared.received[index]
 

@@ -21,9 +21,9 @@ from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.sockets import mmsg
 from testbed.net.traffic.flow import Flow
+from testbed.net.traffic.in_kernel.roce import KernelLoop
 from testbed.net.traffic.roce_connections import Connections
 from testbed.net.traffic.roce_flow import ds_field, line_of, maker_of_source, transport_of
-from testbed.net.traffic.roce_kernel import KernelLoop
 from testbed.net.traffic.roce_ways import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Way, open_listener
 from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl
 from testbed.roce.endpoint import DatagramKind, Outgoing

@@ -90,11 +90,13 @@ class Line:
     Processes change `until_ns` without a lock: of two that do so at one moment one batch is not counted.
     """
 
-    def __init__(self, rate: Rate, until_ns: Word) -> None:
+    def __init__(self, rate: Rate, until_ns: Word, place: int = 0) -> None:
+        self.place = place
+        """The place of `until_ns` in `EndpointControl.counters`, in words of eight octets."""
         self._bps = rate.bps
         self._until_ns = until_ns
         """Element 0: the time at which the line has sent all that it was given."""
-        self._held_ns = 0
+        self.held_ns = 0
         """The time that the line takes for what sockets hold."""
 
     def frame_ns(self, frame: Size) -> int:
@@ -107,13 +109,13 @@ class Line:
         One frame may be above the buffer, and one has left before its time.
         """
         holds = max(buffer.bytes, _LEAST_BUFFER) // (frame.bytes + _DESCRIPTION)
-        self._held_ns += (holds + batch + 2) * self.frame_ns(frame)
+        self.held_ns += (holds + batch + 2) * self.frame_ns(frame)
 
     def take(self, now_ns: int, takes_ns: int) -> int:
         """Take a place in the row for frames that the line takes so long for; how long to wait for it."""
         until_ns = max(self._until_ns[0], now_ns) + takes_ns
         self._until_ns[0] = until_ns
-        return max(0, until_ns - now_ns - self._held_ns)
+        return max(0, until_ns - now_ns - self.held_ns)
 
     def give_back(self, takes_ns: int) -> None:
         """Give time back that was taken for frames that were not sent."""

@@ -17,12 +17,16 @@ from operator import sub
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.linux import udp_device
 from testbed.linux.sockets import mmsg
 from testbed.net.fabric.cable import MTU, MTUS
 from testbed.net.fabric.core import FabricCore
+from testbed.net.traffic import udp_sockets
 from testbed.net.traffic.flow import Flow
+from testbed.net.traffic.in_kernel.udp import KernelEndpoint
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Gaps, Report
-from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl, Outcome, Transport, register
+from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
+from testbed.net.traffic.udp_sockets import at_once, datagrams, gap_ps, payload
 from testbed.units import Duration, Rate, Size
 
 _NUMBER, _SENT_NS = 0, 1
@@ -30,14 +34,10 @@ _NUMBER, _SENT_NS = 0, 1
 _ETHERNET = 14
 """Octets of Ethernet, IPv4 and UDP headers in a frame."""
 _SHORTEST, _LONGEST = Size("60B"), Size.from_bytes(MTUS[-1] + 14)
-_FIRST_PORT = 20_000
-_SO_PRIORITY, _SO_SNDTIMEO, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 12, 21, 32, 33
-_SEND_BUFFER = Size("256kB")
-_RECEIVE_BUFFER = 256 << 20
+_SO_SNDTIMEO = 21
 _POLL_S = 0.02
 _LOOK_NS = 50_000_000
 """The interval at which a sender that is blocked, or waits for its line, checks whether it has to end."""
-_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,14 @@ class Udp(Transport):
 
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
-        """Return one receiver for each target, and one sender for each flow."""
+        """Return one endpoint for each host if the kernel serves flows; otherwise one receiver for each target, and one
+        sender for each flow.
+        """
         ports = FabricCore.current().ports.by_node()
         for flow in flows.values():
             _require_mtu(flow, min((port.lab_cable.mtu for port in ports.get(flow.source.name, ())), default=MTU))
+        if udp_device.is_there():
+            return in_kernel(flows)
         targets: dict[str, list[int]] = {}
         for index, flow in flows.items():
             targets.setdefault(flow.target.name, []).append(index)
@@ -89,12 +93,16 @@ class Udp(Transport):
         )
 
 
-def datagrams(flow: Flow) -> int:
-    """Return the most datagrams that a flow sends."""
-    most = 2**62 if flow.count is None else flow.count
-    if flow.size is not None:
-        most = min(most, -(-flow.size.bytes // _payload(flow)))
-    return most
+def in_kernel(flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
+    """Return the endpoint of each host, with all flows that it sends and receives."""
+    nodes = {flow.source.name: flow.source for flow in flows.values()}
+    nodes |= {flow.target.name: flow.target for flow in flows.values()}
+    sends: dict[str, list[int]] = {name: [] for name in nodes}
+    receives: dict[str, list[int]] = {name: [] for name in nodes}
+    for index, flow in flows.items():
+        sends[flow.source.name].append(index)
+        receives[flow.target.name].append(index)
+    return [KernelEndpoint(node, flows, sends[name], receives[name]) for name, node in nodes.items()]
 
 
 def _require_mtu(flow: Flow, mtu: int) -> None:
@@ -107,35 +115,18 @@ def _require_mtu(flow: Flow, mtu: int) -> None:
         )
 
 
-def _payload(flow: Flow) -> int:
-    return flow.frame.bytes - HEADERS
-
-
-def _batch(flow: Flow) -> int:
-    """Return the number of datagrams that a sender gives to its socket at a time."""
-    return 1 if flow.rate else _BATCH
-
-
 class _Sender(Endpoint):
     def open(self) -> None:
         (index,) = self.sends
-        flow = self.flows[index]
-        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.sockets.append(udp)
-        udp.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, flow.ds_field)
-        udp.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, flow.priority)
-        buffer = flow.buffer or _SEND_BUFFER
-        udp.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, buffer.bytes // 2)
-        self.lines[index].share(buffer, flow.frame, _batch(flow))
-        udp.connect((flow.target.IP(), _FIRST_PORT + index))
+        self.sockets.append(udp_sockets.sending(index, self.flows[index], self.lines[index]))
 
     def run(self, session: EndpointControl) -> None:
         (index,), (udp,) = self.sends, self.sockets
         flow, line = self.flows[index], self.lines[index]
         with udp:
-            batch = mmsg.Sender(udp, _payload(flow), _batch(flow))
+            batch = mmsg.Sender(udp, payload(flow), at_once(flow))
             most = datagrams(flow)
-            gap_ps = flow.rate.time_for(flow.frame + Size.from_bytes(WIRE_OCTETS)).ps if flow.rate else 0
+            datagram_ps = gap_ps(flow)
             frame_ns = line.frame_ns(flow.frame)
             number, wait_ns, clock = 0, 0, time.monotonic_ns
             _number(batch, 0, 1, clock())
@@ -149,8 +140,8 @@ class _Sender(Endpoint):
                 now_ns = clock()
                 if now_ns >= end_ns:
                     break
-                if gap_ps:
-                    due_ns = begin_ns + number * gap_ps // 1000
+                if datagram_ps:
+                    due_ns = begin_ns + number * datagram_ps // 1000
                     if due_ns > now_ns:
                         if due_ns >= end_ns:
                             break
@@ -179,18 +170,15 @@ def _number(batch: mmsg.Sender, first: int, many: int, now_ns: int) -> None:
 class _Receiver(Endpoint):
     def open(self) -> None:
         for index in self.receives:
-            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            udp = udp_sockets.receiving(index)
             self.sockets.append(udp)
-            udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
             udp.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
             if self.flows[index].ecn is not None:
                 udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
-            udp.bind(("", _FIRST_PORT + index))
-            udp.setblocking(False)
 
     def run(self, session: EndpointControl) -> None:
         sockets = dict(zip(self.receives, self.sockets, strict=True))
-        batches = {index: mmsg.Receiver(udp, _BATCH) for index, udp in sockets.items()}
+        batches = {index: mmsg.Receiver(udp, udp_sockets.BATCH) for index, udp in sockets.items()}
         counts = {index: _Count(self.flows[index].ecn is not None) for index in self.receives}
         waiting = select.poll()  # select() takes no descriptor above 1023, and large networks have them
         for udp in sockets.values():

@@ -11,7 +11,6 @@
 #define XR_FIRST_QUEUE_PAIR 0x100
 #define XR_FIRST_KEY 0x1000
 #define XR_MOST_QUEUE_PAIRS 4096
-#define XR_WINDOW_NS 10000000
 
 struct xr_attach {
 	s32 socket;		/* of port 4791: queue pairs that are added take their datagrams from it */
@@ -24,7 +23,6 @@ struct xr_attach {
 	u32 counters_size, pad2;
 };
 
-#define XR_NOWHERE (~0u)
 #define XR_IS_SOURCE 1
 #define XR_IS_TARGET 2
 #define XR_IS_ASKER 4
@@ -49,7 +47,7 @@ struct xr_add {
 	u64 line_bps;
 	u64 waits;			/* address of so many struct xr_wait */
 	u32 waits_count, pad;
-	u32 sent_at, received_at;	/* the places in `counters` of words with the packets of data, or XR_NOWHERE */
+	u32 sent_at, received_at;	/* the places in `counters` of words with the packets of data, or XF_NOWHERE */
 	struct xr_rate rate;
 };
 
@@ -71,16 +69,10 @@ struct xr_sample {
 	double state[XR_STATE];
 };
 
-/* What a command is about: a queue pair by its number, and room for the answer */
-struct xr_ask_for {
-	u32 number, size;
-	u64 room;
-};
-
 #define XR_ATTACH _IO('r', 1)
 #define XR_ADD _IO('r', 2)
 #define XR_STOP _IO('r', 3)
-#define XR_PROGRESS _IO('r', 4)		/* struct xr_ask_for: of all queue pairs, from the first number on.
+#define XR_PROGRESS _IO('r', 4)		/* struct xf_ask, as of those below: of all queue pairs, from the first number on.
 					   The file is readable when one has come to its end since. */
 #define XR_REPORT _IO('r', 5)
 #define XR_WINDOWS _IO('r', 6)

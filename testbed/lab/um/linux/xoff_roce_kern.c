@@ -9,7 +9,6 @@
  *
  * When the file is closed the endpoint ends: nothing is sent any more, and datagrams are the socket's again.
  */
-#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/init.h>
@@ -17,7 +16,6 @@
 #include <linux/ip.h>
 #include <linux/kref.h>
 #include <linux/miscdevice.h>
-#include <linux/mm.h>
 #include <linux/net.h>
 #include <linux/poll.h>
 #include <linux/skbuff.h>
@@ -29,6 +27,7 @@
 #include <net/route.h>
 #include <net/sock.h>
 #include <net/udp.h>
+#include "xoff_flow.h"
 #include "xoff_roce_device.h"
 
 #define XR_PORT 4791
@@ -55,15 +54,14 @@ struct xr_pair {
 	struct xr_add given;
 	u32 on_the_way, most_on_the_way;	/* frames that the port has not sent yet */
 	u32 is_blocked, was_over;
-	u64 *sent, *received;		/* in the memory that others look at */
+	u64 *sent;			/* in the memory that others look at */
 	struct xr_wait *waits;
 	struct xr_asker asker;
 	struct xr_region spare;
-	u64 packets, frames_octets, ecn[4];
-	s64 first_ns, last_ns, window_end_ns;
-	u64 *windows;
+	u64 frames_octets;
+	struct xf_arrivals arrivals;
 	struct xr_sample *samples;
-	u32 windows_count, windows_room, samples_count, samples_room;
+	u32 samples_count, samples_room;
 	struct xr_queue_pair core;
 };
 
@@ -77,9 +75,7 @@ struct xr_endpoint {
 	u32 count;			/* one more than the place of the last */
 	struct list_head has_room, waiting;	/* queue pairs, and those whose flows wait for others */
 	struct tasklet_struct tasklet;
-	struct page **pages;		/* of the memory that others look at */
-	u32 pages_count;
-	void *counters;
+	struct xf_counters counters;
 	wait_queue_head_t wait;
 	bool has_news;
 	u64 refused[XR_REFUSALS];
@@ -95,7 +91,7 @@ static void xr_free(struct kref *references)
 	struct xr_pair *pair = container_of(references, struct xr_pair, references);
 
 	dst_release(pair->route);
-	kvfree(pair->windows);
+	kvfree(pair->arrivals.windows);
 	kvfree(pair->samples);
 	kfree(pair->waits);
 	kvfree(pair);
@@ -320,21 +316,14 @@ static void xr_have_room(struct tasklet_struct *tasklet)
 static enum hrtimer_restart xr_take_sample(struct hrtimer *timer)
 {
 	struct xr_pair *pair = container_of(timer, struct xr_pair, sampler);
+	struct xr_sample *samples;
 
 	if (!pair->endpoint)
 		return HRTIMER_NORESTART;
-	if (pair->samples_count == pair->samples_room) {
-		u32 room = max(256u, 2 * pair->samples_room);
-		void *larger = kvmalloc_array(room, sizeof(*pair->samples), GFP_ATOMIC);
-
-		if (!larger)
-			return HRTIMER_NORESTART;
-		if (pair->samples_count)
-			memcpy(larger, pair->samples, pair->samples_count * sizeof(*pair->samples));
-		kvfree(pair->samples);
-		pair->samples = larger;
-		pair->samples_room = room;
-	}
+	samples = xf_larger(pair->samples, pair->samples_count, &pair->samples_room, 256, sizeof(*samples));
+	if (!samples)
+		return HRTIMER_NORESTART;
+	pair->samples = samples;
 	pair->samples[pair->samples_count].at_ns = ktime_to_ns(hrtimer_get_expires(timer));
 	pair->samples[pair->samples_count].sent_octets = pair->core.sent_octets;
 	xr_rate_state(&pair->core, ktime_to_ns(hrtimer_get_expires(timer)),
@@ -342,43 +331,6 @@ static enum hrtimer_restart xr_take_sample(struct hrtimer *timer)
 	pair->samples_count++;
 	hrtimer_add_expires_ns(timer, pair->given.sample_ns);
 	return HRTIMER_RESTART;
-}
-
-static bool xr_next_window(struct xr_pair *pair, s64 at_ns)
-{
-	if (!pair->first_ns)
-		pair->first_ns = pair->window_end_ns = at_ns;
-	while (at_ns >= pair->window_end_ns) {
-		if (pair->windows_count == pair->windows_room) {
-			u32 room = max(64u, 2 * pair->windows_room);
-			void *larger = kvmalloc_array(room, sizeof(*pair->windows), GFP_ATOMIC);
-
-			if (!larger)
-				return false;
-			if (pair->windows_count)
-				memcpy(larger, pair->windows, pair->windows_count * sizeof(*pair->windows));
-			kvfree(pair->windows);
-			pair->windows = larger;
-			pair->windows_room = room;
-		}
-		pair->window_end_ns += XR_WINDOW_NS;
-		pair->windows[pair->windows_count++] = 0;
-	}
-	return true;
-}
-
-/* Count a packet of data that the flow's target has taken */
-static void xr_count(struct xr_pair *pair, u32 length, u32 ecn, s64 at_ns)
-{
-	if (at_ns >= pair->window_end_ns && !xr_next_window(pair, at_ns))
-		return;
-	pair->windows[pair->windows_count - 1]++;
-	pair->packets++;
-	pair->frames_octets += length + XR_HEADERS;
-	pair->ecn[ecn]++;
-	pair->last_ns = at_ns;
-	if (pair->received)
-		WRITE_ONCE(*pair->received, pair->packets);
 }
 
 static struct xr_pair *xr_find(const struct xr_endpoint *endpoint, u32 number)
@@ -423,7 +375,8 @@ static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 	refused = xr_receive(&pair->core, datagram, skb->len - sizeof(struct udphdr), ecn == XR_CE, now_ns);
 	endpoint->refused[refused]++;
 	if (pair->given.is & XR_IS_TARGET && sink->received > before) {
-		xr_count(pair, skb->len - sizeof(struct udphdr), ecn, now_ns);
+		if (xf_arrived(&pair->arrivals, ecn, now_ns))
+			pair->frames_octets += XR_HEADERS + skb->len - sizeof(struct udphdr);
 		xr_wake_waiting(endpoint, now_ns);
 	}
 	if (!refused && datagram[0] == XR_CNP && endpoint->is_per_priority)
@@ -475,30 +428,6 @@ static long xr_prepare(struct xr_memory *memory, u32 mtu, u64 content)
 	return 0;
 }
 
-/* Have the memory of counters, which is the same in the processes that look at it, for as long as the file is open */
-static long xr_map(struct xr_endpoint *endpoint, u64 address, u32 size)
-{
-	u32 many = size >> PAGE_SHIFT;
-	int found;
-
-	if (!size || size % PAGE_SIZE || address % PAGE_SIZE || many > 65536)
-		return size ? -EINVAL : 0;
-	endpoint->pages = kvcalloc(many, sizeof(*endpoint->pages), GFP_KERNEL);
-	if (!endpoint->pages)
-		return -ENOMEM;
-	found = pin_user_pages_fast(address, many, FOLL_WRITE | FOLL_LONGTERM, endpoint->pages);
-	endpoint->pages_count = max(found, 0);
-	if (found != many)
-		return found < 0 ? found : -EFAULT;
-	endpoint->counters = vmap(endpoint->pages, many, VM_MAP, PAGE_KERNEL);
-	return endpoint->counters ? 0 : -ENOMEM;
-}
-
-static u64 *xr_counter(const struct xr_endpoint *endpoint, u32 place)
-{
-	return place == XR_NOWHERE ? NULL : (u64 *)endpoint->counters + place;
-}
-
 static long xr_attach(struct xr_endpoint *endpoint, const struct xr_attach __user *from)
 {
 	struct xr_attach given;
@@ -521,39 +450,29 @@ static long xr_attach(struct xr_endpoint *endpoint, const struct xr_attach __use
 	endpoint->pairs = kvcalloc(given.queue_pairs, sizeof(struct xr_pair *), GFP_KERNEL);
 	if (!endpoint->memory.regions || !endpoint->pairs)
 		return -ENOMEM;
-	err = xr_map(endpoint, given.counters, given.counters_size);
+	err = xf_map(&endpoint->counters, given.counters, given.counters_size);
 	if (err)
 		return err;
 	endpoint->most = given.queue_pairs;
 	endpoint->memory.count = given.queue_pairs;
 	endpoint->settings = given.settings;
 	endpoint->is_per_priority = given.is_per_priority;
-	socket = sockfd_lookup(given.socket, (int *)&err);
-	if (!socket)
-		return err;
-	if (socket->sk->sk_protocol != IPPROTO_UDP || socket->sk->sk_family != AF_INET ||
-	    udp_sk(socket->sk)->encap_rcv || socket->sk->sk_user_data) {
-		sockfd_put(socket);
-		return -EINVAL;
-	}
+	socket = xf_socket(given.socket);
+	if (IS_ERR(socket))
+		return PTR_ERR(socket);
 	endpoint->socket = socket;
 	endpoint->net = sock_net(socket->sk);
 	endpoint->may_send = 1;
-	local_bh_disable();
-	rcu_assign_sk_user_data(socket->sk, endpoint);
-	WRITE_ONCE(udp_sk(socket->sk)->encap_rcv, xr_on_datagram);
-	udp_sk(socket->sk)->encap_type = 1;
-	local_bh_enable();
-	udp_encap_enable();
+	xf_take(socket, endpoint, xr_on_datagram);
 	return 0;
 }
 
 static bool xr_fits(const struct xr_endpoint *endpoint, const struct xr_add *given)
 {
-	u32 place = given->number - XR_FIRST_QUEUE_PAIR, words = endpoint->pages_count * (PAGE_SIZE / 8);
+	u32 place = given->number - XR_FIRST_QUEUE_PAIR;
 
-	return (given->sent_at == XR_NOWHERE || given->sent_at < words) &&
-	       (given->received_at == XR_NOWHERE || given->received_at < words) && place < endpoint->most && !endpoint->pairs[place] && given->region < endpoint->most &&
+	return xf_has(&endpoint->counters, given->sent_at) && xf_has(&endpoint->counters, given->received_at) &&
+	       place < endpoint->most && !endpoint->pairs[place] && given->region < endpoint->most &&
 	       given->message && given->line_bps && given->operation <= XR_SEND && given->rate.kind <= XR_TIMELY &&
 	       given->sample_ns >= 0 && given->waits_count <= endpoint->most && given->buffer &&
 	       (given->rate.kind != XR_DCQCN || (given->rate.alpha_ns > 0 && given->rate.increase_ns > 0 &&
@@ -593,8 +512,8 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 				goto refused;
 	}
 	pair->endpoint = endpoint;
-	pair->sent = xr_counter(endpoint, pair->given.sent_at);
-	pair->received = xr_counter(endpoint, pair->given.received_at);
+	pair->sent = xf_counter(&endpoint->counters, pair->given.sent_at);
+	pair->arrivals.shown = xf_counter(&endpoint->counters, pair->given.received_at);
 	err = -ENETUNREACH;
 	if (!xr_route(pair))
 		goto refused;
@@ -658,7 +577,7 @@ static long xr_stop(struct xr_endpoint *endpoint)
 	return 0;
 }
 
-static long xr_progress(struct xr_endpoint *endpoint, const struct xr_ask_for *asked)
+static long xr_progress(struct xr_endpoint *endpoint, const struct xf_ask *asked)
 {
 	struct xr_progress __user *to = u64_to_user_ptr(asked->room);
 	u32 i;
@@ -687,27 +606,20 @@ static long xr_make_report(const struct xr_endpoint *endpoint, const struct xr_p
 		.went_back = core->requester.went_back, .timeouts = core->requester.timeouts,
 		.cnps_received = core->cnps_received, .cnps_sent = core->cnps_sent,
 		.received = region->received, .as_expected = region->as_expected,
-		.frames_octets = pair->frames_octets, .packets = pair->packets,
+		.frames_octets = pair->frames_octets, .packets = pair->arrivals.packets,
 		.duplicates = core->responder.duplicates, .out_of_order = core->responder.out_of_order,
-		.first_ns = pair->first_ns, .last_ns = pair->last_ns,
-		.windows = pair->windows_count, .samples = pair->samples_count,
+		.first_ns = pair->arrivals.first_ns, .last_ns = pair->arrivals.last_ns,
+		.windows = pair->arrivals.windows_count, .samples = pair->samples_count,
 		.has_failed = core->has_failed, .failure = core->failure,
 	};
-	memcpy(made->ecn, pair->ecn, sizeof(made->ecn));
+	memcpy(made->ecn, pair->arrivals.ecn, sizeof(made->ecn));
 	return 0;
-}
-
-static long xr_give(const struct xr_ask_for *asked, const void *from, size_t size)
-{
-	if (asked->size < size)
-		return -ENOSPC;
-	return size && copy_to_user(u64_to_user_ptr(asked->room), from, size) ? -EFAULT : 0;
 }
 
 static long xr_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	struct xr_endpoint *endpoint = file->private_data;
-	struct xr_ask_for asked;
+	struct xf_ask asked;
 	struct xr_report made;
 	struct xr_pair *pair;
 
@@ -728,18 +640,19 @@ static long xr_ioctl(struct file *file, unsigned int command, unsigned long argu
 	if (command == XR_PROGRESS)
 		return xr_progress(endpoint, &asked);
 	if (command == XR_REFUSED)
-		return xr_give(&asked, endpoint->refused, sizeof(endpoint->refused));
+		return xf_give(&asked, endpoint->refused, sizeof(endpoint->refused));
 	pair = xr_find(endpoint, asked.number);
 	if (!pair)
 		return -ENOENT;
 	switch (command) {
 	case XR_REPORT:
 		xr_make_report(endpoint, pair, &made);
-		return xr_give(&asked, &made, sizeof(made));
+		return xf_give(&asked, &made, sizeof(made));
 	case XR_WINDOWS:
-		return xr_give(&asked, pair->windows, pair->windows_count * sizeof(*pair->windows));
+		return xf_give(&asked, pair->arrivals.windows,
+			       pair->arrivals.windows_count * sizeof(*pair->arrivals.windows));
 	case XR_SAMPLES:
-		return xr_give(&asked, pair->samples, pair->samples_count * sizeof(*pair->samples));
+		return xf_give(&asked, pair->samples, pair->samples_count * sizeof(*pair->samples));
 	}
 	return -ENOTTY;
 }
@@ -771,13 +684,8 @@ static int xr_release(struct inode *inode, struct file *file)
 	struct xr_endpoint *endpoint = file->private_data;
 	u32 i;
 
-	if (endpoint->socket) {
-		local_bh_disable();
-		WRITE_ONCE(udp_sk(endpoint->socket->sk)->encap_rcv, NULL);
-		udp_sk(endpoint->socket->sk)->encap_type = 0;
-		rcu_assign_sk_user_data(endpoint->socket->sk, NULL);
-		local_bh_enable();
-	}
+	if (endpoint->socket)
+		xf_leave(endpoint->socket);
 	for (i = 0; i < endpoint->count; i++) {
 		struct xr_pair *pair = endpoint->pairs[i];
 
@@ -793,10 +701,7 @@ static int xr_release(struct inode *inode, struct file *file)
 		kref_put(&pair->references, xr_free);
 	}
 	tasklet_kill(&endpoint->tasklet);
-	vunmap(endpoint->counters);
-	if (endpoint->pages_count)
-		unpin_user_pages(endpoint->pages, endpoint->pages_count);
-	kvfree(endpoint->pages);
+	xf_unmap(&endpoint->counters);
 	if (endpoint->socket)
 		sockfd_put(endpoint->socket);
 	kvfree(endpoint->pairs);

@@ -11,7 +11,8 @@ import pytest
 from testbed.errors import UsageError
 from testbed.net.traffic import Endpoint, Flow, FlowError, Outcome, Report, Transport, register, transport
 from testbed.net.traffic.tcp import Tcp, TcpReport
-from testbed.net.traffic.udp import Udp, datagrams
+from testbed.net.traffic.udp import Udp
+from testbed.net.traffic.udp_sockets import datagrams
 from testbed.units import Duration, Rate, Scale, Size
 
 

@@ -1,0 +1,62 @@
+"""The sockets of UDP flows, and how much of a flow goes through them at a time: the same for the ends in processes and
+for those in the kernel.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from testbed.net.traffic.flow import Flow
+from testbed.net.traffic.report import WIRE_OCTETS
+from testbed.net.traffic.transport import HEADERS, Line
+from testbed.units import Size
+
+BATCH = 32
+_FIRST_PORT = 20_000
+_SO_PRIORITY, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 12, 32, 33
+_SEND_BUFFER = Size("256kB")
+_RECEIVE_BUFFER = 256 << 20
+
+
+def payload(flow: Flow) -> int:
+    """Return the octets of a datagram."""
+    return flow.frame.bytes - HEADERS
+
+
+def datagrams(flow: Flow) -> int:
+    """Return the most datagrams that a flow sends."""
+    most = 2**62 if flow.count is None else flow.count
+    if flow.size is not None:
+        most = min(most, -(-flow.size.bytes // payload(flow)))
+    return most
+
+
+def at_once(flow: Flow) -> int:
+    """Return the number of datagrams that a sender gives to its socket at a time."""
+    return 1 if flow.rate else BATCH
+
+
+def gap_ps(flow: Flow) -> int:
+    """Return the time from one datagram to the next; 0 without a rate."""
+    return flow.rate.time_for(flow.frame + Size.from_bytes(WIRE_OCTETS)).ps if flow.rate else 0
+
+
+def sending(index: int, flow: Flow, line: Line) -> socket.socket:
+    """Return the connected socket of a sender, which has its share of the line from now on."""
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, flow.ds_field)
+    udp.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, flow.priority)
+    buffer = flow.buffer or _SEND_BUFFER
+    udp.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, buffer.bytes // 2)
+    line.share(buffer, flow.frame, at_once(flow))
+    udp.connect((flow.target.IP(), _FIRST_PORT + index))
+    return udp
+
+
+def receiving(index: int) -> socket.socket:
+    """Return the bound socket of a receiver, which does not block."""
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
+    udp.bind(("", _FIRST_PORT + index))
+    udp.setblocking(False)
+    return udp

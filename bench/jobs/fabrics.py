@@ -6,10 +6,13 @@ CURVE = EcnCurve("40kB", "160kB", "20%")
 
 
 @experiment(timeout="3600s")
-def incast(run: Run, transport: str = "udp", us: int = 1000, control: str = "", rate: str = "10Gb/s") -> None:
+def incast(
+    run: Run, transport: str = "udp", us: int = 1000, control: str = "", rate: str = "10Gb/s", each: str = ""
+) -> None:
     """Two hosts send to one."""
     flows = [
-        Flow(host, "r", transport=transport, duration=f"{us}us", rate_control=control or None) for host in ("h1", "h2")
+        Flow(host, "r", rate=each or None, transport=transport, duration=f"{us}us", rate_control=control or None)
+        for host in ("h1", "h2")
     ]
     _measured(run, Incast(2, rate=rate, **marking(CURVE if control else None)), flows)
 

@@ -6,15 +6,19 @@ CURVE = EcnCurve("40kB", "160kB", "20%")
 
 
 @experiment(timeout="3600s")
-def incast(
-    run: Run, transport: str = "udp", us: int = 1000, control: str = "", rate: str = "10Gb/s", each: str = ""
-) -> None:
+def incast(run: Run, transport: str = "udp", us: int = 1000, control: str = "", rate: str = "10Gb/s") -> None:
     """Two hosts send to one."""
     flows = [
-        Flow(host, "r", rate=each or None, transport=transport, duration=f"{us}us", rate_control=control or None)
-        for host in ("h1", "h2")
+        Flow(host, "r", transport=transport, duration=f"{us}us", rate_control=control or None) for host in ("h1", "h2")
     ]
     _measured(run, Incast(2, rate=rate, **marking(CURVE if control else None)), flows)
+
+
+@experiment(timeout="3600s")
+def at_a_rate(run: Run, us: int = 1000, each: str = "40Gb/s", line: str = "100Gb/s") -> None:
+    """Two hosts send to one by UDP, each at a rate, and nothing is paused."""
+    flows = [Flow(host, "r", rate=each, duration=f"{us}us") for host in ("h1", "h2")]
+    _measured(run, Incast(2, rate=line), flows)
 
 
 @experiment(timeout="3600s")

@@ -50,7 +50,7 @@ def test_the_kernel_sends_the_frames_that_processes_send_and_counts_as_they_do(r
     ours, theirs = (passed(run("udp:sends", in_kernel=in_kernel)) for in_kernel in (True, False))
     assert ours.folder is not None
     assert theirs.folder is not None
-    seen = set()
+    seen: set[int] = set()
     for host in NAMES:
         our_frames, their_frames = (frames_of(result.folder, host) for result in (ours, theirs) if result.folder)
         assert our_frames.keys() == their_frames.keys()

@@ -151,10 +151,10 @@ def killed(run: Run) -> None:
     from xoff import Flow, Flows, Incast, network
 
     with network(Incast(2)) as net:
-        for case, of_h1 in (("as the port takes them", {}), ("at a rate", {"rate": "5Gb/s"})):
+        for case, rate in (("as the port takes them", None), ("at a rate", "5Gb/s")):
             before, failure, then, after = net.fabric.sent("h1-eth0").sent_frames[3], "", 0, 0
             try:
-                with Flows([Flow("h1", "r", **of_h1), Flow("h2", "r", count=100)], settle="1ms") as flows:
+                with Flows([Flow("h1", "r", rate=rate), Flow("h2", "r", count=100)], settle="1ms") as flows:
                     net.sleep("1ms")
                     victim = next(one for one in flows._processes if one.endpoint.node.name == "h1")
                     os.kill(victim._helper.process.pid, signal.SIGKILL)
@@ -167,7 +167,7 @@ def killed(run: Run) -> None:
                 failure = str(error)
             run.claim(f"{case}: sent before", then - before, at_least=100)
             # What the port had been given leaves it.
-            run.claim(f"{case}: sent after", after - then, at_most=2 if of_h1 else 256_000 // 2304)
+            run.claim(f"{case}: sent after", after - then, at_most=2 if rate else 256_000 // 2304)
             expected = "flow at h1: its process was killed, so what it counted is not known"
             run.claim(f"{case}: the error", failure, equals=expected)
         again = net.run(Flow("h1", "r", count=100))

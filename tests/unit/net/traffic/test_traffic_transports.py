@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from testbed.errors import UsageError
-from testbed.net.traffic import Endpoint, Flow, FlowError, Outcome, Report, Transport, register, transport
+from testbed.net.traffic import Endpoint, Flow, FlowError, Outcome, Report, Transport, register, transport, udp
 from testbed.net.traffic.tcp import Tcp, TcpReport
 from testbed.net.traffic.udp import Udp
 from testbed.net.traffic.udp_sockets import datagrams
@@ -110,3 +111,12 @@ def test_a_tcp_flow_that_did_not_end_is_an_error() -> None:
     flow = Flow("h1", "h2", transport="tcp", size="1MB")
     with pytest.raises(FlowError, match="did not end"):
         Tcp().report(flow, Outcome(0, None, None, 0))
+
+
+def test_a_host_whose_flows_the_kernel_serves_has_one_process_for_all_of_them() -> None:
+    nodes = {name: SimpleNamespace(name=name) for name in ("a", "b", "c")}
+    ways = (("a", "b"), ("c", "a"), ("a", "c"), ("b", "b"))
+    flows = {5 + place: Flow(nodes[one], nodes[other]) for place, (one, other) in enumerate(ways)}
+    found = {one.node.name: (one.sends, one.receives) for one in udp.in_kernel(flows)}
+    assert found == {"a": ((5, 7), (6,)), "b": ((8,), (5, 8)), "c": ((6,), (7,))}
+    assert list(found) == ["a", "c", "b"], "in the order of the flows' sources, as processes open sockets"

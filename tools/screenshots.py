@@ -15,8 +15,8 @@ from tests.browser import chromium
 from tools import gallery
 
 ROOT = Path(__file__).parents[1]
-FILE, EXPERIMENT = Path("docs/report.png"), "cross_dc"
-_WIDTH, _HEIGHT = 1200, 900
+FILE, EXPERIMENT = Path("docs/report.png"), "victim"
+_WIDTH, _HEIGHT = 1200, 980
 _LARGEST = 400_000
 
 

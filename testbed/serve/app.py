@@ -21,6 +21,7 @@ from testbed.report.pages.page import report
 from testbed.serve import history, page
 from testbed.serve.access import Access, Verdict
 from testbed.serve.live_lab import LiveLab
+from testbed.serve.session import FILE
 from testbed.serve.viewers import MOST, Viewer
 
 Scope = MutableMapping[str, Any]
@@ -55,7 +56,11 @@ def application(access: Access, results: list[Path], live: LiveLab | None) -> Ap
         Route("/result/{number}/metrics", pages.metrics),
     ]
     if live is not None:
-        routes += [Route("/lab", pages.lab), WebSocketRoute("/socket", pages.socket)]
+        routes += [
+            Route("/lab", pages.lab),
+            Route(f"/{FILE}", pages.session),
+            WebSocketRoute("/socket", pages.socket),
+        ]
     return _Guard(access, Starlette(routes=routes, exception_handlers={404: _not_found}))
 
 
@@ -110,6 +115,13 @@ class _Pages:
             self._live.lab.topology, self._live.feed, request.headers["host"], bool(self._results)
         )
         return _html(source, policy)
+
+    async def session(self, request: Request) -> Response:
+        """Return the session so far as an experiment file."""
+        assert self._live is not None
+        source = self._live.session.as_experiment(self._live.feed.t_ns)
+        kept = {"Content-Disposition": f'attachment; filename="{FILE}"'}
+        return PlainTextResponse(source, 200, _HEADERS | kept, media_type="text/x-python")
 
     async def results(self, request: Request) -> Response:
         return await self._report(self._results) if self._results else await _not_found(request, None)

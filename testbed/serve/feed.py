@@ -12,12 +12,14 @@ from typing import Any
 
 from testbed.lab.results.folder import LATEST_NS, Event, Folder, Network, network_of
 from testbed.report.pages.markup import readable
-from testbed.report.pages.panels import panels
+from testbed.report.pages.panels import first, panels
 from testbed.report.timeline.series import LOAD, PREFIX
 from testbed.report.timeline.tracks import LARGEST, OCCUPANCY, Reader, Shape, Track, Tracks
+from testbed.serve.session import Action
 
 KEPT_NS = 60 * 10**9
 _MOST_ROWS, _MOST_TRACKS, _MOST_WORDS = 20_000, 4_000, 100
+_MOST_ACTIONS, _FIRST = 1000, 4
 _HEADROOM, _MARKS, _FLOWS = f"{PREFIX}headroom in use", f"{PREFIX}ECN marks", f"{PREFIX}rates of flows"
 _WIRE_OCTETS = 24
 
@@ -57,6 +59,14 @@ class Feed:
         self._states, self._cables = _Words(), _Words()
         self._words: deque[list[Any]] = deque(maxlen=_MOST_WORDS)
         self._received: dict[int, tuple[int, int]] = {}
+        self._actions: deque[list[Any]] = deque(maxlen=_MOST_ACTIONS)
+        self._new_actions: list[list[Any]] = []
+
+    def act(self, action: Action) -> None:
+        """Take an action that the lab has carried out; viewers have it on the axis of time, with the next message."""
+        row = [action.t_ns, readable(action.text, 200)]
+        self._actions.append(row)
+        self._new_actions.append(row)
 
     def update(self, lines: list[dict[str, Any]]) -> dict[str, Any] | None:
         """Return the message for all viewers about some lines of the lab, or None if there is nothing new."""
@@ -75,6 +85,8 @@ class Feed:
                 words = [self.t_ns, readable(line["text"], 400), line.get("ok") is not False]
                 self._words.append(words)
                 message.setdefault("words", []).append(words)
+        if self._new_actions:
+            message["actions"], self._new_actions = self._new_actions, []
         if not message:
             return None
         return {"type": "update", **message, **self._news()}
@@ -97,6 +109,7 @@ class Feed:
             "states": list(self._states.rows),
             "cables": list(self._cables.rows),
             "words": list(self._words),
+            "actions": list(self._actions),
         }
 
     def _take_window(self, line: dict[str, Any]) -> None:
@@ -194,7 +207,9 @@ class Feed:
 
     def _arranged(self, found: list[Track]) -> list[dict[str, Any]]:
         shown = Tracks(found, Counter(), self._reader.dropped, list(self._reader.marks), self._reader.pauses, [])
-        return [panel.described() for panel in panels(0, self._folder, shown)]
+        made = panels(0, self._folder, shown)
+        at_first = {panel.identity for panel in first(made, _FIRST)}
+        return [panel.described() | {"first": panel.identity in at_first} for panel in made]
 
 
 def _described(track: Track) -> dict[str, Any]:

@@ -11,10 +11,12 @@ from pathlib import Path
 from testbed.report.pages import topology
 from testbed.report.pages.document import asset, digest, script_json
 from testbed.report.pages.markup import heading, text
+from testbed.report.timeline.tracks import natural
 from testbed.serve.feed import Feed
 
 _SHARED = ("data.js", "draw.js", "network.js")
 _SPEEDS = ("0.01", "0.03", "0.1", "0.3", "1", "3", "10", "100")
+_MANY_HOSTS, _MANY_NODES = 8, 30
 _SPANS = ("1", "3", "10", "30", "60")
 _BODY = """
 <header class="top"><h1>{title}</h1>
@@ -30,9 +32,10 @@ _BODY = """
 <label class="slide">Time shown <input id="back" type="range" min="0" max="0" value="0" step="1000000"></label>
 <button id="follow" type="button" aria-pressed="true">Now</button>
 <label>Window <select id="span">{spans}</select></label>
+<a id="save" href="/session.py" download="session.py">Save the session</a>
 </div>
-<div class="stage">
-<section aria-label="Network" class="drawing">{drawing}
+<div class="stage{wide}">
+<section aria-label="Network" class="drawing"><div id="drawing">{drawing}</div>
 <p class="note">At this time: <span id="state"></span></p>
 <p class="note" id="legend"><span class="key"><svg viewBox="0 0 14 10" aria-hidden="true"><rect class="k-paused"
 width="14" height="10"/></svg>paused</span> <span class="key"><svg viewBox="0 0 14 10" aria-hidden="true"><rect
@@ -43,6 +46,7 @@ Click a port or a node to choose it.</span></p>
 <section aria-label="Controls" class="levers">
 <form id="traffic"><fieldset><legend>Traffic</legend>
 <label class="many">From <select name="source" multiple size="{size}">{hosts}</select></label>
+{sets}
 <label>to <select name="target">{targets}</select></label>
 <label>priority <select name="priority">{priorities}</select></label>
 <label>rate <input name="rate" size="8" placeholder="line rate" maxlength="30"></label>
@@ -72,6 +76,12 @@ Click a port or a node to choose it.</span></p>
 </section>
 </div>
 <div id="panels"></div>
+<details id="further" hidden><summary>Further panels <span class="about" id="further-about"></span></summary>
+<div id="more"></div></details>
+<h2>Actions</h2>
+<ol id="actions" class="log" tabindex="0" aria-label="Actions"></ol>
+<p class="note">What was done, on the axes of the panels too. Save the session makes an experiment of it:
+./xoff run session.py does the same at the same times.</p>
 <h2>DCBX and segment routing</h2>
 <div class="wide" tabindex="0" role="region" aria-label="DCBX and segment routing">
 <table><thead><tr><th scope="col">what</th><th scope="col">at this time</th></tr></thead>
@@ -94,6 +104,8 @@ def live(title: str, feed: Feed, host: str, has_results: bool) -> tuple[str, str
         drawing=topology.drawing(network, "topology"),
         hosts=_options(hosts, hosts[0] if hosts else ""),
         size=max(2, min(5, len(hosts))),
+        sets=_sets(feed, hosts),
+        wide=" wide-stage" if len(network.nodes) > _MANY_NODES else "",
         targets=_options(hosts, hosts[-1] if hosts else ""),
         priorities=_options([str(number) for number in range(8)], "3"),
         ports=_options(ports),
@@ -104,6 +116,20 @@ def live(title: str, feed: Feed, host: str, has_results: bool) -> tuple[str, str
     )
     data = script_json({"drawing": "topology"})
     return _document(f"{title} - live", f'{body}<script type="application/json" id="data">{data}</script>', host)
+
+
+def _sets(feed: Feed, hosts: list[str]) -> str:
+    """Return a choice of many hosts at once, by the switch that they are at, where there are many."""
+    if len(hosts) <= _MANY_HOSTS:
+        return ""
+    beside: dict[str, list[str]] = {}
+    for cable in feed.network.cables:
+        for host, other in (cable["nodes"], cable["nodes"][::-1]):
+            if host in hosts and other not in hosts:
+                beside.setdefault(other, []).append(host)
+    choices = {"": "choose hosts", " ".join(hosts): "all hosts"}
+    choices |= {" ".join(beside[name]): f"hosts of {name}" for name in sorted(beside, key=natural)}
+    return f'<label>or <select id="sets">{_options(list(choices), "", choices)}</select></label>'
 
 
 def index(results: list[Path], topology_name: str | None) -> str:

@@ -17,7 +17,7 @@ from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration
 
-_MOST_FLOWS = 64
+_MOST_FLOWS, _FEW = 64, 4
 _LAB_SETTLE = Duration("300ms")
 _TRANSPORTS = ("udp", "roce")
 """The transports whose flows can end at any moment; the end of a TCP flow is part of iperf3's measurement."""
@@ -67,7 +67,7 @@ class Controls:
     def counted(self) -> dict[int, tuple[int, int]]:
         """Return how many frames each flow has sent and received so far."""
         return {
-            number: (one.running.sent(number - one.first), one.running.received(number - one.first))
+            number: (one.running.sent_by(number - one.first), one.running.received_by(number - one.first))
             for one in list(self._traffic.values())
             for number, _ in one.numbered()
         }
@@ -137,7 +137,8 @@ class Controls:
         running.__enter__()
         self._traffic[self._next] = _Running(flows, running, self._next)
         self._next += len(flows)
-        return f"{', '.join(sources)} to {target} on priority {priority}: started"
+        who = ", ".join(sources) if len(sources) <= _FEW else f"{len(sources)} hosts"
+        return f"{who} to {target} on priority {priority}: started"
 
     def _refuse_second_roce(self, wanted: set[str]) -> None:
         """Refuse a RoCE flow at a host that has some: its one endpoint has all its flows from the start."""

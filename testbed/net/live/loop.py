@@ -9,7 +9,7 @@ Both go by the terminal of the job, as Mininet's command line does in a shell. O
 | `window` | `t_ns` (the end of the window), `events`, `buffers`, `loads`, `marks`, `flows` |
 | `state` | `t_ns`, and `state`: settings of ports, cables, agents, flows, DCBX, SR; it comes when one has changed |
 | `counters` | `t_ns`, and `rows`: what ports and pools have counted (`counters.py`); it comes when something changed |
-| `answer` | `id` of the command, `ok`, `text` |
+| `answer` | `id` of the command, `t_ns` (when it was taken), `ok`, `text` |
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from typing import Any
 from testbed.errors import UsageError, XoffError
 from testbed.net.build.network import network
 from testbed.net.build.topo import LosslessTopo
-from testbed.net.fabric import changes
-from testbed.net.fabric.port import Port
 from testbed.net.live.controls import Controls
+from testbed.net.live.prepared import prepare
 from testbed.net.live.sampler import Sampler
 from testbed.net.shell.topologies import build
 from testbed.net.watch import description, samplers
@@ -43,22 +42,10 @@ def live(wanted: str) -> None:
     topo = build(wanted)
     if not isinstance(topo, LosslessTopo):
         raise UsageError(f"{wanted} has no lossless ports, so a live view has nothing to show; incast,4 has some")
-    _prepare(topo)
+    prepare(topo)
     _make_terminal_plain()
     with network(topo) as net:
         _Loop(net, type(topo).__name__).run()
-
-
-def _prepare(topo: LosslessTopo) -> None:
-    """Give ports of switches and routers dormant ECN, so that it can be switched on."""
-    buffered = {node for node in topo.nodes() if "buffer" in topo.nodeInfo(node)}
-    for node in buffered:
-        if isinstance(port := topo.nodeInfo(node).get("port"), Port):
-            topo.nodeInfo(node)["port"] = changes.with_dormant_ecn(port)
-    for _, _, info in topo.links(withInfo=True):
-        for node, name in ((info["node1"], "settings1"), (info["node2"], "settings2")):
-            if node in buffered and isinstance(port := info.get(name), Port):
-                info[name] = changes.with_dormant_ecn(port)
 
 
 def _make_terminal_plain() -> None:
@@ -80,7 +67,7 @@ class _Loop:
         self._asking = threading.Lock()
         """The lock for sockets to agents and ports, which have one user at a time."""
         self._ended = threading.Event()
-        start_ns = time.monotonic_ns()
+        self._start_ns = start_ns = time.monotonic_ns()
         self._controls = Controls(net)
         self._sampler = Sampler(net, self._controls, start_ns)
         described = description.started(net, "", topology, start_ns)
@@ -106,6 +93,7 @@ class _Loop:
 
     def _obey(self, line: bytes) -> None:
         number: Any = None
+        taken_ns = time.monotonic_ns() - self._start_ns
         try:
             command = json.loads(line)
             number = command.pop("id")
@@ -115,7 +103,7 @@ class _Loop:
         except (XoffError, ValueError, OSError, RecursionError, AttributeError, KeyError, TypeError) as error:
             known = isinstance(error, (XoffError, OSError))
             answer = {"ok": False, "text": str(error) if known else f"no command: {error}"}
-        self._write({"live": "answer", "id": number, **answer})
+        self._write({"live": "answer", "id": number, "t_ns": taken_ns, **answer})
 
     def _sample(self) -> None:
         written_ns = 0

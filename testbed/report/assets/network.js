@@ -4,7 +4,7 @@
 function colours() {
   const style = getComputedStyle(document.documentElement), value = (name) => style.getPropertyValue(`--${name}`).trim();
   const found = { series: [1, 2, 3, 4, 5, 6].map((number) => value(`series-${number}`)) };
-  for (const name of ["text", "dim", "grid", "band", "mark", "threshold", "paused", "xoff", "storm", "tunnel", "idle"]) {
+  for (const name of ["text", "dim", "grid", "band", "mark", "threshold", "paused", "xoff", "storm", "tunnel", "idle", "action"]) {
     found[name] = value(name);
   }
   found.heat = ramp(value("heat"), SHADES);

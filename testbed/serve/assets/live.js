@@ -3,7 +3,7 @@
 
 const at = (id) => document.getElementById(id);
 const live = {
-  tracks: [], marks: [], states: [], cables: [], state: {}, panels: new Map(), newest: 0, shown: 0, speed: 1, paused: false, following: true,
+  tracks: [], marks: [], actions: [], states: [], cables: [], state: {}, panels: new Map(), newest: 0, shown: 0, speed: 1, paused: false, following: true,
   socket: null, tries: 0, ended: false, draws: 0,
 };
 const drawing = drawingIn(document);
@@ -62,6 +62,9 @@ function take(message) {
     at("step").textContent = `Step ${spanText(1e8)}`;
     at("words").replaceChildren();
     message.words.forEach(addWords);
+    at("actions").replaceChildren();
+    live.actions = [];
+    message.actions.forEach(addAction);
     setOpen([])();
     setOpen(message.open)();
     arrange(message.panels);
@@ -78,6 +81,7 @@ function take(message) {
     if (message.cables) live.cables.push(...message.cables);
     if (message.state) takeState(message.state);
     (message.words || []).forEach(addWords);
+    (message.actions || []).forEach(addAction);
     forget();
   } else if (message.type === "pace") takePace(message);
   else if (message.type === "answer") answer(message.text, message.ok);
@@ -119,18 +123,46 @@ function addWords([t, text, good]) {
   list.scrollTop = list.scrollHeight;
 }
 
+// What viewers did: in a list, whose times lead there, and on the axes of the panels.
+function addAction([t, text]) {
+  const item = document.createElement("li"), list = at("actions"), time = element("button", "time", timeText(t, 1e6));
+  time.type = "button";
+  time.setAttribute("aria-label", `Show ${timeText(t, 1e6)}`);
+  time.addEventListener("click", () => {
+    live.shown = Math.min(t + Number(at("span").value) * 5e8, live.newest);
+    follow(false);
+  });
+  item.append(time, ` ${text}`);
+  list.append(item);
+  list.scrollTop = list.scrollHeight;
+  live.actions.push({ t, text });
+}
+
 // Panels keep their place on the page while tracks are added to them.
 function arrange(given) {
-  const place = at("panels"), found = new Map();
+  const found = new Map();
   for (const one of given) {
     const panel = live.panels.get(one.title) || makePanel(one.title);
-    Object.assign(panel, { lines: [], lanes: [], tracks: [], ...one });
+    Object.assign(panel, { lines: [], lanes: [], tracks: [], cases: true, ...one });
     panel.canvas.setAttribute("aria-label", `${one.title}. ${one.about}`);
-    panel.caption.replaceChildren(`${one.title} `, element("span", "about", one.about), element("br"), ...one.keys.map(key));
+    panel.caption.replaceChildren(
+      `${one.title} `, element("span", "about", one.about), element("br"), ...one.keys.map(key), panel.scale);
     found.set(one.title, panel);
   }
-  place.replaceChildren(...[...found.values()].map((panel) => panel.figure));
+  const all = [...found.values()], rest = all.filter((panel) => !panel.first);
+  fill(at("panels"), all.filter((panel) => panel.first).map((panel) => panel.figure));
+  fill(at("more"), rest.map((panel) => panel.figure));
+  at("further").hidden = !rest.length;
+  at("further-about").textContent = rest.map((panel) => panel.title).join(", ");
   live.panels = found;
+}
+
+// Figures that are there already stay as they are: the page does not jump.
+function fill(place, figures) {
+  figures.forEach((figure, number) => {
+    if (place.children[number] !== figure) place.insertBefore(figure, place.children[number] || null);
+  });
+  while (place.children.length > figures.length) place.lastChild.remove();
 }
 
 function element(name, kind, text) {
@@ -159,7 +191,9 @@ function makePanel() {
   canvas.setAttribute("role", "img");
   box.append(canvas);
   figure.append(caption, box);
-  return { figure, caption, box, canvas };
+  const scale = element("span", "scale");
+  scale.hidden = true;
+  return { figure, caption, box, canvas, scale };
 }
 
 function draw(now) {
@@ -181,14 +215,41 @@ function draw(now) {
   const rows = rowsAt(live.states, live.shown, 0);
   showRows(at("states"), rows);
   at("no-states").hidden = rows.size > 0;
-  const colour = colours(), report = { tracks: live.tracks, marks: live.marks };
-  for (const panel of live.panels.values()) panel.size = sizes(panel);
-  for (const panel of live.panels.values()) {
-    panel.canvas.style.height = `${panel.size.height}px`;
-    (panel.view === "lanes" ? drawLanes : drawChart)(panel, report, view, colour);
-  }
+  drawPanels(view, now);
   live.draws++;
   requestAnimationFrame(draw);
+}
+
+// Panels that can be seen; where drawing takes long, not in every frame.
+let restUntil = 0;
+function drawPanels(view, now) {
+  if (now < restUntil) return;
+  const begun = performance.now(), colour = colours(), report = { tracks: live.tracks, marks: live.marks };
+  const shown = [...live.panels.values()].filter((panel) => panel.box.clientWidth);
+  const places = shown.map((panel) => panel.box.getBoundingClientRect());
+  for (const panel of shown) panel.size = sizes(panel);
+  shown.forEach((panel, number) => {
+    panel.canvas.style.height = `${panel.size.height}px`;
+    if (places[number].bottom < -200 || places[number].top > innerHeight + 200) return;
+    drawPanel(panel, report, view, colour);
+    drawActions(panel, view, colour);
+  });
+  const took = performance.now() - begun;
+  restUntil = took > 12 ? now + 4 * took : 0;
+}
+
+// A line for each action, and its words where the next one leaves room.
+function drawActions(panel, view, colour) {
+  const { size } = panel, context = panel.canvas.getContext("2d"), scale = size.plot / (view.end - view.start);
+  const inside = live.actions.filter((one) => one.t >= view.start && one.t <= view.end);
+  inside.forEach((one, number) => {
+    const x = size.left + (one.t - view.start) * scale, next = inside[number + 1];
+    const room = (next ? size.left + (next.t - view.start) * scale : size.left + size.plot) - x - 6;
+    context.fillStyle = colour.action;
+    context.fillRect(Math.round(x) - 1, 0, 2, size.body);
+    context.textAlign = "left";
+    if (room > 24) context.fillText(fitted(context, one.text, room), x + 4, 7);
+  });
 }
 
 // Cables that are pulled, by their ends; the words about them.
@@ -306,6 +367,11 @@ function listen() {
     follow(live.newest - live.shown < 2e6);
   });
   at("follow").addEventListener("click", () => follow(true));
+  if (at("sets")) at("sets").addEventListener("change", () => {
+    const chosen = new Set(at("sets").value.split(" "));
+    for (const one of at("traffic").elements.source.options) one.selected = chosen.has(one.value);
+    at("sets").value = "";
+  });
   for (const [name, mark] of drawing.ports) mark.addEventListener("click", () => choose("port", name));
   for (const mark of document.querySelectorAll(".node[data-node]")) {
     mark.addEventListener("click", () => {
@@ -343,6 +409,7 @@ function connect() {
 }
 
 listen();
+zoomable(at("drawing"));
 connect();
 requestAnimationFrame(draw);
 window.xoffLive = live;

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UsageError, XoffError
+from testbed.errors import UsageError, XoffError, nearest
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
 from testbed.lab.results import folder as result_folder
@@ -196,12 +196,18 @@ def in_words(kept: Mapping[str, Any]) -> str:
     return charts.in_words(Chart.from_json(kept["chart"]))
 
 
+def require(root: Path, named: Iterable[str]) -> None:
+    """Raise an error if there is no such card."""
+    known = cards(root)
+    for name in named:
+        if name not in known:
+            raise UsageError(f"there is no card {name[:40]}; {nearest(name, known)}")
+
+
 def make(root: Path, wanted: Iterable[str], run: Callable[[str, Experiment, str], Result]) -> None:
     """Run the experiments of these cards and make their pictures, one after the other."""
-    found, listed = sources(), cards(root)
+    found = sources()
     for name in wanted:
-        if name not in listed or name not in found:
-            raise UsageError(f"there is no card {name}; {CARDS} lists them")
         with tempfile.TemporaryDirectory(prefix="xoff-") as out:
             result = run(name, found[name], out)
             if not result.passed:

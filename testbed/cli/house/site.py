@@ -66,6 +66,7 @@ def figures(root: Path, named: Sequence[str]) -> int:
     concepts, badges, gallery = (
         importlib.import_module(f"tools.{name}") for name in ("concept_figures", "badges", "gallery")
     )
+    gallery.require(root, named)
     for file in [*concepts.write(root), *badges.write(root)]:
         say(f"drawn: {file}")
     wanted: dict[str, str] = dict.fromkeys(named, "it was named") if named else gallery.stale(root)

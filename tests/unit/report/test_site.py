@@ -19,6 +19,8 @@ from testbed import cli
 from testbed.cli import commands
 from testbed.cli.house import site
 from testbed.cli.screen import amount
+from testbed.lab.runs import api
+from testbed.lab.studies import costs
 from tests import pages
 from tests.pages import ROOT
 from tools import concept_figures, gallery
@@ -185,3 +187,40 @@ def test_the_gallery_has_a_card_for_each_experiment() -> None:
     assert "`./xoff run incast`" in text and "`./xoff lesson start 1`" in text and "60 minutes of yours" in text
     for link in LINK.findall(text):
         assert (ROOT / "docs" / link).exists(), link
+
+
+def test_a_card_that_is_not_there_is_named_before_anything_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["docs", "--figures", "incas"]) == 2
+    assert "there is no card incas; did you mean incast" in capsys.readouterr().err
+
+
+def test_pictures_that_are_up_to_date_are_not_made_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gallery, "stale", lambda root: {})
+    before = {path: path.stat().st_mtime_ns for path in (ROOT / "docs/figures").iterdir()}
+    assert cli.main(["docs", "--figures"]) == 0
+    assert "all pictures of the gallery are those of their experiments" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in (ROOT / "docs/figures").iterdir()} == before
+
+
+def test_stale_pictures_are_made_one_by_one_and_their_cost_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[tuple[str, object]] = []
+    monkeypatch.setattr(gallery, "stale", lambda root: {"incast": "it is old"})
+    monkeypatch.setattr(
+        gallery, "write", lambda root, results: made.extend((name, str(one)) for name, one in results.items())
+    )
+    monkeypatch.setattr(site, "ready", lambda engine: engine)
+    monkeypatch.setattr(api, "run", lambda experiment, on, out: Passed(f"{experiment.name} on {on}"))
+    kept: dict[str, float] = {}
+    monkeypatch.setattr(costs, "write", lambda root, found: kept.update(found))
+    assert site.figures(ROOT, []) == 0
+    assert made == [("incast", "incast on um")] and kept.keys() == {"incast"} and kept["incast"] >= 0
+
+
+class Passed(str):
+    """A result that has passed."""
+
+    passed = True

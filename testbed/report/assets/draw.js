@@ -121,6 +121,7 @@ function shade(part) {
 
 function drawMarks(context, track, view, size, top, height, report) {
   const scale = size.plot / (view.end - view.start);
+  context.textAlign = "left";
   const place = (row) => size.left + ((track.bin_ns ? track.t[row] + track.bin_ns / 2 : track.t[row]) - view.start) * scale;
   for (let row = after(track.t, view.start - 1); row < track.rows && track.t[row] <= view.end; row++) {
     const x = place(row), text = (!track.bin_ns && report.marks[track.v[row]]) || "";

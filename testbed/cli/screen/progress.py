@@ -33,6 +33,8 @@ from testbed.units import written
 
 _LONG_S = 10.0
 """The time in s that a part of a run has to take to be announced."""
+_MOST_LETTERS = 44
+"""The most letters of a step of the set-up beside its bar; the line above has it whole."""
 _REDRAWN = 5
 """Drawings in a second; each takes some of the lab's CPU."""
 
@@ -56,7 +58,7 @@ def setting_up(steps: Sequence[Step] = ()) -> Iterator[Callable[[str], None]]:
                     expected_s = costs(steps, len(cores.available())).time_s
                     work = stack.enter_context(amount.shown("setting up", cpu_s, expected_s))
                     stack.enter_context(amount.by_cpu_time(work))
-                work.at(0, text)
+                work.at(0, text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…")
             elif stderr.is_terminal:
                 if status is None:
                     status = stack.enter_context(stderr.status("", spinner="dots"))
@@ -157,6 +159,25 @@ class Screen:
     def prefixes(self) -> bool:
         """True if lines begin with the name of their run."""
         return self._many
+
+
+class Several:
+    """The progress through several runs, of which it is known how long each takes beside the others."""
+
+    def __init__(self, screen: Screen, what: str, unit: str, costs_s: Sequence[float]) -> None:
+        self._unit, self._total = unit, len(costs_s)
+        self._ended, self._done_s = 0, 0.0
+        self._all = screen.all_of(what, sum(costs_s))
+        self._show()
+
+    def ended(self, cost_s: float) -> None:
+        """Count a run that has ended."""
+        self._ended += 1
+        self._done_s += cost_s
+        self._show()
+
+    def _show(self) -> None:
+        self._all.at(self._done_s, f"{self._ended} of {self._total} {self._unit}")
 
 
 class Watch:

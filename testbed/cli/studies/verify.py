@@ -7,7 +7,7 @@ import importlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -56,15 +56,19 @@ def verify(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         unkept = stack.enter_context(tempfile.TemporaryDirectory(prefix="xoff-"))
         screen = stack.enter_context(progress.Screen(many=False, quiet_stdout=options.json))
-        done = _Progress(screen, chosen)
+        costs_s = costs.of(experiment.name for experiment in chosen)
+        so_far = progress.Several(screen, "verify", "experiments", [*costs_s.values()])
 
         def show(outcome: TaskOutcome) -> None:
-            done.ended(outcome.task.experiment)
+            so_far.ended(costs_s[outcome.task.experiment.name])
             if outcome.result is not None and not options.json:
                 screen.print(_line(_compared(outcome.result, known)), is_error=False)
 
         tasks = [Task(experiment, engine) for experiment in chosen]
-        finished = batch.run(tasks, out=options.out or unkept, width=options.j, watch=done.watch, done=show)
+        finished = batch.run(
+            tasks, out=options.out or unkept, width=options.j, done=show,
+            watch=lambda task: closing(screen.watch(task.experiment.name, tells=False)),
+        )  # fmt: skip
         finished.raise_first()
         results = finished.results
         if update is not None:  # while the result folders are there
@@ -87,27 +91,6 @@ def verify(options: argparse.Namespace) -> int:
         failed = any(comparison.outcome is Outcome.FAILED for comparison in comparisons)
         return Exit.FAILED if failed else Exit.OK
     return Exit.OK if same == len(comparisons) else Exit.FAILED
-
-
-class _Progress:
-    """The progress through all experiments: the time left, and what runs now."""
-
-    def __init__(self, screen: progress.Screen, chosen: Sequence[Experiment]) -> None:
-        self._screen, self._count = screen, len(chosen)
-        self._cpu_s = costs.of([experiment.name for experiment in chosen])
-        self._all = screen.all_of("verify", sum(self._cpu_s.values()))
-        self._over: list[str] = []
-        self._show()
-
-    def watch(self, task: Task) -> AbstractContextManager[progress.Watch]:
-        return closing(self._screen.watch(task.experiment.name, tells=False))
-
-    def ended(self, experiment: Experiment) -> None:
-        self._over.append(experiment.name)
-        self._show()
-
-    def _show(self) -> None:
-        self._all.at(sum(self._cpu_s[name] for name in self._over), f"{len(self._over)} of {self._count} experiments")
 
 
 def _writer(root: Path) -> Callable[[Mapping[str, Reference], Sequence[Result]], None]:

@@ -22,7 +22,7 @@ from testbed.experiment.definition import Experiment, Origin
 from testbed.experiment.parameters import OneOf
 from testbed.lab.engines import table
 from testbed.lab.results.result import Exit, expectation
-from testbed.lab.studies import batch
+from testbed.lab.studies import batch, costs
 from testbed.lab.studies.batch import Task, TaskOutcome
 from testbed.lab.studies.conformance import FILE, Cell, ColumnPorts, Matrix, case_name, in_order, ports_of
 from testbed.sonic.lab.settings import CELL, Switch, speed
@@ -91,13 +91,18 @@ def _run(
     def name(task: Task) -> str:
         return f"{case_name(task.experiment.name)} {columns[id(task)]}"
 
+    costs_s = costs.of(task.experiment.name for task in tasks)
+
     def show(outcome: TaskOutcome) -> None:
+        so_far.ended(costs_s[outcome.task.experiment.name])
         if outcome.result is not None and not options.json:
             cell = Cell.of(columns[id(outcome.task)], outcome.result)
             console.say(f"{name(outcome.task)}: {cell.reason or ('passed' if cell.passed else 'failed')}")
 
     with ExitStack() as stack:
         screen = stack.enter_context(progress.Screen(many=True, quiet_stdout=options.json))
+        each_s = [costs_s[task.experiment.name] for task in tasks]
+        so_far = progress.Several(screen, "conformance", "runs", each_s)
         finished = batch.run(
             tasks, out=options.output, width=options.j, watch=lambda task: closing(screen.watch(name(task))), done=show
         )

@@ -15,10 +15,7 @@ from rich.progress import Progress
 
 from testbed.cli.screen import amount, progress
 from testbed.cli.screen.amount import Amount
-from testbed.cli.studies import verify
-from testbed.experiment import definition
 from testbed.lab.engines.forecast import Step
-from testbed.lab.studies import costs
 
 
 class Clock:
@@ -124,15 +121,13 @@ def test_setting_up_has_a_bar_if_its_cost_is_known(
     assert made == ([("setting up", pytest.approx(457.8 + 59.2))] if shows else [])
 
 
-def test_verify_counts_by_what_experiments_cost(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_runs_count_by_what_they_cost(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr("time.monotonic", clock)
-    monkeypatch.setattr(costs, "of", lambda names: dict(zip(names, (1.0, 3.0), strict=True)))
-    chosen = [definition.find("hello"), definition.find("incast")]
     with progress.Screen(many=False, quiet_stdout=False) as screen:
-        done = verify._Progress(screen, chosen)
+        done = progress.Several(screen, "verify", "experiments", [1.0, 3.0])
         clock.now_s += 20
-        done.ended(chosen[0])
+        done.ended(1.0)
         clock.now_s += 60
-        done.ended(chosen[1])
+        done.ended(3.0)
     assert said == ["verify: 25 %, 1 of 2 experiments, about 60 s left", "verify: 100 %, 2 of 2 experiments"]

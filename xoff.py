@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from testbed.switch.pfc.settings import Action as WatchdogAction
     from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
     from testbed.switch.priority.settings import PriorityMap, Trust
+    from testbed.switch.ways.settings import Ways
     from testbed.units import Duration, Length, Rate, Scale, Size
     from topologies.chain import Chain
     from topologies.dc1_wan_dc2 import Dc1WanDc2
@@ -156,6 +157,7 @@ __all__ = [
     "UsageError",
     "WatchdogAction",
     "WatchdogSettings",
+    "Ways",
     "XoffError",
     "capture",
     "experiment",
@@ -205,6 +207,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.net.fabric.port": "Port Buffer ROCE_PRIORITY=ROCE",
         "testbed.switch.buffer.settings": "Static Dynamic GroupSettings split_evenly",
         "testbed.switch.ecn.curve": "EcnCurve",
+        "testbed.switch.ways.settings": "Ways",
         "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action",
         "testbed.switch.priority.settings": "PriorityMap Trust",
         "testbed.frames.dcbx.values": "DcbxVersion",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
+from testbed.agent.pfc.lost_ways import WaysPlan
 from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
 from testbed.errors import XoffError
 from testbed.frames import Mac
@@ -196,5 +197,7 @@ class AgentPlan:
     """A function that returns the buffer with these priorities lossless, as a mask for each slot, with these headrooms,
     in cells for each slot that has measured it, and for so many traffic classes of the peer, for each slot that is
     sized by them; UsageError if it has not enough cells."""
+    ways: tuple[WaysPlan, ...] = ()
+    """The groups of equal ways of a switch."""
     warms_up: bool = False
     """True if the agent handles a pause once before there is traffic, because the first one takes the CPU longest."""

@@ -22,6 +22,7 @@ from testbed.agent import event_log, query_socket
 from testbed.agent.event_log import MappedLog
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order, OrderType, parse_watchdog
+from testbed.agent.pfc.lost_ways import LostWays
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.pfc.resources import AgentResources
 from testbed.agent.plan import AgentPlan
@@ -79,6 +80,7 @@ class Loop:
             )
             for port in plan.ports
         }
+        self._ways = LostWays(plan.ways, resources.program.ways)
         self._touched = dict(self._ports)
         """The ports, by slot, whose deadline may have changed and which may have events for the log."""
 
@@ -118,7 +120,7 @@ class Loop:
         control, orders, links = self._control.fileno(), self._orders.fileno(), self._links.fd
         set_ns = NEVER
         while True:
-            due_ns = self._later[0][0] if self._later else NEVER
+            due_ns = min(self._later[0][0] if self._later else NEVER, self._ways.deadline_ns)
             for port in touched.values():
                 due_ns = min(due_ns, port.pfc.deadline_ns or NEVER)
             touched.clear()
@@ -309,6 +311,8 @@ class Loop:
                 self._forward_measurement(slot, frame, arrived_ns)
             else:
                 self._apply_frame(slot, frame, now_ns)
+        for slot in self._ways.expire(now_ns):
+            self._log.note((now_ns, AgentEvent.WAY_LOST, slot, 0, 0))
         for port in self._ports.values():
             due_ns = port.pfc.deadline_ns
             if due_ns is not None and due_ns <= now_ns:
@@ -344,6 +348,8 @@ class Loop:
                 continue
             slot = port.plan.slot
             self._touched[slot] = port
+            if self._ways.follow(slot, link.can_talk, now_ns):
+                self._log.note((now_ns, AgentEvent.WAY_BACK, slot, 0, 0))
             if port.lost_link(link.can_talk, link.downs):
                 self._later = [one for one in self._later if one[1] != slot]
                 heapq.heapify(self._later)

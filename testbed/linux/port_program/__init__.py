@@ -29,6 +29,7 @@ from testbed.linux.port_program.records import (
     GROUP,
     LANES,
     NODES,
+    ONE_OF,
     OWN_FRAMES,
     POOLS,
     PORT,
@@ -44,6 +45,7 @@ from testbed.linux.port_program.records import (
     SLOTS,
     SLS,
     STATION,
+    WAYS_ENTRY,
     BufferCounters,
     Deaths,
     Entry,
@@ -57,6 +59,7 @@ from testbed.linux.port_program.records import (
     Sizes,
     Watermark,
 )
+from testbed.linux.port_program.ways_tables import WayCounters, WaysTables
 
 __all__ = [
     "DROP_REASONS",
@@ -83,6 +86,7 @@ __all__ = [
     "QueueLimits",
     "Sizes",
     "Watermark",
+    "WayCounters",
 ]
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
@@ -110,6 +114,7 @@ class PortProgram:
             (self._groups, GROUP),
             (self._buffers, BUFFER),
             (self._queues, QUEUE),
+            (self._object.map("ways"), WAYS_ENTRY),
         ):
             if found.value_size != expected.size:
                 raise bpf.BpfError(
@@ -124,6 +129,8 @@ class PortProgram:
             group_memory, queue_memory, self._buffers, {name: self._object.program(name) for name in requests}
         )
         """The buffers of all nodes."""
+        self.ways = WaysTables(self._object.map("ways").shared(), self._object.program("choose_way"))
+        """The groups of equal ways of all switches."""
         if missing := bpf.run(self._object.program("prepare"), bytearray(REQUEST.size)):
             function = _NEEDED[missing - 1]
             raise bpf.BpfError(f"this kernel has no function {function}, in which the port program counts lost frames")
@@ -156,6 +163,10 @@ class PortProgram:
     def set_station(self, node: int, address: bytes, slot: int) -> None:
         """Make a switch forward frames to this address by the port `slot`."""
         self._stations[STATION.pack(address, node)] = struct.pack("=I", FIRST_INTERFACE + slot)
+
+    def set_station_by_ways(self, node: int, address: bytes, group: int) -> None:
+        """Make a switch forward frames to this address by one of the ways of a group."""
+        self._stations[STATION.pack(address, node)] = struct.pack("=I", ONE_OF | group)
 
     def set_blocked(self, slot: int, priorities: int) -> None:
         """Set the mask of priorities whose frames the port `slot` drops instead of queueing them."""

@@ -3,8 +3,8 @@
  * The port program: what the kernel does at every port of the lab, for all nodes of one network.
  *
  * port_in   (tcx ingress)  hands MAC control frames to the node's agent; nothing else may see them. A switch sends
- *                          frames to known stations straight to their port; the bridge gets the others. At a router or
- *                          a leaf, whose frames Linux or Open vSwitch forwards, it notes how they came.
+ *                          frames to known stations straight to their port, or by one of several equal ways (the rules
+ *                          are those of testbed/switch/ways); the bridge gets the others. At a router or a leaf, whose frames Linux or Open vSwitch forwards, it notes how they came.
  * port_out  (tcx egress)   finds the frame's priority, picks its queue, charges it to the buffer of the port it came in
  *                          by, and admits or drops it.
  * left, freed              give the cells back when the frame leaves its queue, or dies in it; frames that die in a
@@ -226,7 +226,7 @@ struct {
 /* The switch's node number in the upper 16 bits, the station's address below, as it lies in the frame. */
 typedef __u64 station;
 
-/* Which interface of a switch leads to a station. */
+/* Which interface of a switch leads to a station, or with ONE_OF, which entry of `ways` has those that do. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -234,6 +234,70 @@ struct {
 	__type(key, station);
 	__type(value, __u32);
 } stations SEC(".maps");
+
+#define ONE_OF 0x80000000u
+#define WAYS 1024
+#define MEMBERS 64
+#define TABLE 256
+#define FLOWLETS 1024 /* of one entry of `ways` */
+#define NO_MEMBER 0xFFu
+#define WORDS 15
+
+/* As in testbed/switch/ways/model.py. */
+enum by { BY_HASH, BY_FLOWLET, BY_ADAPTIVE_FLOWLET, BY_TURNS, BY_CHANCE, BY_LOAD };
+enum hash_field {
+	SOURCE = 1, DESTINATION = 2, PROTOCOL = 4, SOURCE_PORT = 8, DESTINATION_PORT = 16, FLOW_LABEL = 32, QUEUE_PAIR = 64,
+	SOURCE_MAC = 128, DESTINATION_MAC = 256, INNER = 512
+};
+
+struct member {
+	__u32 interface;		/* 0: none, or it has left */
+	__u32 unused;
+	__u64 frames;
+	__u64 octets;
+	__u64 load;			/* of octets sent lately, halved after each half_life_ns */
+	__u64 load_ns;
+};
+
+/* Equal ways from a switch to some stations. */
+struct ways {
+	__u32 by;
+	__u32 fields;
+	__u32 seed;
+	__u32 size;			/* of the table; 0: no way is left */
+	__u32 members;
+	__u32 next;			/* whose turn it is */
+	__u32 random;			/* the generator's state, never 0 */
+	__u32 unused;
+	__u64 gap_ns;			/* a flow that was silent for as long may take another way */
+	__u64 half_life_ns;
+	__u64 flowlets;			/* begun */
+	__u8 table[TABLE];		/* members, as often as their weights have it */
+	struct member member[MEMBERS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, WAYS);
+	__type(key, __u32);
+	__type(value, struct ways);
+} ways SEC(".maps");
+
+struct flowlet {
+	__u64 last_ns;
+	__u32 member;
+	__u32 unused;
+};
+
+/* By the entry of `ways` and ten bits of the hash. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 262144);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct flowlet);
+} flowlets SEC(".maps");
 
 /* The priority of a protocol, at one port: its slot in the upper 32 bits, then the selector, then the protocol's ID. */
 typedef __u64 application;
@@ -689,20 +753,277 @@ static __always_inline int is_link_local(struct __sk_buff *skb)
 	return to[0] == 0x01 && to[1] == 0x80 && to[2] == 0xC2 && !to[3] && !to[4] && to[5] < 16;
 }
 
+/* What of a frame is hashed: words 0 to 3 are the source address, 4 to 7 the destination, then source and destination port,
+ * protocol, flow label, queue pair, and the MAC addresses. What is not chosen or not there is 0. */
+struct hashed {
+	__u32 words[WORDS];
+};
+
+#define UDP 17
+#define TCP 6
+#define ROCE_PORT 4791
+
+static __always_inline __u32 word_of(const __u8 *octets)
+{
+	return (__u32)octets[0] << 24 | octets[1] << 16 | octets[2] << 8 | octets[3];
+}
+
+/* Addresses and the place of the next header; 0 if there is none. */
+static __always_inline __u32 hash_ipv4(struct __sk_buff *skb, __u32 at, struct hashed *to, __u8 *protocol)
+{
+	__u8 header[20];
+
+	if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
+		return 0;
+	*protocol = header[9];
+	to->words[0] = word_of(header + 12);
+	to->words[4] = word_of(header + 16);
+	to->words[10] = 0;
+	/* The ports of a fragment are in the first one only, so none of them counts. */
+	return header[6] & 0x3F || header[7] ? 0 : at + (header[0] & 15) * 4;
+}
+
+static __always_inline __u32 hash_ipv6(struct __sk_buff *skb, __u32 at, struct hashed *to, __u8 *protocol)
+{
+	__u8 header[40];
+
+	if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
+		return 0;
+	*protocol = header[6];
+	for (int word = 0; word < 8; word++)
+		to->words[word] = word_of(header + 8 + 4 * word);
+	to->words[10] = word_of(header) & 0xFFFFF;
+	return at + 40;
+}
+
+#define IN_IPV4 4
+#define IN_IPV6 41
+#define ROUTING 43
+
+static __noinline int read_hashed(struct __sk_buff *skb, struct hashed *to, __u32 fields)
+{
+	struct found found = {};
+	__u32 at, ports[3];
+	__u8 protocol = 0, next[2], macs[12], version;
+
+	if (!to)
+		return 0;
+	__builtin_memset(to, 0, sizeof(*to));
+	look_at(skb, &found);
+	at = found.ip;
+	version = found.version;
+	if (version == 4)
+		at = hash_ipv4(skb, at, to, &protocol);
+	else if (version == 6)
+		at = hash_ipv6(skb, at, to, &protocol);
+	else
+		at = 0;
+	if (at && version == 6 && protocol == ROUTING && !bpf_skb_load_bytes(skb, at, next, 2)) {
+		at += (next[1] + 1) * 8;
+		protocol = next[0];
+	}
+	if (at && fields & INNER && (protocol == IN_IPV4 || protocol == IN_IPV6)) {
+		version = protocol;
+		__builtin_memset(to, 0, sizeof(*to));
+		at = version == IN_IPV4 ? hash_ipv4(skb, at, to, &protocol) : hash_ipv6(skb, at, to, &protocol);
+	}
+	to->words[9] = protocol;
+	if (at && (protocol == UDP || protocol == TCP) && !bpf_skb_load_bytes(skb, at, ports, 4)) {
+		to->words[8] = bpf_ntohl(ports[0]);
+		/* The BTH is behind the UDP header; its queue pair is in octets 5 to 7. */
+		if (protocol == UDP && (to->words[8] & 0xFFFF) == ROCE_PORT && !bpf_skb_load_bytes(skb, at + 12, ports, 4))
+			to->words[11] = bpf_ntohl(ports[0]) & 0xFFFFFF;
+	}
+	if (!bpf_skb_load_bytes(skb, 0, macs, 12)) {
+		to->words[13] = word_of(macs + 2);
+		to->words[12] = word_of(macs + 8);
+		to->words[14] = (__u32)macs[6] << 24 | macs[7] << 16 | macs[0] << 8 | macs[1];
+	}
+	return 1;
+}
+
+static __always_inline __u32 rotated(__u32 word, int by)
+{
+	return word << by | word >> (32 - by);
+}
+
+static __always_inline __u32 in_hash(__u32 hash, __u32 word)
+{
+	hash ^= rotated(word * 0xCC9E2D51, 15) * 0x1B873593;
+	return rotated(hash, 13) * 5 + 0xE6546B64;
+}
+
+/* MurmurHash3 (32 bits) over the words of the chosen fields. */
+static __noinline __u32 hash_of(struct hashed *from, __u32 fields, __u32 seed)
+{
+	__u32 hash = seed, *words;
+
+	if (!from)
+		return 0;
+	words = from->words;
+	for (int word = 0; word < 4; word++)
+		hash = in_hash(hash, fields & SOURCE ? words[word] : 0);
+	for (int word = 4; word < 8; word++)
+		hash = in_hash(hash, fields & DESTINATION ? words[word] : 0);
+	hash = in_hash(hash, (fields & SOURCE_PORT ? words[8] & 0xFFFF0000 : 0) |
+				     (fields & DESTINATION_PORT ? words[8] & 0xFFFF : 0));
+	hash = in_hash(hash, fields & PROTOCOL ? words[9] : 0);
+	hash = in_hash(hash, fields & FLOW_LABEL ? words[10] : 0);
+	hash = in_hash(hash, fields & QUEUE_PAIR ? words[11] : 0);
+	hash = in_hash(hash, fields & SOURCE_MAC ? words[12] : 0);
+	hash = in_hash(hash, fields & DESTINATION_MAC ? words[13] : 0);
+	hash = in_hash(hash, (fields & SOURCE_MAC ? words[14] & 0xFFFF0000 : 0) |
+				     (fields & DESTINATION_MAC ? words[14] & 0xFFFF : 0));
+	hash ^= 4 * WORDS;
+	hash = (hash ^ hash >> 16) * 0x85EBCA6B;
+	hash = (hash ^ hash >> 13) * 0xC2B2AE35;
+	return hash ^ hash >> 16;
+}
+
+/* Octets that wait at a member's port, and what it has been given lately. */
+static __always_inline __u64 load_of(const struct ways *ways, const struct member *member, __u64 now)
+{
+	const struct port *port = port_of(member->interface);
+	__u64 load = 0, lives;
+
+	if (port)
+		for (int queue = 0; queue < PRIORITIES; queue++)
+			load += port->queued_bytes[queue];
+	lives = ways->half_life_ns ? (now - member->load_ns) / ways->half_life_ns : 64;
+	return lives < 64 ? load + (member->load >> lives) : load;
+}
+
+static __noinline __u32 least_loaded(struct ways *ways, __u64 now)
+{
+	__u32 best = NO_MEMBER, first, place;
+	__u64 least = 0, load;
+
+	if (!ways || !ways->members)
+		return NO_MEMBER;
+	first = ways->next % ways->members;
+	ways->next = first + 1;
+	for (int turn = 0; turn < MEMBERS; turn++) {
+		if (turn >= ways->members)
+			break;
+		place = first + turn < ways->members ? first + turn : first + turn - ways->members;
+		place &= MEMBERS - 1;
+		if (!ways->member[place].interface)
+			continue;
+		load = load_of(ways, &ways->member[place], now);
+		if (best == NO_MEMBER || load < least) {
+			best = place;
+			least = load;
+		}
+	}
+	return best;
+}
+
+static __always_inline __u32 by_chance(struct ways *ways)
+{
+	__u32 state = ways->random;
+
+	state ^= state << 13;
+	state ^= state >> 17;
+	state ^= state << 5;
+	ways->random = state;
+	return ways->table[state % ways->size & (TABLE - 1)];
+}
+
+static __noinline __u32 by_flowlet(struct ways *ways, __u32 number, __u32 hash, __u64 now)
+{
+	__u32 key = number * FLOWLETS + (hash & (FLOWLETS - 1)), member;
+	struct flowlet *known, new = {};
+
+	if (!ways || !ways->size)
+		return NO_MEMBER;
+	known = bpf_map_lookup_elem(&flowlets, &key);
+	if (known && now - known->last_ns < ways->gap_ns && ways->member[known->member & (MEMBERS - 1)].interface) {
+		known->last_ns = now;
+		return known->member & (MEMBERS - 1);
+	}
+	member = ways->by == BY_FLOWLET ? by_chance(ways) : least_loaded(ways, now);
+	ways->flowlets++;
+	new.last_ns = now;
+	new.member = member;
+	if (known)
+		*known = new;
+	else
+		bpf_map_update_elem(&flowlets, &key, &new, BPF_ANY);
+	return member;
+}
+
+/* The member that a frame takes; NO_MEMBER if none is left. */
+static __noinline __u32 choose(struct ways *ways, __u32 number, __u32 hash, __u64 now, __u32 length)
+{
+	struct member *member;
+	__u32 place;
+	__u64 lives;
+
+	if (!ways || !ways->size)
+		return NO_MEMBER;
+	switch (ways->by) {
+	case BY_HASH:
+		place = ways->table[hash % ways->size & (TABLE - 1)];
+		break;
+	case BY_FLOWLET:
+	case BY_ADAPTIVE_FLOWLET:
+		place = by_flowlet(ways, number, hash, now);
+		break;
+	case BY_TURNS:
+		place = ways->table[ways->next % ways->size & (TABLE - 1)];
+		ways->next = ways->next % ways->size + 1;
+		break;
+	case BY_CHANCE:
+		place = by_chance(ways);
+		break;
+	default:
+		place = least_loaded(ways, now);
+	}
+	if (place >= MEMBERS)
+		return NO_MEMBER;
+	member = &ways->member[place];
+	member->frames++;
+	member->octets += length;
+	if (ways->half_life_ns) {
+		lives = (now - member->load_ns) / ways->half_life_ns;
+		member->load = lives < 64 ? member->load >> lives : 0;
+		member->load_ns += lives * ways->half_life_ns;
+		member->load += length;
+	}
+	return place;
+}
+
+static __noinline int way_of(struct __sk_buff *skb, __u32 number)
+{
+	struct ways *found = bpf_map_lookup_elem(&ways, &number);
+	struct hashed hashed;
+	__u32 hash = 0, place;
+
+	if (!found)
+		return 0;
+	if (found->by <= BY_ADAPTIVE_FLOWLET) {
+		read_hashed(skb, &hashed, found->fields);
+		hash = hash_of(&hashed, found->fields, found->seed);
+	}
+	place = choose(found, number, hash, bpf_ktime_get_ns(), skb->len + (skb->vlan_present ? 4 : 0));
+	return place < MEMBERS ? found->member[place].interface : 0;
+}
+
 static __always_inline int forward(struct __sk_buff *skb, const struct port *port)
 {
 	void *start = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	station key;
-	__u32 *leaving;
+	__u32 *known, leaving;
 
 	if (start + 8 > end)
 		return NEXT;
 	__builtin_memcpy(&key, start, 8);
 	key = (key & 0xFFFFFFFFFFFFull) | (__u64)port->node << 48;
-	leaving = bpf_map_lookup_elem(&stations, &key);
-	if (!leaving)
+	known = bpf_map_lookup_elem(&stations, &key);
+	if (!known)
 		return NEXT;
-	return *leaving == skb->ifindex ? DROP : bpf_redirect(*leaving, 0);
+	leaving = *known & ONE_OF ? way_of(skb, *known & ~ONE_OF) : *known;
+	return !leaving || leaving == skb->ifindex ? DROP : bpf_redirect(leaving, 0);
 }
 
 /* A priority on which the far end does not do what this end needs is closed to all but what bridges tell each other. */
@@ -1248,6 +1569,28 @@ SEC("syscall")
 int release_cells(struct request *request)
 {
 	return act(request, RELEASE);
+}
+
+/* A choice by itself, for the test that compares it with the reference. */
+struct choice {
+	__u32 number;
+	__u32 length;
+	__u64 now_ns;
+	struct hashed hashed;
+	__u32 hash;
+};
+
+SEC("syscall")
+int choose_way(struct choice *wanted)
+{
+	__u32 number = wanted->number;
+	struct ways *found = bpf_map_lookup_elem(&ways, &number);
+	struct hashed hashed = wanted->hashed;
+
+	if (!found)
+		return NO_MEMBER;
+	wanted->hash = hash_of(&hashed, found->fields, found->seed);
+	return choose(found, number, wanted->hash, wanted->now_ns, wanted->length);
 }
 
 /* Other settings while frames are inside: BufferModel.configure, in steps of which each leaves a buffer that works. The

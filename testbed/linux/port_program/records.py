@@ -41,6 +41,17 @@ NO_QUEUE = 0xFFFFFFFF
 SIZES = struct.Struct("=5I")
 WATERMARK = struct.Struct("=3I3II")
 OF_GROUP, OF_QUEUE, OF_POOL = range(3)
+WAYS, MEMBERS, TABLE = 1024, 64, 256
+"""The most groups of equal ways in one network, the most ways in one of them, and the most entries of its table."""
+MEMBER = struct.Struct("=II4Q")
+WAYS_SETTINGS = struct.Struct("=3I")
+WAYS_HEAD = struct.Struct("=8I3Q")
+WAYS_ENTRY = struct.Struct(f"={WAYS_HEAD.size}s{TABLE}s{MEMBERS * MEMBER.size}s")
+WAYS_SIZE_AT = WAYS_SETTINGS.size
+ONE_OF = 0x80000000
+"""This bit in a station's entry means that the rest is the number of a group."""
+CHOICE = struct.Struct("=IIQ15II")
+"""A choice by itself: group, length of the frame, time, the words that are hashed, and their hash."""
 APPLICATION = struct.Struct("=Q")
 STATION = struct.Struct("=6sH")
 CROSSING = struct.Struct("=HH")

@@ -32,7 +32,7 @@ LINK = ("cable", *CABLE_WORDS, "scale", "mismatch", "settings1", "settings2", "p
 LINK_OF_MININET = ("addr1", "addr2", "intfName1", "intfName2", "port1", "port2", "cls", "key")
 NODE_OF_MININET = ("ip", "mac", "defaultRoute", "inNamespace", "privateDirs", "cls")
 HOST = ("port", *NODE_OF_MININET)
-SWITCH = ("port", "buffer", "next_hop", "dpid", *NODE_OF_MININET)
+SWITCH = ("port", "buffer", "next_hop", "ways", "dpid", *NODE_OF_MININET)
 LEAF = ("controller", *SWITCH)
 ROUTER = ("port", "buffer", "routes", "commands", "wan", *NODE_OF_MININET)
 

@@ -23,10 +23,12 @@ from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.port import Buffer, Port
+from testbed.switch.ways.settings import By, Ways, ways_of
 from testbed.units import Duration, Scale
 
 _OF_ALL = (
-    "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "mismatch", "dcbx", "deadlock_poll"
+    "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "ways", "mismatch", "dcbx",
+    "deadlock_poll",
 )  # fmt: skip
 _ANYTHING = "**"
 _OF_MININET = ("hopts", "sopts", "lopts")
@@ -51,6 +53,7 @@ class LosslessTopo(Topo):
     - `cable`, or `rate` or `bw`, `length` or `delay`, `loss`: the cable of links that name none.
     - `port` and `buffer`: the settings of nodes that name none. In place of `buffer` its single settings can be given:
       `total`, `xoff` (cells, or a part of the free ones as in "50%"), `xon_offset`, `headroom` and `guaranteed`.
+    - `ways`: how switches choose among equally short ways: `Ways(...)`, or its rule alone, as in "hash" or "spray".
     - `mismatch`: "refuse", "warn" or "ignore" ports of a path that map priorities differently.
     - `dcbx`: switches that name no port announce theirs by DCBX, and hosts that name none are willing. LLDP's timers
       are on the lab's scale, so scale=1 is best for looking on.
@@ -60,13 +63,26 @@ class LosslessTopo(Topo):
     Any other option is refused, and so is an unknown option of a node or a link.
     """
 
-    OPTIONS = ("scale", "cable", "rate", "length", "delay", "port", "buffer", "mismatch", "dcbx", "deadlock_poll")
+    OPTIONS = (
+        "scale",
+        "cable",
+        "rate",
+        "length",
+        "delay",
+        "port",
+        "buffer",
+        "ways",
+        "mismatch",
+        "dcbx",
+        "deadlock_poll",
+    )
     """The options of every topology beside the arguments of its `build`."""
 
     scale = Scale(1000)
     cable = Cable("10Gb/s")
     port = Port()
     buffer = Buffer()
+    ways: Ways | str = Ways(By.HOST_NUMBER)
     mismatch = Mismatch.REFUSE
     dcbx: bool | int = False
     deadlock_poll: Duration | None = None
@@ -74,6 +90,7 @@ class LosslessTopo(Topo):
     def __init__(self, *args: Any, **options: Any) -> None:
         self.scale = Scale(options.pop("scale", self.scale))
         self.port = options.pop("port", self.port)
+        self.ways = ways_of(options.pop("ways", self.ways))
         mismatch = options.pop("mismatch", self.mismatch)
         self.choose(list(Mismatch), mismatch=mismatch)
         self.mismatch = Mismatch(mismatch)
@@ -105,8 +122,12 @@ class LosslessTopo(Topo):
     def addSwitch(self, name: str, **options: Any) -> str:
         known = words.LEAF if options.get("cls") is LosslessLeaf else words.SWITCH
         options = self._checked("addSwitch", name, self.sopts | options, known)
+        if "ways" in options:
+            options["ways"] = ways_of(options["ways"])
         port = self.port.with_dcbx() if self.dcbx else self.port
         defaults = {"cls": LosslessSwitch, "buffer": self.buffer, "port": port, "next_hop": self.next_hop}
+        if options.get("ways", self.ways).by is not By.HOST_NUMBER:
+            defaults["ways"] = self.ways
         added: str = super().addSwitch(name, **defaults | options)
         return added
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from testbed.agent.pfc.lost_ways import WaysPlan
 from testbed.agent.plan import AgentPlan, DcbxPlan, HeadroomPlan, PortPlan
 from testbed.dcbx.settings import PortIdentity
 from testbed.frames.lldp import ChassisId, PortId
@@ -21,8 +22,9 @@ _MEASURING_NS = 2_000_000
 
 
 def agent_plan(
-    table: PortTable, number: int, ports: Sequence[PortState], buffer: SwitchBuffer | None, measuring: int
-) -> AgentPlan:
+    table: PortTable, number: int, ports: Sequence[PortState], buffer: SwitchBuffer | None, measuring: int, *,
+    ways: Sequence[WaysPlan] = (),
+) -> AgentPlan:  # fmt: skip
     """Return the plan of the node that has these ports; a node without a buffer is a host.
 
     `measuring` is the number of ports of the network that measure their headroom.
@@ -37,6 +39,7 @@ def agent_plan(
         ports=tuple(_port_plan(table, port, chassis, buffer is not None, measuring) for port in ports),
         wan=wan.plan if wan else None,
         lay_out_buffer=buffer,
+        ways=tuple(ways),
         warms_up=not kernel.cpu_work_takes_no_time(),
     )
 

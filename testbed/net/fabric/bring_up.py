@@ -21,6 +21,7 @@ from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTa
 from testbed.net.fabric.queues import Queues
 from testbed.net.fabric.routes import Graph
 from testbed.net.fabric.switch_buffer import SwitchBuffer
+from testbed.net.fabric.switch_ways import SwitchWays
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.priority.path import Disagreement, PathPort, check_paths
 from testbed.units import Size
@@ -89,14 +90,16 @@ class NodeSetup:
     """The set-up of nodes, one after the other. `buffers` has the buffers that it has divided."""
 
     def __init__(
-        self, ports: PortTable, sockets: NodeSockets, program: PortProgram, graph: Graph, numbers: Mapping[str, int]
-    ) -> None:
+        self, ports: PortTable, sockets: NodeSockets, program: PortProgram, graph: Graph, numbers: Mapping[str, int],
+        *, ways: SwitchWays,
+    ) -> None:  # fmt: skip
         self._ports, self._sockets = ports, sockets
         self._program = program
         self._graph = graph
         self._numbers = numbers
         self._by_node = ports.by_node()
         self.buffers: dict[str, tuple[SwitchBuffer, BufferSettings]] = {}
+        self._ways = ways
 
     def set_up_buffer(self, name: str, ports: list[PortState], delays: memoryview) -> None:
         """Divide the buffer of a switch or router. A host has none."""
@@ -154,6 +157,8 @@ class NodeSetup:
                     requests.append(links.flooding(port.interface, False))
             ways = self._graph.next_hops(name)
             self.set_stations(name, ways)
+            self._ways.make_groups(node, self._graph.equal_ways(name))
+            self.set_equal_ways(name)
             if looped:
                 requests += [
                     links.forward(self._ports.port(leaving).interface, state.mac)
@@ -187,6 +192,12 @@ class NodeSetup:
         for station, leaving in ways.items():
             for state in self._stations(station):
                 self._program.set_station(self._numbers[switch], state.mac.octets, self._ports.port(leaving).slot)
+
+    def set_equal_ways(self, switch: str) -> None:
+        """Make a switch choose among equal ways, where it has them, in place of those of `set_stations`."""
+        for station, group in self._ways.group_of.get(switch, {}).items():
+            for state in self._stations(station):
+                self._program.set_station_by_ways(self._numbers[switch], state.mac.octets, group)
 
     def _stations(self, node: str) -> list[PortState]:
         """Return the ports of a host or router, to whose addresses switches forward; a switch has none."""

@@ -24,6 +24,7 @@ from testbed.net.fabric.cabling import Cabling
 from testbed.net.fabric.marks import Unmarked, unmarked
 from testbed.net.fabric.ports import FabricError, NodeSockets, PortTable, is_leaf
 from testbed.net.fabric.routes import Graph
+from testbed.net.fabric.switch_ways import SwitchWays
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.priority.path import Disagreement
 from testbed.units import Duration, Scale, hardware_times
@@ -76,6 +77,8 @@ class FabricCore:
         self.disagreements: list[Disagreement] = []
         """The places where priorities are mapped differently along a path, so that PFC cannot work."""
         self._deadlock_watch: ForkedHelper[Any] | None = None
+        self.ways: SwitchWays | None = None
+        """The equal ways of the switches, once the network has started."""
         self._graph = Graph()
         """The graph of the network, once it has started; no cable is laid after that."""
         self._names: dict[int, str] = {}
@@ -97,12 +100,14 @@ class FabricCore:
             self.disagreements = bring_up.check_priorities(by_node, self.mismatch)
             self._graph = self.ports.graph = Graph.of(self.cabling.links)
             self.numbers = {name: number for number, name in enumerate(by_node)}
-            setup = self._setup(program)
+            self.ways = SwitchWays(self.ports, program, self._graph)
+            setup = self._setup(program, self.ways)
             for name, ports in by_node.items():
                 setup.set_up_buffer(name, ports, self.cabling.delays)
             self.buffers = {name: settings for name, (_, settings) in setup.buffers.items()}
             for name, ports in by_node.items():
                 setup.set_up_node(name, ports, attach=not self.queues_only)
+            self.ways.warn()
             for name, ports in by_node.items():
                 if is_leaf(ports[0].node):
                     self.vswitches[name] = setup.start_vswitch(name, ports)
@@ -115,8 +120,8 @@ class FabricCore:
             self.stop()
             raise
 
-    def _setup(self, program: PortProgram) -> NodeSetup:
-        return NodeSetup(self.ports, self.sockets, program, self._graph, self.numbers)
+    def _setup(self, program: PortProgram, ways: SwitchWays) -> NodeSetup:
+        return NodeSetup(self.ports, self.sockets, program, self._graph, self.numbers, ways=ways)
 
     def _start_agents(self, setup: NodeSetup, program: PortProgram) -> None:
         by_node = self.ports.by_node()
@@ -126,7 +131,8 @@ class FabricCore:
         plans = []
         for name, ports in by_node.items():
             buffer = setup.buffers[name][0] if name in setup.buffers else None
-            plans.append(agent_plan(self.ports, self.numbers[name], ports, buffer, measuring))
+            ways = self.ways.plans.get(name, []) if self.ways else []
+            plans.append(agent_plan(self.ports, self.numbers[name], ports, buffer, measuring, ways=ways))
         self.agents = Agents(plans, program)
         self.agents.start()
         if self.deadlock_poll:
@@ -179,10 +185,11 @@ class FabricCore:
         if intf.slot not in self.ports.by_slot:
             return
         self.ports.by_slot[intf.slot].mac = mac
-        if self.program is not None:
-            setup = self._setup(self.program)
+        if self.program is not None and self.ways is not None:
+            setup = self._setup(self.program, self.ways)
             for switch in self._graph.forwarding - self.vswitches.keys():
                 setup.set_stations(switch, self._graph.next_hops(switch))
+                setup.set_equal_ways(switch)
 
     def unmarked(self, source: str, target: str, priority: int, ds_field: int) -> Unmarked | None:
         """Return the ports on the way between two hosts if none of them marks such packets, or None if one does."""

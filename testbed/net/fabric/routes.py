@@ -1,8 +1,8 @@
 """Forwarding in a network of switches that may have loops: along shortest paths, or as the topology defines.
 
 A learning switch floods frames to unknown addresses, and in a loop they never stop. So broadcasts keep to a spanning
-tree, and each switch's table is filled in advance with the way to every host. Among equally short ways the host's
-number decides, so different hosts use different ways, and every run the same.
+tree, and each switch's table is filled in advance with the way to every host. Among equally short ways a switch chooses
+by `testbed.switch.ways`, for each frame or each flow. Without that the host's number decides.
 """
 
 from __future__ import annotations
@@ -68,6 +68,14 @@ class Graph:
             if (port := self._next_port(switch, host, number)) is not None
         }
 
+    def equal_ways(self, switch: str) -> dict[str, tuple[str, ...]]:
+        """Return the ports of a switch among which it can choose for each host and router, where there are several.
+
+        The way that a topology's `next_hop` names is no choice, except among parallel cables.
+        """
+        found = {host: tuple(self._ports_to(switch, host)) for host in self._stations()}
+        return {host: ports for host, ports in found.items() if len(ports) > 1}
+
     def way(self, source: str, target: str) -> list[str] | None:
         """Return the ports by which frames between two hosts leave each node, or None if a router lies between."""
         distance = self._distances(target)
@@ -106,18 +114,21 @@ class Graph:
         return (node for node in self.neighbours if node not in self.forwarding)
 
     def _next_port(self, switch: str, host: str, number: int) -> str | None:
+        ways = self._ports_to(switch, host)
+        return ways[number % len(ways)] if ways else None
+
+    def _ports_to(self, switch: str, host: str) -> list[str]:
+        """Return the ports of a switch that lead to a host by a shortest way, or by the one that the topology names."""
         wanted = self.chosen(switch, host) if self.chosen else None
         if wanted is not None:
-            ways = [port for port, other in self.neighbours[switch] if other == wanted]
-        else:
-            distance = self._distances(host)
-            nearest = distance.get(switch, 0) - 1
-            ways = [
-                port
-                for port, other in self.neighbours[switch]
-                if distance.get(other) == nearest and (other in self.forwarding or other == host)
-            ]
-        return ways[number % len(ways)] if ways else None
+            return [port for port, other in self.neighbours[switch] if other == wanted]
+        distance = self._distances(host)
+        nearest = distance.get(switch, 0) - 1
+        return [
+            port
+            for port, other in self.neighbours[switch]
+            if distance.get(other) == nearest and (other in self.forwarding or other == host)
+        ]
 
     def _distances(self, host: str) -> dict[str, int]:
         """Return how many cables each node is from the host, by ways through switches only."""

@@ -1,0 +1,127 @@
+"""The equal ways of a network's switches: made of the topology and the settings, and put into the port program.
+
+Stations that a switch reaches by the same ports share a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.agent.pfc.lost_ways import WaysPlan
+from testbed.errors import UsageError, warn
+from testbed.experiment.run import Run
+from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
+from testbed.linux.port_program import PortProgram
+from testbed.linux.port_program.records import MEMBERS, TABLE
+from testbed.net.fabric.ports import PortState, PortTable
+from testbed.net.fabric.routes import Graph
+from testbed.switch.ways.model import seed_of_switch
+from testbed.switch.ways.settings import By, Ways
+from testbed.units import Size
+
+_CODES = {
+    By.HASH: 0, By.RESILIENT: 0, By.FLOWLET: 1, By.ADAPTIVE_FLOWLET: 2, By.SPRAY: 3, By.RANDOM: 4, By.LEAST_LOADED: 5
+}  # fmt: skip
+"""The numbers of the rules in the port program; a resilient table is a matter of the table alone."""
+_FRAME = 1514
+_SEED = 1
+"""The seed of a network outside of a run, as in the shell."""
+
+
+@dataclass(frozen=True)
+class WayCount:
+    """What one of the equal ways of a switch was given."""
+
+    port: str
+    is_there: bool
+    """False while the port has no carrier, and the switch has noticed."""
+    frames: int
+    octets: int
+
+
+class SwitchWays:
+    """The groups of equal ways of all switches of a network."""
+
+    def __init__(self, ports: PortTable, program: PortProgram, graph: Graph) -> None:
+        self._ports, self._program, self._graph = ports, program, graph
+        self.plans: dict[str, list[WaysPlan]] = {}
+        """The groups of each switch."""
+        self.group_of: dict[str, dict[str, int]] = {}
+        """The group by which each switch reaches a station."""
+        self._without: dict[Ways, list[str]] = {}
+
+    def make_groups(self, node: Any, equal: Mapping[str, tuple[str, ...]]) -> None:
+        """Make the groups of a switch; `equal` has the ports for each station that it reaches by several."""
+        settings: Ways | None = node.params.get("ways")
+        if settings is None or settings.by is By.HOST_NUMBER:
+            return
+        if not equal:
+            self._without.setdefault(settings, []).append(node.name)
+            return
+        run = Run.current()
+        seed = seed_of_switch(run.seed if run else _SEED, node.name) if settings.seed is None else settings.seed
+        groups: dict[tuple[str, ...], WaysPlan] = {}
+        for ports in dict.fromkeys(equal.values()):
+            groups[ports] = self._group(node.name, settings, seed, [self._ports.port(name) for name in ports])
+        self.plans[node.name] = list(groups.values())
+        self.group_of[node.name] = {station: groups[ports].number for station, ports in equal.items()}
+
+    def _group(self, switch: str, settings: Ways, seed: int, ports: list[PortState]) -> WaysPlan:
+        weights = self._weights(switch, settings, ports)
+        if len(ports) > MEMBERS:
+            raise UsageError(f"{switch} has {len(ports)} equal ways to a host; it can choose among {MEMBERS} at most")
+        entries = settings.buckets if settings.by is By.RESILIENT else sum(weights)
+        if entries > TABLE:
+            raise UsageError(f"the weights of {switch} have a sum of {entries}; divide them, {TABLE} is the most")
+        if settings.by is By.RESILIENT and settings.buckets < sum(weights):
+            need = f"{sum(weights)} or more are needed"
+            raise UsageError(f"Ways: {switch} has a table of {settings.buckets} buckets for all its ways; {need}")
+        units = ports[0].units
+        gap_ns, half_life_ns = units.lab(settings.gap).ns, units.lab(settings.half_life).ns
+        if settings.by in (By.FLOWLET, By.ADAPTIVE_FLOWLET):
+            for port in ports:
+                frame = units.real(port.lab_cable.rate).time_for(Size.from_bytes(_FRAME + WIRE_OVERHEAD))
+                if settings.gap < frame:
+                    advice = f"{port.name} takes {frame} for a frame, so that each frame would be a flowlet; write more"
+                    raise UsageError(f"Ways: gap is {settings.gap}; {advice}, or by='random'")
+        number = self._program.ways.add(
+            _CODES[By(settings.by)], int(settings.mask), seed, (gap_ns, half_life_ns), [port.slot for port in ports]
+        )
+        plan = WaysPlan(
+            number, settings, weights, tuple(port.slot for port in ports), units.lab(settings.gone_after).ns
+        )
+        plan.put(self._program.ways)
+        return plan
+
+    def _weights(self, switch: str, settings: Ways, ports: list[PortState]) -> tuple[int, ...]:
+        neighbours = [self._ports.far_end(port).node.name for port in ports]
+        return tuple(settings.weights.get(name, 1) for name in neighbours)
+
+    def warn(self) -> None:
+        """Warn of settings without effect, once all switches have their groups."""
+        used = [plan.settings for plans in self.plans.values() for plan in plans]
+        for settings in dict.fromkeys([*self._without, *used]):
+            if unused := settings.unused():
+                have = "has" if len(unused) == 1 else "have"
+                warn(f"Ways(by={str(settings.by)!r}): {' and '.join(unused)} {have} no effect with this rule")
+        for settings, switches in self._without.items():
+            if not used:
+                warn(f"ways={str(settings.by)!r} has no effect: {switches[0]} and all others have one way to each host")
+        known = {far for node in self._graph.forwarding for _, far in self._graph.neighbours[node]}
+        for name in dict.fromkeys(name for settings in used for name in settings.weights):
+            if name not in known:
+                warn(f"Ways: the weight of {name} has no effect: no switch has such a neighbour")
+
+    def counts(self, switch: str) -> list[WayCount]:
+        """Return what each way of a switch was given, over all its groups."""
+        found: dict[int, WayCount] = {}
+        for plan in self.plans.get(switch, ()):
+            for slot, counted in zip(plan.slots, self._program.ways.counters(plan.number), strict=True):
+                name = self._ports.by_slot[slot].name
+                one = found.get(slot, WayCount(name, True, 0, 0))
+                found[slot] = WayCount(
+                    name, one.is_there and counted.is_there, one.frames + counted.frames, one.octets + counted.octets
+                )
+        return list(found.values())

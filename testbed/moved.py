@@ -159,7 +159,7 @@ MODULES = {
     "net.readings": "net.watch.readings",
     "net.replaced": "net.build.replaced",
     "net.routes": "net.fabric.routes",
-    "net.scheduling": "net.fabric.scheduling",
+    "net.scheduling": "net.fabric.queues",
     "net.script": "net.build.script",
     "net.series": "net.watch.series",
     "net.sonic": "sonic.lab.settings",

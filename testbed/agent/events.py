@@ -145,8 +145,11 @@ class AgentEvent(enum.IntEnum):
         Field("kept", "agents and speakers that run on", lambda value: value >> 32),
         Field("started", "those that had died and have no successor yet", lambda value: value & 0xFFFF_FFFF),
     )
-    WAY_LOST = 127, "port without carrier left its groups of equal ways"
-    WAY_BACK = 128, "port has a carrier again, and is back in its groups of equal ways"
+    EQUAL_WAYS = (
+        127,
+        "port {change} its groups of equal ways",
+        Field("change", "left, or is back in", lambda value: "is back in" if value else "left"),
+    )
     DEPUTY_DIED = 125, "deputy of the agent supervisor died"
 
 

@@ -4,8 +4,7 @@ From an event to what it causes there are only prepared octets to send; counting
 a successor needs is in shared memory before the request to the kernel: until when each queue is paused.
 
 An event takes four system calls at most (decision 0490): the wait that it ends, the wait for the reaction time, what is
-sent, and a look at the clock if the log has how long it took. The ring and the log are mapped memory, what a turn knows
-about the time is kept for the next events, and a timer that has expired is not read but set anew.
+sent, and a look at the clock if the log has how long it took.
 """
 
 from __future__ import annotations
@@ -270,7 +269,6 @@ class Loop:
 
     @property
     def _succeeds(self) -> bool:
-        """Return True if a predecessor has left anything behind."""
         return any(port.left_behind for port in self._ports.values())
 
     def _measure_stopping(self) -> None:
@@ -312,7 +310,7 @@ class Loop:
             else:
                 self._apply_frame(slot, frame, now_ns)
         for slot in self._ways.expire(now_ns):
-            self._log.note((now_ns, AgentEvent.WAY_LOST, slot, 0, 0))
+            self._log.note((now_ns, AgentEvent.EQUAL_WAYS, slot, 0, False))
         for port in self._ports.values():
             due_ns = port.pfc.deadline_ns
             if due_ns is not None and due_ns <= now_ns:
@@ -349,7 +347,7 @@ class Loop:
             slot = port.plan.slot
             self._touched[slot] = port
             if self._ways.follow(slot, link.can_talk, now_ns):
-                self._log.note((now_ns, AgentEvent.WAY_BACK, slot, 0, 0))
+                self._log.note((now_ns, AgentEvent.EQUAL_WAYS, slot, 0, True))
             if port.lost_link(link.can_talk, link.downs):
                 self._later = [one for one in self._later if one[1] != slot]
                 heapq.heapify(self._later)

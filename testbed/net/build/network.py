@@ -20,6 +20,7 @@ from testbed.net.build.mininet_classes import Mininet, require_mininet
 from testbed.net.build.node_shells import few_processes
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.switch_ways import WayCount
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.ports import FabricError
 from testbed.net.traffic import Flow, FlowOptionError, Flows
@@ -68,6 +69,13 @@ class Network(Mininet):
         `net.port("s1", "h1")` is "s1-eth1" in `Incast`.
         """
         return self.fabric.between(node, neighbour).name
+
+    def ways(self, switch: str) -> list[WayCount]:
+        """Return what a switch has given to each of its equal ways; nothing if it has none, or `ways` is not set."""
+        core = self.fabric.core
+        core.running_program()
+        core.ports.node(switch)
+        return core.ways.counts(switch) if core.ways else []
 
     def run(self, *flows: Flow, settle: Duration | str | None = None) -> Flows:
         """Run flows to their ends, and return them with their reports.

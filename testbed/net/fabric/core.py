@@ -21,7 +21,6 @@ from testbed.net.fabric import bring_up, deadlocks
 from testbed.net.fabric.agent_plans import agent_plan
 from testbed.net.fabric.bring_up import Mismatch, NodeSetup
 from testbed.net.fabric.cabling import Cabling
-from testbed.net.fabric.marks import Unmarked, unmarked
 from testbed.net.fabric.ports import FabricError, NodeSockets, PortTable, is_leaf
 from testbed.net.fabric.routes import Graph
 from testbed.net.fabric.switch_ways import SwitchWays
@@ -190,10 +189,6 @@ class FabricCore:
             for switch in self._graph.forwarding - self.vswitches.keys():
                 setup.set_stations(switch, self._graph.next_hops(switch))
                 setup.set_equal_ways(switch)
-
-    def unmarked(self, source: str, target: str, priority: int, ds_field: int) -> Unmarked | None:
-        """Return the ports on the way between two hosts if none of them marks such packets, or None if one does."""
-        return unmarked(self.ports, self._graph.way(source, target), priority, ds_field)
 
     # The agents' logs
 

@@ -30,7 +30,6 @@ from testbed.net.fabric.cabling import Cabling
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.deadlocks import FoundDeadlock, found_deadlocks
 from testbed.net.fabric.ports import FabricError, PortState
-from testbed.net.fabric.switch_ways import WayCount
 from testbed.srv6.lab import filters
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
@@ -125,12 +124,6 @@ class Fabric:
     def sent(self, port: str) -> PortCounters:
         """Return the counters of the frames that were put into a port's queues."""
         return self.core.running_program().port(self.port(port).slot)
-
-    def ways(self, switch: str) -> list[WayCount]:
-        """Return what a switch has given to each of its equal ways; nothing if it has none, or `ways` is not set."""
-        self.core.running_program()
-        self.core.ports.node(switch)
-        return self.core.ways.counts(switch) if self.core.ways else []
 
     def queue(self, port: str, queue: int) -> QueueCounters:
         """Return the counters of a queue that an egress pool limits."""

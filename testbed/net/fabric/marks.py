@@ -45,12 +45,13 @@ class _Place:
         return any(curve.kmin < LONGEST_QUEUE for queue, curve in curves.items() if self.queue in (None, queue))
 
 
-def unmarked(table: PortTable, way: Sequence[str] | None, priority: int, ds_field: int) -> Unmarked | None:
-    """Return the ports of a way if none of them marks packets of this socket priority and DS field.
+def unmarked(table: PortTable, source: str, target: str, priority: int, ds_field: int) -> Unmarked | None:
+    """Return the ports on the way between two hosts if none marks packets of this socket priority and DS field.
 
-    Returns None if one does, or if one could, because the packets' queue there is not known in advance. Without a way,
-    all ports of the network count.
+    Returns None if one does, or if one could, because the packets' queue there is not known in advance. If the way is
+    not known, all ports of the network count.
     """
+    way = table.graph.way(source, target)
     if way is None:  # routers forward by routes, and packets can have another DSCP behind them
         places = [_Place(port, None) for port in table if forwards(port.node)]
     else:

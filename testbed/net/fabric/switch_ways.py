@@ -21,7 +21,7 @@ from testbed.switch.ways.model import seed_of_switch
 from testbed.switch.ways.settings import By, Ways
 from testbed.units import Size
 
-_CODES = {
+CODES = {
     By.HASH: 0, By.RESILIENT: 0, By.FLOWLET: 1, By.ADAPTIVE_FLOWLET: 2, By.SPRAY: 3, By.RANDOM: 4, By.LEAST_LOADED: 5
 }  # fmt: skip
 """The numbers of the rules in the port program; a resilient table is a matter of the table alone."""
@@ -79,19 +79,18 @@ class SwitchWays:
             need = f"{sum(weights)} or more are needed"
             raise UsageError(f"Ways: {switch} has a table of {settings.buckets} buckets for all its ways; {need}")
         units = ports[0].units
-        gap_ns, half_life_ns = units.lab(settings.gap).ns, units.lab(settings.half_life).ns
+        gap, half_life, gone_after = settings.times()
         if settings.by in (By.FLOWLET, By.ADAPTIVE_FLOWLET):
             for port in ports:
                 frame = units.real(port.lab_cable.rate).time_for(Size.from_bytes(_FRAME + WIRE_OVERHEAD))
-                if settings.gap < frame:
+                if gap < frame:
                     advice = f"{port.name} takes {frame} for a frame, so that each frame would be a flowlet; write more"
                     raise UsageError(f"Ways: gap is {settings.gap}; {advice}, or by='random'")
         number = self._program.ways.add(
-            _CODES[By(settings.by)], int(settings.mask), seed, (gap_ns, half_life_ns), [port.slot for port in ports]
+            CODES[By(settings.by)], int(settings.mask), seed, (units.lab(gap).ns, units.lab(half_life).ns),
+            [port.slot for port in ports],
         )
-        plan = WaysPlan(
-            number, settings, weights, tuple(port.slot for port in ports), units.lab(settings.gone_after).ns
-        )
+        plan = WaysPlan(number, settings, weights, tuple(port.slot for port in ports), units.lab(gone_after).ns)
         plan.put(self._program.ways)
         return plan
 

@@ -17,6 +17,7 @@ from typing import Any
 from testbed.errors import UsageError, listed
 from testbed.frames.roce import MAXIMUM_MESSAGE
 from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.marks import unmarked
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WIRE_OCTETS, Report
 from testbed.net.traffic.roce_endpoint import RoceEndpoint
@@ -191,7 +192,7 @@ def without_marks(flows: Sequence[Flow]) -> list[str]:
         name = flow.rate_control if isinstance(flow.rate_control, str) else type(control).__name__
         found = None
         if ds & 3 != Ecn.NOT_ECT:
-            found = fabric.unmarked(flow.source.name, flow.target.name, flow.priority, ds)
+            found = unmarked(fabric.ports, flow.source.name, flow.target.name, flow.priority, ds)
             if found is None:
                 continue
         key = name, None if found is None else found.priority

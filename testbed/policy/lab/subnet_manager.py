@@ -22,7 +22,7 @@ from testbed.linux.port_program import OWN_FRAMES, PortProgram
 from testbed.linux.process import kernel
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.ports import FabricError, PortState
-from testbed.net.fabric.scheduling import SHARED, Scheduling
+from testbed.net.fabric.queues import SHARED, Scheduling
 from testbed.policy import fabric as subnet
 from testbed.policy.fabric import Partition, PortKey
 from testbed.policy.lab.discovery import Discovery

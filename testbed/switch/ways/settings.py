@@ -65,7 +65,7 @@ class Ways:
     """The choice of a switch among equally short ways to a station."""
 
     by: str = By.HASH
-    fields: tuple[str, ...] = FIVE_TUPLE
+    fields: str | tuple[str, ...] = FIVE_TUPLE
     """What of a frame is hashed: "source", "destination", "protocol", "source port", "destination port", "flow label",
     "queue pair", "source MAC", "destination MAC"; "inner" looks into tunnels."""
     seed: int | None = None
@@ -74,18 +74,19 @@ class Ways:
     """How many shares of the flows the ways have, by the neighbour's name; 1 where it is not given."""
     buckets: int = 128
     """The entries of a resilient table."""
-    gap: Duration = Duration("20us")
+    gap: Duration | str = "20us"
     """The silence after which a flow may take another way."""
-    half_life: Duration = Duration("10us")
+    half_life: Duration | str = "10us"
     """The time after which octets that a way was given count half as load."""
-    gone_after: Duration = Duration("10us")
+    gone_after: Duration | str = "10us"
     """The time from the loss of a way's carrier until the switch chooses among the others. Its frames are lost until
     then. A way that comes back is used at once."""
 
     def __post_init__(self) -> None:
         for name in ("gap", "half_life", "gone_after"):
-            object.__setattr__(self, name, Duration(getattr(self, name)))
-            if not getattr(self, name).ps and name != "gone_after":
+            time = Duration(getattr(self, name))
+            object.__setattr__(self, name, time)
+            if not time.ps and name != "gone_after":
                 raise UsageError(f"Ways: {name} is 0; write a time such as '20us'")
         if self.by not in list(By):
             raise UsageError(f"Ways: by is {self.by!r}; {nearest(str(self.by), [str(one) for one in By])}")
@@ -104,6 +105,10 @@ class Ways:
                 raise UsageError(f"Ways: the weight of {neighbour} is {weight!r}; {advice}")
         if self.by is By.RESILIENT and (type(self.buckets) is not int or not 1 <= self.buckets <= TABLE):
             raise UsageError(f"Ways: buckets is {self.buckets!r}; write a whole number from 1 to {TABLE}")
+
+    def times(self) -> tuple[Duration, Duration, Duration]:
+        """Return `gap`, `half_life` and `gone_after`."""
+        return Duration(self.gap), Duration(self.half_life), Duration(self.gone_after)
 
     @property
     def mask(self) -> HashField:

@@ -1,0 +1,73 @@
+"""Switches choose among equal ways as their reference does, and leave a way that has lost its carrier."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from .conftest import Runner, failed_claims
+
+
+@pytest.mark.parametrize("many", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_the_port_program_chooses_as_the_reference_does(run: Runner, many: int) -> None:
+    assert failed_claims(run("equal_ways:choices", many=many)) == set()
+
+
+def test_the_port_program_hashes_the_fields_of_any_frame_as_the_reference_does(run: Runner) -> None:
+    assert failed_claims(run("equal_ways:frames", many=300)) == set()
+
+
+@pytest.mark.parametrize(
+    ("by", "frames", "lost"),
+    [("resilient", [603, 290, 386, 497], 15), ("hash", [550, 290, 280, 656], 15), ("spray", [514, 232, 515, 515], 12)],
+)
+def test_frames_leave_a_lost_way_after_the_time_that_is_set(run: Runner, by: str, frames: list[int], lost: int) -> None:
+    result = run("equal_ways:a_lost_way", by=by)
+    assert failed_claims(result) == set()
+    assert (result.figure("frames"), result.figure("lost")) == (frames, lost)
+
+
+def test_a_way_that_comes_back_is_used_at_once(run: Runner) -> None:
+    assert failed_claims(run("equal_ways:a_way_back")) == set()
+
+
+def test_spraying_fills_each_uplink_of_permutation_traffic_evenly(run: Runner) -> None:
+    result = run("equal_ways:permutation")
+    assert failed_claims(result) == set()
+    assert result.figure("frames") == [[512] * 4] * 4
+
+
+def test_hashing_leaves_uplinks_empty_that_no_flow_hashes_to(run: Runner) -> None:
+    found = run("equal_ways:permutation", ways="hash").figure("frames")
+    assert [row.count(0) for row in found] == [2, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("job", "which", "said"),
+    [
+        ("equal_ways:without_effect", {}, "ways='hash' has no effect: leaf1 and all others have one way to each host"),
+        (
+            "equal_ways:odd_settings",
+            {"which": "neighbour"},
+            "the weight of spin1 has no effect: no switch has such a neighbour",
+        ),
+    ],
+)
+def test_settings_without_effect_are_warned_of(
+    run: Runner, capfd: pytest.CaptureFixture[str], job: str, which: dict[str, str], said: str
+) -> None:
+    result = run(job, **which)
+    assert said in (result.folder / "output.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("which", "said"),
+    [
+        ("gap", r"gap is 1us; leaf1-eth2 takes 1.2304us for a frame"),
+        ("weights", r"the weights of leaf1 have a sum of 300; divide them, 256 is the most"),
+        ("buckets", r"leaf1 has a table of 1 buckets for all its ways; 2 or more are needed"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(run: Runner, which: str, said: str) -> None:
+    assert re.search(said, run("equal_ways:odd_settings", which=which).reason)

@@ -58,6 +58,7 @@ def test_settings_without_effect_are_warned_of(
     run: Runner, capfd: pytest.CaptureFixture[str], job: str, which: dict[str, str], said: str
 ) -> None:
     result = run(job, **which)
+    assert result.folder is not None
     assert said in (result.folder / "output.log").read_text()
 
 

@@ -20,9 +20,9 @@ from testbed.net.build.mininet_classes import Mininet, require_mininet
 from testbed.net.build.node_shells import few_processes
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.core import FabricCore
-from testbed.net.fabric.switch_ways import WayCount
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.ports import FabricError
+from testbed.net.fabric.switch_ways import WayCount
 from testbed.net.traffic import Flow, FlowOptionError, Flows
 from testbed.net.watch import captures, description, progress
 from testbed.net.watch.run_series import recorded

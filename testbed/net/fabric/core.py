@@ -78,8 +78,6 @@ class FabricCore:
         self._deadlock_watch: ForkedHelper[Any] | None = None
         self.ways: SwitchWays | None = None
         """The equal ways of the switches, once the network has started."""
-        self._graph = Graph()
-        """The graph of the network, once it has started; no cable is laid after that."""
         self._names: dict[int, str] = {}
         self._records: list[event_log.Record] = []
         self._dcbx_log: list[dict[str, Any]] = []
@@ -97,9 +95,9 @@ class FabricCore:
                 )
             bring_up.choose_queues(by_node)
             self.disagreements = bring_up.check_priorities(by_node, self.mismatch)
-            self._graph = self.ports.graph = Graph.of(self.cabling.links)
+            self.ports.graph = Graph.of(self.cabling.links)
             self.numbers = {name: number for number, name in enumerate(by_node)}
-            self.ways = SwitchWays(self.ports, program, self._graph)
+            self.ways = SwitchWays(self.ports, program, self.ports.graph)
             setup = self._setup(program, self.ways)
             for name, ports in by_node.items():
                 setup.set_up_buffer(name, ports, self.cabling.delays)
@@ -120,7 +118,7 @@ class FabricCore:
             raise
 
     def _setup(self, program: PortProgram, ways: SwitchWays) -> NodeSetup:
-        return NodeSetup(self.ports, self.sockets, program, self._graph, self.numbers, ways=ways)
+        return NodeSetup(self.ports, self.sockets, program, self.ports.graph, self.numbers, ways=ways)
 
     def _start_agents(self, setup: NodeSetup, program: PortProgram) -> None:
         by_node = self.ports.by_node()
@@ -186,8 +184,8 @@ class FabricCore:
         self.ports.by_slot[intf.slot].mac = mac
         if self.program is not None and self.ways is not None:
             setup = self._setup(self.program, self.ways)
-            for switch in self._graph.forwarding - self.vswitches.keys():
-                setup.set_stations(switch, self._graph.next_hops(switch))
+            for switch in self.ports.graph.forwarding - self.vswitches.keys():
+                setup.set_stations(switch, self.ports.graph.next_hops(switch))
                 setup.set_equal_ways(switch)
 
     # The agents' logs

@@ -88,7 +88,7 @@ class PortTable:
         """True if users write and read values of the lab, not of the hardware, in this network."""
 
         self.graph = Graph()
-        """The graph of the network, once it has started."""
+        """The graph of the network, once it has started; no cable is laid after that."""
 
     def __iter__(self) -> Iterator[PortState]:
         return iter(self.by_slot.values())

@@ -87,7 +87,10 @@ class SwitchWays:
                     advice = f"{port.name} takes {frame} for a frame, so that each frame would be a flowlet; write more"
                     raise UsageError(f"Ways: gap is {settings.gap}; {advice}, or by='random'")
         number = self._program.ways.add(
-            CODES[By(settings.by)], int(settings.mask), seed, (units.lab(gap).ns, units.lab(half_life).ns),
+            CODES[By(settings.by)],
+            int(settings.mask),
+            seed,
+            (units.lab(gap).ns, units.lab(half_life).ns),
             [port.slot for port in ports],
         )
         plan = WaysPlan(number, settings, weights, tuple(port.slot for port in ports), units.lab(gone_after).ns)

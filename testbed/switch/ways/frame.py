@@ -33,8 +33,8 @@ def fields_of(frame: bytes, look_inside: bool = False) -> Fields:
     found = replace(found, protocol=protocol, source_mac=macs.source_mac, destination_mac=macs.destination_mac)
     if not behind or protocol not in (_TCP, _UDP) or len(frame) < behind + 4:
         return found
-    ports = (int.from_bytes(frame[place : place + 2], "big") for place in (behind, behind + 2))
-    found = replace(found, **dict(zip(("source_port", "destination_port"), ports, strict=True)))
+    source, destination = (int.from_bytes(frame[place : place + 2], "big") for place in (behind, behind + 2))
+    found = replace(found, source_port=source, destination_port=destination)
     if protocol == _UDP and found.destination_port == _ROCE and len(frame) >= behind + 16:
         found = replace(found, queue_pair=int.from_bytes(frame[behind + 13 : behind + 16], "big"))
     return found

@@ -157,8 +157,8 @@ def a_way_back(run: Run) -> None:
             net.fabric.cabling.plug(uplink)
             net.sleep("100us")
             run.claim("back", net.ways("leaf1")[0].is_there, equals=True)
-        changes = [one.detail["change"] for one in net.fabric.events() if one.kind == "equal_ways" and one.port == uplink]
-        run.claim("changes in the log", changes, equals=["left", "is back in"])
+        logged = [one for one in net.fabric.events() if one.kind == "equal_ways" and one.port == uplink]
+        run.claim("changes in the log", [one.detail["change"] for one in logged], equals=["left", "is back in"])
 
 
 @experiment

@@ -14,6 +14,7 @@ from testbed.agent import event_log
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import NOTICE, NoticeType, Order, OrderType
 from testbed.agent.pfc.loop import Loop
+from testbed.agent.pfc.lost_ways import LostWays
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.plan import Arrangement, PortPlan
 from testbed.frames import Mac, mac_control
@@ -21,6 +22,7 @@ from testbed.frames.mac_control import PfcFrame
 from testbed.linux.netlink.link_state import Link
 from testbed.linux.port_program import EVENT, FIRST_INTERFACE, EventKind
 from testbed.linux.port_program.buffer_tables import BufferTables
+from testbed.linux.port_program.ways_tables import WaysTables
 from testbed.switch.pfc.settings import PfcSettings
 from testbed.switch.pfc.timers import TIMERS
 from testbed.units import Rate
@@ -102,7 +104,7 @@ class Agent:
         loop._program, loop._ring, loop._ports = self.program, self.ring, {SLOT: self.port}
         loop._touched, loop._later, loop._sent = {}, [], False
         loop._lateness, loop._stop_ns, loop._started_ns, loop._now_ns = [0], 0, 0, 0
-        loop._cpu_takes_time = True
+        loop._cpu_takes_time, loop._ways = True, LostWays((), WaysTables(bytearray(), 0))
         self.log = event_log.new()
         loop._log = event_log.MappedLog(self.log)
         loop._netlink = self

@@ -76,7 +76,7 @@ def built(cables: Sequence[str], settings: dict[str, Port], router: str = "") ->
             fabric.ports[slot], fabric.core.ports.slots[intf.name] = port, slot
             slot += 1
         fabric.cabling.links.append(link)
-    fabric.core.ports.known_nodes, fabric.core._graph = nodes, Graph.of(fabric.cabling.links)
+    fabric.core.ports.known_nodes, fabric.core.ports.graph = nodes, Graph.of(fabric.cabling.links)
     return fabric  # type: ignore[no-any-return]
 
 

@@ -11,8 +11,7 @@ import pytest
 from testbed.frames.dcbx.values import STRICT, Ets, Tsa
 from testbed.linux.netlink.messages import Message, attributes
 from testbed.net.fabric.port import Port, PortError
-from testbed.net.fabric.queues import Queues
-from testbed.net.fabric.queues import SHARED, Scheduling
+from testbed.net.fabric.queues import SHARED, Queues, Scheduling
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.priority.settings import PriorityMap, Trust
 from testbed.units import Rate

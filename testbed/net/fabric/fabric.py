@@ -50,7 +50,7 @@ _MOVED = {
         for name in (
             "agents", "deadlock_poll", "decoded", "disagreements", "flows", "history", "labels", "lateness_ns", "lost",
             "mismatch", "pool_labels", "program", "queues_only", "running_agents", "running_program", "set_mac",
-            "sockets", "start", "stop", "unmarked", "vswitches",
+            "sockets", "start", "stop", "vswitches",
         )
     },
 }  # fmt: skip

@@ -59,7 +59,7 @@ class Book:
     def __init__(self) -> None:
         self.claims: dict[str, tuple[Any, Any]] = {}
 
-    def figure(self, name: str, value: Any) -> None: ...
+    def figure_of_each(self, name: str, value: Any) -> None: ...
 
     def claim(self, name: str, measured: Any, *, equals: Any) -> None:
         self.claims[name] = measured, equals

@@ -64,6 +64,14 @@ _SWITCH = {
         True,
         True,
     ),
+    "incident": Command(
+        "a victim of PFC, a storm, a flapping link or a wrong DSCP map, on the switch of a file",
+        "switches.incident",
+        "incident",
+        "options",
+        True,
+        True,
+    ),
     "counters": Command(
         "PFC counters of a real switch, beside the lab's", "switches.counters", "counters", "options", True
     ),

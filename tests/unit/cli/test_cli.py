@@ -71,7 +71,10 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["run", "hello", "-j", "0"], "argument -j: '0' is not a whole number from 1 up, such as 2"),
         (["shell", "stra"], "there is no topology stra; did you mean star?"),
         (["image", "shine"], "there is no image command 'shine'; there are build, info, export, import, clean, lock; "),
-        (["switch"], "required: WHAT, one of check, run, conformance, counters, fit, headroom; see xoff switch --help"),
+        (
+            ["switch"],
+            "required: WHAT, one of check, run, conformance, incident, counters, fit, headroom; see xoff switch --help",
+        ),
         (["image", "claen"], "there is no image command 'claen'; did you mean clean?"),
         (["switch", "chekc", "f"], "there is no switch command 'chekc'; did you mean check?"),
         (["controller", "sr", "topologie"], "there is no controller sr command 'topologie'; did you mean topology?"),

@@ -1,6 +1,6 @@
 """Lesson 3: what is looked at in a student's run."""
 
-from testbed.lesson import Choice, Lesson, Number, Seen, Step
+from testbed.lesson import Choice, Draw, Lesson, Number, Seen, Step
 from testbed.lesson.check import require
 from xoff import Rate
 
@@ -92,4 +92,5 @@ LESSON = Lesson(
             "what does the queue do when it reaches the lower one of the two thresholds?",
         ),
     ),
+    draws=(Draw("XOFF threshold of PFC alone, in cells", '"fixed", {})', "800", tuple(map(str, range(700, 901, 10)))),),
 )

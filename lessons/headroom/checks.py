@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from testbed.lesson import Choice, Lesson, Number, Seen, Step
+from testbed.lesson import Choice, Draw, Lesson, Number, Seen, Step
 from testbed.lesson.check import NotYet, require
 from xoff import Duration
 
@@ -78,7 +78,7 @@ LESSON = Lesson(
         ),
         Number(
             "on_the_cable",
-            "How long is the round trip in h1's cable of 10 km?",
+            "How long is the round trip in h1's long cable?",
             _round_trip,
             "light takes 5 ns for a metre of fibre; there and back",
             unit=Duration,
@@ -108,5 +108,14 @@ LESSON = Lesson(
             "c",
             "how many cells of 208 octets do 64 octets fill, and how many of these frames are on a full cable?",
         ),
+    ),
+    draws=(
+        Draw(
+            "the length of h1's cable",
+            '("h1", "{}")',
+            "10km",
+            tuple(f"{metres}m" for metres in range(7000, 13001, 250)),
+        ),
+        Draw("cells of the buffer", "Buffer(total={},", "5000", tuple(str(cells) for cells in range(4800, 5401, 50))),
     ),
 )

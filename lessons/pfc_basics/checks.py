@@ -1,6 +1,6 @@
 """Lesson 1: what is looked at in a student's run."""
 
-from testbed.lesson import Choice, Lesson, Name, Number, Seen, Step
+from testbed.lesson import Choice, Draw, Lesson, Name, Number, Seen, Step
 from testbed.lesson.check import NotYet, every, require
 from xoff import Duration, Rate
 
@@ -107,6 +107,11 @@ LESSON = Lesson(
             },
             "c",
             "a PFC frame has priorities and times in it, and no address of a flow; its receiver is a sender of data",
+        ),
+    ),
+    draws=(
+        Draw(
+            "cells of the buffer", "port=port, total={})", "1500", tuple(str(cells) for cells in range(1400, 1601, 10))
         ),
     ),
 )

@@ -7,6 +7,6 @@ the figures of this very run. So answers are compared with the student's own run
 
 from testbed.lesson.answers import Choice, Name, Number
 from testbed.lesson.check import Missing, NotYet, Seen
-from testbed.lesson.lesson import Lesson, Step
+from testbed.lesson.lesson import Draw, Lesson, Step
 
-__all__ = ["Choice", "Lesson", "Missing", "Name", "NotYet", "Number", "Seen", "Step"]
+__all__ = ["Choice", "Draw", "Lesson", "Missing", "Name", "NotYet", "Number", "Seen", "Step"]

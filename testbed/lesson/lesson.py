@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import re
@@ -19,7 +20,10 @@ from testbed.lesson.answers import Choice, Question
 from testbed.lesson.check import NotYet, Seen
 
 PACKAGE = "lessons"
-EXPERIMENT, ANSWERS, PAGE = "experiment.py", "answers.toml", "lesson.md"
+KEEP = "# ---- Keep this part "
+"""The beginning of the line above which a file is the student's."""
+LONGEST_NAME = 80
+EXPERIMENT, ANSWERS, PAGE, STUDENT = "experiment.py", "answers.toml", "lesson.md", "student.txt"
 """The names of files in a student's folder."""
 _LINK = re.compile(r"\[([^]]+)\]\((?!https?:)[^)]*\)")
 _FIGURE = re.compile(r"^!\[.*\n\n?", re.MULTILINE)
@@ -34,6 +38,34 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Draw:
+    """A value of a lesson that is drawn for each student. `place` is a part of the kept half of the lesson's files, in
+    which braces stand for the value.
+    """
+
+    what: str
+    place: str
+    default: str
+    values: tuple[str, ...]
+
+    def of(self, lesson: str, student: str) -> str:
+        """Return the value for a student: the same each time, whoever asks."""
+        seed = hashlib.sha256(f"{lesson}\n{self.what}\n{normal(student)}".encode()).digest()
+        return self.values[int.from_bytes(seed[:8]) % len(self.values)]
+
+    def put_into(self, source: str, value: str) -> str:
+        old = self.place.format(self.default)
+        if source.count(old) != 1:
+            raise UsageError(f"the lesson's file has {source.count(old)} places {old!r}; one is expected")
+        return source.replace(old, self.place.format(value))
+
+
+def normal(student: str) -> str:
+    """Return a student's name or number as it counts: without the case of letters, and with single spaces."""
+    return " ".join(student.casefold().split())
+
+
+@dataclass(frozen=True)
 class Lesson:
     """A guided lab."""
 
@@ -44,6 +76,21 @@ class Lesson:
     summary: str
     steps: Sequence[Step]
     questions: Sequence[Question]
+    draws: Sequence[Draw] = ()
+
+    def drawn(self, student: str) -> dict[str, str]:
+        """Return the values that are drawn for a student, by what they are."""
+        return {draw.what: draw.of(self.name, student) for draw in self.draws}
+
+    def kept(self, student: str | None = None) -> str:
+        """Return the half of the lesson's file that stays as it is, from its first line on; with the values of a
+        student.
+        """
+        text = (self.folder / "start.py").read_text(encoding="utf-8")
+        kept = text[text.index(KEEP) :]
+        for draw in self.draws if student is not None else ():
+            kept = draw.put_into(kept, draw.of(self.name, student or ""))
+        return kept
 
     @property
     def folder(self) -> Path:
@@ -78,15 +125,23 @@ def find(wanted: str) -> Lesson:
     raise UsageError(f"there is no lesson {wanted}; {hint}; `xoff lesson list` shows them")
 
 
-def begin(lesson: Lesson, folder: Path, solved: bool = False) -> list[Path]:
-    """Write the files that a student starts with into a folder, or the solution. No file is overwritten."""
+def begin(lesson: Lesson, folder: Path, solved: bool = False, student: str | None = None) -> list[Path]:
+    """Write the files that a student starts with into a folder, or the solution. No file is overwritten. With a student
+    they have that student's values.
+    """
     page = (lesson.folder / "page.md").read_text(encoding="utf-8")
-    source = "solution.py" if solved else "start.py"
+    experiment = (lesson.folder / ("solution.py" if solved else "start.py")).read_text(encoding="utf-8")
+    if student is not None:
+        name = named(student)
+        experiment = experiment[: experiment.index(KEEP)] + lesson.kept(name)
+        page = f"{page.rstrip()}\n\n{_values(lesson, name)}"
     content = {
         PAGE: _LINK.sub(r"\1", _FIGURE.sub("", page)),
-        EXPERIMENT: (lesson.folder / source).read_text(encoding="utf-8"),
+        EXPERIMENT: experiment,
         ANSWERS: sheet(lesson),
     }
+    if student is not None:
+        content[STUDENT] = f"{named(student)}\n"
     files = ForeignFolder(folder)
     taken = [name for name in content if files.has(name)]
     if taken:
@@ -99,6 +154,21 @@ def begin(lesson: Lesson, folder: Path, solved: bool = False) -> list[Path]:
     except OSError as error:
         raise UsageError(f"the lesson cannot go to {folder}: {error.strerror}") from None
     return [folder / name for name in content]
+
+
+def named(student: str) -> str:
+    """Return a student's name or number as it is written; UsageError if it is none."""
+    found = " ".join(student.split())
+    if not found or len(found) > LONGEST_NAME or not found.isprintable():
+        raise UsageError(f"{student[:40]!r} is no name or number of a student; it has 1 to {LONGEST_NAME} characters")
+    return found
+
+
+def _values(lesson: Lesson, student: str) -> str:
+    if not lesson.draws:
+        return f"## For {student}\n\nThis lesson has the same values for everybody.\n"
+    rows = "\n".join(f"- {what}: {value}" for what, value in lesson.drawn(student).items())
+    return f"## For {student}\n\nYour file has values of your own, in place of those above:\n\n{rows}\n"
 
 
 def sheet(lesson: Lesson, values: Mapping[str, Any] | None = None) -> str:

@@ -105,3 +105,26 @@ def test_a_notebook_runs(name: str, ready: PreparedEngine, tmp_path: Path, monke
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
     assert ("320 cells" if "tutorial" in name else "not yet step 2") in printed
+
+
+def test_a_class_is_graded_with_each_students_values_and_hostile_work_stays_in_the_lab(
+    ready: PreparedEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Answers of one student are wrong for another, whose values are others; a file's module level runs in the lab."""
+    lesson, mark = LESSONS[0], tmp_path / "executed"
+    solution = (lesson.folder / "solution.py").read_text()
+    part = solution[: solution.index(files.KEEP)]
+    for student in ("ada", "bob", "eve"):
+        files.begin(lesson, tmp_path / student, student=student)
+        source = (tmp_path / student / files.EXPERIMENT).read_text()
+        hostile = f"open({str(mark)!r}, 'w').close()\n" if student == "eve" else ""
+        (tmp_path / student / files.EXPERIMENT).write_text(hostile + part + source[source.index(files.KEEP) :])
+    seen = performed(lesson, str(tmp_path / "ada" / files.EXPERIMENT), ready, tmp_path / "runs")
+    for student in ("ada", "bob", "eve"):
+        (tmp_path / student / files.ANSWERS).write_text(files.sheet(lesson, files.solutions(lesson, seen)))
+    words = ["lesson", "grade", "1", *(str(tmp_path / student) for student in ("ada", "bob", "eve")), "--json"]
+    cli.main([*words, "--engine", ready.engine.name])
+    ada, bob, eve = json.loads(capsys.readouterr().out)["students"]
+    assert ada["right"] == ada["of"] == 9 and ada["same_as"] == "bob"
+    assert all(bob["steps"]) and not bob["answers"]["dropped"], "the other buffer drops another number of frames"
+    assert not eve["same_as"] and not mark.exists()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from testbed.cli import output_file
+from testbed.cli.arguments import whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.screen import console, progress, streams
 from testbed.errors import UsageError
@@ -36,9 +40,34 @@ def options(parser: argparse.ArgumentParser) -> None:
         word.set_defaults(perform=perform)
         word.add_argument("lesson", metavar="N", help="a lesson's number or name")
         word.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="default: lesson-N")
-        if perform is not start:
+        if perform is start:
+            word.add_argument(
+                "--student", metavar="NAME", help="name or number of a student, for whom values are drawn"
+            )
+        else:
             engine_option(word, engines())
             word.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
+    word = words.add_parser("grade", help="for teachers: a table of a class's folders", description=grade.__doc__)
+    word.set_defaults(perform=grade)
+    word.add_argument("lesson", metavar="N", help="a lesson's number or name")
+    word.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a student's folder each")
+    engine_option(word, engines())
+    limit_options(word)
+    word.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV")
+    word.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
+
+
+def limit_options(parser: argparse.ArgumentParser) -> None:
+    """Add the limits of one student's run."""
+    parser.add_argument(
+        "--wall", type=whole_number(1, 86400), default=300, metavar="S", help="seconds a run may take (default 300)"
+    )
+    parser.add_argument(
+        "--memory", type=whole_number(100, 10**6), metavar="MB", help="memory of a run (default: usual)"
+    )
+    parser.add_argument(
+        "-j", type=whole_number(1, 64), default=1, metavar="N", help="runs at the same time (default 1)"
+    )
 
 
 def lesson(options: argparse.Namespace) -> int:
@@ -65,7 +94,7 @@ def start(options: argparse.Namespace) -> int:
     """Make a folder with a lesson's page, the experiment to edit and the questions."""
     chosen = files.find(options.lesson)
     folder = _folder(options, chosen)
-    for path in files.begin(chosen, folder):
+    for path in files.begin(chosen, folder, student=options.student):
         print(path)
     console.say(f"read {folder / files.PAGE}, edit {files.EXPERIMENT} and {files.ANSWERS}, then:")
     console.say(f"xoff lesson check {chosen.number} {folder}")
@@ -95,6 +124,49 @@ def solution(options: argparse.Namespace) -> int:
     with ForeignFolder(folder).create(files.ANSWERS) as out:
         out.write(files.sheet(chosen, values).encode())
     return _show(chosen, list(files.verdicts(chosen, seen, values)), result, options.json)
+
+
+def grade(options: argparse.Namespace) -> int:
+    """Run the work of a class in the lab, each student's file with the values that were drawn for that student, and
+    print a table. What students handed in is executed nowhere else."""
+    streams.outlast()
+    from testbed.lesson import grading, running
+
+    chosen = files.find(options.lesson)
+    submitted = [grading.submission(chosen, folder) for folder in options.folders]
+    engine, limits = ready(options.engine), running.RunLimits(wall_s=options.wall, memory_mb=options.memory)
+    rows: list[grading.Row] = []
+    with ThreadPoolExecutor(options.j) as pool:
+        for row, _ in pool.map(lambda one: running.checked(chosen, one, engine, limits), submitted):
+            rows.append(row)
+            console.say(f"{len(rows)} of {len(submitted)}: {console.shown(row.student)}")
+    rows = grading.compared(rows, submitted)
+    if options.csv is not None:
+        with output_file.whole_file(options.csv, options.folders, "--csv") as out:
+            out.write(grading.as_csv(chosen, rows).encode())
+    if options.json:
+        print(json.dumps(grading.as_json(chosen, rows), indent=1))
+    else:
+        _show_class(chosen, rows)
+    return Exit.OK if all(not row.why for row in rows) else Exit.FAILED
+
+
+def _show_class(chosen: Lesson, rows: list[Any]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    marks = {True: "+", False: "."}
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for name, justify in (("student", "left"), ("right", "right"), ("steps", "left"), ("answers", "left")):
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("", overflow="fold")
+    for row in rows:
+        notes = [f"same as {row.same_as}"] if row.same_as else []
+        words = escape(console.shown("; ".join([*notes, *([row.why] if row.why else [])])))
+        told = ("".join(marks[one] for one in part) or "-" for part in (row.steps, row.answers))
+        table.add_row(escape(console.shown(row.student)), f"{row.right}/{row.of}", *told, words)
+    console.stdout.print(f"[bold]lesson {chosen.number}: {chosen.title}[/bold]")
+    console.stdout.print(table, crop=False)
 
 
 def _folder(options: argparse.Namespace, chosen: Lesson) -> Path:

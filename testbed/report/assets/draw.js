@@ -369,6 +369,7 @@ function drawValues(context, track, view, size, y) {
     return;
   }
   const low = new Float64Array(Math.ceil(size.plot) + 1).fill(Infinity), high = new Float64Array(low.length).fill(-Infinity);
+  const ends = new Float64Array(low.length); // the value that holds when a column of pixels ends
   const tops = track.high || track.v;
   for (let row = first; row < last; row++) {
     let column = Math.max(0, Math.floor((track.t[row] - view.start) * scale));
@@ -376,6 +377,7 @@ function drawValues(context, track, view, size, y) {
     for (; column <= end && column < low.length; column++) {
       if (track.v[row] < low[column]) low[column] = track.v[row];
       if (tops[row] > high[column]) high[column] = tops[row];
+      ends[column] = tops[row];
     }
   }
   let held = NaN, heldTo = Infinity;
@@ -385,9 +387,10 @@ function drawValues(context, track, view, size, y) {
       if (steps && !Number.isNaN(held) && column <= heldTo) context.fillRect(size.left + column, y(held) - 0.75, 1, 1.5);
       continue;
     }
-    const above = y(high[column]);
-    context.fillRect(size.left + column, above - 0.75, 1, Math.max(1.5, y(low[column]) - above + 1.5));
-    held = high[column];
+    const joins = steps && column <= heldTo; // from what held before, which is in this column too
+    const above = y(joins && held > high[column] ? held : high[column]), below = y(joins && held < low[column] ? held : low[column]);
+    context.fillRect(size.left + column, above - 0.75, 1, Math.max(1.5, below - above + 1.5));
+    held = ends[column];
     heldTo = (networkEnd(track, view.start + column / scale) - view.start) * scale;
   }
   context.globalAlpha = 1;

@@ -101,7 +101,7 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
     envelopes = [track.name for track, one in zip(found.tracks, descriptions, strict=True) if "bin_ns" in one]
     start, end = active(folder, found)
     rows = states.states(folder, found.facts)
-    drawings, charts = _Drawings(number, folder), flow_charts(folder)
+    drawings, charts = _Drawings(number, folder, 2 if alone else 3), flow_charts(folder)
     at_first = panels.first(made, panels.FIRST - 1 if charts.many >= FEW else panels.FIRST)
     data = {
         "end_ns": folder.end_ns,
@@ -149,8 +149,8 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
 class _Drawings:
     """The drawings of a result's networks: networks with the same nodes and cables share one."""
 
-    def __init__(self, number: int, folder: Folder) -> None:
-        self._number, self._folder = number, folder
+    def __init__(self, number: int, folder: Folder, level: int) -> None:
+        self._number, self._folder, self._level = number, folder, level
         self._first = {str((one.nodes, one.cables, one.buffers)): one for one in reversed(folder.networks)}
 
     def of(self, network: Network) -> str:
@@ -162,7 +162,7 @@ class _Drawings:
         folder, state = self._folder, f"state-{self._number}"
         if not folder.networks:
             return [f'<p class="note" id="{state}"></p>']
-        out = ['<section aria-label="Network">', heading(2 if self._number == 0 else 3, "Network")]
+        out = ['<section aria-label="Network">', heading(self._level, "Network")]
         for network in folder.networks:
             identity = self.of(network)
             if identity == f"network-{self._number}-{network.number}":

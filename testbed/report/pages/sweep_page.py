@@ -102,7 +102,7 @@ def body(folder: Path) -> str:
     parts: list[str] = [
         f"<header>{heading(1, study.name)}",
         f'<p class="note">{points} combinations of {text(", ".join(study.parameters) or "no parameter")}, up to {runs} '
-        "seeds each. Bars and bands are 95 % intervals of the mean.</p></header><main>",
+        f"seed{'' if runs == 1 else 's'} each. Bars and bands are 95 % intervals of the mean.</p></header><main>",
     ]
     if study.failed:
         parts.append(f'<p class="bad">{study.failed} runs did not end by themselves; {FAILED} has them.</p>')
@@ -184,8 +184,9 @@ def _heat_map(
     title = f"{name} by {study.parameters[down]} (down) and {study.parameters[across]} (across)"
     caption = text(f"{title}{'; ' if fixed else ''}{fixed}")
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{caption}"><table><caption>{caption}</caption>'
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<div><p class="note">{caption}</p><div class="wide" tabindex="0" role="region" aria-label="{caption}">'
+        f'<table class="heats">'
+        f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
     )
 
 

@@ -88,7 +88,14 @@ def comparison(folders: list[Folder]) -> Html:
         for name, value in values.items():
             rows.setdefault(name, ["-"] * len(folders))[number] = value
     head = ["measured", *(folder.name for folder in folders)]
-    return Html(heading(2, "Side by side") + table("Side by side", head, ([name, *row] for name, row in rows.items())))
+    kept = {name: [one for one in row if one != "-"] for name, row in rows.items()}
+    first = [name for name, row in kept.items() if len(row) > 1 and len(set(row)) > 1] or list(rows)
+    shown, rest = first[:_MOST_FIGURES], [name for name in rows if name not in first[:_MOST_FIGURES]]
+    out = table("Side by side", head, ([name, *rows[name]] for name in shown))
+    if rest:
+        more = table("Side by side, further rows", head, ([name, *rows[name]] for name in rest), most=1000)
+        out = Html(out + folded(f"{len(rest)} more values", more, "the same in all results, or of some alone"))
+    return Html(heading(2, "Side by side") + out)
 
 
 def claims_table(folder: Folder) -> Html:

@@ -109,6 +109,17 @@ def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
     assert sum(tag == "article" for tag, _ in page.elements) == 2
 
 
+def test_what_differs_between_results_is_before_what_is_the_same(tmp_path: Path) -> None:
+    same = [{"name": f"figure {number}", "value": number, "unit": ""} for number in range(30)]
+    folders = [
+        small(tmp_path / name, figures=[*same, {"name": "differs", "value": value, "unit": ""}])
+        for name, value in (("one", 7), ("two", 8))
+    ]
+    shown, _, rest = report(folders).partition("Side by side</h2>")[2].partition("<details>")
+    assert "differs" in shown and "figure 3" not in shown
+    assert "31 more values" in rest and "figure 3" in rest
+
+
 def test_a_result_without_networks_and_events_has_its_tables(tmp_path: Path) -> None:
     folder = small(tmp_path / "one")
     (folder / "networks.jsonl").unlink()

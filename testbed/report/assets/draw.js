@@ -229,23 +229,52 @@ function drawHeat(panel, report, view, colour) {
   let full = panel.full || 0;
   if (!full) for (const row of rows) for (const value of row) if (value > full) full = value;
   const gap = size.lane >= 6 ? 1 : 0;
-  rows.forEach((row, number) => {
-    const top = size.top + number * size.lane;
-    let from = 0;
-    while (from < row.length) {
-      const level = heatLevel(row[from], full);
-      let to = from + 1;
-      while (to < row.length && heatLevel(row[to], full) === level) to++;
-      if (level >= 0) {
-        context.fillStyle = level ? colour.heat[level] : colour.idle;
-        context.fillRect(size.left + from, top, Math.min(to, size.plot) - from, size.lane - gap);
-      }
-      from = to;
-    }
-  });
+  if (printing) rows.forEach((row, number) => drawHeatRow(context, row, full, size, size.top + number * size.lane, size.lane - gap, colour));
+  else drawHeatPicture(context, rows, full, size, gap, colour);
   drawNames(context, panel, size, colour);
   drawCases(context, panel, view, colour, report);
   showScale(panel, full, tracks[0] ? tracks[0].unit : "", colour);
+}
+
+// On paper, as areas that stay sharp.
+function drawHeatRow(context, row, full, size, top, height, colour) {
+  let from = 0;
+  while (from < row.length) {
+    const level = heatLevel(row[from], full);
+    let to = from + 1;
+    while (to < row.length && heatLevel(row[to], full) === level) to++;
+    if (level >= 0) {
+      context.fillStyle = level ? colour.heat[level] : colour.idle;
+      context.fillRect(size.left + from, top, Math.min(to, size.plot) - from, height);
+    }
+    from = to;
+  }
+}
+
+// On the screen, as a picture with a pixel for each column of a row, which is as fast with many rows.
+let heatCanvas = null;
+function drawHeatPicture(context, rows, full, size, gap, colour) {
+  const width = rows[0].length, picture = new ImageData(width, rows.length);
+  const words = new Uint32Array(picture.data.buffer), levels = [colour.idle, ...colour.heat.slice(1)].map(pixel);
+  rows.forEach((row, number) => {
+    for (let column = 0; column < width; column++) {
+      const level = heatLevel(row[column], full);
+      if (level >= 0) words[number * width + column] = levels[level];
+    }
+  });
+  heatCanvas = heatCanvas || document.createElement("canvas");
+  heatCanvas.width = width;
+  heatCanvas.height = rows.length;
+  heatCanvas.getContext("2d").putImageData(picture, 0, 0);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(heatCanvas, size.left, size.top, width, rows.length * size.lane);
+  if (gap) for (let number = 1; number <= rows.length; number++) context.clearRect(size.left, size.top + number * size.lane - gap, width, gap);
+}
+
+// A colour, #rrggbb or rgb(r, g, b), as the four octets of an opaque pixel.
+function pixel(text) {
+  const parts = text.startsWith("#") ? [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16)) : text.match(/\d+/g).map(Number);
+  return new Uint32Array(new Uint8Array([...parts, 255]).buffer)[0];
 }
 
 function heatLevel(value, full) {

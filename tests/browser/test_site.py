@@ -46,7 +46,7 @@ _CUT_OFF = """(mayScroll) => {
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if given := os.environ.get(BUILT):
-        return Path(given)
+        return Path(given).resolve()
     out = tmp_path_factory.mktemp("docs") / "site"
     site.build(ROOT, out)
     return out

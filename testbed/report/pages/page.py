@@ -18,6 +18,7 @@ from testbed.report.pages.document import asset, digest, script_json
 from testbed.report.pages.flow_charts import FEW, FlowCharts, flow_charts
 from testbed.report.pages.headroom_budget import budget
 from testbed.report.pages.markup import folded, heading, readable, text
+from testbed.report.pages.question import question
 from testbed.report.timeline import columns, series, states
 from testbed.report.timeline.derived import active, derived, moment, ratios
 from testbed.report.timeline.tracks import Tracks, tracks
@@ -68,7 +69,7 @@ def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = Fal
     cases = "".join(_case_button(network, folder, folders) for folder in folders for network in folder.networks[:12])
     body = [
         f"<header><h1>{text(title, 200)}</h1>",
-        *([tables.facts(folders[0])] if alone else []),
+        *([question(folders[0]), tables.facts(folders[0])] if alone else []),
         "</header>",
         "<main>",
         *([] if alone else [tables.summary(folders), tables.comparison(folders)]),

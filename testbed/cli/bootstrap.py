@@ -53,6 +53,8 @@ def _purpose(arguments: list[str]) -> str:
     if any(word in ("-h", "--help") for word in arguments):
         return "run"
     command = arguments[0] if arguments else ""
+    if command == "lesson" and arguments[1:2] == ["serve"]:
+        return "serve"
     if command == "export" and not any(word.partition("=")[0] == "--figure" for word in arguments):
         return "run"
     if command == "sweep" and any(word.partition("=")[0] == "--scheduler" for word in arguments):

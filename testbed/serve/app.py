@@ -34,7 +34,7 @@ _WORDS = {
     Verdict.WRONG_HOST: "This is not the address of this server.",
     Verdict.WRONG_ORIGIN: "This server takes nothing from pages of other servers.",
 }
-_HEADERS = {
+HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -88,10 +88,10 @@ class _Guard:
             return
         response: Response
         if verdict is Verdict.TAKE_COOKIE:
-            response = RedirectResponse(scope["path"] if scope["path"].startswith("/r") else "/", 303, _HEADERS)
+            response = RedirectResponse(scope["path"] if scope["path"].startswith("/r") else "/", 303, HEADERS)
             response.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="strict")
         else:
-            closing = _HEADERS | {"Connection": "close"}  # a place for others
+            closing = HEADERS | {"Connection": "close"}  # a place for others
             response = PlainTextResponse(f"{_WORDS[verdict]}\n", verdict.value, closing)
         await response(scope, receive, send)
 
@@ -121,7 +121,7 @@ class _Pages:
         assert self._live is not None
         source = self._live.session.as_experiment(self._live.feed.t_ns)
         kept = {"Content-Disposition": f'attachment; filename="{FILE}"'}
-        return PlainTextResponse(source, 200, _HEADERS | kept, media_type="text/x-python")
+        return PlainTextResponse(source, 200, HEADERS | kept, media_type="text/x-python")
 
     async def results(self, request: Request) -> Response:
         return await self._report(self._results) if self._results else await _not_found(request, None)
@@ -138,7 +138,7 @@ class _Pages:
             return _metrics(self._live.metrics.text())
         if number is None and len(self._results) != 1:
             text = f"There are {len(self._results)} results; /result/1/metrics has the metrics of the first.\n"
-            return PlainTextResponse(text, 404, _HEADERS)
+            return PlainTextResponse(text, 404, HEADERS)
         path = {str(place): path for place, path in enumerate(self._results, 1)}.get(number or "1")
         if path is None:
             return await _not_found(request, None)
@@ -146,9 +146,9 @@ class _Pages:
             try:
                 return _metrics(await asyncio.to_thread(history.exposition, path, *history.asked(request.query_params)))
             except UsageError as error:
-                return PlainTextResponse(f"{error}\n", 400, _HEADERS)
+                return PlainTextResponse(f"{error}\n", 400, HEADERS)
             except (XoffError, OSError) as error:
-                return PlainTextResponse(f"{error}\n", 500, _HEADERS)
+                return PlainTextResponse(f"{error}\n", 500, HEADERS)
 
     async def socket(self, socket: WebSocket) -> None:
         live = self._live
@@ -183,7 +183,7 @@ class _Pages:
                     made = stamps, await asyncio.to_thread(report, paths)
                     self._made[tuple(paths)] = made
             except (XoffError, OSError) as error:
-                return PlainTextResponse(f"{error}\n", 500, _HEADERS)
+                return PlainTextResponse(f"{error}\n", 500, HEADERS)
         return _html(made[1])
 
 
@@ -209,16 +209,16 @@ async def _close(socket: WebSocket, code: int) -> None:
 
 async def _no_icon(request: Request) -> Response:
     """Answer the request for an icon, which browsers make by themselves."""
-    return Response(None, 204, _HEADERS)
+    return Response(None, 204, HEADERS)
 
 
 async def _not_found(request: Request, _: Any) -> Response:
-    return PlainTextResponse("There is no such page; / has links to all.\n", 404, _HEADERS)
+    return PlainTextResponse("There is no such page; / has links to all.\n", 404, HEADERS)
 
 
 def _metrics(text: str) -> Response:
-    return Response(text, 200, _HEADERS | {"Content-Type": CONTENT_TYPE})
+    return Response(text, 200, HEADERS | {"Content-Type": CONTENT_TYPE})
 
 
 def _html(source: str, policy: str = "frame-ancestors 'none'") -> Response:
-    return HTMLResponse(source, 200, _HEADERS | {"Content-Security-Policy": policy})
+    return HTMLResponse(source, 200, HEADERS | {"Content-Security-Policy": policy})

@@ -27,6 +27,8 @@ def test_locks_agree_on_every_version() -> None:
         (["test", "--unit"], "test"),
         (["serve", "results/incast-001"], "serve"),
         (["serve", "--help"], "run"),
+        (["lesson", "serve", "2"], "serve"),
+        (["lesson", "check", "2"], "run"),
         (["export", "results/incast-001", "--figure", "pauses"], "plot"),
         (["plot", "cdf", "results/incast-001"], "plot"),
         (["export", "results/incast-001", "--csv"], "run"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from testbed.cli import output_file
+from testbed.cli import Terminated, output_file
 from testbed.cli.arguments import whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.screen import console, progress, streams
@@ -55,6 +56,18 @@ def options(parser: argparse.ArgumentParser) -> None:
     limit_options(word)
     word.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV")
     word.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
+    word = words.add_parser("serve", help="for teachers: a server for a class", description=serve.__doc__)
+    word.set_defaults(perform=serve)
+    word.add_argument("lesson", metavar="N", help="a lesson's number or name")
+    word.add_argument(
+        "--students", type=Path, required=True, metavar="FILE", help="a student's name or number in each line"
+    )
+    word.add_argument("--listen", default="127.0.0.1", metavar="ADDRESS", help="default 127.0.0.1, this machine alone")
+    word.add_argument(
+        "--port", type=whole_number(0, 65535), default=8471, metavar="N", help="default 8471; 0: any that is free"
+    )
+    engine_option(word, engines())
+    limit_options(word)
 
 
 def limit_options(parser: argparse.ArgumentParser) -> None:
@@ -149,6 +162,45 @@ def grade(options: argparse.Namespace) -> int:
     else:
         _show_class(chosen, rows)
     return Exit.OK if all(not row.why for row in rows) else Exit.FAILED
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Serve a lesson to a class until Ctrl-C: students hand in work in a browser, and a queue runs it in the lab, so
+    many at a time as -j says. The address of each student is printed."""
+    from testbed.lesson import running
+    from testbed.lesson.run_queue import RunQueue
+    from testbed.serve import server
+    from testbed.serve.access import Access
+    from testbed.serve.classroom import MOST_STUDENTS, Classroom, Queue, application
+
+    chosen = files.find(options.lesson)
+    try:
+        names = options.students.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{options.students}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+    students = [files.named(name) for name in names if name.strip()]
+    if not 1 <= len(students) <= MOST_STUDENTS or len({files.normal(name) for name in students}) < len(students):
+        raise UsageError(f"{options.students}: 1 to {MOST_STUDENTS} students are expected, each once")
+    engine, limits = ready(options.engine), running.RunLimits(wall_s=options.wall, memory_mb=options.memory)
+    with server.listen(options.listen, options.port) as listening:
+        port = listening.getsockname()[1]
+        queue: Queue = RunQueue(lambda work: running.checked(chosen, work, engine, limits), options.j)
+        room = Classroom(
+            chosen, queue, {name: Access(options.listen, port) for name in students}, Access(options.listen, port)
+        )
+
+        def announce() -> None:
+            console.say(f"lesson {chosen.number} for {len(students)} students; the addresses are shown here only")
+            for name, access in (("(teacher)", room.teacher), *room.students.items()):
+                print(f"{name},{access.url}", flush=True)
+
+        try:
+            ended_by = server.run(application(room), listening, None, announce)
+        finally:
+            queue.close()
+    if ended_by == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise Terminated(ended_by or signal.SIGTERM)
 
 
 def _show_class(chosen: Lesson, rows: list[Any]) -> None:

@@ -143,6 +143,7 @@ def _long_name(made: bytearray) -> None:
         (damaged(_long_name), "a name has"),
         (gzip.compress(tarred({"a": b"nothing"})), "has no output of `show pfc counters`"),
     ],
+    ids=["bzip2", "no tar", "cut off", "cut off in a file", "negative", "huge", "long name", "without counters"],
 )
 def test_a_hostile_or_damaged_archive_is_one_message(tmp_path: Path, content: bytes, says: str) -> None:
     path = tmp_path / "dump.tar.gz"

@@ -23,7 +23,7 @@ from testbed.experiment.run import Run, plain
 from testbed.lab import experiment
 from testbed.units import Duration, Length, Rate, Scale, Size
 
-NO_RUN = cast(Run, SimpleNamespace(is_in_lab_time=False))
+NO_RUN = cast(Run, SimpleNamespace(is_in_lab_time=False, write_rest=lambda: None))
 Write = Callable[..., Path]
 
 
@@ -426,7 +426,7 @@ def test_networks_find_the_run_of_the_experiment_at_work() -> None:
     def asks(run: Run) -> None:
         found.append(Run.current())
 
-    run: Any = SimpleNamespace(is_in_lab_time=False)
+    run: Any = SimpleNamespace(is_in_lab_time=False, write_rest=lambda: None)
     asks.perform(run, {})
     assert found == [run]
     assert Run.current() is None
@@ -445,7 +445,7 @@ def test_an_experiment_and_each_part_of_it_has_its_own_meaning_of_times() -> Non
         by_the_lab(run)
         seen.append(run.is_in_lab_time)
 
-    run: Any = SimpleNamespace(is_in_lab_time=False)
+    run: Any = SimpleNamespace(is_in_lab_time=False, write_rest=lambda: None)
     by_the_hardware.perform(run, {})
     assert seen == [False, True, False]
     by_the_lab.perform(run, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from testbed.lesson.lesson import Lesson
 from testbed.units import Duration
 
 LESSONS = files.lessons()
+ROOT = Path(__file__).parents[3]
 KEEP = "# ---- Keep this part "
 each = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
 
@@ -198,3 +200,29 @@ def test_list_and_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert capsys.readouterr().out.splitlines() == [
         "lesson-2/lesson.md", "lesson-2/experiment.py", "lesson-2/answers.toml",
     ]  # fmt: skip
+
+
+@each
+def test_a_teachers_page_has_a_plan_of_90_minutes_with_the_steps_of_the_page(lesson: Lesson) -> None:
+    page = (lesson.folder / "teacher.md").read_text()
+    plan = page[page.index("## A plan for 90 minutes") :]
+    found = re.findall(r"^\| (\d+) \| (\d+) \| (.*) \|$", plan, re.MULTILINE)
+    rows = [(int(at), int(lasts), what) for at, lasts, what in found]
+    assert [at for at, _, _ in rows] == [sum(lasts for _, lasts, _ in rows[:number]) for number in range(len(rows))]
+    assert sum(lasts for _, lasts, _ in rows) == 90
+    students = " ".join((lesson.folder / "page.md").read_text().split())
+    given = re.findall(r"\((?:About )?(\d+) minutes\.\)", students[students.index("## Steps") :])
+    assert [lasts for _, lasts, what in rows if what.startswith("step ")] == [int(one) for one in given]
+    (measured,) = re.findall(r"takes ([0-9.]+) s of CPU time", plan)
+    known = json.loads((ROOT / "experiments/costs.json").read_text())
+    assert 0.5 < float(measured) / known[f"lesson-{lesson.name}"] < 2
+
+
+def test_slides_have_a_part_for_each_lesson_and_figures_that_are_there() -> None:
+    text = (ROOT / "lessons/slides.markdown").read_text()
+    slides = text.split("\n---\n")
+    for lesson in LESSONS:
+        assert any(f"\n# {lesson.number} {lesson.title}\n" in slide for slide in slides)
+    figures = re.findall(r"\]\((.*?\.svg)\)", text)
+    assert len(figures) >= 6 and all((ROOT / "lessons" / one).is_file() for one in figures)
+    assert all(len(slide.strip().splitlines()) <= 12 for slide in slides)

@@ -23,7 +23,7 @@ from testbed.units import Duration
 
 EVERY_NS = 10**6
 """The default and the least distance of points: Prometheus has milliseconds."""
-MOST_POINTS = 2_000_000
+MOST_POINTS = 1_000_000
 _REPEATED_NS = 60 * 10**9
 """The time after which a value that stays comes again: Prometheus forgets one after five minutes."""
 _BUFFER: dict[str, Exported] = {"shared": names.GROUP_SHARED, "headroom": names.GROUP_HEADROOM}

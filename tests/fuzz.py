@@ -446,6 +446,7 @@ def decoders() -> dict[str, Decoder]:
         "dcbx log": Decoder(rewritten_lines(fuzz_files.logs()), fuzz_files.read_log),
         "json": Decoder(of(*fuzz_files.texts()), _always(fuzz_files.read_json)),
         "config_db": Decoder(fuzz_files.configs, _always(fuzz_files.read_config)),
+        "techsupport": Decoder(of(*fuzz_files.archives()), _always(fuzz_files.read_archive)),
         "run's stream": Decoder(fuzz_files.streams, fuzz_files.read_stream),
     }
 

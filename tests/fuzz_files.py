@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import random
 import re
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,11 +26,14 @@ from testbed.policy.syntax import language
 from testbed.policy.syntax.grammar import BLOCK, XML
 from testbed.policy.syntax.source import PolicyError, Problems
 from testbed.policy.syntax.write import write
+from testbed.sonic import archive, counters
 from testbed.sonic import read as config_db
 from testbed.sonic.check import check
+from testbed.sonic.fit import fit
 from testbed.sonic.lab.settings import Switch
 from testbed.sonic.write import write as config_write
 from testbed.typed_json import text
+from testbed.units import Length
 from tests import fuzz_lldp
 
 ROOT = Path(__file__).parents[1]
@@ -245,6 +251,29 @@ def _change(content: dict[str, Any], dice: random.Random) -> None:
             last[key] = dice.choice(_VALUES)
 
 
+def archives() -> list[bytes]:
+    """Return archives of `show techsupport`, of several forms and ways of packing."""
+    head = "Port Rx" + "".join(f"  PFC{number}" for number in range(8))
+    printed = f"{head}\n{'-' * 60}\nEthernet0{'  1,234' * 8}\n".encode()
+    found = []
+    for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT):
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w", format=form) as out:
+            for name, content in (("dump/pfc.counters", printed * 20), (f"{'deep/' * 24}x.gz", gzip.compress(printed))):
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                out.addfile(info, io.BytesIO(content))
+        found += [made.getvalue().rstrip(b"\0"), gzip.compress(made.getvalue())]
+    return found
+
+
+def read_archive(octets: bytes) -> str:
+    """Read an archive to its end, and the counters in it."""
+    for name, text_ in archive.texts_in(io.BytesIO(octets), Path("dump.tar.gz")):
+        counters.parse(text_, name)
+    return "read"
+
+
 def read_config(octets: bytes) -> str:
     """Read a file. One without an error is checked, made into a switch, and written and read as the same."""
     reading = config_db.read(octets)
@@ -257,4 +286,6 @@ def read_config(octets: bytes) -> str:
     if again != tables:
         raise AssertionError(f"{tables} was written and read as {again}")
     Switch.of(tables)
+    for port in list(tables.ports)[:2]:
+        fit(tables, port, Length("50km"), 208)
     return "read"

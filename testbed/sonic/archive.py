@@ -13,7 +13,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from testbed.errors import UsageError
 
@@ -47,13 +47,18 @@ def is_archive(path: Path) -> bool:
 
 def texts(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each file of an archive; one that is packed by gzip itself is unpacked, too."""
+    with path.open("rb") as file:
+        yield from texts_in(file, path)
+
+
+def texts_in(file: BinaryIO, path: Path) -> Iterator[tuple[str, str]]:
+    """Yield what `texts` does, of an open file; `path` is its name in messages."""
     try:
-        with path.open("rb") as file:
-            opener = _MAGIC.get(file.read(2))
-            file.seek(0)
-            with opener(fileobj=file) if opener is gzip.GzipFile else opener(file) if opener else file as unpacked:
-                for name, octets in _members(_Limited(unpacked, path)):
-                    yield name, _unpacked(octets).decode(errors="replace")
+        opener = _MAGIC.get(file.read(2))
+        file.seek(0)
+        with opener(fileobj=file) if opener is gzip.GzipFile else opener(file) if opener else file as unpacked:
+            for name, octets in _members(_Limited(unpacked, path)):
+                yield name, _unpacked(octets).decode(errors="replace")
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or "it ends too early"
         raise ArchiveError(f"{path} cannot be unpacked: {reason}") from None

@@ -73,7 +73,7 @@ def shown(folder: Path) -> list[str]:
     """Return the lines that the report of a result has under "Make it again"."""
     assert main(["report", str(folder)]) == 0
     page = (folder / "report.html").read_text(encoding="utf-8")
-    (found,) = re.findall(r"Make it again</h3>\s*<pre>(.*?)</pre>", page, re.DOTALL)
+    (found,) = re.findall(r"<summary>Make it again.*?</summary><pre>(.*?)</pre>", page, re.DOTALL)
     return unescape(found).splitlines()
 
 

@@ -78,6 +78,8 @@ class _Recorder:
         self._thread.start()
 
     def stop(self) -> None:
+        """Record on for two intervals, so that what the last flow left and the end of it are in the files."""
+        time.sleep(2 * self._every_ns / 1e9)
         self._ended.set()
         self._thread.join()
         for file in self._files.values():
@@ -106,9 +108,6 @@ class _Recorder:
             if rate != self._rates.get(name, 0):
                 self._rates[name] = rate
                 self._row("rates", t_ns, name, rate)
-        for name in [one for one, rate in self._rates.items() if rate and one not in came]:
-            del self._rates[name]
-            self._row("rates", t_ns, name, 0)  # the flow has ended
 
     def _row(self, series_name: str, t_ns: int, subject: str, value: int) -> None:
         real_ns, lab_ns = series.moment(t_ns, self._units)

@@ -104,7 +104,7 @@ def sources() -> dict[str, Experiment]:
 
 def stale(root: Path) -> dict[str, str]:
     """Return the cards whose picture is missing or old, with the reason."""
-    kept, known = data(root), references.read(root)[ENGINE].digests
+    kept, reference = data(root), references.read(root)[ENGINE]
     found = {}
     for name, card in cards(root).items():
         if name not in kept or not (root / FOLDER / f"{name}.svg").is_file():
@@ -114,7 +114,9 @@ def stale(root: Path) -> dict[str, str]:
         elif name.startswith(LESSON):
             if kept[name]["solution"] != _solution(name):
                 found[name] = "the lesson's solution has changed"
-        elif kept[name]["digest"] != known.get(name):
+            elif kept[name].get("kernel") != reference.kernel:
+                found[name] = "the lab's kernel has changed"
+        elif kept[name]["digest"] != reference.digests.get(name):
             found[name] = "the experiment gives another result"
     return found
 
@@ -131,8 +133,7 @@ def write(root: Path, made: Mapping[str, Result]) -> None:
     kept, listed = data(root), cards(root)
     for name, result in made.items():
         if name in listed:
-            assert result.folder is not None
-            kept[name] = _kept(listed[name], result_folder.read(result.folder), result.digest)
+            kept[name] = _kept(listed[name], result)
     kept = {name: kept[name] for name in sorted(kept) if name in listed}
     if any(name in SAMPLES for name in made):
         _keep_samples(root, made)
@@ -215,12 +216,14 @@ def make(root: Path, wanted: Iterable[str], run: Callable[[str, Experiment, str]
             write(root, {name: result})
 
 
-def _kept(card: Card, folder: Folder, digest: str) -> dict[str, Any]:
+def _kept(card: Card, result: Result) -> dict[str, Any]:
     """Return what is kept of a result: digests, the chart, and the network that it is of."""
+    assert result.folder is not None
+    folder = result_folder.read(result.folder)
     chart = chart_of(card, folder)
-    kept: dict[str, Any] = {"digest": digest, "recipe": card.recipe}
-    if card.name.startswith(LESSON):
-        kept["solution"] = _solution(card.name)
+    kept: dict[str, Any] = {"digest": result.digest, "recipe": card.recipe}
+    if card.name.startswith(LESSON):  # the repository has no digests of lessons
+        kept |= {"solution": _solution(card.name), "kernel": result.provenance.kernel_digest}
     network = _network(card, folder)
     if network is not None and len(network.nodes) <= _MOST_NODES:
         kept["network"] = _plan(network)

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from topologies.chain import Chain
     from topologies.dc1_wan_dc2 import Dc1WanDc2
     from topologies.dumbbell import Dumbbell
+    from topologies.fat_tree import FatTree
     from topologies.incast import Incast
     from topologies.leaf_spine import LeafSpine
     from topologies.parking_lot import ParkingLot
@@ -95,6 +96,7 @@ __all__ = [
     "EtsAdmin",
     "Experiment",
     "Fabric",
+    "FatTree",
     "File",
     "Fixed",
     "Flow",
@@ -217,6 +219,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "topologies.chain": "Chain",
         "topologies.dc1_wan_dc2": "Dc1WanDc2",
         "topologies.dumbbell": "Dumbbell",
+        "topologies.fat_tree": "FatTree",
         "topologies.incast": "Incast",
         "topologies.leaf_spine": "LeafSpine",
         "topologies.parking_lot": "ParkingLot",

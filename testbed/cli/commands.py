@@ -150,6 +150,14 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         "sweep": Command(
             "an experiment over a grid of parameters", "studies.sweep", "run_sweep", "sweep_options", True, True
         ),
+        "workload": Command(
+            "a load of flows over a topology: completion times, slowdown",
+            "studies.workload",
+            "workload",
+            "options",
+            True,
+            True,
+        ),
         "compare": Command(
             "what differs between two results or sweeps", "studies.compare", "compare", "compare_options", True
         ),

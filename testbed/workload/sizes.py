@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import tomllib
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from testbed.errors import nearest
+from testbed.errors import UsageError, nearest
 from testbed.units import Size
 from testbed.workload.transfers import WorkloadError
 
@@ -49,6 +50,60 @@ class Distribution:
             share = (self.percent[place] - self.percent[place - 1]) / 100
             total += share * (self.octets[place] + self.octets[place - 1]) / 2
         return Size.from_bytes(round(total))
+
+
+def read_distribution(text: str, name: str) -> Distribution:
+    """Return the distribution in a table: a size and the part of flows that are at most so large, in each line.
+
+    Sizes are octets, or have a unit as in 10kB. Parts rise to 100 percent, or to 1. Columns are separated by commas or
+    spaces; a first line of words and lines with # are left out. If the first part is above zero, so many flows have
+    exactly that size.
+    """
+    rows: list[tuple[int, float, int]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].replace(",", " ").replace(";", " ").replace("\t", " ").split()
+        if not words or (not rows and words[0][:1].isalpha()):
+            continue
+        rows.append((*_row(words, f"{name}, line {number}"), number))
+        if len(rows) > 1:
+            (size, part, _), (size_before, part_before, _) = rows[-1], rows[-2]
+            if part < part_before or size < size_before:
+                what, low, high = (
+                    ("the part", part, part_before) if part < part_before else ("the size", size, size_before)
+                )
+                raise WorkloadError(
+                    f"{name}, line {number}: {what} falls from {high:g} to {low:g}; in a cumulative distribution both "
+                    "columns rise: a size, and the percentage of flows that are at most so large"
+                )
+    if len(rows) < 2:
+        raise WorkloadError(
+            f"{name} has {len(rows)} rows; a distribution has two at the least, as in 1000,0 and 9000,100"
+        )
+    whole = rows[-1][1]
+    if whole not in (1, 100):
+        raise WorkloadError(
+            f"{name}, line {rows[-1][2]}: the last part is {whole:g}; it is 100 percent, or 1, of all flows"
+        )
+    points = [(size, part * 100 / whole) for size, part, _ in rows]
+    if points[0][1] > 0:
+        points.insert(0, (points[0][0], 0.0))
+    return Distribution(name, name, tuple(size for size, _ in points), tuple(part for _, part in points))
+
+
+def _row(words: Sequence[str], where: str) -> tuple[int, float]:
+    if len(words) not in (2, 3):  # simulators have a column between the two
+        raise WorkloadError(f"{where}: a size and a percentage are expected, and not {' '.join(words)[:60]!r}")
+    try:
+        size = int(words[0]) if words[0].isdecimal() else Size(words[0]).bytes
+    except UsageError:
+        raise WorkloadError(f"{where}: {words[0][:40]!r} is not a size, such as 10000 or 10kB") from None
+    try:
+        part = float(words[-1].removesuffix("%"))
+    except ValueError:
+        raise WorkloadError(f"{where}: {words[-1][:40]!r} is not a percentage, such as 35 or 0.35") from None
+    if not 0 <= part <= 100 or size > 10**12:
+        raise WorkloadError(f"{where}: {' '.join(words)[:60]}: parts are 0 to 100, and sizes up to 1TB")
+    return size, part
 
 
 @cache

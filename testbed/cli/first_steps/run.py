@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -97,8 +98,15 @@ def run(options: argparse.Namespace) -> int:
     return run_as(options)
 
 
-def run_as(options: argparse.Namespace, origin: Origin | None = None, network: LiveNetwork | None = None) -> int:
+def run_as(
+    options: argparse.Namespace,
+    origin: Origin | None = None,
+    network: LiveNetwork | None = None,
+    after: Callable[[list[Result]], None] | None = None,
+) -> int:
     """Run experiments for a command, which is their `origin` if it is not `xoff run`.
+
+    `after` is called with the results when they have been shown.
 
     `network` is drawn while it runs. The lab reports to it also where nothing can be drawn, so that there is one
     digest.
@@ -146,6 +154,8 @@ def run_as(options: argparse.Namespace, origin: Origin | None = None, network: L
     if options.report and (path := of_results(results)) is not None:
         # With --json, standard output is for the JSON alone.
         (console.stderr if options.json else console.stdout).print(f"report: {console.shown(path)}", soft_wrap=True)
+    if after is not None:
+        after(results)
     finished.raise_first()
     return max((result.exit_code(options.allow_degraded) for result in results), default=Exit.OK)
 

@@ -18,8 +18,11 @@ from testbed.experiment.module_level import importing_from_folder_of
 _FILE = re.compile(r"(.*?\.py)(?=[:,]|$)", re.DOTALL)
 
 
-def build(wanted: str) -> Any:
-    """Build a topology from its name and arguments, written as for Mininet's own `mn --topo`."""
+def build(wanted: str, **defaults: Any) -> Any:
+    """Build a topology from its name and arguments, written as for Mininet's own `mn --topo`.
+
+    `defaults` are options that the words may change.
+    """
     name, *arguments = wanted.split(",")
     values, named = [], {}
     for argument in arguments:
@@ -31,7 +34,7 @@ def build(wanted: str) -> Any:
     kind = find(name)
     try:
         _check_arguments(shown(name), kind, values, named)
-        return kind(*values, **named)
+        return kind(*values, **defaults | named)
     except (TypeError, UsageError) as error:
         raise UsageError(f"topology {shown(wanted)}: {error}") from None
 

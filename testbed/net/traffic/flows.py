@@ -243,6 +243,8 @@ class Flows:
         self._mark = ExitStack()
         self._ways: list[list[PortState]] = []
         """The ports by which the frames of each flow leave each node; only a run, which logs them, needs them."""
+        self.log: list[dict[str, Any]] = []
+        """The lines of the flows in the run's log of flows, when the block has ended."""
         self.reports: list[Report] = []
         """The report of each flow, in the order of the flows; empty until the block has ended."""
 
@@ -284,7 +286,8 @@ class Flows:
                     fabric.lost += sum(report.lost for report in self.reports)
                 if run:
                     ended = enumerate(zip(self._flows, self.reports, self._ways, strict=True), self._first)
-                    run.lines_at_end(FLOW_LOG, [logged(index, *one) for index, one in ended])
+                    self.log = [logged(index, *one) for index, one in ended]
+                    run.lines_at_end(FLOW_LOG, self.log)
         finally:
             for process in self._processes:
                 process.end()

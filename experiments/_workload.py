@@ -1,0 +1,29 @@
+"""A load of RoCE flows over a topology; `xoff workload` runs it."""
+
+from testbed.measures import offered_load
+from testbed.measures.offered_load import OfferedLoad
+from xoff import Duration, File, Run, experiment
+
+
+@experiment(timeout="3600s")
+def workload(
+    run: Run,
+    table: File | None = None,
+    *,
+    topo: str = "fat-tree,4",
+    sizes: str = "websearch",
+    load: str = "50%",
+    control: str = "dcqcn",
+    pattern: str = "random",
+    flows: int = offered_load.FLOWS,
+    duration: Duration = Duration("0s"),
+    hosts: int = 0,
+    pfc: bool = True,
+    ecn: str = "auto",
+) -> None:
+    """A load of RoCE flows: completion times, slowdown, pauses, marks and losses."""
+    wanted = OfferedLoad.of(
+        topo=topo, sizes=sizes, table=None if table is None else table.read_text(), load=load, control=control,
+        pattern=pattern, flows=flows, lasts=duration, hosts=hosts, pfc=pfc, ecn=ecn,
+    )  # fmt: skip
+    offered_load.perform(run, wanted)

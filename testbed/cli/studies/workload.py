@@ -1,0 +1,128 @@
+"""`xoff workload`: a load of RoCE flows over a topology, with its figures, its digest and an entry for BibTeX."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import random
+from pathlib import Path
+
+from testbed import shipped_packages
+from testbed.cli.arguments import above_zero, one_of, whole_number
+from testbed.cli.first_steps import run as running
+from testbed.cli.screen import console
+from testbed.errors import UsageError
+from testbed.experiment.definition import Origin
+from testbed.lab.results import citation
+from testbed.lab.results.foreign import ForeignFolder
+from testbed.lab.results.result import Result
+from testbed.measures.offered_load import FLOWS, OfferedLoad, known_sizes
+from testbed.plot.figure import plot
+from testbed.roce import rates
+from testbed.units import Duration
+from testbed.workload.arrivals import PATTERNS
+
+_EXPERIMENT = shipped_packages.folder(shipped_packages.EXPERIMENTS) / "_workload.py"
+FIGURES = ("cdf", "slowdown")
+"""The figures that are drawn of each run."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--topo", default="fat-tree,4", metavar="T", help="a topology, as in leaf-spine,4,2,8 (xoff list)"
+    )
+    parser.add_argument(
+        "--sizes",
+        default="websearch",
+        metavar="SIZES",
+        help=f"sizes of flows: {known_sizes()}, or a CSV of size,percent",
+    )
+    parser.add_argument(
+        "--load", default="50%", metavar="L", help="of each host's line, or of an incast's target (50%%)"
+    )
+    parser.add_argument("--control", default="dcqcn", metavar="C", help=f"the rate control: {', '.join(rates.names())}")
+    parser.add_argument("--pattern", default="random", metavar="P", help=", ".join(PATTERNS))
+    parser.add_argument(
+        "--flows", type=whole_number(1, 200), default=FLOWS, metavar="N", help=f"how many flows begin (default {FLOWS})"
+    )
+    parser.add_argument(
+        "--duration",
+        type=above_zero(Duration, "10ms"),
+        metavar="T",
+        help="the time in which flows begin, in place of --flows",
+    )
+    parser.add_argument(
+        "--hosts", type=whole_number(2, 8), default=0, metavar="N", help="the first N hosts of the topology"
+    )
+    switch = one_of("setting", ("on", "off"))
+    parser.add_argument("--pfc", type=switch, default="on", metavar="on|off", help="lossless, or drops (default: on)")
+    parser.add_argument(
+        "--ecn", type=one_of("setting", ("auto", "on", "off")), default="auto", metavar="on|off",
+        help="marks before PFC (default: if the rate control goes by them)",
+    )  # fmt: skip
+    parser.add_argument("--no-figures", action="store_true", help="draw nothing")
+    running.run_options(parser)
+
+
+def workload(options: argparse.Namespace) -> int:
+    """Offer a load of flows to a topology in the lab: completion times, slowdown, pauses, marks and losses."""
+    path = Path(options.sizes)
+    is_file = path.suffix != "" or "/" in options.sizes
+    wanted = OfferedLoad.of(
+        topo=options.topo, sizes=options.sizes, table=_text(path) if is_file else None, load=options.load,
+        control=options.control, pattern=options.pattern, flows=options.flows, lasts=options.duration or Duration("0s"),
+        hosts=options.hosts, pfc=options.pfc == "on", ecn=options.ecn,
+    )  # fmt: skip
+    wanted.transfers(random.Random(options.seed))  # those of the run, so that a mistake is told before it
+    options.experiment, options.packages = [str(_EXPERIMENT)], []
+    given = {
+        "topo": options.topo, "sizes": options.sizes, "load": options.load, "control": options.control,
+        "pattern": options.pattern, "pfc": options.pfc, "ecn": options.ecn,
+    }  # fmt: skip
+    if options.duration:
+        given["duration"] = str(options.duration)
+    else:
+        given["flows"] = str(options.flows)
+    if options.hosts:
+        given["hosts"] = str(options.hosts)
+    words = ["workload", *(word for name, value in given.items() for word in (f"--{name}", value))]
+    origin = Origin(tuple(words), (options.sizes,) if is_file else (), takes_parameters=False)
+    if is_file:
+        given["table"] = options.sizes
+    options.set = [f"{name}={value}" for name, value in given.items()]
+    return running.run_as(options, origin, after=lambda results: _finish(results, options))
+
+
+def _finish(results: list[Result], options: argparse.Namespace) -> None:
+    """Draw the figures of runs and write their citations, and print where they are."""
+    out = console.stderr if options.json else console.stdout
+    for result in results:
+        if result.folder is None:
+            continue
+        files = ForeignFolder(result.folder)
+        if not options.no_figures:
+            for kind in FIGURES:
+                try:
+                    found = plot(kind, result)
+                except UsageError as error:  # no flow was complete, or there is no matplotlib
+                    console.say(str(error))
+                    continue
+                with files.create(f"{kind}.pdf") as file:
+                    found.write(file, ".pdf")
+                out.print(f"figure: {console.shown(result.folder / f'{kind}.pdf')}", soft_wrap=True)
+        entry = citation.bibtex(result, datetime.date.today().year)
+        with files.create(citation.FILE) as file:
+            file.write(entry.encode())
+        out.print(
+            f"to cite it, {console.shown(result.folder / citation.FILE)}:\n{console.shown(entry)}",
+            end="",
+            soft_wrap=True,
+        )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise UsageError(f"--sizes {path}: {reason}; {known_sizes()} are published ones, by name") from None

@@ -1,0 +1,188 @@
+"""A load of RoCE flows over a topology, as `xoff workload` offers it: its settings, and what is measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.experiment.run import Run
+from testbed.net.build.network import network
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.port import ROCE, Port
+from testbed.net.shell import topologies
+from testbed.net.traffic import Flow, Flows
+from testbed.roce import rates
+from testbed.switch.ecn.curve import EcnCurve
+from testbed.units import Duration, Rate, Scale, Size
+from testbed.workload.arrivals import Pattern, arrivals, read_load
+from testbed.workload.sizes import Distribution, distribution, distributions, read_distribution
+from testbed.workload.statistics import percentile
+from testbed.workload.transfers import WorkloadError
+
+MOST_FLOWS = 5000
+FLOWS = 100
+"""The flows of a run that names neither their number nor a time."""
+_CELLS = 12_000
+"""The cells of 208 octets of each switch's buffer, if the topology names none: 2.5 MB."""
+_DELAY = "1us"
+"""The delay of each cable, if the topology names none."""
+_MARKS = ("40kB", "160kB", "20%")
+"""The curve of ECN for a line of 10 Gb/s; the thresholds grow with the line."""
+_PERCENTS = ((50, "median"), (95, "95th percentile"), (99, "99th percentile"))
+
+
+@dataclass(frozen=True)
+class OfferedLoad:
+    """The settings of a workload, all of which have been checked."""
+
+    topology: str
+    sizes: Distribution
+    load: float
+    control: str
+    pattern: Pattern
+    flows: int
+    lasts: Duration | None
+    pfc: bool
+    marks: bool
+    hosts: tuple[str, ...]
+    line: Rate
+    _topo: LosslessTopo = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        topo: str,
+        sizes: str,
+        table: str | None,
+        load: str,
+        control: str,
+        pattern: str,
+        flows: int,
+        lasts: Duration,
+        hosts: int,
+        pfc: bool,
+        ecn: str,
+    ) -> OfferedLoad:
+        """Check settings and return them; UsageError with one line and the way out.
+
+        `table` is the text of the file that `sizes` names, or None if `sizes` is the name of a published distribution.
+        With 0 for `hosts` all hosts take part, and without `lasts` there are so many `flows`.
+        """
+        found = distribution(sizes) if table is None else read_distribution(table, sizes)
+        part, who = read_load(load), Pattern.parse(pattern)
+        makes_marks = _needs_marks(control) if ecn == "auto" else ecn == "on"
+        plain = _built(topo)
+        line, names = _line_of(plain, topo), plain.hosts()
+        if hosts > len(names):
+            raise WorkloadError(f"--hosts {hosts}: {topo} has {len(names)}; take fewer, or a larger topology")
+        names = names[:hosts] if hosts else names
+        who.require(len(names), f"{topo} with --hosts {hosts}" if hosts else topo)
+        port = Port(ecn={ROCE: _curve(line)} if makes_marks else {})
+        host = Port()
+        if not pfc:
+            port, host = port.with_pfc(), host.with_pfc()
+        built = _built(topo, port=port, hopts={"port": host})
+        time = lasts if lasts.ps else None
+        if time is None and not 0 < flows <= MOST_FLOWS:
+            raise WorkloadError(f"--flows {flows}: a run has 1 to {MOST_FLOWS} flows")
+        return cls(topo, found, part, control, who, flows, time, pfc, makes_marks, tuple(names), line, built)
+
+    def transfers(self, dice: Any) -> list[Any]:
+        """Return the flows as transfers; UsageError if there are none, or too many."""
+        found = arrivals(
+            self.hosts, self.pattern, self.sizes, load=self.load, line=self.line, dice=dice,
+            count=0 if self.lasts else self.flows, lasts=self.lasts,
+        )  # fmt: skip
+        if not found:
+            raise WorkloadError(
+                f"no flow arrives in {self.lasts}: the mean size is {self.sizes.mean}; a longer --duration, a higher "
+                "--load or another --seed has some"
+            )
+        if len(found) > MOST_FLOWS:
+            raise WorkloadError(f"{len(found)} flows arrive in {self.lasts}; a run has up to {MOST_FLOWS}: shorten it")
+        return found
+
+
+def perform(run: Run, wanted: OfferedLoad) -> None:
+    """Run the workload in a network of its own, and report and claim what came of it."""
+    transfers = wanted.transfers(run.rng)
+    flows = [
+        Flow(one.source, one.target, size=one.size, start=one.start, transport="roce", rate_control=wanted.control)
+        for one in transfers
+    ]
+    with network(wanted._topo) as net:
+        with Flows(flows) as running:
+            running.wait()
+        dropped = net.fabric.dropped()
+        ports = [port for port in net.fabric.ports.values() if port.node in net.switches]
+        xoffs = sum(net.fabric.group(port.name, ROCE).xoffs for port in ports)
+        reports = running.reports
+    rows = running.log
+    complete = [row for row in rows if row["completion_ns"] is not None]
+    slowdowns = [row["completion_ns"] / row["best_ns"] for row in complete if row["best_ns"]]
+    span = max((one.start for one in transfers), default=Duration("0s"))
+    run.figure("flows", len(rows))
+    run.figure("data of all flows", Size.from_bytes(sum(one.size.bytes for one in transfers)))
+    run.figure("time in which flows begin", span)
+    run.claim("flows that are complete", len(complete), equals=len(rows))
+    run.claim("every octet as it was sent", all(report.intact for report in reports), equals=True)  # type: ignore[attr-defined]
+    if wanted.pfc:
+        run.claim("frames dropped by switches", dropped, equals=0)
+    else:
+        run.figure("frames dropped by switches", dropped)
+    if slowdowns:
+        run.claim("smallest slowdown", round(min(slowdowns), 4), at_least=1)
+    _percentiles(run, "completion time", [row["completion_ns"] for row in complete], "ns")
+    _percentiles(run, "slowdown", slowdowns, "")
+    run.figure("times a switch paused a neighbour", xoffs)
+    run.figure("packets marked by ECN", sum(row["marked"] or 0 for row in rows))
+    run.figure("CNPs", sum(row["cnps"] or 0 for row in rows))
+    run.figure("packets sent again", sum(row["retransmitted"] or 0 for row in rows))
+
+
+def _percentiles(run: Run, name: str, values: Sequence[float], unit: str) -> None:
+    for percent, word in _PERCENTS if values else ():
+        run.figure(f"{name}, {word}", round(percentile(values, percent), 3), unit)
+
+
+def known_sizes() -> str:
+    """Return the names of the published distributions, for messages."""
+    return ", ".join(distributions())
+
+
+def _needs_marks(control: str) -> bool:
+    line = rates.Line(Rate("10Mb/s"), Scale(1000))
+    return bool(rates.control(control, line).needs_marks)
+
+
+def _curve(line: Rate) -> EcnCurve:
+    kmin, kmax, most = _MARKS
+    times = max(1, round(line.bps / 10**10 * 100)) / 100
+    low, high = (Size.from_bytes(round(Size(one).bytes * times)) for one in (kmin, kmax))
+    return EcnCurve(low, high, most)
+
+
+def _built(topo: str, **options: Any) -> LosslessTopo:
+    delayed = {} if any(f"{word}=" in topo for word in ("delay", "length", "cable")) else {"delay": _DELAY}
+    kind = topologies.find((topologies.file_of(topo)[0] and topo) or topo.partition(",")[0])
+    if not (isinstance(kind, type) and issubclass(kind, LosslessTopo)):
+        raise UsageError(f"topology {topo} has no lossless ports, which RoCE flows take; fat-tree,4 has some")
+    defaults: dict[str, Any] = {"total": _CELLS, **delayed, **options}
+    built: LosslessTopo = topologies.build(topo, **defaults)
+    return built
+
+
+def _line_of(topo: LosslessTopo, name: str) -> Rate:
+    """Return the rate of the slowest line of a host."""
+    hosts = set(topo.hosts())
+    found: list[Rate] = [
+        info["cable"].rate
+        for one, other, info in topo.links(withInfo=True)
+        if "cable" in info and (one in hosts or other in hosts)
+    ]
+    if len(hosts) < 2 or not found:
+        raise UsageError(f"topology {name} has fewer than two hosts at lossless ports; fat-tree,4 has sixteen")
+    return min(found, key=lambda rate: rate.bps)

@@ -1,0 +1,101 @@
+"""`xoff workload`: mistakes are told in one line before anything runs; what it hands to the run; the citation."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.cli import main
+from testbed.cli.first_steps import run as running
+from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
+from testbed.lab.results import citation
+from testbed.lab.results.result import Again, Provenance, Result, Status, Times
+
+TABLE = "size,percent\n2kB,50\n100kB,100\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--load 0%", "load is 0%; it is above 0% and at most 100% of the line"),
+        ("--load 130%", "load is 130%; it is above 0% and at most 100% of the line"),
+        ("--topo fat-tree,5", "k is 5; an even number is expected"),
+        ("--topo fattree,4", "there is no topology fattree; did you mean fat-tree?"),
+        ("--topo star", "has no lossless ports, which RoCE flows take; fat-tree,4 has some"),
+        ("--sizes falling.csv", "falling.csv, line 2: the part falls from 50 to 40"),
+        (
+            "--sizes none.csv",
+            "--sizes none.csv: No such file or directory; websearch, hadoop, alistorage are published",
+        ),
+        ("--sizes websearc", "there is no distribution 'websearc'; did you mean websearch?"),
+        ("--control dcqn", "there is no rate control 'dcqn'; did you mean dcqcn?"),
+        ("--pattern incast", "as in incast:8"),
+        ("--pattern incast:16", "incast:16 needs 17 hosts, and fat-tree,4 has 16; take a larger topology"),
+        ("--hosts 20", "--hosts 20: fat-tree,4 has 16; take fewer, or a larger topology"),
+        ("--flows 9999", "a run has 1 to 5000 flows"),
+        ("--duration 1ns", "no flow arrives in 1ns"),
+        ("--pfc maybe", "there are on, off"),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_way_out(
+    words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(running, "run_as", lambda *_, **__: pytest.fail("it ran"))
+    (tmp_path / "falling.csv").write_text("1000,50\n2000,40\n3000,100\n")
+    assert main(["workload", *words.split()]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+
+
+def test_the_run_gets_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    def run_as(options: argparse.Namespace, origin: Any, after: Any) -> int:
+        seen.update(set=options.set, words=origin.words, files=origin.files)
+        return 0
+
+    monkeypatch.setattr(running, "run_as", run_as)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").write_text(TABLE)
+    assert (
+        main(
+            [
+                "workload",
+                "--sizes",
+                "mine.csv",
+                "--load",
+                "30%",
+                "--hosts",
+                "8",
+                "--duration",
+                "1ms",
+                "--pfc",
+                "off",
+                "--control",
+                "timely",
+            ]
+        )
+        == 0
+    )
+    words = (
+        "workload --topo fat-tree,4 --sizes mine.csv --load 30% --control timely --pattern random --pfc off --ecn auto "
+        "--duration 1ms --hosts 8"
+    )
+    assert seen["words"] == tuple(words.split())
+    assert seen["files"] == ("mine.csv",) and "table=mine.csv" in seen["set"] and "duration=1ms" in seen["set"]
+
+
+def test_a_citation_has_the_command_and_the_digest() -> None:
+    fidelity = Fidelity(Verdict.KEPT, (), 1, 99.0, 0, 0, Thresholds())
+    provenance = Provenance("um", "", "", "6.12", "", "", "0.1.0", "abc", "")
+    again = Again(("workload", "--load", "50%", "--sizes", "my_sizes & more.csv"), {})
+    times = Times(1, 1.0, None)
+    result = Result("workload", Status.OK, "", {}, 1, (), (), fidelity, provenance, times, {}, again=again)
+    entry = citation.bibtex(result, 2026)
+    assert entry.startswith(f"@misc{{xoff-{result.digest[:12]},\n") and entry.endswith("\n}\n")
+    assert r"\texttt{xoff workload --load 50\% --sizes 'my\_sizes \& more.csv'}" in entry
+    assert f"digest \\texttt{{{result.digest}}}" in entry and "year         = {2026}" in entry

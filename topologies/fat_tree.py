@@ -1,6 +1,7 @@
 """A fat tree of switches with K ports, for K*K*K/4 hosts: fat-tree,K"""
 
 from testbed.net.build.topo import LosslessTopo, TopoError
+from testbed.switch.ways.settings import By
 
 
 class FatTree(LosslessTopo):
@@ -42,7 +43,12 @@ class FatTree(LosslessTopo):
                     self.addLink(self.addHost(f"h{host}"), edge)
 
     def next_hop(self, switch: str, host: str) -> str | None:
-        """Return the switch above by which frames to a host go up; the way down is the shortest."""
+        """Return the switch above by which frames to a host go up; the way down is the shortest.
+
+        With another rule in `ways` than the host's number the switches choose.
+        """
+        if self.ways.by is not By.HOST_NUMBER:
+            return None
         half = self.half
         kind, number = switch.rstrip("0123456789"), int(switch.lstrip("abcdefghijklmnopqrstuvwxyz"))
         place = int(host[1:]) - 1

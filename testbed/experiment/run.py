@@ -155,7 +155,7 @@ class Run:
         self._at_end.setdefault(file, []).extend(events)
 
     def write_rest(self) -> None:
-        """Write the lines that were kept for the end."""
+        """Write the lines that were kept for the end; whoever runs the job calls it."""
         for file, events in self._at_end.items():
             self.lines(file, events)
         self._at_end.clear()
@@ -238,7 +238,6 @@ def running(run: Run) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
-        run.write_rest()
 
 
 def holds(measured: Any, **bounds: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -70,13 +71,17 @@ class Canvas:
         """Put a legend among the curves, or above the panels if it would cover them; one curve has none."""
         if entries < 2:
             return
-        if entries <= _LEGEND_INSIDE and not outside and len(self.figure.axes) == 1:
+        handles, labels = axes.get_legend_handles_labels()
+        letter = self.style.points * 0.9 * 0.5 / 72
+        room = int(self.style.width / letter - 8)  # the letters of a line of the legend
+        longest = max(map(len, labels))
+        is_short = longest <= room * 0.5
+        if entries <= _LEGEND_INSIDE and not outside and is_short and len(self.figure.axes) == 1:
             axes.legend(loc="best")
             return
-        handles, labels = axes.get_legend_handles_labels()
-        longest = max(map(len, labels))
-        fit = int(self.style.width * 72 / (self.style.points * 0.9 * (0.55 * longest + 4.5)))
-        self.figure.legend(handles, labels, loc="outside upper center", ncols=max(1, min(fit, entries)))
+        columns = max(1, min(entries, room // (longest + 7)))
+        lines = [textwrap.fill(label, max(20, room)) for label in labels]
+        self.figure.legend(handles, lines, loc="outside upper center", ncols=columns)
 
     def finish(self, visible_sources: bool) -> None:
         """Add the title, and the small print with the digests if it is to be seen."""

@@ -15,7 +15,7 @@ from testbed.report.timeline import series
 from testbed.report.timeline.tracks import Track
 from testbed.report.timeline.tracks import tracks as tracks_of_events
 
-LONGEST_LABEL = 48
+LONGEST_LABEL = 80
 Steps = tuple[list[float], list[float]]
 """Times in ns since the network's first flow began, and the value from each on."""
 

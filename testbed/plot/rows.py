@@ -16,6 +16,8 @@ from testbed.report.timeline.series import LOAD
 from testbed.report.timeline.tracks import ASSERTED, PAUSED, STORM, TUNNEL
 
 MOST_ROWS = 40
+LONGEST_ROW = 36
+"""The letters of a row's name."""
 COLUMNS = 240
 """The parts of the time that a heat map has."""
 _PAUSES = {
@@ -75,7 +77,7 @@ def _loads(group: Group) -> dict[str, Steps]:
                 rates[port] = rate / (group.folder.scale.k if group.choice.lab_time else 1)
     names = list(ends.values())
     return {
-        short(ends[port] if names.count(ends[port]) == 1 else f"{ends[port]} ({port})"): (
+        short(ends[port] if names.count(ends[port]) == 1 else f"{ends[port]} ({port})", LONGEST_ROW): (
             times, [100 * value / rates[port] for value in values],
         )
         for port, (times, values) in group.steps(LOAD).items()
@@ -104,7 +106,7 @@ def pauses(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
                 bars = [(since, until - since) for panel, since, until in spans if panel == kind]
                 axes.broken_barh(bars, (place - 0.4, 0.8), facecolors=_PAUSES[kind][1], linewidth=0)
                 used[kind] = None
-        axes.set_yticks(range(len(rows)), [short(name.replace(" priority ", " p")) for name in rows])
+        axes.set_yticks(range(len(rows)), [short(name.replace(" priority ", " p"), LONGEST_ROW) for name in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(start, end)
         axes.tick_params(axis="y", length=0)
@@ -138,7 +140,7 @@ def claims(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
             if _is_number(bound):
                 axes.plot(bound / claim.measured, place, "|", color=GREY, markersize=canvas.style.points)
         axes.plot(1, place, "o" if claim.passed else "X", color=COLOURS[2] if claim.passed else COLOURS[1])
-    axes.set_yticks(range(len(found)), [short(claim.name) for claim in found])
+    axes.set_yticks(range(len(found)), [short(claim.name, LONGEST_ROW) for claim in found])
     axes.set_ylim(len(found) - 0.4, -0.6)
     axes.set_xlabel("bounds, as a part of what was measured")
 

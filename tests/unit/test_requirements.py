@@ -31,6 +31,7 @@ def test_locks_agree_on_every_version() -> None:
         (["lesson", "check", "2"], "run"),
         (["export", "results/incast-001", "--figure", "pauses"], "plot"),
         (["plot", "cdf", "results/incast-001"], "plot"),
+        (["workload", "--load", "50%"], "plot"),
         (["export", "results/incast-001", "--csv"], "run"),
         (["plot", "results/incast-001", "pauses"], "plot"),
         (["sweep", "incast", "--grid", "frames=10,20"], "run"),

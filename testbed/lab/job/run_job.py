@@ -20,7 +20,14 @@ _IMPORTS_NS = 20_000_000
 
 
 def run_job(job: Job, run: Run, code: Path) -> None:
-    """Run the experiment or script, or the shell or live view of a topology, that `job` asks for."""
+    """Run the experiment or script, or the shell or live view of a topology, that `job` asks for, to its last line."""
+    try:
+        _run(job, run, code)
+    finally:
+        run.write_rest()
+
+
+def _run(job: Job, run: Run, code: Path) -> None:
     if job.live:
         from testbed.net.live.loop import live
 

@@ -143,6 +143,7 @@ def test_lines_for_the_end_are_written_at_the_end(run: Run) -> None:
         run.lines_at_end("flows.jsonl", [{"t_ns": 5_000_000_100, "flow": 0}])
         run.lines_at_end("flows.jsonl", [{"t_ns": 5_000_000_200, "flow": 1}])
         assert not log.exists()
+    run.write_rest()
     assert [json.loads(line) for line in log.read_text().splitlines()] == [
         {"t_ns": 100, "flow": 0}, {"t_ns": 200, "flow": 1},
     ]  # fmt: skip

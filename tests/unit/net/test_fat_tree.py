@@ -48,6 +48,12 @@ def test_hosts_of_one_edge_switch_have_it_alone_between_them() -> None:
     assert graph_of(FatTree(4)).way("h1", "h3") == ["h1>edge1", "edge1>agg1", "agg1>edge2", "edge2>h3"]
 
 
+def test_switches_choose_if_they_are_to() -> None:
+    topo = FatTree(4, ways="hash")
+    assert graph_of(topo).equal_ways("edge1")["h16"] == ("edge1>agg1", "edge1>agg2")
+    assert FatTree(4).next_hop("edge1", "h16") == "agg2"
+
+
 @pytest.mark.parametrize(("k", "message"), [(5, "such as 4 or 6"), (1, "2 or more"), ("4", "2 or more")])
 def test_a_number_of_ports_that_cannot_be_is_refused(k: object, message: str) -> None:
     with pytest.raises(TopoError, match=message):

@@ -1,7 +1,7 @@
 """A fat tree of switches with K ports, for K*K*K/4 hosts: fat-tree,K"""
 
 from testbed.net.build.topo import LosslessTopo, TopoError
-from testbed.switch.ways.settings import By
+from testbed.switch.ways.settings import By, ways_of
 
 
 class FatTree(LosslessTopo):
@@ -47,7 +47,7 @@ class FatTree(LosslessTopo):
 
         With another rule in `ways` than the host's number the switches choose.
         """
-        if self.ways.by is not By.HOST_NUMBER:
+        if ways_of(self.ways).by is not By.HOST_NUMBER:
             return None
         half = self.half
         kind, number = switch.rstrip("0123456789"), int(switch.lstrip("abcdefghijklmnopqrstuvwxyz"))

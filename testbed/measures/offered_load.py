@@ -25,7 +25,7 @@ MOST_FLOWS = 5000
 FLOWS = 100
 """The flows of a run that names neither their number nor a time."""
 _CELLS = 12_000
-"""The cells of 208 octets of each switch's buffer, if the topology names none: 2.5 MB."""
+"""The cells of 208 octets of each switch's buffer: 2.5 MB."""
 _DELAY = "1us"
 """The delay of each cable, if the topology names none."""
 _MARKS = ("40kB", "160kB", "20%")

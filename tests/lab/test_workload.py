@@ -1,0 +1,56 @@
+"""`xoff workload` in the lab: a load of flows of the user's own sizes, its figures, its citation, and its tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import main
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.results.folder import read
+from testbed.lab.results.foreign import ForeignFolder
+from testbed.lab.results.result import Result
+from testbed.lab.results.tables import flows as table_of
+
+TABLE = "size,percent\n1kB,50\n20kB,100\n"
+WORDS = ["--topo", "fat-tree,2", "--pattern", "incast:1", "--load", "40%", "--flows", "40"]
+
+
+def offered(ready: PreparedEngine, folder: Path, *words: str, table: str = TABLE) -> Result:
+    (folder / "mine.csv").write_text(table)
+    out = folder / "results"
+    name = ready.engine.name
+    assert main(["workload", "--sizes", str(folder / "mine.csv"), "--out", str(out), "--engine", name, *words]) == 0
+    (made,) = out.iterdir()
+    return Result.read(ForeignFolder(made))
+
+
+def test_a_load_of_ones_own_sizes(ready: PreparedEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is missing")
+    result = offered(ready, tmp_path, *WORDS)
+    assert result.folder is not None and result.passed
+    assert {claim.name for claim in result.claims} == {
+        "flows that are complete", "every octet as it was sent", "frames dropped by switches", "smallest slowdown",
+    }  # fmt: skip
+    rows = table_of(read(result.folder))
+    assert len(rows) == result.figure("flows") == 40
+    assert {(row["source"], row["target"], row["rate_control"]) for row in rows} == {("h1", "h2", "dcqcn")}
+    assert {row["size_bytes"] for row in rows if row["size_bytes"] <= 1000} == {1000}
+    # One sender at 40 % of its line seldom waits for itself: half of its flows are alone.
+    assert 1 <= result.figure("slowdown, median") < 1.5
+    assert (result.folder / "cdf.pdf").stat().st_size > 3000 and (result.folder / "slowdown.pdf").stat().st_size > 3000
+    assert result.digest in (result.folder / "citation.bib").read_text()
+    said = capsys.readouterr().out
+    assert "citation.bib" in said and result.digest[:12] in said
+    assert result.again is not None and result.again.command[:3] == ("workload", "--topo", "fat-tree,2")
+
+
+def test_without_pfc_switches_drop_and_flows_end_all_the_same(ready: PreparedEngine, tmp_path: Path) -> None:
+    words = ["--topo", "incast,8", "--pattern", "incast:8", "--load", "90%", "--flows", "8", "--no-figures"]
+    large = "400kB,50\n500kB,100\n"  # eight of them are more than a switch can hold
+    result = offered(ready, tmp_path, *words, "--pfc", "off", "--control", "fixed", table=large)
+    assert result.passed and result.figure("frames dropped by switches") > 0
+    assert result.figure("packets sent again") >= result.figure("frames dropped by switches")
+    assert result.figure("times a switch paused a neighbour") == 0
+    assert not (result.folder / "cdf.pdf").exists() if result.folder else False

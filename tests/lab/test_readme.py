@@ -70,7 +70,7 @@ def prints_what_the_page_shows(result: lab.Result) -> None:
 
 
 FURTHER: dict[str, Callable[[lab.Result], None]] = {
-    "docs/network.md:2": leaves_its_events,
+    "docs/network.md:3": leaves_its_events,
     "docs/dcbx-lab.md:0": prints_what_the_page_shows,
 }
 """Further claims of some of them."""

@@ -114,8 +114,8 @@ LESSON = Lesson(
             "the length of h1's cable",
             '("h1", "{}")',
             "10km",
-            tuple(f"{metres}m" for metres in range(7000, 13001, 250)),
+            tuple(f"{metres}m" for metres in range(9000, 10501, 100)),
         ),
-        Draw("cells of the buffer", "Buffer(total={},", "5000", tuple(str(cells) for cells in range(4800, 5401, 50))),
+        Draw("cells of the buffer", "Buffer(total={},", "5000", tuple(str(cells) for cells in range(4800, 5201, 40))),
     ),
 )

@@ -55,6 +55,20 @@ def test_the_solution_is_right_and_the_start_is_not(lesson: Lesson, ready: Prepa
     assert right(list(files.verdicts(lesson, begun, {}))) == done
 
 
+@pytest.mark.parametrize("place", [0, -1], ids=["first", "last"])
+@pytest.mark.parametrize("lesson", [one for one in LESSONS if one.draws], ids=lambda lesson: lesson.name)
+def test_the_solution_is_right_at_the_ends_of_what_is_drawn(
+    lesson: Lesson, place: int, ready: PreparedEngine, tmp_path: Path
+) -> None:
+    source = (lesson.folder / "solution.py").read_text()
+    for draw in lesson.draws:
+        source = draw.put_into(source, draw.values[place])
+    (tmp_path / "solution.py").write_text(source)
+    seen = performed(lesson, str(tmp_path / "solution.py"), ready, tmp_path / "runs")
+    found = files.verdicts(lesson, seen, files.solutions(lesson, seen))
+    assert [verdict for verdict in found if not verdict.is_right] == []
+
+
 def test_the_commands_of_teacher_and_student(
     ready: PreparedEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

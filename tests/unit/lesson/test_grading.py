@@ -33,17 +33,17 @@ def test_each_drawn_value_has_one_place_and_the_default_is_the_lessons(lesson: f
 def test_values_are_those_of_a_name_and_no_other() -> None:
     assert normal("  Ada  LOVELACE ") == "ada lovelace"
     assert HEADROOM.drawn("Ada Lovelace") == HEADROOM.drawn(" ada  lovelace")
-    assert HEADROOM.drawn("Ada Lovelace") == {"the length of h1's cable": "7500m", "cells of the buffer": "5250"}
+    assert HEADROOM.drawn("Ada Lovelace") == {"the length of h1's cable": "10000m", "cells of the buffer": "4840"}
     assert len({tuple(HEADROOM.drawn(str(number)).values()) for number in range(100)}) > 70
-    assert HEADROOM.kept("Ada Lovelace").count('("h1", "7500m")') == 1
+    assert HEADROOM.kept("Ada Lovelace").count('("h1", "10000m")') == 1
 
 
 def test_a_students_folder_has_the_values_and_the_name(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     files.begin(HEADROOM, folder, student="Ada  Lovelace")
     assert (folder / STUDENT).read_text() == "Ada Lovelace\n"
-    assert '("h1", "7500m")' in (folder / EXPERIMENT).read_text()
-    assert "- the length of h1's cable: 7500m" in (folder / PAGE).read_text()
+    assert '("h1", "10000m")' in (folder / EXPERIMENT).read_text()
+    assert "- the length of h1's cable: 10000m" in (folder / PAGE).read_text()
     assert "Keep this part" in (folder / EXPERIMENT).read_text()
     for wrong in ("", " ", "x" * 81, "a\x1bb"):
         with pytest.raises(UsageError, match="no name or number of a student"):

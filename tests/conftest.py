@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -21,6 +22,9 @@ cores.share(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As a shell starts programs in the background. What the tests start is to be interrupted.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# With the objects of thousands of tests each collection of garbage takes long, and nothing here makes much of it.
+gc.set_threshold(100_000, 50, 100)
 
 settings.register_profile("xoff", deadline=None)  # a busy machine is no failure
 settings.load_profile("xoff")

@@ -60,6 +60,7 @@ def _imports(module: str) -> set[str]:
     return found & MODULES.keys() - {module}
 
 
+@pytest.mark.slow
 def test_no_module_imports_itself_by_way_of_others() -> None:
     TopologicalSorter({module: _imports(module) for module in MODULES}).prepare()  # CycleError names the cycle
 

@@ -65,8 +65,8 @@ def folder_for(kind: str, at: Path) -> Path:
     return sweep(at / "sweep") if kind == "sweep" else with_flows(at / "one")
 
 
-# Another process takes two seconds to import Matplotlib, and what could differ there is the same for all kinds
-@pytest.mark.parametrize("kind", ["cdf", *(pytest.param(one, marks=pytest.mark.slow) for one in KINDS if one != "cdf")])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_figure_is_the_same_file_in_another_process(kind: str, tmp_path: Path) -> None:
     """The other process has other settings of matplotlib, another time zone and another seed of hashes."""
     folder = folder_for(kind, tmp_path)

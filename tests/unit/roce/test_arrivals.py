@@ -82,6 +82,7 @@ def test_a_load_that_cannot_be_is_refused(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["random", "permutation", "incast:4", "all-to-all"])
 def test_flows_arrive_at_the_load(name: str) -> None:
     """Over a long time the lines carry the load: the target's of an incast, else those of all hosts."""

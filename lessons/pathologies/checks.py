@@ -1,6 +1,6 @@
 """Lesson 5: what is looked at in a student's run."""
 
-from testbed.lesson import Choice, Lesson, Number, Seen, Step
+from testbed.lesson import Choice, Draw, Lesson, Number, Seen, Step
 from testbed.lesson.check import require
 from xoff import Rate
 
@@ -90,6 +90,14 @@ LESSON = Lesson(
             },
             "b",
             "look at the drops of the flow from h1 to r in the report",
+        ),
+    ),
+    draws=(
+        Draw(
+            "what h1 sends to r1",
+            '"r1", priority=3, rate="{}"',
+            "5Gb/s",
+            tuple(f"{rate}Mb/s" for rate in range(4500, 5001, 50)),
         ),
     ),
 )

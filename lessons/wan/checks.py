@@ -1,6 +1,6 @@
 """Lesson 6: what is looked at in a student's run."""
 
-from testbed.lesson import Choice, Lesson, Name, Number, Seen, Step
+from testbed.lesson import Choice, Draw, Lesson, Name, Number, Seen, Step
 from testbed.lesson.check import require
 from xoff import Duration
 
@@ -87,6 +87,14 @@ LESSON = Lesson(
             },
             "b",
             "which SID of r2 is in the list of the reverse tunnel, and what does that behaviour do?",
+        ),
+    ),
+    draws=(
+        Draw(
+            "cells of headroom without back-pressure",
+            '"none", "10km", {})',
+            "1437",
+            tuple(map(str, range(1300, 1551, 25))),
         ),
     ),
 )

@@ -20,7 +20,7 @@ def test_the_port_program_hashes_the_fields_of_any_frame_as_the_reference_does(r
 
 @pytest.mark.parametrize(
     ("by", "frames", "lost"),
-    [("resilient", [603, 290, 386, 497], 15), ("hash", [550, 290, 280, 656], 15), ("spray", [514, 232, 515, 515], 12)],
+    [("resilient", [767, 232, 222, 555], 12), ("hash", [449, 232, 487, 608], 12), ("spray", [514, 232, 515, 515], 12)],
 )
 def test_frames_leave_a_lost_way_after_the_time_that_is_set(run: Runner, by: str, frames: list[int], lost: int) -> None:
     result = run("equal_ways:a_lost_way", by=by)
@@ -35,12 +35,12 @@ def test_a_way_that_comes_back_is_used_at_once(run: Runner) -> None:
 def test_spraying_fills_each_uplink_of_permutation_traffic_evenly(run: Runner) -> None:
     result = run("equal_ways:permutation")
     assert failed_claims(result) == set()
-    assert result.figure("frames") == [[512] * 4] * 4
+    assert result.figure("frames") == [[499] * 4] * 4
 
 
 def test_hashing_leaves_uplinks_empty_that_no_flow_hashes_to(run: Runner) -> None:
     found = run("equal_ways:permutation", ways="hash").figure("frames")
-    assert [row.count(0) for row in found] == [2, 0, 1, 2]
+    assert [row.count(0) for row in found] == [2, 0, 2, 0]
 
 
 @pytest.mark.parametrize(

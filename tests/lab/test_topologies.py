@@ -17,6 +17,7 @@ RUNS = (
     ("incast,3", "dumbbell,2", "chain,4", "parking-lot,3"),
     ("ring,3", "ring,4", "ring,5", "ring,6", "ring,4,clockwise=1"),
     ("leaf-spine,2,2,2", "leaf-spine,3,3,1", "leaf-spine,1,1,2"),
+    ("fat-tree,4", "fat-tree,2"),
     ("three-links", "dc1-wan-dc2", "dc1-wan-dc2,1,figure=2"),
 )
 CIRCLE = ["s1 -> s2", "s2 -> s3", "s3 -> s4", "s4 -> s1"]
@@ -71,7 +72,7 @@ def test_arguments_that_make_no_sense_get_one_message(run: Runner) -> None:
         "incast,4,5,6": "topology incast,4,5,6: incast takes at most 1 values (n), and not 3",
         "incast,foo=1": (
             "topology incast,foo=1: incast has no foo; "
-            "it takes n, scale, cable, rate, length, delay, port, buffer, mismatch, dcbx, deadlock_poll"
+            "it takes n, scale, cable, rate, length, delay, port, buffer, ways, mismatch, dcbx, deadlock_poll"
         ),
         "incast,3,lenght=5m": "topology incast,3,lenght=5m: incast has no lenght; did you mean length?",
         "incast,3,n=4": "topology incast,3,n=4: n is given twice",

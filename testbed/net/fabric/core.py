@@ -152,7 +152,8 @@ class FabricCore:
         self.vswitches.clear()
         if self.program:
             self.program.close()
-            self.program = None
+            # Whoever holds the program holds the memory of its maps, which then stay in the kernel
+            self.program = self.ways = None
         self.sockets.close()
         self.cabling.close()
         if FabricCore._current is self:

@@ -122,7 +122,6 @@ def panics(run: Run) -> None:
 @experiment()
 def panics_out_of_memory(run: Run) -> None:
     """Takes the lab's kernel down where there is no magic SysRq key."""
-    _begin(run)
     Path("/proc/sys/vm/panic_on_oom").write_text("2")
     eats.perform(run, {})
 

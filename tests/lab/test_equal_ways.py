@@ -47,6 +47,7 @@ def test_hashing_leaves_uplinks_empty_that_no_flow_hashes_to(run: Runner) -> Non
     ("job", "which", "said"),
     [
         ("equal_ways:without_effect", {}, "ways='hash' has no effect: leaf1 and all others have one way to each host"),
+        ("equal_ways:at_a_leaf", {}, "ways has no effect at s1, where Open vSwitch forwards as it is told"),
         (
             "equal_ways:odd_settings",
             {"which": "neighbour"},

@@ -159,6 +159,7 @@ class Loop:
         if self._plan.warms_up and not self._succeeds:
             self._warm_up(next(iter(self._ports.values())))
         now_ns = self._started_ns = self._clock()
+        self._ways.take_over()
         for slot, port in self._ports.items():
             self._log.note((now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid()))
             congested = 0
@@ -414,7 +415,6 @@ class Loop:
                 add(now_ns, kind, slot, mask, value)
 
     def _clock(self) -> int:
-        """Read the clock."""
         self._now_ns = now_ns = time.monotonic_ns()
         return now_ns
 

@@ -1,8 +1,8 @@
 """The equal ways of one switch, which follow the links of its ports.
 
 A way whose port has lost its carrier leaves its groups after a time, as a device needs to notice; until then frames
-that hash to it are lost. It comes back as soon as the port has a carrier again. What is known is in the port program's
-memory, so a successor of an agent that died only has to look at the links.
+that hash to it are lost. It comes back as soon as the port has a carrier again. The port program's memory has the ways
+that have left, and a successor of an agent that died takes them over from there.
 """
 
 from __future__ import annotations
@@ -41,11 +41,17 @@ class LostWays:
         self._wait_ns = {slot: plan.gone_after_ns for plan in plans for slot in plan.slots}
         self._lost: frozenset[int] = frozenset()
         self._due_ns: dict[int, int] = {}
-
-    @property
-    def deadline_ns(self) -> int:
+        self.deadline_ns = NEVER
         """The time at which the next port leaves."""
-        return min(self._due_ns.values(), default=NEVER)
+
+    def take_over(self) -> None:
+        """Take over the ports that have left while another agent ran."""
+        self._lost = frozenset(
+            slot
+            for plan in self._plans
+            for slot, way in zip(plan.slots, self._tables.counters(plan.number), strict=True)
+            if not way.is_there
+        )
 
     def follow(self, slot: int, has_link: bool, now_ns: int) -> bool:
         """Note the state of a port's link; return True if the port is back in its groups."""
@@ -54,8 +60,10 @@ class LostWays:
         if not has_link:
             if slot not in self._lost:
                 self._due_ns.setdefault(slot, now_ns + self._wait_ns[slot])
+                self._set_deadline()
             return False
         self._due_ns.pop(slot, None)
+        self._set_deadline()
         if slot not in self._lost:
             return False
         self._put(self._lost - {slot}, slot)
@@ -67,7 +75,11 @@ class LostWays:
         for slot in due:
             del self._due_ns[slot]
             self._put(self._lost | {slot}, slot)
+        self._set_deadline()
         return due
+
+    def _set_deadline(self) -> None:
+        self.deadline_ns = min(self._due_ns.values(), default=NEVER)
 
     def _put(self, lost: frozenset[int], changed: int) -> None:
         self._lost = lost

@@ -26,7 +26,7 @@ _MEMBERS_AT = _TABLE_AT + TABLE
 
 
 class WayCounters(NamedTuple):
-    """What one way of a group was given."""
+    """The frames and octets that one way of a group was given."""
 
     is_there: bool
     frames: int
@@ -56,8 +56,7 @@ class WaysTables:
     def set_table(self, number: int, table: Sequence[int], slots: Sequence[int | None]) -> None:
         """Set the table of a group, and the slots of its members; None is one that has left.
 
-        A frame finds a table that is consistent at each moment: in between, the table is one of length 0 only if it is
-        to be. A member that has left is in no table.
+        A member that has left is in no table.
         """
         if len(table) > TABLE:
             raise bpf.BpfError(f"a table of equal ways has at most {TABLE} entries; this one has {len(table)}")

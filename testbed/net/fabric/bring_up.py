@@ -165,7 +165,9 @@ class NodeSetup:
                     for station, leaving in ways.items()
                     for state in self._stations(station)
                 ]
-        elif not bridges(node):
+        elif is_leaf(node):
+            self._ways.note_leaf(node)
+        else:
             requests += [request for port in ports for request in links.patient(port.interface)]
         requests += [links.up(port.interface) for port in ports]
         self._sockets.of(node).send(requests)

@@ -32,7 +32,7 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class WayCount:
-    """What one of the equal ways of a switch was given."""
+    """The frames and octets that one of the equal ways of a switch was given."""
 
     port: str
     is_there: bool
@@ -51,6 +51,7 @@ class SwitchWays:
         self.group_of: dict[str, dict[str, int]] = {}
         """The group by which each switch reaches a station."""
         self._without: dict[Ways, list[str]] = {}
+        self._leaves: list[str] = []
 
     def make_groups(self, node: Any, equal: Mapping[str, tuple[str, ...]]) -> None:
         """Make the groups of a switch; `equal` has the ports for each station that it reaches by several."""
@@ -67,6 +68,12 @@ class SwitchWays:
             groups[ports] = self._group(node.name, settings, seed, [self._ports.port(name) for name in ports])
         self.plans[node.name] = list(groups.values())
         self.group_of[node.name] = {station: groups[ports].number for station, ports in equal.items()}
+
+    def note_leaf(self, node: Any) -> None:
+        """Note a leaf, which forwards by Open vSwitch, if it has settings of equal ways."""
+        settings: Ways | None = node.params.get("ways")
+        if settings is not None and settings.by is not By.HOST_NUMBER:
+            self._leaves.append(node.name)
 
     def _group(self, switch: str, settings: Ways, seed: int, ports: list[PortState]) -> WaysPlan:
         weights = self._weights(switch, settings, ports)
@@ -111,6 +118,8 @@ class SwitchWays:
         for settings, switches in self._without.items():
             if not used:
                 warn(f"ways={str(settings.by)!r} has no effect: {switches[0]} and all others have one way to each host")
+        if self._leaves:
+            warn(f"ways has no effect at {' and '.join(self._leaves)}, where Open vSwitch forwards as it is told")
         known = {far for node in self._graph.forwarding for _, far in self._graph.neighbours[node]}
         for name in dict.fromkeys(name for settings in used for name in settings.weights):
             if name not in known:

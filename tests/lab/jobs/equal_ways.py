@@ -10,7 +10,7 @@ from testbed.net.fabric.switch_ways import CODES
 from testbed.switch.ways.frame import fields_of
 from testbed.switch.ways.model import Group, table
 from testbed.switch.ways.settings import By, HashField
-from xoff import Flow, LeafSpine, RawPort, Run, Ways, experiment, flowing, network
+from xoff import Flow, LeafSpine, LosslessTopo, RawPort, Run, Ways, experiment, flowing, network
 
 _NO_MEMBER = 255
 _FIELDS = [
@@ -188,4 +188,18 @@ def odd_settings(run: Run, which: str = "") -> None:
         "buckets": Ways("resilient", buckets=1),
     }
     with network(LeafSpine(2, 2, 1, ways=wrong[which])):
+        pass
+
+
+@experiment
+def at_a_leaf(run: Run) -> None:
+    """Set equal ways at a switch that Open vSwitch forwards for."""
+
+    class Pair(LosslessTopo):
+        def build(self) -> None:
+            self.addLeaf("s1")
+            for host in ("h1", "h2"):
+                self.addLink(self.addHost(host), "s1")
+
+    with network(Pair(ways="hash")):
         pass

@@ -80,6 +80,6 @@ _OLD: dict[str, tuple[str, Callable[[Words], Words | None]]] = {
     "completion": ("--completion", lambda rest: ["--completion", *rest]),
 }
 _SHOWN = {"export": "export --figure"}
-"""What is old of a command that goes on."""
+"""The old names of options of a command that stays."""
 NEW = {old: new for old, (new, _) in _OLD.items() if old not in _SHOWN}
 """The new name of each old one."""

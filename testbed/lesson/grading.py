@@ -31,7 +31,7 @@ LONGEST_REASON = 200
 
 @dataclass(frozen=True)
 class Submission:
-    """What a student handed in: the student's half of the file, and the answers; or the problem with them."""
+    """The work that a student handed in: the student's half of the file and the answers, or the problem with them."""
 
     student: str
     source: str = ""

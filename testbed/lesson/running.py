@@ -24,7 +24,7 @@ _EXPERIMENT = shipped_packages.folder(shipped_packages.EXPERIMENTS) / "_submissi
 
 @dataclass(frozen=True)
 class RunLimits:
-    """What one run may take: seconds of wall time and of the lab's time, and memory."""
+    """The limits of one run: seconds of wall time and of the lab's time, and memory."""
 
     wall_s: float = 300.0
     virtual_s: float = 240.0

@@ -44,9 +44,9 @@ class Sending:
     gap_ps: int
     """From one datagram to the next; 0: as fast as the socket takes them."""
     frame_ns: int
-    """What the line takes for a frame."""
+    """The time in ns that the line takes for a frame."""
     held_ns: int
-    """What the line takes for all that the sockets of the queue hold."""
+    """The time in ns that the line takes for all that the sockets of the queue hold."""
     sent_at: int
     """The place in the counters of the datagrams that have been sent."""
     line_at: int

@@ -37,7 +37,7 @@ class Canvas:
     """True or False for axes that are logarithmic or linear; None: as the values want it."""
     title: str = ""
     notes: list[str] = field(default_factory=list)
-    """What the figure leaves out, in sentences."""
+    """Sentences about what the figure leaves out."""
     sources: list[str] = field(default_factory=list)
     """A line about each result, with its digest."""
     where: str = ""

@@ -18,7 +18,7 @@ VALUES = {
     "goodput": ("goodput_bps", Quantity("goodput of a flow", "b/s")),
     "size": ("size_bytes", Quantity("flow size", "B")),
 }
-"""What a distribution can be of, by the words of `--of`: the column of a result's flows, and the axis."""
+"""The values that a distribution can be of, by the words of `--of`: the column of a result's flows, and the axis."""
 _SIZE = VALUES["size"][1]
 _WHY = {
     "completion": "a flow has a completion time if it has a size or a count, and all of it arrived",

@@ -24,7 +24,7 @@ class Kind(NamedTuple):
     """None for one of sweeps."""
     summary: str
     of: str = ""
-    """What `--of` chooses among."""
+    """The words that `--of` chooses among."""
 
 
 KINDS: dict[str, Kind] = {

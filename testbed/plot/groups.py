@@ -1,4 +1,4 @@
-"""What a figure compares: the networks of one or several results, each with a label of what differs between them."""
+"""The parts that a figure compares: networks of one or several results, each with a label of what differs."""
 
 from __future__ import annotations
 

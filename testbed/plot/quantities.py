@@ -18,7 +18,7 @@ _PREFIXES = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """What an axis shows: its name and the unit in which its values are."""
+    """The quantity of an axis: its name and the unit in which its values are."""
 
     name: str
     unit: str = ""

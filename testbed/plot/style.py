@@ -1,4 +1,4 @@
-"""How figures look: sizes of papers and slides, fonts, and lines that are told apart without colour.
+"""The look of figures: sizes of papers and slides, fonts, and lines that are told apart without colour.
 
 The colours are those of Okabe and Ito, which people with any colour vision tell apart; each has a dash pattern and a
 marker of its own too, so that a print in grey can be read. Nothing depends on settings of this machine's matplotlib.

@@ -1,4 +1,4 @@
-"""What viewers did in a session, and the session as an experiment file that does the same again.
+"""The actions of viewers in a session, and the session as an experiment file that does the same again.
 
 An action is a control that the lab has carried out; it has the moment of the lab at which it was taken. The file has
 topology, actions and length as literals, and calls `testbed/net/live/replay.py`.
@@ -47,7 +47,7 @@ class Action:
     """The moment of the lab at which it was taken."""
     command: dict[str, Any]
     text: str
-    """What the lab has answered."""
+    """The answers of the lab."""
 
 
 @dataclass

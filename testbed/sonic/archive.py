@@ -28,7 +28,7 @@ _LONGEST_NAME = 1 << 16
 _USTAR = b"ustar\0"
 _LONG_NAME, _PAX, _PAX_GLOBAL = b"L", b"x", b"g"
 _MAGIC: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.GzipFile, b"BZ": bz2.BZ2File, b"\xfd7": lzma.LZMAFile}
-"""What unpacks a file that begins with these octets."""
+"""The program that unpacks a file that begins with these octets."""
 
 
 class ArchiveError(UsageError):

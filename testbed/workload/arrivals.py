@@ -18,7 +18,7 @@ _LOAD = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)(%?)")
 
 @dataclass(frozen=True)
 class Pattern:
-    """Who sends to whom when flows arrive, and which lines the load is of."""
+    """The senders and receivers of flows that arrive, and which lines the load is of."""
 
     name: str
     senders: int = 0

@@ -1,4 +1,4 @@
-"""How much of a long piece of work is done: a bar with the time left in a terminal, a line now and then elsewhere."""
+"""The progress of a long piece of work: a bar with the time left in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shipped experiments cost: seconds of CPU time for a run on the engine `um`, where they were measured.
+"""The costs of the shipped experiments: seconds of CPU time for a run on the engine `um`, where they were measured.
 
 The gallery of the documentation shows them, and `xoff verify` foretells its time by them. `xoff docs --figures` writes
 the file. On another machine all of them are longer or shorter by some factor.

@@ -22,7 +22,7 @@ from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WIRE_OCTETS, Report
 from testbed.net.traffic.roce_endpoint import RoceEndpoint
 from testbed.net.traffic.roce_flow import Given, RoceOptions, Taken, ds_field, line_of
-from testbed.net.traffic.transport import Endpoint, Outcome, Transport, register
+from testbed.net.traffic.transport import Endpoint, Outcome, Transport, by_host, register
 from testbed.roce import rates
 from testbed.roce.rates import Line
 from testbed.roce.requester import Operation
@@ -77,14 +77,7 @@ class Roce(RoceOptions, Transport):
                         f"flow {index} from {flow.source.name} waits for flow {other}, which no RoCE flow to "
                         f"{flow.source.name} is"
                     )
-        nodes = {flow.source.name: flow.source for flow in flows.values()}
-        nodes |= {flow.target.name: flow.target for flow in flows.values()}
-        sends: dict[str, list[int]] = {name: [] for name in nodes}
-        receives: dict[str, list[int]] = {name: [] for name in nodes}
-        for index, flow in flows.items():
-            sends[flow.source.name].append(index)
-            receives[flow.target.name].append(index)
-        return [RoceEndpoint(node, flows, sends[name], receives[name]) for name, node in nodes.items()]
+        return [RoceEndpoint(node, flows, sends, receives) for node, sends, receives in by_host(flows)]
 
     def frames(self, flow: Flow) -> int | None:
         each = -(-self.message.bytes // self.settings.mtu)

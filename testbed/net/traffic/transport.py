@@ -164,6 +164,18 @@ class Outcome:
     """The moment at which the flow was to begin, by the monotonic clock."""
 
 
+def by_host(flows: Mapping[int, Flow]) -> list[tuple[Any, list[int], list[int]]]:
+    """Return each host of some flows, with the indices of those that it sends and of those that it receives."""
+    nodes = {flow.source.name: flow.source for flow in flows.values()}
+    nodes |= {flow.target.name: flow.target for flow in flows.values()}
+    sends: dict[str, list[int]] = {name: [] for name in nodes}
+    receives: dict[str, list[int]] = {name: [] for name in nodes}
+    for index, flow in flows.items():
+        sends[flow.source.name].append(index)
+        receives[flow.target.name].append(index)
+    return [(node, sends[name], receives[name]) for name, node in nodes.items()]
+
+
 class Transport(ABC):
     """A way for flows to travel. An object is the frozen settings of one flow."""
 

@@ -25,7 +25,7 @@ from testbed.net.traffic import udp_sockets
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.udp import KernelEndpoint
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Gaps, Report
-from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
+from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, by_host, register
 from testbed.net.traffic.udp_sockets import at_once, datagrams, gap_ps, payload
 from testbed.units import Duration, Rate, Size
 
@@ -95,14 +95,7 @@ class Udp(Transport):
 
 def in_kernel(flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
     """Return the endpoint of each host, with all flows that it sends and receives."""
-    nodes = {flow.source.name: flow.source for flow in flows.values()}
-    nodes |= {flow.target.name: flow.target for flow in flows.values()}
-    sends: dict[str, list[int]] = {name: [] for name in nodes}
-    receives: dict[str, list[int]] = {name: [] for name in nodes}
-    for index, flow in flows.items():
-        sends[flow.source.name].append(index)
-        receives[flow.target.name].append(index)
-    return [KernelEndpoint(node, flows, sends[name], receives[name]) for name, node in nodes.items()]
+    return [KernelEndpoint(node, flows, sends, receives) for node, sends, receives in by_host(flows)]
 
 
 def _require_mtu(flow: Flow, mtu: int) -> None:

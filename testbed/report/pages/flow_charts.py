@@ -26,7 +26,7 @@ _GROUP, _MOST_GROUPS = 8, 10
 
 @dataclass(frozen=True)
 class FlowCharts:
-    """What a report shows of flows."""
+    """The panels of a report about flows."""
 
     pictures: Html
     """Both pictures, or an empty text if no flow has an end."""
@@ -133,7 +133,7 @@ def _slowdown(cases: dict[str, list[tuple[float, float]]]) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where values are in a drawing; the axis across is logarithmic, and so is the one up with `is_log`."""
+    """The places of values in a drawing; the axis across is logarithmic, and so is the one up with `is_log`."""
 
     low: float
     high: float

@@ -52,7 +52,7 @@ class Line:
 
 @dataclass
 class Layers:
-    """Where everything is."""
+    """The places of all nodes and cables."""
 
     width: float = 0.0
     height: float = 0.0

@@ -1,4 +1,4 @@
-"""What an experiment that comes with Xoff is about: its docstring.
+"""The subject of an experiment that comes with Xoff: its docstring.
 
 The experiment's file is parsed and not imported, and only files of this installation are read: the name in a result may
 be anybody's. A result of a user's own file says nothing here.

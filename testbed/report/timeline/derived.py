@@ -1,4 +1,4 @@
-"""What a report computes from tracks: XOFF thresholds that move, the use of pools, pause ratios, what to look at first.
+"""Values that a report computes from tracks: XOFF thresholds that move, use of pools, pause ratios, a first window.
 
 A moving threshold is alpha times the free cells of the shared pool. With recorded buffers it is known at each sample;
 from events alone it is known where a priority crossed it, since that is what the crossing says.

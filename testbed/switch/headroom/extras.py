@@ -1,4 +1,4 @@
-"""What a link has beside cable and interfaces: FEC, MACsec and optical modules, as terms of the headroom.
+"""The parts of a link beside cable and interfaces: FEC, MACsec and optical modules, as terms of the headroom.
 
 Each has two sizes, like the headroom itself. *Least* is what cannot be avoided:
 
@@ -53,7 +53,7 @@ _IN_THE_TABLE = ("25Gb/s", "200Gb/s", "400Gb/s")
 
 @dataclass(frozen=True)
 class Extras:
-    """What a link has beside cable and interfaces. `optics` is what one module takes in each direction."""
+    """The parts of a link beside cable and interfaces. `optics` is what one module takes in each direction."""
 
     fec: Fec = Fec.NONE
     macsec: bool = False

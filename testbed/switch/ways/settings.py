@@ -66,12 +66,12 @@ class Ways:
 
     by: str = By.HASH
     fields: str | tuple[str, ...] = FIVE_TUPLE
-    """What of a frame is hashed: "source", "destination", "protocol", "source port", "destination port", "flow label",
-    "queue pair", "source MAC", "destination MAC"; "inner" looks into tunnels."""
+    """The fields of a frame that are hashed: "source", "destination", "protocol", "source port", "destination port",
+    "flow label", "queue pair", "source MAC", "destination MAC"; "inner" looks into tunnels."""
     seed: int | None = None
     """The seed of the hash; None: another one for each switch, drawn from the run's seed."""
     weights: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """How many shares of the flows the ways have, by the neighbour's name; 1 where it is not given."""
+    """The shares of the flows that the ways have, by the neighbour's name; 1 where it is not given."""
     buckets: int = 128
     """The entries of a resilient table."""
     gap: Duration | str = "20us"

@@ -71,8 +71,10 @@ def test(options: argparse.Namespace) -> int:
 def _chosen(root: Path, options: argparse.Namespace) -> list[str]:
     """Return the arguments of pytest."""
     places = ["tests/unit"] if options.unit else ["tests/unit", "tests/lab", "tests/browser"]
+    if options.pattern is None and options.unit:
+        return ["-m", "not long and not slow", "--hypothesis-profile", "quick", *places]
     if options.pattern is None:
-        return places if options.all else ["-m", "not long and not slow" if options.unit else "not long", *places]
+        return places if options.all else ["-m", "not long", *places]
     if (root / options.pattern.partition("::")[0]).exists():
         return [options.pattern]
     return ["-k", options.pattern, *places]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,6 +10,7 @@ import pytest
 
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.job.job import Limits
+from testbed.units import Duration
 from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = (
@@ -33,6 +35,13 @@ def test_the_three_links_come_out_as_the_proposal_draws_them(ready: PreparedEngi
     kinds = [kind for kind, _ in bars]
     assert (kinds.count("headroom"), kinds.count("bridge")) == (9, 9)
     assert [x for kind, x in bars if kind == "lost"] == sorted({x for _, x in bars if x})[1:3]
+
+    lines = [json.loads(line) for line in (result.folder / "dcbx.jsonl").read_text().splitlines()]
+    measured = [line for line in lines if line["what"] == "headroom" and line["phase"] == "measured"]
+    assert measured
+    for line in measured:  # of the hardware, whose cables are up to 100 km; in the lab all takes longer
+        assert f"round trip {Duration.nearest_ns(line['shortest_ns'])} to " in line["text"]
+        assert line["round_trip_ns"] < 2_000_000, line
 
 
 def failing(run: Runner, fault: str) -> set[str]:

@@ -129,7 +129,8 @@ class HeadroomMeasurements:
 
     def _follow(self, slot: int, status: Status, now_ns: int) -> None:
         """Log a new status, and reserve what it needs."""
-        self._log.dcbx(slot, {"t_ns": now_ns, "what": "headroom", "phase": str(status.phase), "text": status.text})
+        line = {"t_ns": now_ns, "what": "headroom", "phase": str(status.phase), **status.reading()}
+        self._log.dcbx(slot, line)
         plan, found = self._ports[slot].headroom, status.measurement
         cells = None if found is None or plan is None else plan.cells(found.needed)
         self._buffer.reserve(slot, cells, found.needed.ns if found else 0, now_ns)

@@ -25,6 +25,7 @@ from testbed.net.fabric.ports import FabricError, NodeSockets, PortTable, is_lea
 from testbed.net.fabric.routes import Graph
 from testbed.net.fabric.switch_ways import SwitchWays
 from testbed.switch.buffer.settings import BufferSettings
+from testbed.switch.headroom.measurement import readable
 from testbed.switch.priority.path import Disagreement
 from testbed.units import Duration, Scale, hardware_times
 
@@ -211,5 +212,13 @@ class FabricCore:
         return event_log.lines(self.records(), self._names, since_ns)
 
     def dcbx_log(self) -> list[dict[str, Any]]:
-        """Return the DCBX log so far: an entry for each frame and each change, with the port's name."""
-        return self.agents.dcbx_log() if self.agents else self._dcbx_log
+        """Return the DCBX log so far: an entry for each frame and each change, with the port's name.
+
+        Measured times are the hardware's; `t_ns` is the lab's, as in all logs of a run.
+        """
+        lines = self.agents.dcbx_log() if self.agents else self._dcbx_log
+        return [self._with_hardware_times(line) if line["what"] == "headroom" else line for line in lines]
+
+    def _with_hardware_times(self, line: dict[str, Any]) -> dict[str, Any]:
+        units = self.ports.port(line["port"]).units
+        return readable(hardware_times(line, units)) | {"t_ns": line["t_ns"]}

@@ -159,11 +159,10 @@ def test_a_viewer_that_stops_reading_holds_up_no_other(tmp_path: Path) -> None:
             stuck.transport.pause_reading()
             for _ in range(2):
                 await reads.recv()
-            begun = asyncio.get_running_loop().time()
-            for number in range(220):
-                session.write(window(number * MS, loads=long))
-                assert json.loads(await reads.recv())["t_ns"] == number * MS
-            assert asyncio.get_running_loop().time() - begun < 30
+            async with asyncio.timeout(120):  # it takes some seconds, or for ever; a busy machine is no failure
+                for number in range(220):
+                    session.write(window(number * MS, loads=long))
+                    assert json.loads(await reads.recv())["t_ns"] == number * MS
             while len(live.viewers) > 1:
                 await asyncio.sleep(0.05)
             session.write(window(10**9))

@@ -297,7 +297,7 @@ class Path:
             self._addresses = make(source).packed + make(destination).packed
         except ValueError as error:
             raise FieldError(f"a path from {source} to {destination}: {error}") from None
-        self._source_port = source_port
+        self.source_port = source_port
         self._prefixes: dict[int, int] = {}
         self._zeros: dict[tuple[bytes, int], int] = {}
 
@@ -343,4 +343,4 @@ class Path:
             fixed = struct.pack("!BBHHHBBH", 0x45, 0xFF, 20 + udp, 0, 0x4000, 0xFF, 17, 0xFFFF)
         else:
             fixed = struct.pack("!IHBB", 0x6FFFFFFF, udp, 17, 0xFF)
-        return b"\xff" * 8 + fixed + self._addresses + _UDP.pack(self._source_port, PORT, udp, 0xFFFF)
+        return b"\xff" * 8 + fixed + self._addresses + _UDP.pack(self.source_port, PORT, udp, 0xFFFF)

@@ -1,8 +1,8 @@
 """A host's RoCE endpoint: queue pairs, registered memory, connection management, and what is refused. Sans-I/O.
 
 Datagrams of UDP port 4791 go in with the ECN field that they came with; `outgoing` gives what has to be sent, and
-`deadline_ns` when to call again. Each queue pair sends from a UDP port that follows from its number, so that the
-networks between can spread flows, and the peer can tell which one to expect.
+`deadline_ns` when to call again. Each queue pair sends from a UDP port that follows by a rule (`source_port`), so that
+the networks between can spread flows, and the peer can tell which one to expect.
 
 Connections are made by the connection manager's REQ, REP and RTU. The request's private data, 56 octets, are the
 user's; `listen` has a function that answers them, and can refuse. A request that gets no reply is sent again.
@@ -27,12 +27,11 @@ from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates.base import Line, Maker
 from testbed.roce.sequence import psn
 from testbed.roce.settings import CnpScope, RoceError, Settings, Timing
+from testbed.roce.source_port import QUEUE_PAIR, PortRule, from_number, source_port
 from testbed.units import NEVER
 
 _CE = 3
 _FIRST_QP = 0x100
-_FIRST_PORT = 0xC000
-_PORTS = 0x3FFF
 MOST_QUEUE_PAIRS = 4096
 _MOST_REQUESTS = 5
 """The most requests for one connection."""
@@ -68,12 +67,8 @@ class _Asking:
     request: roce_cm.Request
     tries: int
     due_ns: int
+    port_rule: PortRule
     answered: roce_cm.Reply | None = None
-
-
-def source_port(queue_pair: int) -> int:
-    """The UDP port that a queue pair sends from."""
-    return _FIRST_PORT | queue_pair & _PORTS
 
 
 class Endpoint:
@@ -87,7 +82,7 @@ class Endpoint:
         self._line = line
         self._timing = Timing.of(self.settings, line.scale)
         self._memory: dict[int, Region] = {}
-        self._services: dict[int, tuple[Answer, Maker]] = {}
+        self._services: dict[int, tuple[Answer, Maker, PortRule]] = {}
         self._asking: dict[int, _Asking] = {}
         self._accepted: dict[tuple[str, int], tuple[QueuePair, roce_cm.Reply, int]] = {}
         """The accepted connections, by the peer's address and communication ID."""
@@ -100,9 +95,11 @@ class Endpoint:
         self._memory[key] = region
         return key
 
-    def listen(self, port: int, answer: Answer, rate_control: str | Maker = "fixed") -> None:
-        """Take connections to a service."""
-        self._services[roce_cm.service_id(port)] = answer, rates.maker_of(rate_control)
+    def listen(
+        self, port: int, answer: Answer, rate_control: str | Maker = "fixed", port_rule: PortRule = QUEUE_PAIR
+    ) -> None:
+        """Take connections to a service; `port_rule` is that of the peer too."""
+        self._services[roce_cm.service_id(port)] = answer, rates.maker_of(rate_control), port_rule
 
     def connect(
         self,
@@ -113,6 +110,7 @@ class Endpoint:
         rate_control: str | Maker = "fixed",
         private: bytes = b"",
         traffic_class: int = 0,
+        port_rule: PortRule = QUEUE_PAIR,
     ) -> QueuePair:
         """Ask for a connection, and return the queue pair that it will be, for which works may be posted at once."""
         if len(self.queue_pairs) >= MOST_QUEUE_PAIRS:
@@ -126,18 +124,18 @@ class Endpoint:
             self.settings.mtu,
             ip_address(self.address),
             ip_address(address),
-            source_port(made.number),
+            from_number(made.number),
             private,
             traffic_class=traffic_class,
             retries=self.settings.retries,
         )
-        self._asking[made.number] = _Asking(made, request, 1, now_ns + self._timing.connect_ns)
+        self._asking[made.number] = _Asking(made, request, 1, now_ns + self._timing.connect_ns, port_rule)
         self._manage(address, request)
         return made
 
     def _make(self, far_address: str, rate: rates.RateControl) -> QueuePair:
         number = _FIRST_QP + len(self.queue_pairs)
-        path = roce.Path(self.address, far_address, source_port(number))
+        path = roce.Path(self.address, far_address, from_number(number))
         # Each queue pair begins with another PSN; the last ones wrap soon, so that wrapping is nothing special.
         first = (number * 0x9E3779) & 0xFFFFFF
         made = QueuePair(
@@ -203,7 +201,7 @@ class Endpoint:
 
     def _intact(self, datagram: bytes, source: str) -> bool:
         try:
-            intact = roce.Path(source, self.address, source_port(roce_cm.CM_QP)).intact(datagram)
+            intact = roce.Path(source, self.address, from_number(roce_cm.CM_QP)).intact(datagram)
         except XoffError:  # addresses of two versions
             intact = False
         if not intact:
@@ -218,8 +216,9 @@ class Endpoint:
             return
         service = self._services.get(request.service_id)
         reason, private = roce_cm.RejectReason.INVALID_SERVICE_ID, None
+        port_rule: PortRule = QUEUE_PAIR
         if service is not None and len(self.queue_pairs) < MOST_QUEUE_PAIRS and request.mtu == self.settings.mtu:
-            answer, maker = service
+            answer, maker, port_rule = service
             reason = roce_cm.RejectReason.CONSUMER_REJECT
             made = self._make(source, maker(self._line))
             private = answer(request, made)
@@ -231,7 +230,7 @@ class Endpoint:
             return
         reply = roce_cm.Reply(made.number, request.communication_id, made.number, psn(made.first), private)
         self._accepted[source, request.communication_id] = made, reply, request.qp
-        made.established(request.qp, request.psn, roce.Path(source, self.address, source_port(request.qp)))
+        self._establish(made, request.qp, request.psn, port_rule)
         self._manage(source, reply)
 
     def _on_reply(self, pair: QueuePair, message: roce_cm.Reply | roce_cm.Reject) -> None:
@@ -247,13 +246,18 @@ class Endpoint:
         if asking.answered is None:
             asking.answered, asking.due_ns = message, NEVER
             pair.reply = message.private
-            far = roce.Path(pair.far_address, self.address, source_port(message.qp))
-            pair.established(message.qp, message.psn, far)
+            self._establish(pair, message.qp, message.psn, asking.port_rule)
         self._manage(pair.far_address, roce_cm.Ready(pair.number, message.communication_id))
+
+    def _establish(self, pair: QueuePair, far_qp: int, far_first: int, port_rule: PortRule) -> None:
+        """Both ends of a connection are known, and with them the ports that they send from."""
+        pair.path = roce.Path(self.address, pair.far_address, source_port(port_rule, pair.number, far_qp))
+        far_path = roce.Path(pair.far_address, self.address, source_port(port_rule, far_qp, pair.number))
+        pair.established(far_qp, far_first, far_path)
 
     def _manage(self, to: str, message: roce_cm.Message) -> None:
         self._transaction += 1
-        port = source_port(roce_cm.CM_QP)
+        port = from_number(roce_cm.CM_QP)
         packet = roce_cm.packet(message, self._transaction, psn(self._transaction))
         sealed = roce.Path(self.address, to, port).seal(roce.encode(packet))
         self._management.append(Outgoing(DatagramKind.MANAGEMENT, to, port, sealed))
@@ -288,7 +292,7 @@ class Endpoint:
     @staticmethod
     def outgoing_of(pair: QueuePair, now_ns: int, most: int) -> list[Outgoing]:
         """Return the datagrams that one queue pair has to send now."""
-        found, port = [], source_port(pair.number)
+        found, port = [], pair.path.source_port
         if (notification := pair.notification()) is not None:
             found.append(Outgoing(DatagramKind.NOTIFICATION, pair.far_address, port, notification))
         found += [Outgoing(DatagramKind.DATA, pair.far_address, port, one) for one in pair.transmit(now_ns, most)]

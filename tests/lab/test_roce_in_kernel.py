@@ -18,7 +18,6 @@ from testbed.lab.engines.um import PreparedUm
 from testbed.lab.results.result import Status
 from testbed.linux import roce_device
 from testbed.roce import in_kernel, rates
-from testbed.roce.endpoint import source_port
 from testbed.roce.memory import UNLIMITED, Content, Sink, content_block
 from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates.base import Line, RateControl
@@ -26,6 +25,7 @@ from testbed.roce.rates.dcqcn import PAPER, Dcqcn
 from testbed.roce.rates.fixed import Fixed
 from testbed.roce.requester import Operation, Work
 from testbed.roce.settings import Settings, Timing
+from testbed.roce.source_port import from_number
 from testbed.units import NEVER, Duration, Rate, Scale, Size
 
 from .conftest import Runner
@@ -122,17 +122,17 @@ class Both:
         library, number, far_number, near, far, settings, line, choice = self._arguments
         rate = rates.control(choice, line)
         self.pair = QueuePair(
-            number, far, roce.Path(near, far, source_port(number)), first=first, settings=settings,
+            number, far, roce.Path(near, far, from_number(number)), first=first, settings=settings,
             timing=Timing.of(settings, SCALE), memory={KEYS[0]: self.content, KEYS[1]: self.sink}, rate=rate,
         )  # fmt: skip
         self.pair.responder.receive_into = self.sink
-        self.pair.established(far_number, far_first, roce.Path(far, near, source_port(far_number)))
+        self.pair.established(far_number, far_first, roce.Path(far, near, from_number(far_number)))
         kind = rate.in_kernel()
         assert kind is not None
         packed = [bytes(map(int, address.split("."))) for address in (near, far)]
         self.compiled = Compiled(library, settings, {
             "number": number, "far": far_number, "first": first, "far_first": far_first, "addresses": packed,
-            "ports": (source_port(number), source_port(far_number)), "content": self.content.start,
+            "ports": (from_number(number), from_number(far_number)), "content": self.content.start,
             "line_bps": line.rate.bps, "rate": roce_device.packed_rate(*kind),
         })  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, fields, replace
 from typing import Any, Never
 
@@ -12,6 +13,9 @@ from testbed.units import Duration, Rate, Scale, Size
 
 _LONG = Duration("100s")
 """The time of the lab beyond which a flow's time was most likely not meant so."""
+
+
+_PORTS = 65535
 
 
 class FlowError(XoffError):
@@ -55,6 +59,9 @@ class Flow:
     transport: Transport
     rate_control: Any
     """A name or an object that the transport accepts; None: the transport's default."""
+    source_port: int | str | range | None
+    """The UDP port that frames come from: a number, a range from which the run's seed draws one, or the name of a rule
+    of the transport; None: the transport's default."""
 
     def __init__(
         self,
@@ -73,6 +80,7 @@ class Flow:
         dscp: int | None = None,
         buffer: Size | str | None = None,
         rate_control: Any = None,
+        source_port: int | str | range | None = None,
         **others: Never,
     ) -> None:
         name = f"flow from {source} to {target}"
@@ -96,6 +104,7 @@ class Flow:
                 "size": None if size is None else Size(size),
                 "transport": chosen,
                 "rate_control": rate_control,
+                "source_port": source_port,
             }
         except (ValueError, UsageError) as error:  # of units, which name the value, of Ecn and of the registry
             raise FlowOptionError(f"{name}: {error}") from None
@@ -119,6 +128,32 @@ class Flow:
             raise UsageError(f"a rate of {self.rate} sends nothing; without rate it is what the port takes")
         if self.size is not None and not self.size.bytes:
             raise UsageError(f"a size of {self.size} sends nothing; give at least 1B")
+        self._check_source_port()
+
+    def _check_source_port(self) -> None:
+        port, rules = self.source_port, self.transport.port_rules
+        if port is None:
+            return
+        if rules is None:
+            raise UsageError(f"source_port is {port!r}; transport {self.transport.name} chooses its own")
+        if isinstance(port, str):
+            if port not in rules:
+                names = ", ".join(map(repr, rules))
+                raise UsageError(
+                    f"source_port is {port!r}; transport {self.transport.name} takes a number"
+                    + (f", a range or one of {names}" if rules else " or a range, and has no rules")
+                )
+            return
+        ends = [port] if type(port) is int else [port[0], port[-1]] if isinstance(port, range) and port else []
+        if not ends or not all(1 <= end <= _PORTS for end in ends):
+            raise UsageError(f"source_port is {port!r}; 1 to {_PORTS} is expected, or range(first, last + 1) of them")
+
+    def with_drawn_port(self, seed: int, number: int) -> Flow:
+        """Return the same flow with a port of its range, which is another one for each seed and for each flow."""
+        if not isinstance(self.source_port, range):
+            return self
+        drawn = random.Random(f"source port of flow {number}, seed {seed}").choice(self.source_port)
+        return replace(self, source_port=drawn)
 
     def check_line(self, line: Rate) -> None:
         """Refuse a rate above the sender's line, which is given as the flow's rate is."""

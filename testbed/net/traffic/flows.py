@@ -218,17 +218,19 @@ class Flows:
                 rates[source.name] = line
             self._flows.append(flow.in_lab(scale, source, fabric.ports.node(flow.target)))
             self._scales.append(scale)
+        self._make_parts()
         slowest = max(self._scales, key=lambda scale: scale.k, default=Scale(1))
         self._settle = _SETTLE if settle is None else slowest.lab(Duration(settle))
         by_transport: dict[type[Transport], dict[int, Flow]] = {}
-        for index, flow in enumerate(self._flows, first):
+        for index, flow in enumerate(self._parts, first):
             by_transport.setdefault(type(flow.transport), {})[index] = flow
         self._endpoints = [one for kind, chosen in by_transport.items() for one in kind.endpoints(chosen)]
         for kind, chosen in by_transport.items():
-            for text in kind.warnings(chosen):
+            whole = {index: flow for index, flow in chosen.items() if index < first + len(self._flows)}
+            for text in kind.warnings(whole):
                 warn(text)
         queues = list(dict.fromkeys(map(_queue, self._flows)))
-        self._shared = _Shared(len(self._endpoints), len(self._flows), len(queues), first)
+        self._shared = _Shared(len(self._endpoints), len(self._parts), len(queues), first)
         lines = {
             queue: Line(
                 rates.get(queue[0], _UNKNOWN),
@@ -238,7 +240,7 @@ class Flows:
             for place, queue in enumerate(queues)
         }
         for endpoint in self._endpoints:
-            endpoint.lines = {index: lines[_queue(flow)] for index, flow in enumerate(self._flows, first)}
+            endpoint.lines = {index: lines[_queue(flow)] for index, flow in enumerate(self._parts, first)}
         self._processes: list[_Process] = []
         self._mark = ExitStack()
         self._ways: list[list[PortState]] = []
@@ -247,6 +249,19 @@ class Flows:
         """The lines of the flows in the run's log of flows, when the block has ended."""
         self.reports: list[Report] = []
         """The report of each flow, in the order of the flows; empty until the block has ended."""
+
+    def _make_parts(self) -> None:
+        """Make the flows of the endpoints: one of each flow in the same order, and behind them all further ones."""
+        run = Run.current()
+        parts = [list(flow.transport.parts(flow)) for flow in self._flows]
+        self._parts = [first for first, *_ in parts]
+        self._places: list[list[int]] = []
+        """The places in `_parts` of the parts of each flow."""
+        for place, (_, *others) in enumerate(parts):
+            self._places.append([place, *range(len(self._parts), len(self._parts) + len(others))])
+            self._parts += others
+        seed = run.seed if run else 1
+        self._parts = [flow.with_drawn_port(seed, index) for index, flow in enumerate(self._parts, self._first)]
 
     def __enter__(self) -> Flows:
         words = self._shared.words
@@ -337,14 +352,14 @@ class Flows:
 
     def sent_by(self, index: int = 0) -> int:
         """Return the datagrams that a flow has sent so far, or what else its transport counts."""
-        return self._shared.sent[index]
+        return sum(self._shared.sent[place] for place in self._places[index])
 
     def received_by(self, index: int = 0) -> int:
         """Return the datagrams of a flow that have arrived so far, or what else its transport counts.
 
         Receivers of UDP look every 20 ms, except on `um`, where the kernel counts.
         """
-        return self._shared.received[index]
+        return sum(self._shared.received[place] for place in self._places[index])
 
     def progress(self) -> list[tuple[str, int, int]]:
         """Return, for each flow, a name, the octets of a full frame on the wire, and the frames received so far."""
@@ -392,14 +407,14 @@ class Flows:
             elif time.monotonic() - quiet_since > self._settle.ns / 2e9:
                 break
             time.sleep(_POLL_S)
-        sent_by = [self.sent_by(index) for index in indices]
+        sent_by = [self._shared.sent[place] for place in range(len(self._parts))]
         self._shared.stop(_MUST_REPORT)
         for process in self._processes:
             while not process.has_received():
                 process.take()
         found = {key: outcome for process in self._processes for key, outcome in process.reports.items()}
         begin_ns = self._shared.words[_BEGIN_NS]
-        return [
+        reports = [
             flow.transport.report(
                 flow,
                 Outcome(
@@ -408,8 +423,12 @@ class Flows:
                     found["received", index],
                     begin_ns + flow.start.ns,
                 ),
-            ).in_hardware(scale)
-            for index, (flow, scale) in enumerate(zip(self._flows, self._scales, strict=True), self._first)
+            )
+            for index, flow in enumerate(self._parts, self._first)
+        ]
+        return [
+            flow.transport.joined(flow, [reports[place] for place in places]).in_hardware(scale)
+            for flow, places, scale in zip(self._flows, self._places, self._scales, strict=True)
         ]
 
 

@@ -15,22 +15,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from testbed.errors import UsageError, listed
-from testbed.frames.roce import MAXIMUM_MESSAGE
+from testbed.frames.roce import MAXIMUM_MESSAGE, PORT
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.marks import unmarked
 from testbed.net.traffic.flow import Flow
-from testbed.net.traffic.report import WIRE_OCTETS, Report
+from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
 from testbed.net.traffic.roce_endpoint import RoceEndpoint
-from testbed.net.traffic.roce_flow import Given, RoceOptions, Taken, ds_field, line_of
+from testbed.net.traffic.roce_flow import Given, RoceOptions, Taken, UsedQueuePair, ds_field, line_of, transport_of
 from testbed.net.traffic.transport import Endpoint, Outcome, Transport, by_host, register
 from testbed.roce import rates
 from testbed.roce.rates import Line
 from testbed.roce.requester import Operation
+from testbed.roce.source_port import RULES
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Scale, Size
 
+_MOST_QUEUE_PAIRS = 256
 _OVERHEAD = 74
 """Octets of the headers of a frame of data, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
+_SUMS = (
+    "sent", "received", "lost", "doubled", "out_of_order", "octets", "retransmitted", "went_back", "timeouts",
+    "cnps_sent", "cnps_received",
+)  # fmt: skip
+"""The counts of a report that are the sums of those of its queue pairs."""
 _BESIDE_DATA = 58 + WIRE_OCTETS
 """Octets on the wire beside the data of a packet that is not the first of a message: Ethernet, IP, UDP, BTH, ICRC, and
 what goes with every frame."""
@@ -41,6 +48,7 @@ class Roce(RoceOptions, Transport):
     """RoCE, with the options of one flow."""
 
     name = "roce"
+    port_rules = RULES
     frame = "1098B"  # 1024 octets of payload in the first packet of a write
 
     def check(self, flow: Flow) -> None:
@@ -60,6 +68,12 @@ class Roce(RoceOptions, Transport):
             raise UsageError("message is 0B; a message has at least one octet")
         if self.message.bytes > MAXIMUM_MESSAGE:
             raise UsageError(f"message is {self.message}; a message has at most {Size.from_bytes(MAXIMUM_MESSAGE)}")
+        if flow.source_port == PORT or (isinstance(flow.source_port, range) and PORT in flow.source_port):
+            raise UsageError(f"source_port is {flow.source_port!r}; {PORT} is the port at which RoCE arrives")
+        if type(self.queue_pairs) is not int or not 1 <= self.queue_pairs <= _MOST_QUEUE_PAIRS:
+            raise UsageError(f"queue_pairs is {self.queue_pairs!r}; 1 to {_MOST_QUEUE_PAIRS} is expected")
+        if self.queue_pairs > 1 and self.after:
+            raise UsageError("a flow that waits for others has one queue pair, for its blocks are in a row")
         for name, value, most in (("cnp_priority", self.cnp_priority, 7), ("cnp_dscp", self.cnp_dscp, 63)):
             if type(value) is not int or not 0 <= value <= most:
                 raise UsageError(f"{name} is {value!r}; 0 to {most} is expected")
@@ -77,7 +91,35 @@ class Roce(RoceOptions, Transport):
                         f"flow {index} from {flow.source.name} waits for flow {other}, which no RoCE flow to "
                         f"{flow.source.name} is"
                     )
+                if transport_of(flows[other]).queue_pairs > 1:
+                    raise UsageError(
+                        f"flow {index} from {flow.source.name} waits for flow {other}, which has several queue pairs; "
+                        "blocks of such a flow do not arrive in a row"
+                    )
         return [RoceEndpoint(node, flows, sends, receives) for node, sends, receives in by_host(flows)]
+
+    def parts(self, flow: Flow) -> Sequence[Flow]:
+        """Return a flow for each queue pair, which has the messages of that one; no more than there are messages."""
+        many, message = self.queue_pairs, self.message.bytes
+        ends = [] if flow.count is None else [flow.count * message]
+        octets = min([*ends, flow.size.bytes] if flow.size is not None else ends, default=None)
+        if octets is not None:
+            many = max(1, min(many, -(-octets // message)))
+        if many == 1:
+            return [flow]
+        rate = None if flow.rate is None else Rate.from_bps(max(1, flow.rate.bps // many))
+        if octets is None:
+            return [replace(flow, rate=rate)] * many
+        whole, rest = divmod(octets, message)
+        sizes = [
+            (whole // many + (number < whole % many)) * message + (rest if number == whole % many else 0)
+            for number in range(many)
+        ]
+        return [replace(flow, rate=rate, count=None, size=Size.from_bytes(size)) for size in sizes]
+
+    def joined(self, flow: Flow, reports: Sequence[Report]) -> Report:
+        parts = [one for one in reports if isinstance(one, RoceReport)]
+        return parts[0] if len(parts) == 1 else joined(parts)
 
     def frames(self, flow: Flow) -> int | None:
         each = -(-self.message.bytes // self.settings.mtu)
@@ -137,7 +179,40 @@ class Roce(RoceOptions, Transport):
             failure=given.failure or taken.failure,
             samples=given.samples,
             in_kernel=given.in_kernel,
+            queue_pairs=(replace(given.used, sent=outcome.sent, last_lab_ns=taken.last_ns),) if given.used else (),
         )
+
+
+def joined(parts: Sequence[RoceReport]) -> RoceReport:
+    """Return the report of a flow over several queue pairs: it is complete when the last of them is.
+
+    The windows of a queue pair begin with its own first packet; here they count to those of the flow's that they begin
+    in.
+    """
+    first = min((one.first_lab_ns for one in parts if one.first_lab_ns), default=0)
+    windows: list[int] = []
+    for one in parts:
+        place = (one.first_lab_ns - first) // WINDOW_NS
+        windows += [0] * (place + len(one.windows) - len(windows))
+        for number, frames in enumerate(one.windows, place):
+            windows[number] += frames
+    samples = [{"queue_pair": number, **sample} for number, one in enumerate(parts) for sample in one.samples]
+    failures = [f"queue pair {number}: {one.failure}" for number, one in enumerate(parts) if one.failure]
+    total = {name: sum(getattr(one, name) for one in parts) for name in _SUMS}
+    return replace(
+        parts[0],
+        **total,
+        ecn=tuple(map(sum, zip(*(one.ecn for one in parts), strict=True))),
+        first_lab_ns=first,
+        last_lab_ns=max(one.last_lab_ns for one in parts),
+        windows=tuple(windows),
+        size=Size.from_bytes(sum(one.size.bytes for one in parts)),
+        intact=all(one.intact for one in parts),
+        failure="; ".join(failures),
+        in_kernel=all(one.in_kernel for one in parts),
+        samples=tuple(sorted(samples, key=lambda sample: sample["lab_ns"])),
+        queue_pairs=tuple(used for one in parts for used in one.queue_pairs),
+    )
 
 
 @dataclass(frozen=True)
@@ -157,6 +232,8 @@ class RoceReport(Report):
     failure: str = ""
     in_kernel: bool = False
     """True if the kernel served the queue pair at the source, and False if a process of the host did."""
+    queue_pairs: tuple[UsedQueuePair, ...] = ()
+    """The queue pairs that carried it: the numbers of their ends, source ports, and packets of data."""
     samples: tuple[dict[str, Any], ...] = ()
     """The states of the rate control at each `Roce.sample`: `lab_ns`, the moment by the lab's clock, and rates and
     further values of the hardware."""

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.net.traffic.flow import Flow
-from testbed.net.traffic.roce_flow import KEY, Asker, Source, Target, ds_field, maker_of_source, transport_of
+from testbed.net.traffic.roce_flow import (
+    KEY,
+    Asker,
+    Source,
+    Target,
+    ds_field,
+    maker_of_source,
+    port_rule,
+    transport_of,
+)
 from testbed.roce.endpoint import Endpoint as Host
 from testbed.roce.memory import Sink
 from testbed.roce.queue_pair import QueuePair
@@ -41,9 +50,10 @@ class Connections:
         for index, flow in self.flows.items():
             is_read = transport_of(flow).operation == Operation.READ
             if is_read and index in self.sources:
-                self.host.listen(_FIRST_SERVICE + index, self._answer_source(index), maker_of_source(flow))
+                maker, rule = maker_of_source(flow), port_rule(flow)
+                self.host.listen(_FIRST_SERVICE + index, self._answer_source(index), maker, rule)
             elif not is_read and index in self.targets:
-                self.host.listen(_FIRST_SERVICE + index, self._answer_target(index))
+                self.host.listen(_FIRST_SERVICE + index, self._answer_target(index), port_rule=port_rule(flow))
 
     def _answer_source(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
@@ -90,6 +100,7 @@ class Connections:
                 now_ns,
                 rate_control="fixed" if is_read else maker_of_source(flow),
                 traffic_class=ds_field(flow),
+                port_rule=port_rule(flow),
             )
             self._use(pair, index)
             if is_read:

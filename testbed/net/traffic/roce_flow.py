@@ -18,6 +18,7 @@ from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates import Fixed, Line, Maker
 from testbed.roce.requester import Operation, Work
 from testbed.roce.settings import Settings
+from testbed.roce.source_port import QUEUE_PAIR, PortRule
 from testbed.switch.ecn.field import Ecn
 from testbed.units import NEVER, Duration, Size
 
@@ -43,8 +44,29 @@ class RoceOptions:
     """Flows, by their place among all, that this one waits for: block m of it is sent when its source has received
     block m - `lag` of each. A block is a message."""
     lag: int = 0
+    queue_pairs: int = 1
+    """The queue pairs of the flow, each a connection of its own with a rate control of its own: message m goes over the
+    one with the number m modulo so many. A fixed rate is divided among them."""
     sample: Duration | None = None
     """The interval at which the rate control's state is recorded; None: not at all."""
+
+
+@dataclass(frozen=True)
+class UsedQueuePair:
+    """A queue pair that a flow used: the numbers of its ends, and the UDP port that its packets of data came from."""
+
+    number: int
+    far_number: int
+    source_port: int
+    sent: int = 0
+    """The packets of data that went over it, each counted once."""
+    last_lab_ns: int = 0
+    """The arrival of the last of them."""
+
+
+def used(pair: QueuePair | None) -> UsedQueuePair | None:
+    """Return what is known of a queue pair at its source."""
+    return None if pair is None else UsedQueuePair(pair.number, pair.requester.far_qp, pair.path.source_port)
 
 
 @dataclass(frozen=True)
@@ -58,6 +80,7 @@ class Given:
     failure: str = ""
     samples: tuple[dict[str, Any], ...] = ()
     in_kernel: bool = False
+    used: UsedQueuePair | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +122,13 @@ def transport_of(flow: Flow) -> RoceOptions:
     return flow.transport
 
 
+def port_rule(flow: Flow) -> PortRule:
+    """Return the rule of the UDP port that both ends of a flow send from."""
+    port = flow.source_port
+    assert not isinstance(port, range)  # one has been drawn
+    return QUEUE_PAIR if port is None else port
+
+
 def maker_of_source(flow: Flow) -> Maker:
     """Return the maker of the rate control of a flow's source."""
     if flow.rate is not None:
@@ -136,6 +166,7 @@ class Source:
             pair.cnps_received,
             pair.failure,
             tuple(self.samples),
+            used=used(pair),
         )
 
     @property

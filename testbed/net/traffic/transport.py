@@ -182,6 +182,8 @@ class Transport(ABC):
     name: ClassVar[str]
     frame: ClassVar[str] = "1514B"
     """The default of `Flow.frame`."""
+    port_rules: ClassVar[tuple[str, ...] | None] = None
+    """The names of rules that `Flow.source_port` may have beside a number and a range; None: no flow may have one."""
 
     @abstractmethod
     def check(self, flow: Flow) -> None:
@@ -194,6 +196,14 @@ class Transport(ABC):
 
         A flow's index is its place among all flows, those of other transports included; port numbers can depend on it.
         """
+
+    def parts(self, flow: Flow) -> Sequence[Flow]:
+        """Return the flows that this one consists of for the endpoints, as a flow over several queue pairs does."""
+        return [flow]
+
+    def joined(self, flow: Flow, reports: Sequence[Report]) -> Report:
+        """Return the report of a flow, of those of its parts."""
+        return reports[0]
 
     def frames(self, flow: Flow) -> int | None:
         """Return the frames of data that a flow sends to its end by `count` or `size`; None if it has no such end.

@@ -45,6 +45,7 @@ class Udp(Transport):
     """Numbered datagrams; the sender has a fixed rate or that of its port."""
 
     name = "udp"
+    port_rules = ()
 
     def check(self, flow: Flow) -> None:
         if not _SHORTEST <= flow.frame <= _LONGEST:

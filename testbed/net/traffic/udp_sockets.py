@@ -49,6 +49,9 @@ def sending(index: int, flow: Flow, line: Line) -> socket.socket:
     buffer = flow.buffer or _SEND_BUFFER
     udp.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, buffer.bytes // 2)
     line.share(buffer, flow.frame, at_once(flow))
+    if flow.source_port is not None:
+        udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # several flows may have the same one
+        udp.bind(("", flow.source_port))
     udp.connect((flow.target.IP(), _FIRST_PORT + index))
     return udp
 

@@ -9,10 +9,11 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.net.traffic import Flow, FlowOptionError
-from testbed.net.traffic.roce import Roce
-from testbed.net.traffic.roce_flow import ds_field
+from testbed.net.traffic.roce import Roce, RoceReport
+from testbed.net.traffic.roce_flow import UsedQueuePair, ds_field
 from testbed.roce.rates import Fixed, Line, RateControl
 from testbed.roce.settings import RoceError, Settings
+from testbed.roce.source_port import source_port
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Rate, Size
 
@@ -40,11 +41,82 @@ def test_a_rate_control_is_a_name_a_class_or_a_function(rate_control: Any) -> No
         ({"transport": Roce(message=Size("0B"))}, "message is 0B"),
         ({"transport": Roce(cnp_priority=8)}, "cnp_priority is 8"),
         ({"transport": Roce(cnp_dscp=64)}, "cnp_dscp is 64"),
+        ({"transport": Roce(queue_pairs=0)}, "queue_pairs is 0; 1 to 256 is expected"),
+        ({"transport": Roce(queue_pairs=2, after=(0,))}, "a flow that waits for others has one queue pair"),
     ],
 )
 def test_a_flow_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(FlowOptionError, match=f"flow from h1 to h2: {message}"):
         Flow("h1", "h2", **{"transport": "roce"} | options)
+
+
+MESSAGE = Size("10kB")
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({"size": "100kB"}, ["30kB", "30kB", "20kB", "20kB"]),
+        ({"size": "95kB"}, ["30kB", "25kB", "20kB", "20kB"]),
+        ({"count": 5}, ["20kB", "10kB", "10kB", "10kB"]),
+        ({"count": 5, "size": "42kB"}, ["12kB", "10kB", "10kB", "10kB"]),
+        ({"size": "15kB"}, ["10kB", "5kB"]),
+        ({"size": "10kB"}, ["10kB"]),
+    ],
+)
+def test_messages_of_a_flow_go_round_its_queue_pairs(options: dict[str, Any], sizes: list[str]) -> None:
+    flow = Flow("h1", "h2", transport=Roce(queue_pairs=4, message=MESSAGE), rate="1Gb/s", **options)
+    parts = flow.transport.parts(flow)
+    assert [part.size for part in parts] == ([Size(size) for size in sizes] if len(sizes) > 1 else [flow.size])
+    assert {part.rate for part in parts} == {Rate("1Gb/s") // len(sizes)}
+    assert sum(part.transport.frames(part) or 0 for part in parts) == flow.transport.frames(flow)
+
+
+def test_a_flow_without_an_end_has_all_its_queue_pairs() -> None:
+    flow = Flow("h1", "h2", transport=Roce(queue_pairs=3), duration="1ms")
+    assert [(part.size, part.count, part.duration) for part in flow.transport.parts(flow)] == [
+        (None, None, flow.duration)
+    ] * 3
+
+
+def _part(first: int, last: int, windows: tuple[int, ...], **more: Any) -> RoceReport:
+    many = sum(windows)
+    return RoceReport(
+        many, many, 0, 0, 1, (0, 0, many, 0), many * 1000, first, last, 0, windows, size=Size.from_bytes(many),
+        intact=True, queue_pairs=(UsedQueuePair(256, 300, 49_152, many, last),), in_kernel=True, **more,
+    )  # fmt: skip
+
+
+def test_the_report_of_several_queue_pairs_is_one_that_ends_with_the_last() -> None:
+    flow = Flow("h1", "h2", transport=Roce(queue_pairs=2))
+    sample = {"lab_ns": 5, "sent": 0}
+    ms = 10**6
+    found = flow.transport.joined(
+        flow,
+        [
+            _part(30 * ms, 51 * ms, (1, 2, 3), samples=(sample,), failure="no answer"),
+            _part(ms, 31 * ms, (10, 20, 30, 40), retransmitted=7, samples=(sample,)),
+        ],
+    )
+    assert isinstance(found, RoceReport)
+    assert (found.sent, found.received, found.octets, found.ecn) == (106, 106, 106_000, (0, 0, 106, 0))
+    assert (found.first_lab_ns, found.last_lab_ns, found.windows) == (ms, 51 * ms, (10, 20, 31, 42, 3))
+    assert (found.retransmitted, found.out_of_order, found.size.bytes, found.intact) == (7, 2, 106, True)
+    assert found.failure == "queue pair 0: no answer"
+    assert [one["queue_pair"] for one in found.samples] == [0, 1]
+    assert len(found.queue_pairs) == 2
+
+
+def test_a_source_port_follows_from_the_numbers() -> None:
+    assert source_port("queue pair", 0x123456, 7) == 0xC000 | 0x3456 & 0x3FFF
+    assert source_port("hash", 0x101, 0x11C) == source_port("hash", 0x11C, 0x101)
+    assert source_port(50_000, 1, 2) == 50_000
+    product = 0x123 * 0xABC
+    label = (product ^ product >> 20 ^ product >> 40) & 0xFFFFF
+    assert source_port("hash", 0x123, 0xABC) == 0xC000 | (label & 0x3FFF ^ label >> 14)
+    ports = {source_port("hash", 0x100 + own, 0x100 + far) for own in range(30) for far in range(30)}
+    assert all(0xC000 <= port <= 0xFFFF for port in ports)
+    assert len(ports) > 400, "of 465 pairs of numbers"
 
 
 def test_packets_are_ect_0_unless_the_flow_asks_for_another_field() -> None:

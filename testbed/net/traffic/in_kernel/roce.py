@@ -17,11 +17,10 @@ from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.roce_device import Pair, PairReport, RoceDevice, Wait
 from testbed.net.traffic.roce_connections import Connections
-from testbed.net.traffic.roce_flow import KEY, Given, Taken, ds_field, transport_of
+from testbed.net.traffic.roce_flow import KEY, Given, Taken, ds_field, transport_of, used
 from testbed.net.traffic.roce_ways import FAST_SEND_BUFFER, SEND_BUFFER, Way, not_sent, open_listener
 from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import in_kernel
-from testbed.roce.endpoint import source_port
 from testbed.roce.memory import content_block
 from testbed.roce.queue_pair import QueuePair, State, ahead_ns
 from testbed.roce.requester import Operation
@@ -119,6 +118,7 @@ class KernelLoop(Connections):
         is_asker = index in self.askers and self.askers[index].pair is pair
         kernel_rate = pair.rate.in_kernel()
         assert kernel_rate is not None  # RoceEndpoint.is_in_kernel
+        assert pair.far_path is not None  # the connection has been made
         content = self.sources[index].content if is_source else self.targets[index].content
         usual = FAST_SEND_BUFFER if ahead_ns(self.line, transport.settings.mtu) else SEND_BUFFER
         begin_ns = self._begin_ns + flow.start.ns
@@ -130,8 +130,8 @@ class KernelLoop(Connections):
             far_first=pair.responder.expected,
             address=self.host.address,
             far_address=pair.far_address,
-            port=source_port(pair.number),
-            far_port=source_port(pair.requester.far_qp),
+            port=pair.path.source_port,
+            far_port=pair.far_path.source_port,
             priority=flow.priority,
             ds_field=ds_field(flow),
             cnp_priority=transport.cnp_priority,
@@ -198,6 +198,7 @@ class KernelLoop(Connections):
                 for at_ns, sent, state in found.samples
             ),
             in_kernel=True,
+            used=used(source.pair),
         )
 
     def _taken(self, index: int, device: RoceDevice) -> Taken:

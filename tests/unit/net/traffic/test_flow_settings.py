@@ -38,6 +38,21 @@ def test_a_flow_reads_what_people_write() -> None:
         ({"frame": "10kB"}, "its frames are 10kB long"),
         ({"frame": "59B"}, "its frames are 59B long"),
         ({"ecn": 7}, "7 is not a valid Ecn"),
+        ({"source_port": 70_000}, "source_port is 70000; 1 to 65535 is expected, or range(first, last + 1) of them"),
+        ({"source_port": 0}, "source_port is 0; 1 to 65535"),
+        ({"source_port": True}, "source_port is True; 1 to 65535"),
+        ({"source_port": range(5, 5)}, "source_port is range(5, 5); 1 to 65535"),
+        ({"source_port": range(0, 9)}, "source_port is range(0, 9); 1 to 65535"),
+        ({"source_port": "hash"}, "source_port is 'hash'; transport udp takes a number or a range, and has no rules"),
+        (
+            {"source_port": "hsh", "transport": "roce"},
+            "source_port is 'hsh'; transport roce takes a number, a range or one of 'queue pair', 'hash'",
+        ),
+        ({"source_port": 4791, "transport": "roce"}, "source_port is 4791; 4791 is the port at which RoCE arrives"),
+        (
+            {"source_port": 9, "transport": "tcp", "duration": "1s"},
+            "source_port is 9; transport tcp chooses its own",
+        ),
         ({"sizes": "1MB"}, "there is no option sizes; did you mean size?"),
         ({"rate": "4Mb/s", "colour": 1}, "there is no option colour; there are buffer, count, dscp"),
     ],
@@ -47,6 +62,14 @@ def test_a_flow_that_cannot_be_is_refused_in_one_line(given: dict[str, Any], mes
         Flow("h1", "h2", **given)
     assert str(caught.value).startswith(f"flow from h1 to h2: {message}")
     assert "\n" not in str(caught.value)
+
+
+def test_a_port_is_drawn_by_seed_and_flow() -> None:
+    flow = Flow("h1", "h2", source_port=range(49_152, 65_536))
+    drawn = [flow.with_drawn_port(seed, number).source_port for seed in (1, 2) for number in range(50)]
+    assert drawn == [flow.with_drawn_port(seed, number).source_port for seed in (1, 2) for number in range(50)]
+    assert len(set(drawn)) > 95
+    assert Flow("h1", "h2", source_port=7).with_drawn_port(1, 1).source_port == 7
 
 
 class Node:

@@ -61,12 +61,15 @@ if TYPE_CHECKING:
     from testbed.switch.ways.settings import Ways
     from testbed.units import Duration, Length, Rate, Scale, Size
     from topologies.chain import Chain
+    from topologies.clos import Clos
     from topologies.dc1_wan_dc2 import Dc1WanDc2
+    from topologies.dragonfly import Dragonfly
     from topologies.dumbbell import Dumbbell
     from topologies.fat_tree import FatTree
     from topologies.incast import Incast
     from topologies.leaf_spine import LeafSpine
     from topologies.parking_lot import ParkingLot
+    from topologies.rail import Rail
     from topologies.ring import Ring
     from topologies.srv6_ring import Srv6Ring
     from topologies.srv6_wan import Srv6Wan
@@ -83,11 +86,13 @@ __all__ = [
     "Cable",
     "Chain",
     "Claim",
+    "Clos",
     "Dc1WanDc2",
     "DcbxSettings",
     "DcbxVersion",
     "Dcqcn",
     "DcqcnParameters",
+    "Dragonfly",
     "Dumbbell",
     "Duration",
     "Dynamic",
@@ -126,6 +131,7 @@ __all__ = [
     "Port",
     "PriorityMap",
     "Progress",
+    "Rail",
     "Rate",
     "RateControl",
     "RawPort",
@@ -217,12 +223,15 @@ _PLACES: dict[str, dict[str, str]] = {
     },
     "Topologies": {
         "topologies.chain": "Chain",
+        "topologies.clos": "Clos",
         "topologies.dc1_wan_dc2": "Dc1WanDc2",
+        "topologies.dragonfly": "Dragonfly",
         "topologies.dumbbell": "Dumbbell",
         "topologies.fat_tree": "FatTree",
         "topologies.incast": "Incast",
         "topologies.leaf_spine": "LeafSpine",
         "topologies.parking_lot": "ParkingLot",
+        "topologies.rail": "Rail",
         "topologies.ring": "Ring",
         "topologies.srv6_ring": "Srv6Ring",
         "topologies.srv6_wan": "Srv6Wan",

@@ -67,6 +67,7 @@ def _run(run: Run, case: str, ring: Any, *, pfc: bool, marks: bool) -> RoceOutco
         leaves=2,
         spines=2,
         hosts=HOSTS // 2,
+        ways="host number",
         port=port,
         hopts={"port": host},
         total=6000,

@@ -70,7 +70,7 @@ def _spread(chosen: Any) -> Any:
 
 def _run(run: Run, case: str, pattern: Any, rate_control: str, *, marks: bool) -> Any:
     topology = LeafSpine(
-        leaves=2, spines=2, hosts=HOSTS // 2, delay=CABLE, total=6000, xoff=120, xon_offset=16,
+        leaves=2, spines=2, hosts=HOSTS // 2, ways="host number", delay=CABLE, total=6000, xoff=120, xon_offset=16,
         **marking(EcnCurve("10kB", "40kB", "20%") if marks else None),
     )  # fmt: skip
     found = roce_outcome(topology, workload.flows(pattern, rate_control=rate_control), case)

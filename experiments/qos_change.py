@@ -87,7 +87,7 @@ def _meddle(run: Run, manager: Any, case: str) -> None:
 
 
 def _cable(run: Run) -> None:
-    with network(LeafSpine(length="100m", port=Port().with_vls())) as net:
+    with network(LeafSpine(length="100m", ways="host number", port=Port().with_vls())) as net:
         one, other = net["h1"], net["h3"]
         with SubnetManager(net.fabric, policy(setup_of({0: 0, 1: 1}))) as manager:
             gids = {port.key.node: port.gid for port in manager.subnet.end_ports}

@@ -67,6 +67,7 @@ IN_LAB = {"docs/network.md:0", "docs/network.md:1", "docs/headroom.md:0"}
 """Parts of experiments; the test makes an experiment around each of them."""
 ON_THIS_MACHINE = {
     "docs/controller.md:2",
+    "docs/fabrics.md:0",
     "docs/howto/notebooks.md:0",
     "docs/lab.md:0",
     "docs/plots.md:0",

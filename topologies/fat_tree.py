@@ -1,15 +1,16 @@
 """A fat tree of switches with K ports, for K*K*K/4 hosts: fat-tree,K"""
 
 from testbed.net.build.topo import LosslessTopo, TopoError
-from testbed.switch.ways.settings import By, ways_of
+from testbed.switch.ways.settings import By, Ways, ways_of
 
 
 class FatTree(LosslessTopo):
     """K pods of K/2 edge and K/2 aggregation switches below K*K/4 core switches, with full bisection.
 
-    Hosts h1, h2, ... are in order at the edge switches, K/2 at each. A host's number decides the way of frames to it:
-    host n goes by aggregation switch n modulo K/2 of the sender's pod, and the quotient decides the core switch in the
-    same way, so that all cores are used.
+    Hosts h1, h2, ... are in order at the edge switches, K/2 at each. Switches choose the way up by a hash of each flow.
+    With `ways="host number"` the number of the host to which frames go decides: host n is reached by aggregation switch
+    n modulo K/2 of the sender's pod, and the quotient decides the core switch in the same way, so that all cores are
+    used.
 
     core1  core2  core3  core4       K = 4
       |  \\/ ...
@@ -18,6 +19,8 @@ class FatTree(LosslessTopo):
     edge1 edge2  |  edge3 edge4  |  ...
     h1 h2 h3 h4  |  h5 h6 h7 h8  |  ... h16
     """
+
+    ways = Ways()
 
     def build(self, k: int = 4) -> None:
         self.require(2, k=k)

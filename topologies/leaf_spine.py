@@ -1,10 +1,13 @@
 """Leaf switches with hosts, each on every spine: leaf-spine,LEAVES,SPINES,HOSTS"""
 
 from testbed.net.build.topo import LosslessTopo
+from testbed.switch.ways.settings import Ways
 
 
 class LeafSpine(LosslessTopo):
-    """Hosts h1, h2, ... in order at the leaves, `hosts` at each. A host's number decides the spine of frames to it.
+    """Hosts h1, h2, ... in order at the leaves, `hosts` at each. Leaves choose the spine by a hash of each flow.
+
+    With `ways="host number"` the number of the host decides to which the frames go.
 
     spine1    spine2
      |    \\  /    |
@@ -13,6 +16,8 @@ class LeafSpine(LosslessTopo):
     |   |      |   |
     h1  h2     h3  h4
     """
+
+    ways = Ways()
 
     def build(self, leaves: int = 2, spines: int = 2, hosts: int = 2) -> None:
         self.require(1, leaves=leaves, spines=spines, hosts=hosts)

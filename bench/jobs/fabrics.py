@@ -26,7 +26,7 @@ def all_to_all(run: Run, leaves: int = 2, spines: int = 2, hosts: int = 4, us: i
     """Each host sends to each other one, by RoCE with DCQCN."""
     names = [f"h{number}" for number in range(1, leaves * hosts + 1)]
     pairs = [(one, other) for one in names for other in names if one != other]
-    _measured(run, LeafSpine(leaves, spines, hosts, **marking(CURVE)), _roce(pairs, us))
+    _measured(run, LeafSpine(leaves, spines, hosts, ways="host number", **marking(CURVE)), _roce(pairs, us))
 
 
 @experiment(timeout="3600s")
@@ -34,7 +34,7 @@ def each_one_flow(run: Run, leaves: int = 8, spines: int = 4, hosts: int = 16, u
     """Each host sends to the one half of all hosts further on, by RoCE with DCQCN."""
     many = leaves * hosts
     pairs = [(f"h{number + 1}", f"h{(number + many // 2) % many + 1}") for number in range(many)]
-    _measured(run, LeafSpine(leaves, spines, hosts, **marking(CURVE)), _roce(pairs, us))
+    _measured(run, LeafSpine(leaves, spines, hosts, ways="host number", **marking(CURVE)), _roce(pairs, us))
 
 
 def _roce(pairs: list[tuple[str, str]], us: int) -> list[Flow]:

@@ -60,7 +60,7 @@ def arrive_as_found(run: Run, policies: int = 40) -> None:
 
     chance = random.Random(run.seed)
     differences, outcomes = [], {"arrived": 0, "dropped": 0}
-    with network(LeafSpine(port=Port().with_vls()), run, autoStaticArp=True) as net:
+    with network(LeafSpine(ways="host number", port=Port().with_vls()), run, autoStaticArp=True) as net:
         raw = {host.name: RawPort(host, f"{host.name}-eth0") for host in net.hosts}
         taps = {host.name: Tap(host, f"{host.name}-eth0") for host in net.hosts}
         with SubnetManager(net.fabric) as manager:

@@ -23,7 +23,7 @@ def test_a_cable_that_is_pulled_under_load_is_followed(run: Run) -> None:
     from testbed.srv6.lab.controller import SrController
     from topologies.leaf_spine import LeafSpine
 
-    topology = LeafSpine(length="100m", port=Port().with_vls())
+    topology = LeafSpine(length="100m", ways="host number", port=Port().with_vls())
     with SrController() as controller, network(topology, run, autoStaticArp=True) as net:
         uplinks = [port for port in net.fabric.names() if is_uplink(net, port)]
         with FollowingManager(net.fabric, controller.client) as manager:

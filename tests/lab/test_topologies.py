@@ -18,9 +18,17 @@ RUNS = (
     ("ring,3", "ring,4", "ring,5", "ring,6", "ring,4,clockwise=1"),
     ("leaf-spine,2,2,2", "leaf-spine,3,3,1", "leaf-spine,1,1,2"),
     ("fat-tree,4", "fat-tree,2"),
+    ("clos,2,2,2,2", "clos,2,2,2,1,2", "rail,2,2,2,2", "dragonfly,3,2,1"),
     ("three-links", "dc1-wan-dc2", "dc1-wan-dc2,1,figure=2"),
 )
-CIRCLE = ["s1 -> s2", "s2 -> s3", "s3 -> s4", "s4 -> s1"]
+CIRCLES = {
+    "ring,4,clockwise=1": ["s1 -> s2", "s2 -> s3", "s3 -> s4", "s4 -> s1"],
+    "dragonfly,3,2,1": sorted(
+        f"{one} -> {other}"
+        for pair in ("g1s1 g1s2", "g2s1 g2s2", "g3s1 g3s2", "g1s1 g2s2", "g2s1 g3s2", "g3s1 g1s2")
+        for one, other in (pair.split(), pair.split()[::-1])
+    ),
+}
 WAYS = {
     "ring,4,clockwise=1;h2;h1": ["s2 -> s3", "s3 -> s4", "s4 -> s1"],
     "ring,4;h2;h1": ["s2 -> s1"],
@@ -44,7 +52,7 @@ def test_everybody_is_reached_once_and_nothing_is_lost(run: Runner, wanted: tupl
     result = run("topologies:work", wanted=" ".join(wanted)).check()
     for one in wanted:
         circle = result.figure(f"{one}: buffers that wait for each other in a circle")
-        assert circle == (CIRCLE if "clockwise" in one else [])
+        assert circle == CIRCLES.get(one, [])
 
 
 def test_hosts_have_each_other_as_permanent_neighbours(run: Runner) -> None:
@@ -68,6 +76,11 @@ def test_arguments_that_make_no_sense_get_one_message(run: Runner) -> None:
         "ring,1": "topology ring,1: Ring: n is 1; a whole number, 3 or more, is expected",
         "ring,4,clockwise=no": "topology ring,4,clockwise=no: Ring: clockwise is 'no'; 0 or 1 is expected",
         "leaf-spine,2,0": "topology leaf-spine,2,0: LeafSpine: spines is 0; a whole number, 1 or more, is expected",
+        "clos,2,2,4,3": (
+            "topology clos,2,2,4,3: Clos: 4 hosts at a leaf with oversubscription 3 need 4/3 uplinks, which is no "
+            "whole number; take hosts=3 or hosts=6, or oversubscription=1 or 2 or 4"
+        ),
+        "rail,4,4,0": "topology rail,4,4,0: Rail: spines is 0; a whole number, 1 or more, is expected",
         "three-links,3": "topology three-links,3: three-links takes at most 0 values, and not 1",
         "incast,4,5,6": "topology incast,4,5,6: incast takes at most 1 values (n), and not 3",
         "incast,foo=1": (

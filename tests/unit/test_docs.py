@@ -13,6 +13,7 @@ import sys
 import tomllib
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
@@ -27,6 +28,10 @@ from testbed.srv6.session.intents import VpnIntent
 from testbed.typed_json.codec import CODEC
 from tests import pages
 from tests.pages import ROOT, Block
+from topologies.clos import Clos
+from topologies.dragonfly import Dragonfly
+from topologies.fat_tree import FatTree
+from topologies.rail import Rail
 
 BLOCKS = {str(block): block for block in pages.blocks()}
 EXPERIMENTS = [block for block in BLOCKS.values() if block.is_experiment]
@@ -135,6 +140,17 @@ def test_equally_short_ways_are_chosen_as_on_the_page() -> None:
     from_leaf1, from_leaf2 = graph.next_hops("leaf1"), graph.next_hops("leaf2")
     assert (from_leaf1["h3"], from_leaf1["h4"]) == ("leaf1-spine1", "leaf1-spine2")
     assert (from_leaf2["h1"], from_leaf2["h2"]) == ("leaf2-spine1", "leaf2-spine2")
+
+
+def test_the_fabrics_of_the_page_can_be_made() -> None:
+    names: dict[str, Any] = {}
+    exec(BLOCKS["docs/fabrics.md:0"].text, names)
+    assert names["ring"] == ([f"h{number}" for number in range(1, 9)], [f"h{number}" for number in range(9, 17)])
+    assert len(names["halved"].hosts()) == 64
+    page = (ROOT / "docs" / "fabrics.md").read_text()
+    for kind, hosts, switches in ((Clos, 16, 12), (FatTree, 16, 20), (Dragonfly, 12, 6), (Rail, 16, 6)):
+        assert (len(kind().hosts()), len(kind().switches())) == (hosts, switches)
+        assert f"`{kind.__name__}`" in page
 
 
 def test_the_pages_reaction_times_are_the_defaults() -> None:

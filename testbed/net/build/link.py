@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.frames import Mac
 from testbed.net.build.mininet_classes import Intf, Link
-from testbed.net.build.options import CABLE_WORDS, LINK, LINK_OF_MININET, OptionError, cable_of, refuse_unknown
+from testbed.net.build.options import CABLE_WORDS, LINK, LINK_OF_MININET, OptionError, cable_of, cost_of, refuse_unknown
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.core import FabricCore
@@ -94,8 +94,8 @@ class LosslessIntf(Intf):
 class LosslessLink(Link):
     """A cable between two ports.
 
-    Its options are `cable` or words that describe one (`testbed.net.build.options`), `scale`,
-    and `settings1` and `settings2` for the ports at its ends.
+    Its options are `cable` or words that describe one (`testbed.net.build.options`), `scale`, `cost`, which counts when
+    switches look for the shortest way, and `settings1` and `settings2` for the ports at its ends.
     """
 
     def __init__(
@@ -114,6 +114,7 @@ class LosslessLink(Link):
         settings1: Port | None = None,
         settings2: Port | None = None,
         mismatch: Mismatch | str = Mismatch.REFUSE,
+        cost: int = 1,
         params1: dict[str, Any] | None = None,
         params2: dict[str, Any] | None = None,
         **others: Any,
@@ -130,6 +131,7 @@ class LosslessLink(Link):
             if not isinstance(settings, Port | None):
                 raise OptionError(f"{where}: {name} is {settings!r}; write Port(...)")
         self.scale = Scale(scale)
+        self.cost = cost_of(where, cost)
         names = intfName1 or self.intfName(node1, port1), intfName2 or self.intfName(node2, port2)
         slots = self.fabric.cabling.connect(
             (node1, names[0], addr1), (node2, names[1], addr2), self.cable.in_lab(self.scale)

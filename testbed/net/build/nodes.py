@@ -19,6 +19,8 @@ from testbed.srv6.lab.routers import apply
 
 _GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")
 """Options that Mininet gives nodes, whatever their class."""
+_GIVEN_BY_TOPOLOGIES = ("ways_source",)
+"""Options that `LosslessTopo` gives switches, and nobody writes."""
 
 
 class LosslessSwitch(Switch):
@@ -32,7 +34,7 @@ class LosslessSwitch(Switch):
     known: tuple[str, ...] = SWITCH
 
     def __init__(self, name: str, **params: Any) -> None:
-        refuse_unknown(f"switch {name}", params, (*self.known, *_GIVEN_BY_MININET))
+        refuse_unknown(f"switch {name}", params, (*self.known, *_GIVEN_BY_MININET, *_GIVEN_BY_TOPOLOGIES))
         super().__init__(name, **params | {"inNamespace": True})
 
     def start(self, controllers: Sequence[Any]) -> None:

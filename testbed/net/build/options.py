@@ -28,7 +28,7 @@ CABLE_WORDS = ("bw", "rate", "delay", "length", "loss", "mtu")
 """Words that describe a cable beside `cable` itself. `bw`, in Mb/s, and a `loss` in percent are Mininet's words."""
 BUFFER_WORDS = ("total", "xoff", "xon_offset", "headroom", "guaranteed")
 """Words that describe the buffers of a topology's switches beside `buffer` itself."""
-LINK = ("cable", *CABLE_WORDS, "scale", "mismatch", "settings1", "settings2", "params1", "params2")
+LINK = ("cable", *CABLE_WORDS, "cost", "scale", "mismatch", "settings1", "settings2", "params1", "params2")
 LINK_OF_MININET = ("addr1", "addr2", "intfName1", "intfName2", "port1", "port2", "cls", "key")
 NODE_OF_MININET = ("ip", "mac", "defaultRoute", "inNamespace", "privateDirs", "cls")
 HOST = ("port", *NODE_OF_MININET)
@@ -66,6 +66,13 @@ def refuse_unknown(where: str, options: Iterable[str], known: Iterable[str]) -> 
         if name in _INSTEAD and not get_close_matches(name, choices, 1, 0.9):
             raise OptionError(f"{where}: {name} is not an option of lossless networks: {_INSTEAD[name]}")
         raise OptionError(f"{where}: there is no option {name}; {nearest(name, choices)}")
+
+
+def cost_of(where: str, cost: Any) -> int:
+    """Return the cost of a cable, by which a way over it is longer than others."""
+    if type(cost) is not int or cost < 1:
+        raise OptionError(f"{where}: cost is {cost!r}; write a whole number, 1 or more: ways that cost least are taken")
+    return cost
 
 
 def cable_of(where: str, options: Mapping[str, Any], default: Cable) -> Cable:

@@ -23,7 +23,7 @@ from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.port import Buffer, Port
-from testbed.switch.ways.settings import By, Ways, ways_of
+from testbed.switch.ways.settings import By, Ways, WaysSource, ways_of
 from testbed.units import Duration, Scale
 
 _OF_ALL = (
@@ -54,6 +54,7 @@ class LosslessTopo(Topo):
     - `port` and `buffer`: the settings of nodes that name none. In place of `buffer` its single settings can be given:
       `total`, `xoff` (cells, or a part of the free ones as in "50%"), `xon_offset`, `headroom` and `guaranteed`.
     - `ways`: how switches choose among equally short ways: `Ways(...)`, or its rule alone, as in "hash" or "spray".
+      Fabrics (`LeafSpine`, `FatTree`, `Clos`, `Rail`, `Dragonfly`) have "hash" as default, others "host number".
     - `mismatch`: "refuse", "warn" or "ignore" ports of a path that map priorities differently.
     - `dcbx`: switches that name no port announce theirs by DCBX, and hosts that name none are willing. LLDP's timers
       are on the lab's scale, so scale=1 is best for looking on.
@@ -83,6 +84,8 @@ class LosslessTopo(Topo):
     port = Port()
     buffer = Buffer()
     ways: Ways | str = Ways(By.HOST_NUMBER)
+    ways_source = WaysSource.DEFAULT
+    """Who has chosen the topology's `ways`."""
     mismatch = Mismatch.REFUSE
     dcbx: bool | int = False
     deadlock_poll: Duration | None = None
@@ -90,6 +93,8 @@ class LosslessTopo(Topo):
     def __init__(self, *args: Any, **options: Any) -> None:
         self.scale = Scale(options.pop("scale", self.scale))
         self.port = options.pop("port", self.port)
+        if "ways" in options:
+            self.ways_source = WaysSource.TOPOLOGY
         self.ways = ways_of(options.pop("ways", self.ways))
         mismatch = options.pop("mismatch", self.mismatch)
         self.choose(list(Mismatch), mismatch=mismatch)
@@ -126,8 +131,8 @@ class LosslessTopo(Topo):
             options["ways"] = ways_of(options["ways"])
         port = self.port.with_dcbx() if self.dcbx else self.port
         defaults = {"cls": LosslessSwitch, "buffer": self.buffer, "port": port, "next_hop": self.next_hop}
-        if options.get("ways", self.ways).by is not By.HOST_NUMBER:
-            defaults["ways"] = self.ways
+        if "ways" not in options:
+            defaults |= {"ways": self.ways, "ways_source": self.ways_source}
         added: str = super().addSwitch(name, **defaults | options)
         return added
 
@@ -158,6 +163,7 @@ class LosslessTopo(Topo):
         if not _is_foreign(options):
             words.refuse_unknown(where, options, (*words.LINK, *words.LINK_OF_MININET))
             options["cable"] = words.cable_of(where, options, self.cable)
+            words.cost_of(where, options.get("cost", 1))
             for word in words.CABLE_WORDS:
                 options.pop(word, None)
         defaults = {"cls": LosslessLink, "cable": self.cable, "scale": self.scale, "mismatch": self.mismatch}

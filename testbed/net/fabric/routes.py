@@ -23,6 +23,8 @@ class Graph:
     neighbours: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     forwarding: set[str] = field(default_factory=set)
     chosen: NextHop | None = None
+    costs: dict[str, int] = field(default_factory=dict)
+    """What it costs to leave by a port, where that is not 1: the shortest way is the one that costs least."""
     _found: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @classmethod
@@ -31,15 +33,17 @@ class Graph:
         graph = cls()
         for link in links:
             one, other = link.intf1, link.intf2
-            graph.join(one.node.name, one.name, other.node.name, other.name)
+            graph.join(one.node.name, one.name, other.node.name, other.name, getattr(link, "cost", 1))
             for end in (one, other):
                 if getattr(end.node, "bridges", False):
                     graph.forwarding.add(end.node.name)
                     graph.chosen = graph.chosen or end.node.params.get("next_hop")
         return graph
 
-    def join(self, one: str, port: str, other: str, other_port: str) -> None:
+    def join(self, one: str, port: str, other: str, other_port: str, cost: int = 1) -> None:
         """Add a cable between the ports of two nodes."""
+        if cost != 1:
+            self.costs |= {port: cost, other_port: cost}
         self.neighbours.setdefault(one, []).append((port, other))
         self.neighbours.setdefault(other, []).append((other_port, one))
 
@@ -79,8 +83,7 @@ class Graph:
     def way(self, source: str, target: str) -> list[str] | None:
         """Return the ports by which frames between two hosts leave each node, or None if a router lies between."""
         distance = self._distances(target)
-        nearest = distance.get(source, 0) - 1
-        hops = [hop for hop in self.neighbours.get(source, ()) if distance.get(hop[1]) == nearest]
+        hops = [hop for hop in self.neighbours.get(source, ()) if self._is_shortest(distance, source, *hop)]
         number = list(self._stations()).index(target) if target in self.neighbours else 0
         way: list[str] = []
         while hops and len(way) < len(self.neighbours):
@@ -123,15 +126,18 @@ class Graph:
         if wanted is not None:
             return [port for port, other in self.neighbours[switch] if other == wanted]
         distance = self._distances(host)
-        nearest = distance.get(switch, 0) - 1
         return [
             port
             for port, other in self.neighbours[switch]
-            if distance.get(other) == nearest and (other in self.forwarding or other == host)
+            if (other in self.forwarding or other == host) and self._is_shortest(distance, switch, port, other)
         ]
 
+    def _is_shortest(self, distance: dict[str, int], node: str, port: str, other: str) -> bool:
+        """Report whether a shortest way from a node begins with this port, which leads to `other`."""
+        return other in distance and distance[other] + self.costs.get(port, 1) == distance.get(node)
+
     def _distances(self, host: str) -> dict[str, int]:
-        """Return how many cables each node is from the host, by ways through switches only."""
+        """Return how far each node is from the host, by ways through switches only: the sum of the cables' costs."""
         if host in self._found:
             return self._found[host]
         distance, queue = {host: 0}, deque([host])
@@ -139,9 +145,10 @@ class Graph:
             node = queue.popleft()
             if node != host and node not in self.forwarding:
                 continue
-            for _, other in self.neighbours[node]:
-                if other not in distance:
-                    distance[other] = distance[node] + 1
+            for port, other in self.neighbours[node]:
+                reached = distance[node] + self.costs.get(port, 1)
+                if reached < distance.get(other, reached + 1):
+                    distance[other] = reached
                     queue.append(other)
         self._found[host] = distance
         return distance

@@ -18,7 +18,7 @@ from testbed.linux.port_program.records import MEMBERS, TABLE
 from testbed.net.fabric.ports import PortState, PortTable
 from testbed.net.fabric.routes import Graph
 from testbed.switch.ways.model import seed_of_switch
-from testbed.switch.ways.settings import By, Ways
+from testbed.switch.ways.settings import By, Ways, WaysSource
 from testbed.units import Size
 
 CODES = {
@@ -41,6 +41,12 @@ class WayCount:
     octets: int
 
 
+def _asked_of(node: Any) -> Ways | None:
+    """Return the settings of a switch, or None if the number of the host decides."""
+    settings: Ways | None = node.params.get("ways")
+    return None if settings is None or settings.by is By.HOST_NUMBER else settings
+
+
 class SwitchWays:
     """The groups of equal ways of all switches of a network."""
 
@@ -51,15 +57,21 @@ class SwitchWays:
         self.group_of: dict[str, dict[str, int]] = {}
         """The group by which each switch reaches a station."""
         self._without: dict[Ways, list[str]] = {}
+        """The switches without a choice whose topology was given these settings."""
+        self._own_without: dict[Ways, list[str]] = {}
+        """The switches without a choice that were given these settings themselves."""
         self._leaves: list[str] = []
 
     def make_groups(self, node: Any, equal: Mapping[str, tuple[str, ...]]) -> None:
         """Make the groups of a switch; `equal` has the ports for each station that it reaches by several."""
-        settings: Ways | None = node.params.get("ways")
-        if settings is None or settings.by is By.HOST_NUMBER:
+        settings = _asked_of(node)
+        if settings is None:
             return
         if not equal:
-            self._without.setdefault(settings, []).append(node.name)
+            source = node.params.get("ways_source", WaysSource.SWITCH)
+            if source is not WaysSource.DEFAULT:
+                without = self._own_without if source is WaysSource.SWITCH else self._without
+                without.setdefault(settings, []).append(node.name)
             return
         run = Run.current()
         seed = seed_of_switch(run.seed if run else _SEED, node.name) if settings.seed is None else settings.seed
@@ -71,8 +83,7 @@ class SwitchWays:
 
     def note_leaf(self, node: Any) -> None:
         """Note a leaf, which forwards by Open vSwitch, if it has settings of equal ways."""
-        settings: Ways | None = node.params.get("ways")
-        if settings is not None and settings.by is not By.HOST_NUMBER:
+        if _asked_of(node) is not None and node.params.get("ways_source") is not WaysSource.DEFAULT:
             self._leaves.append(node.name)
 
     def _group(self, switch: str, settings: Ways, seed: int, ports: list[PortState]) -> WaysPlan:
@@ -111,13 +122,17 @@ class SwitchWays:
     def warn(self) -> None:
         """Warn of settings without effect, once all switches have their groups."""
         used = [plan.settings for plans in self.plans.values() for plan in plans]
-        for settings in dict.fromkeys([*self._without, *used]):
+        for settings in dict.fromkeys([*self._without, *self._own_without, *used]):
             if unused := settings.unused():
                 have = "has" if len(unused) == 1 else "have"
                 warn(f"Ways(by={str(settings.by)!r}): {' and '.join(unused)} {have} no effect with this rule")
         for settings, switches in self._without.items():
             if not used:
                 warn(f"ways={str(settings.by)!r} has no effect: {switches[0]} and all others have one way to each host")
+        for settings, switches in self._own_without.items():
+            have = "has" if len(switches) == 1 else "have"
+            rule = f"ways={str(settings.by)!r} has no effect at {' and '.join(switches)}"
+            warn(f"{rule}, which {have} one way to each host; leave it out there")
         if self._leaves:
             warn(f"ways has no effect at {' and '.join(self._leaves)}, where Open vSwitch forwards as it is told")
         known = {far for node in self._graph.forwarding for _, far in self._graph.neighbours[node]}

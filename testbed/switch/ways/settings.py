@@ -36,6 +36,14 @@ class By(enum.StrEnum):
     """Each frame takes the way with the least load: what waits at the port, and what it was given lately."""
 
 
+class WaysSource(enum.Enum):
+    """Who has chosen a switch's settings: what nobody asked for is not warned of."""
+
+    DEFAULT = enum.auto()
+    TOPOLOGY = enum.auto()
+    SWITCH = enum.auto()
+
+
 class HashField(enum.IntFlag):
     """The parts of a frame that can be hashed."""
 

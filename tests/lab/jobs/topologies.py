@@ -94,6 +94,8 @@ def refused(run: Run) -> None:
         "ring,1",
         "ring,4,clockwise=no",
         "leaf-spine,2,0",
+        "clos,2,2,4,3",
+        "rail,4,4,0",
         "three-links,3",
         "incast,4,5,6",
         "incast,foo=1",
@@ -176,8 +178,8 @@ def listening(hosts: Any) -> Iterator[Any]:
 def circle(net: Any) -> list[str]:
     """Return cables between switches whose buffers can wait for each other in a circle, by the switches' tables.
 
-    Frames that came by one cable and leave by the next wait in the buffer at the end of the first for room in that of
-    the second. PFC can deadlock only if such pairs close a circle.
+    Frames that came by one cable and leave by the next, one of the equal ways, wait in the buffer at the end of the
+    first for room in that of the second. PFC can deadlock only if such pairs close a circle.
     """
     from testbed.net.fabric.routes import Graph
 
@@ -186,18 +188,27 @@ def circle(net: Any) -> list[str]:
     if not graph.has_loop():
         return []
     far = {port: other for switch in switches for port, other in graph.neighbours[switch]}
-    table = {switch: graph.next_hops(switch) for switch in switches}
+    by_number = {switch: {host: (port,) for host, port in graph.next_hops(switch).items()} for switch in switches}
+    table = {
+        switch.name: by_number[switch.name] | (graph.equal_ways(switch.name) if _chooses(switch) else {})
+        for switch in net.switches
+    }
     waits: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for host in {host for ways in table.values() for host in ways}:
         for first in switches:
-            second = far[table[first][host]]
-            if second in switches and (third := far[table[second][host]]) in switches:
-                waits.setdefault((first, second), set()).add((second, third))
+            for second in {far[port] for port in table[first][host]} & switches:
+                for third in {far[port] for port in table[second][host]} & switches:
+                    waits.setdefault((first, second), set()).add((second, third))
     waiting = dict(waits)
     while free := [cable for cable, next_ones in waiting.items() if not any(n in waiting for n in next_ones)]:
         for cable in free:
             del waiting[cable]
     return sorted(f"{one} -> {other}" for one, other in waiting)
+
+
+def _chooses(switch: Any) -> bool:
+    ways = switch.params.get("ways")
+    return ways is not None and ways.by != "host number"
 
 
 @experiment(in_lab_time=True, timeout="60s")

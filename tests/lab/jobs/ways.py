@@ -10,7 +10,7 @@ def spines(run: Run) -> None:
     from testbed.net.traffic import Flow, Flows
     from topologies.leaf_spine import LeafSpine
 
-    with network(LeafSpine(2, 2, 2), autoStaticArp=True) as net:
+    with network(LeafSpine(2, 2, 2, ways="host number"), autoStaticArp=True) as net:
         found = {}
         for target in ("h3", "h4"):
             ports = [net.fabric.between(f"spine{number}", "leaf2").name for number in (1, 2)]

@@ -1,4 +1,4 @@
-"""`xoff switch headroom`: the headroom that a port needs, by three models and term by term. It needs no lab."""
+"""`xoff switch headroom`: the headroom that a port needs, by four models and term by term. It needs no lab."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from testbed.switch.headroom.calculation import (
     readable,
 )
 from testbed.switch.headroom.extras import Extras, Fec
-from testbed.switch.headroom.vendor import SHIPPED
+from testbed.switch.headroom.vendor import MLX5, SHIPPED
 from testbed.units import Duration, Length, Rate
 
 Read = TypeVar("Read")
@@ -151,6 +151,7 @@ def _answer(question: _Question) -> tuple[list[Headroom], list[str]]:
         found.append(SHIPPED.headroom(port, length))
     except HeadroomError as error:
         unavailable.append(f"no vendor default: {error}")
+    found.append(MLX5.headroom(port, length))
     return found, unavailable
 
 

@@ -49,6 +49,7 @@ class Model(enum.StrEnum):
     ADAPTIVE = "adaptive"  # from a measured round trip
     WORST_CASE = "worst case"  # from Annex N's maxima
     VENDOR = "vendor default"  # from a table in the switch
+    DRIVER = "mlx5 driver"  # from the formula in an adapter's driver
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""The headroom that switches come with: a fixed amount for each speed and class of cable length.
+"""The headroom that switches and adapters come with: a fixed amount for each speed and class of cable length, and the
+formula of a driver.
 
 The table here is what one switch family ships (the profiles of NVIDIA's SN4280 in SONiC, column "xoff"): a number of
 bytes for ports of a speed with cables up to 5, 40 or 300 m. It ignores the port's frames, cells, peers or real
@@ -59,3 +60,42 @@ SHIPPED = VendorTable(
         Rate("400Gb/s"): (73728, 91136, 225280),
     },
 )
+
+
+ETHERNET_BYTES = 18
+"""The octets of a frame beside what the MTU limits: addresses, EtherType and FCS."""
+
+
+@dataclass(frozen=True)
+class DriverFormula:
+    """A formula of rate, cable and MTU, as the Linux driver of an adapter has it."""
+
+    name: str
+    interfaces: int
+    """Octets for each Gb/s: what both ends take."""
+    hundred_metres: int
+    """Octets for each Gb/s and 100 m of cable, there and back."""
+    hundredths_of_mtu: int
+
+    def headroom(self, port: HeadroomPort, length: Length) -> Headroom:
+        """Return the formula's headroom for a port and a cable.
+
+        The result is buffer already, as a vendor's. Each term is cut to whole octets, as the driver does. The driver
+        has an MTU where the port has its longest frame, which is 18 octets more.
+        """
+        mbps, mtu = port.rate.bps // 1_000_000, port.max_frame - ETHERNET_BYTES
+        parts = (
+            ("interfaces", self.interfaces * mbps // 1000, f"{self.interfaces} B for each Gb/s"),
+            (
+                "cable",
+                self.hundred_metres * length.mm * mbps // (100_000 * 1000),
+                f"{self.hundred_metres} B for each Gb/s and 100m",
+            ),
+            ("frames", self.hundredths_of_mtu * mtu // 100, f"{self.hundredths_of_mtu / 100:g} x {mtu} B of MTU"),
+        )
+        terms = tuple(Term(name, octets * 8, how) for name, octets, how in parts)
+        return Headroom(Model.DRIVER, terms, Fraction(1), "buffer already", port.cell_bytes)
+
+
+MLX5 = DriverFormula("mlx5", interfaces=301, hundred_metres=216, hundredths_of_mtu=272)
+"""The formula of Linux' driver of ConnectX adapters."""

@@ -97,9 +97,9 @@ def test_json_is_the_same_with_or_without_defaults_written_out(capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("arguments", "models"),
     [
-        ("--rate 100Gb/s --length 1m", ["adaptive", "worst case", "vendor default"]),
-        ("--rate 50Gb/s --length 1m", ["adaptive", "vendor default"]),
-        ("--rate 25Mb/s --rtt 10ms", ["adaptive"]),
+        ("--rate 100Gb/s --length 1m", ["adaptive", "worst case", "vendor default", "mlx5 driver"]),
+        ("--rate 50Gb/s --length 1m", ["adaptive", "vendor default", "mlx5 driver"]),
+        ("--rate 25Mb/s --rtt 10ms", ["adaptive", "mlx5 driver"]),
     ],
 )
 def test_a_model_without_that_rate_is_left_out_and_it_is_said(
@@ -107,7 +107,7 @@ def test_a_model_without_that_rate_is_left_out_and_it_is_said(
 ) -> None:
     content = answered(arguments, capsys)
     assert [model["model"] for model in content["models"]] == models
-    assert sum(note.startswith("no ") for note in content["notes"]) == 3 - len(models)
+    assert sum(note.startswith("no ") for note in content["notes"]) == 4 - len(models)
     notes = [line for line in shown(arguments, capsys) if line.startswith("note: ")]
     assert notes == [f"note: {note}" for note in content["notes"]]
 

@@ -30,7 +30,7 @@ from testbed.switch.headroom.calculation import (
     readable,
     round_trip,
 )
-from testbed.switch.headroom.vendor import SHIPPED, VendorTable
+from testbed.switch.headroom.vendor import ETHERNET_BYTES, MLX5, SHIPPED, VendorTable
 from testbed.units import PFC_QUANTUM_BITS, Duration, Length, Rate
 
 ONE = Fraction(1)
@@ -350,20 +350,32 @@ def test_a_table_of_ones_own() -> None:
     )
 
 
-# What the three have in common
+@pytest.mark.parametrize(
+    ("rate", "length", "octets"),
+    [("100Gb/s", "100m", 62_841), ("400Gb/s", "100m", 217_941), ("400Gb/s", "5m", 135_861)],
+)
+def test_the_formula_of_a_driver_gives_its_published_values(rate: str, length: str, octets: int) -> None:
+    found = MLX5.headroom(HeadroomPort(Rate(rate), max_frame=4096 + ETHERNET_BYTES), Length(length))
+    assert (found.model, found.bytes, found.cells) == (Model.DRIVER, octets, -(-octets // 208))
+    assert [term.name for term in found.terms] == ["interfaces", "cable", "frames"]
 
 
-def test_the_three_models_give_the_same_kind_of_sum() -> None:
+# What they have in common
+
+
+def test_all_models_give_the_same_kind_of_sum() -> None:
     port, length = HeadroomPort(Rate("100Gb/s"), given_alpha=read_alpha("1.1")), Length("300m")
     found = [
         adaptive(port, Duration("3us")),
         worst_case(port, length, PORT_TYPES["100GBASE-R"]),
         SHIPPED.headroom(port, length),
+        MLX5.headroom(port, length),
     ]
     assert [(f.model, f.cells) for f in found] == [
         (Model.ADAPTIVE, 221),
         (Model.WORST_CASE, 355),
         (Model.VENDOR, 365),
+        (Model.DRIVER, 483),
     ]
     for headroom in found:
         plain = json.loads(json.dumps(headroom.as_json()))

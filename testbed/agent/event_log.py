@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.agent.events import BY_NAME, EVENTS
+from testbed.linux.flow_device import address_of
 from testbed.switch.pfc import PRIORITIES_IN
 
 RECORD = struct.Struct("=QHHIq")
@@ -27,6 +28,8 @@ _SIZE = RECORD.size
 _FRONT = _SIZE
 """The octets before the first record. The first eight are the end of what a `MappedLog` has written, and 0 in a file
 that others append to: there it is the end of the file."""
+_MOST_AT_ONCE = 32
+"""More records than one event leads to."""
 _PART = 1 << 20
 """The octets by which a mapped log grows: some 43 000 records."""
 
@@ -81,6 +84,18 @@ class MappedLog:
             at = self._map()
         RECORD.pack_into(self._memory, at, time_ns, kind, slot, mask, value)
         self._end = self._written[0] = at + _SIZE
+
+    def room(self) -> tuple[int, int, int]:
+        """Return the address of the memory, where the next record goes and where the memory ends, for who else writes
+        records there: first the record, then the end. There is room for _MOST_AT_ONCE.
+        """
+        while self._end + _MOST_AT_ONCE * _SIZE > self._room:
+            self._end = self._map()
+        return address_of(self._memory), self._end, self._room
+
+    def follow(self) -> None:
+        """Go on behind what somebody else has written."""
+        self._end = self._written[0]
 
     def close(self) -> None:
         """Unmap the memory. The file stays."""

@@ -181,7 +181,8 @@ class Ring:
     def __init__(self, size: int) -> None:
         request = bytearray(struct.pack("=IIIII108x", _RINGBUF, 0, 0, size, 0))
         self.fd = _bpf(_MAP_CREATE, request, "making a ring buffer")
-        self._size = size
+        self.size = size
+        """The octets of data that it holds."""
         self._consumer = mmap.mmap(self.fd, _PAGE)
         self._producer = mmap.mmap(self.fd, _PAGE + 2 * size, mmap.MAP_SHARED, mmap.PROT_READ, offset=_PAGE)
         self._consumed = memoryview(self._consumer).cast("Q")
@@ -192,7 +193,7 @@ class Ring:
     def records(self) -> Iterator[int]:
         """Yield the position in `memory` of each waiting record; its room is freed when the next one is asked for."""
         consumed, produced, lengths = self._consumed, self._produced, self._lengths
-        mask = self._size - 1
+        mask = self.size - 1
         position = consumed[0]
         while position < produced[0]:
             offset = _PAGE + (position & mask)

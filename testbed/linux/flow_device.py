@@ -44,6 +44,6 @@ class FlowDevice:
         os.close(self.fd)
 
 
-def address_of(memory: bytearray | mmap.mmap) -> int:
+def address_of(memory: bytearray | mmap.mmap | memoryview[int]) -> int:
     """Return where memory begins, which must not change its length from now on."""
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -1,5 +1,5 @@
 """The system calls that an agent makes for an event: each takes half a microsecond of the lab's time on `um`, and some
-microseconds of the host's CPU.
+microseconds of the host's CPU. Where the kernel serves the agent, most events take none.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from jobs.looking import agent_pid
@@ -18,12 +18,41 @@ from testbed.lab import Run, experiment
 from testbed.switch.buffer.settings import Static
 
 MARKS = {"*": [("engines", "um")]}
+CASES = {"test_an_event_takes_an_agent_at_most_four_system_calls": [{"in_kernel": True}, {"in_kernel": False}]}
 LOSSLESS = 3
-NAMES = {228: "clock", 230: "sleep", 232: "wait", 44: "send", 286: "timer", 321: "bpf"}
+NAMES = {228: "clock", 230: "sleep", 232: "wait", 44: "send", 286: "timer", 321: "bpf", 16: "device"}
 """The calls that agents may make for an event, by their numbers."""
 STOPPED, RESUMED, EXPIRED, EARLY = "wait sleep send clock", "wait sleep send", "wait clock send", "wait clock"
 EXTRA = "timer"
 """Made beside these when no timer is set that expires in time."""
+TAKES, SERVES = "wait device", "device"
+"""The end of a wait of an agent whom the kernel serves, and the begin of the next. The first also tells the time."""
+ALONE = {
+    "s1": {
+        f"{STOPPED}": 4,  # XOFF sent for a threshold, or a queue stopped by XOFF
+        f"{STOPPED} {EXTRA}": 2 + 1,  # the same when no timer was set
+        f"{RESUMED}": 3 + 3,  # XON sent, or a queue resumed by XON
+        f"{EXPIRED} {EXTRA}": 3,  # XOFF repeated, and the timer set for the next time
+        f"{EXPIRED}": 1,  # a pause that was over
+        f"{EARLY} {EXTRA}": 2,  # what the timer was set for was gone, and something else is due later
+    },
+    "h1": {
+        f"{STOPPED}": 2,
+        f"{STOPPED} {EXTRA}": 1,
+        f"{RESUMED}": 3,
+        "wait": 3,  # XOFF repeated, for a queue that is stopped already
+        f"{EARLY}": 1,
+        f"{EARLY} {EXTRA}": 2,
+    },
+    "r": {},  # nothing happened at its port
+}
+"""The turns of agents that do all by themselves."""
+SERVED = {
+    "s1": {f"{TAKES} send {SERVES}": 3 + 1},  # XOFF repeated, and a pause that was over
+    "h1": {},
+    "r": {},
+}
+"""The turns of agents whom the kernel serves."""
 
 
 class SystemCalls:
@@ -70,8 +99,11 @@ def turns(calls: list[str]) -> Counter[str]:
 
 
 @experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
-def test_an_event_takes_an_agent_at_most_four_system_calls(run: Run) -> None:
+def test_an_event_takes_an_agent_at_most_four_system_calls(run: Run, in_kernel: bool = True) -> None:
     """A paused port of a switch fills the buffer, so that a sender is paused, for longer than one refresh."""
+    from unittest import mock
+
+    from testbed.linux import pfc_device
     from testbed.net.build.network import network
     from testbed.net.fabric.port import Buffer
     from testbed.net.shell.wire import RawPort
@@ -79,7 +111,10 @@ def test_an_event_takes_an_agent_at_most_four_system_calls(run: Run) -> None:
     from topologies.incast import Incast
 
     buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16, headroom=200)
-    with network(Incast(n=1, scale=100, buffer=buffer), run) as net:
+    with ExitStack() as stack:
+        if not in_kernel:
+            stack.enter_context(mock.patch.object(pfc_device, "is_there", return_value=False))
+        net = stack.enter_context(network(Incast(n=1, scale=100, buffer=buffer), run))
         fabric = net.fabric
         far = fabric.far_end(fabric.port("s1-eth2"))
         agents = {node: agent_pid(fabric, node) for node in ("s1", "h1", "r")}
@@ -97,20 +132,5 @@ def test_an_event_takes_an_agent_at_most_four_system_calls(run: Run) -> None:
         kinds = ("frame_sent", "xon_sent", "queue_stopped", "xon_received", "xoff_refreshed", "pause_expired")
         run.claim("events at the switch", {kind: events[kind] for kind in kinds},
                   equals=dict(zip(kinds, (3, 3, 4, 3, 3, 1), strict=True)))  # fmt: skip
-        run.claim("turns of the switch's agent", dict(found["s1"]), equals={
-            f"{STOPPED}": 4,  # XOFF sent for a threshold, or a queue stopped by XOFF
-            f"{STOPPED} {EXTRA}": 2 + 1,  # the same when no timer was set
-            f"{RESUMED}": 3 + 3,  # XON sent, or a queue resumed by XON
-            f"{EXPIRED} {EXTRA}": 3,  # XOFF repeated, and the timer set for the next time
-            f"{EXPIRED}": 1,  # a pause that was over
-            f"{EARLY} {EXTRA}": 2,  # what the timer was set for was gone, and something else is due later
-        })  # fmt: skip
-        run.claim("turns of the sender's agent", dict(found["h1"]), equals={
-            f"{STOPPED}": 2,
-            f"{STOPPED} {EXTRA}": 1,
-            f"{RESUMED}": 3,
-            "wait": 3,  # XOFF repeated, for a queue that is stopped already
-            f"{EARLY}": 1,
-            f"{EARLY} {EXTRA}": 2,
-        })  # fmt: skip
-        run.claim("turns of the receiver's agent, at whose port nothing happened", dict(found["r"]), equals={})
+        for node, wanted in (SERVED if in_kernel else ALONE).items():
+            run.claim(f"turns of the agent of {node}", dict(found[node]), equals=wanted)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import heapq
 import os
-import select
 import socket
 import time
 from collections.abc import Iterable
@@ -24,8 +23,10 @@ from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order,
 from testbed.agent.pfc.lost_ways import LostWays
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.pfc.resources import AgentResources
+from testbed.agent.pfc.waiting import KernelWaiting, Waiting
 from testbed.agent.plan import AgentPlan
 from testbed.frames.headroom import EXTENSION_OPCODE
+from testbed.linux import pfc_device
 from testbed.linux.netlink.link_state import Link, LinkWatch
 from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind
 from testbed.linux.process import kernel
@@ -37,8 +38,6 @@ from testbed.units import NEVER
 URGENCY = 50
 """An agent's real-time priority."""
 _MEASUREMENT = EXTENSION_OPCODE.to_bytes(2, "big")
-_MOST_READY = 8
-"""Files that one wait returns at most: an agent has five."""
 # Looked up faster than members of an enum:
 _FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
 _THRESHOLD, _FRAME_SENT, _QUEUE_STOPPED = (
@@ -51,8 +50,7 @@ class Loop:
 
     def __init__(self, plan: AgentPlan, resources: AgentResources) -> None:
         self._plan = plan
-        self._program = resources.program
-        self._ring = resources.ring
+        self._resources, self._program, self._ring = resources, resources.program, resources.ring
         self._log = MappedLog(resources.log)
         self._control, self._orders, self._news = resources.control, resources.orders, resources.news
         self._lateness = resources.lateness
@@ -91,11 +89,12 @@ class Loop:
         for port in self._ports.values():
             port.open()
         self._news.setblocking(False)
-        self._timer, self._waiting = kernel.Timer(), select.epoll()
-        for file in (self._ring.fd, self._control.fileno(), self._orders.fileno(), self._links.fd):
-            self._waiting.register(file, select.EPOLLIN)
-        # With EPOLLET each expiry ends one wait, and the timer need not be read.
-        self._waiting.register(self._timer.fd, select.EPOLLIN | select.EPOLLET)
+        files = self._control.fileno(), self._orders.fileno(), self._links.fd
+        self._waiting = (
+            KernelWaiting(files, self._ports, self._resources, self._log)
+            if pfc_device.is_there() and self._ports
+            else Waiting(files, self._ring.fd)
+        )
         if not self._succeeds:
             self._measure_stopping()
         self._listed = self._links.all()
@@ -106,7 +105,6 @@ class Loop:
         self._links.close()
         for port in self._ports.values():
             port.close()
-        os.close(self._timer.fd)
         self._waiting.close()
 
     def run(self) -> None:
@@ -115,35 +113,28 @@ class Loop:
         """
         kernel.real_time(URGENCY)
         self._take_over()
-        timer, waiting, touched = self._timer, self._waiting, self._touched
+        waiting, touched = self._waiting, self._touched
         control, orders, links = self._control.fileno(), self._orders.fileno(), self._links.fd
-        set_ns = NEVER
         while True:
             due_ns = min(self._later[0][0] if self._later else NEVER, self._ways.deadline_ns)
-            for port in touched.values():
-                due_ns = min(due_ns, port.pfc.deadline_ns or NEVER)
+            ready = waiting.wait(touched.values(), due_ns, at_once=self._links_unknown)
             touched.clear()
-            if due_ns < set_ns:  # an early wake-up is cheaper than setting the timer each time
-                timer.set(due_ns)
-                set_ns = due_ns
-            ready = waiting.poll(0 if self._links_unknown else None, _MOST_READY)
             self._read_events(self._ring.memory, self._ring.records())
             if not ready:  # no event is pending
                 self._links_unknown = False
                 self._follow(self._listed or self._links.all(), self._clock())
                 self._listed = None
-            for file, _ in ready:
-                if file == timer.fd:
-                    set_ns = NEVER
+            for file in ready:
+                if file == waiting.timer.fd:
                     touched.update(self._ports)
-                    self._expire_all(self._clock())
+                    self._expire_all(self._woke())
                 elif file == links:
                     self._listed = None  # it is older
                     changed = self._links.read()
                     self._links_unknown = self._links_unknown or changed is None
-                    self._follow(changed or [], self._clock())
+                    self._follow(changed or [], self._woke())
                 elif file == orders:
-                    self._carry_out(Order.parse(self._orders.recv(LARGEST_ORDER)), self._clock())
+                    self._carry_out(Order.parse(self._orders.recv(LARGEST_ORDER)), self._woke())
                     self._orders.send(DONE)
                 elif file == control and not self._answer():
                     self._write_log()
@@ -158,7 +149,7 @@ class Loop:
         """Take over the predecessor's state from shared memory; for the first agent there is none."""
         if self._plan.warms_up and not self._succeeds:
             self._warm_up(next(iter(self._ports.values())))
-        now_ns = self._started_ns = self._clock()
+        now_ns = self._started_ns = self._waiting.started_ns = self._clock()
         self._ways.take_over()
         for slot, port in self._ports.items():
             self._log.note((now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid()))
@@ -416,6 +407,10 @@ class Loop:
 
     def _clock(self) -> int:
         self._now_ns = now_ns = time.monotonic_ns()
+        return now_ns
+
+    def _woke(self) -> int:
+        self._now_ns = now_ns = self._waiting.woke_ns()
         return now_ns
 
     def _wait_until(self, moment_ns: int) -> None:

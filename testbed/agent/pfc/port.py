@@ -11,11 +11,13 @@ import socket
 from collections.abc import Sequence
 from dataclasses import replace
 
+from testbed.agent.pfc.served_port import ServedPort
 from testbed.agent.plan import PortPlan
 from testbed.frames.mac_control import PfcFrame
+from testbed.linux.pfc_device import PfcState, Serves
 from testbed.linux.port_program import EVENT, PRIORITIES, EventKind
 from testbed.switch.pfc import PRIORITIES_IN
-from testbed.switch.pfc.port import Change, PfcPort
+from testbed.switch.pfc.port import Change
 from testbed.switch.pfc.settings import WatchdogSettings
 from testbed.switch.pfc.timers import TIMERS
 from testbed.units import NEVER
@@ -75,7 +77,7 @@ class AgentPort:
         self.held_mask = shared[HELD]
         self._note_overlap()
         settings = replace(plan.pfc, enabled=frozenset(PRIORITIES_IN[shared[ENABLED]]))
-        self.pfc = PfcPort(settings, plan.mac, plan.rate, timers)
+        self.pfc = ServedPort(settings, plan.mac, plan.rate, timers)
         self._stop, self._go = Requests(plan.stop), Requests(plan.go)
         self.blocked = 0
 
@@ -85,6 +87,20 @@ class AgentPort:
         packets.bind((self.plan.name, 0))
         packets.setblocking(False)
         self.send = packets.send
+
+    @property
+    def fileno(self) -> int:
+        """The file descriptor of the port's socket."""
+        return self._socket.fileno()
+
+    def give(self) -> PfcState:
+        """Return the port's state for the kernel, with what it may do here while the agent sleeps."""
+        serves = Serves(0)
+        if not self.plan.notifies_speaker:
+            serves |= Serves.THRESHOLDS
+        if not self.plan.response_delay_ns and not self._leaving:
+            serves |= Serves.FRAMES
+        return self.pfc.give(serves, self.held_mask, self._overlap, bytes(self._masks))
 
     def close(self) -> None:
         """Close the port's socket."""

@@ -30,6 +30,8 @@ _DRIVER = {
     "xoff.h": "arch/um/drivers",
     "xoff_flow.h": "arch/um/drivers",
     "xoff_flow_kern.c": "arch/um/drivers",
+    "xoff_pfc_device.h": "arch/um/drivers",
+    "xoff_pfc_kern.c": "arch/um/drivers",
     "xoff_udp_device.h": "arch/um/drivers",
     "xoff_udp_kern.c": "arch/um/drivers",
     "xoff_roce.h": "arch/um/drivers",

@@ -93,6 +93,16 @@ def pausing(interface: int, parent: int, stop: bool) -> bytes:
     return _silent(0, _message(interface, parent, 0, "plug", struct.pack("=iI", _STOP if stop else _GO, 0)))
 
 
+def paused_places(requests: bytes) -> list[int]:
+    """Return the handles under which the plugs are that these messages of `pausing` stop or restart."""
+    found, at = [], 0
+    while at < len(requests):
+        (length,) = struct.unpack_from("=I", requests, at)
+        found.append(struct.unpack_from("=I", requests, at + 28)[0])
+        at += length
+    return found
+
+
 def emptied(interface: int, parent: int, own: int, limit: int) -> bytes:
     """Return a finished message that drops the frames in a plug, by putting a new, stopped plug in its place.
 

@@ -136,6 +136,11 @@ class PortProgram:
             raise bpf.BpfError(f"this kernel has no function {function}, in which the port program counts lost frames")
         self._links: list[int] = []
 
+    @property
+    def groups(self) -> bpf.Map:
+        """The map of all priority groups."""
+        return self._groups
+
     def watch_queues(self) -> None:
         """Attach to the tracepoints by which frames that leave a queue, or die in it, give their cells back."""
         self._links = [self._object.attach(name) for name in ("left", "freed")]

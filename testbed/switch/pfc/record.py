@@ -8,7 +8,7 @@ of the counters, the two cannot contradict each other.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from testbed.switch.pfc import PRIORITIES_IN
@@ -78,6 +78,20 @@ class PfcCounters:
                     self._paused_since.setdefault(priority, now_ns)
                 elif kind in _ENDS and priority in self._paused_since:
                     self._paused_ns[priority] += now_ns - self._paused_since.pop(priority)
+
+    @property
+    def paused_since(self) -> Mapping[int, int]:
+        """The moment at which each pause began that goes on, by priority."""
+        return self._paused_since
+
+    def add_sums(
+        self, counts: Mapping[PfcEvent, Sequence[int]], paused_since: Mapping[int, int], paused_ns: Sequence[int]
+    ) -> None:
+        """Add what was counted elsewhere: events and the time of ended pauses of each priority, and how pauses are."""
+        for kind, of_kind in counts.items():
+            self._counts[kind] = [before + more for before, more in zip(self._counts[kind], of_kind, strict=True)]
+        self._paused_since = dict(paused_since)
+        self._paused_ns = [before + more for before, more in zip(self._paused_ns, paused_ns, strict=True)]
 
     def count(self, kind: PfcEvent, priority: int) -> int:
         """Return how often this happened to the priority."""

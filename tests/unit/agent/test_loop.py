@@ -104,6 +104,7 @@ class Agent:
         loop._program, loop._ring, loop._ports = self.program, self.ring, {SLOT: self.port}
         loop._touched, loop._later, loop._sent = {}, [], False
         loop._lateness, loop._stop_ns, loop._started_ns, loop._now_ns = [0], 0, 0, 0
+        loop._waiting = SimpleNamespace(started_ns=0)
         loop._cpu_takes_time, loop._ways = True, LostWays((), WaysTables(bytearray(), 0))
         self.log = event_log.new()
         loop._log = event_log.MappedLog(self.log)

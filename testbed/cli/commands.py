@@ -140,6 +140,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "shell_options",
             installs=True,
         ),
+        "path": Command("which way a flow takes, and why: hashes, hop by hop", "look.path", "path", "options", True),
         "decode": Command(
             "the frames of captures in words; a dissector for Wireshark", "look.decode", "decode", "options", True
         ),

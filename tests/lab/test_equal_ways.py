@@ -63,6 +63,20 @@ def test_settings_without_effect_are_warned_of(
     assert said in (result.folder / "output.log").read_text()
 
 
+def test_a_switch_without_a_choice_and_polarised_ways_are_warned_of_and_defaults_are_not(
+    run: Runner, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result = run("equal_ways:of_one_switch")
+    assert result.folder is not None
+    said = [line for line in (result.folder / "output.log").read_text().splitlines() if "warning" in line]
+    assert [line.partition("warning: ")[2] for line in said] == [
+        "ways='spray' has no effect at s1, which has one way to each host; leave it out there",
+        "the ways are polarised: agg1 and 3 others hash the same fields with the same seed as a switch before, leaf1, "
+        "so that 4 of their 8 ways can carry frames and the others none; leave seed out, and each switch has its own, "
+        "or give the tiers different seeds or fields",
+    ]
+
+
 @pytest.mark.parametrize(
     ("which", "said"),
     [

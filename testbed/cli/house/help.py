@@ -92,6 +92,24 @@ Rates, queues, and links over time need a run with --series 10us. A figure's fil
 """,
         ("docs/plots.md",),
     ),
+    "fabrics": Topic(
+        "topologies of data centres, and which way a flow takes in them",
+        """\
+  leaf-spine,4,2,8      4 leaves on 2 spines, 8 hosts at each leaf
+  fat-tree,4            pods of switches with 4 ports
+  clos,2,2,4,2          2 pods of 2 leaves with 4 hosts and half as many uplinks
+  rail,4,8,4            4 servers of 8 GPUs, a leaf for each rail, 4 spines
+  dragonfly,9,4,2       9 groups of 4 switches
+
+  xoff shell clos,2,2,4,2                      a prompt in one of them
+  xoff workload --topo rail,4,8,4              a load of flows
+  xoff path h1 h9 --topo fat-tree,4            which way a flow takes, and why
+  xoff path h1 h9 --topo fat-tree,4,ways=spray
+
+Switches hash each flow to one of their equal ways; ways=RULE chooses another rule, for all of these names.
+""",
+        ("docs/fabrics.md", "docs/network.md"),
+    ),
     "engines": Topic(
         "the machines that an experiment can run in",
         """\

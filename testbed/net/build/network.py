@@ -7,14 +7,18 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import fields
 from typing import Any
 
+from testbed.errors import nearest
 from testbed.experiment.run import Run
 from testbed.experiment.run_files import DCBX_LOG
 from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
 from testbed.linux.process.forked_helper import ForkedHelper
 from testbed.linux.process.kernel import arp_entry, in_network_of, set_arp
+from testbed.net.build import flow_path
+from testbed.net.build.flow_path import FlowNames
 from testbed.net.build.graph import Topo
 from testbed.net.build.mininet_classes import Mininet, require_mininet
 from testbed.net.build.node_shells import few_processes
@@ -26,6 +30,7 @@ from testbed.net.fabric.switch_ways import WayCount
 from testbed.net.traffic import Flow, FlowOptionError, Flows
 from testbed.net.watch import captures, description, progress
 from testbed.net.watch.run_series import recorded
+from testbed.switch.ways.path import FlowPath
 from testbed.units import Duration, Scale
 
 _DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 24
@@ -76,6 +81,18 @@ class Network(Mininet):
         core.running_program()
         core.ports.node(switch)
         return core.ways.counts(switch) if core.ways else []
+
+    def path(self, source: str, target: str, **flow: Any) -> FlowPath:
+        """Return the way that a flow takes now, hop by hop, as switches choose it; `print` explains it.
+
+        `flow` is `transport` ("roce", "udp" or "tcp"), `source_port`, `destination_port`, `queue_pair` and
+        `flow_label`.
+        """
+        for name in flow:
+            known = [one.name for one in fields(FlowNames)]
+            if name not in known:
+                raise FlowOptionError(f"net.path: there is no option {name}; {nearest(name, known)}")
+        return flow_path.in_network(self, source, target, FlowNames(**flow))
 
     def run(self, *flows: Flow, settle: Duration | str | None = None) -> Flows:
         """Run flows to their ends, and return them with their reports.

@@ -8,9 +8,12 @@ by `testbed.switch.ways`, for each frame or each flow. Without that the host's n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from testbed.switch.ways.network import Switch, settings_in_force, switch_of
+from testbed.switch.ways.settings import Ways
 
 NextHop = Callable[[str, str], "str | None"]
 """A function (switch, host) that returns the neighbour to forward to, or None for the shortest way."""
@@ -38,6 +41,20 @@ class Graph:
                 if getattr(end.node, "bridges", False):
                     graph.forwarding.add(end.node.name)
                     graph.chosen = graph.chosen or end.node.params.get("next_hop")
+        return graph
+
+    @classmethod
+    def of_topo(cls, topo: Any) -> Graph:
+        """Return the graph of the network that Mininet builds of a lossless topology, with its names of ports."""
+        graph = cls(chosen=topo.next_hop)
+        kinds = {name: topo.nodeInfo(name).get("cls") for name in topo.nodes()}
+        graph.forwarding = {name for name, kind in kinds.items() if getattr(kind, "bridges", False)}
+        for _, _, info in topo.links(sort=True, withInfo=True):
+            ends = [
+                (info[f"node{end}"], info.get(f"intfName{end}") or f"{info[f'node{end}']}-eth{info[f'port{end}']}")
+                for end in (1, 2)
+            ]
+            graph.join(*ends[0], *ends[1], info.get("cost", 1))
         return graph
 
     def join(self, one: str, port: str, other: str, other_port: str, cost: int = 1) -> None:
@@ -79,6 +96,47 @@ class Graph:
         """
         found = {host: tuple(self._ports_to(switch, host)) for host in self._stations()}
         return {host: ports for host, ports in found.items() if len(ports) > 1}
+
+    def switches(
+        self,
+        settings: Callable[[str], Ways | None],
+        run_seed: int,
+        is_there: Callable[[str], bool] = lambda port: True,
+    ) -> dict[str, Switch]:
+        """Return all switches with their ways to each station, as `testbed.switch.ways` describes them.
+
+        `settings` returns what a switch was given, and `is_there` whether the switch still uses a port.
+        """
+        found = {}
+        for name in (node for node in self.neighbours if node in self.forwarding):
+            own, far, equal = settings_in_force(settings(name)), dict(self.neighbours[name]), self.equal_ways(name)
+            stations = {
+                station: tuple((port, far[port]) for port in (equal.get(station, ()) if own is not None else ()))
+                or ((leaving, far[leaving]),)
+                for station, leaving in self.next_hops(name).items()
+            }
+            reasons = self._reasons(name, equal if own is None else {})
+            found[name] = switch_of(name, own, run_seed, stations=stations, is_there=is_there, reasons=reasons)
+        return found
+
+    def _reasons(self, switch: str, by_number: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+        """Return in words why a switch has one way to a station, where there could be several."""
+        found = {}
+        for number, station in enumerate(self._stations()):
+            if self.chosen and (wanted := self.chosen(switch, station)):
+                found[station] = f"the topology sends frames to {station} by {wanted}"
+            elif station in by_number:
+                many = len(by_number[station])
+                found[station] = f"{station} is station number {number}, and modulo {many} ways that is {number % many}"
+        return found
+
+    def entries(self) -> list[str]:
+        """Return the switches that have a cable to a host or router."""
+        return [
+            node
+            for node, cables in self.neighbours.items()
+            if node in self.forwarding and any(other not in self.forwarding for _, other in cables)
+        ]
 
     def way(self, source: str, target: str) -> list[str] | None:
         """Return the ports by which frames between two hosts leave each node, or None if a router lies between."""

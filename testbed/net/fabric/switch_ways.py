@@ -15,9 +15,10 @@ from testbed.experiment.run import Run
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.port_program import PortProgram
 from testbed.linux.port_program.records import MEMBERS, TABLE
-from testbed.net.fabric.ports import PortState, PortTable
+from testbed.net.fabric.ports import PortState, PortTable, is_leaf
 from testbed.net.fabric.routes import Graph
-from testbed.switch.ways.model import seed_of_switch
+from testbed.switch.ways.network import Switch, seed_in_force, settings_in_force
+from testbed.switch.ways.polarisation import polarisation
 from testbed.switch.ways.settings import By, Ways, WaysSource
 from testbed.units import Size
 
@@ -43,8 +44,12 @@ class WayCount:
 
 def _asked_of(node: Any) -> Ways | None:
     """Return the settings of a switch, or None if the number of the host decides."""
-    settings: Ways | None = node.params.get("ways")
-    return None if settings is None or settings.by is By.HOST_NUMBER else settings
+    return settings_in_force(node.params.get("ways"))
+
+
+def _run_seed() -> int:
+    run = Run.current()
+    return run.seed if run else _SEED
 
 
 class SwitchWays:
@@ -73,8 +78,7 @@ class SwitchWays:
                 without = self._own_without if source is WaysSource.SWITCH else self._without
                 without.setdefault(settings, []).append(node.name)
             return
-        run = Run.current()
-        seed = seed_of_switch(run.seed if run else _SEED, node.name) if settings.seed is None else settings.seed
+        seed = seed_in_force(settings, _run_seed(), node.name)
         groups: dict[tuple[str, ...], WaysPlan] = {}
         for ports in dict.fromkeys(equal.values()):
             groups[ports] = self._group(node.name, settings, seed, [self._ports.port(name) for name in ports])
@@ -139,6 +143,30 @@ class SwitchWays:
         for name in dict.fromkeys(name for settings in used for name in settings.weights):
             if name not in known:
                 warn(f"Ways: the weight of {name} has no effect: no switch has such a neighbour")
+
+        self._warn_of_polarisation()
+
+    def _warn_of_polarisation(self) -> None:
+        """Warn if switches choose by the hash by which others before them have chosen.
+
+        Whether two switches hash alike is seen from their plans, so that a network in which none do loses no time.
+        """
+        keys = []
+        for name, (plan, *_) in self.plans.items():
+            if plan.settings.by in (By.HASH, By.RESILIENT):
+                keys.append((plan.settings.mask, seed_in_force(plan.settings, _run_seed(), name)))
+        if len(keys) > len(set(keys)) and (found := polarisation(self.switches(), self._graph.entries())):
+            warn(str(found))
+
+    def switches(self) -> dict[str, Switch]:
+        """Return the switches with their ways, and which of these they have left."""
+        left = {count.port for name in self.plans for count in self.counts(name) if not count.is_there}
+        nodes = {port.node.name: port.node for port in self._ports}
+        return self._graph.switches(
+            lambda name: None if is_leaf(nodes[name]) else _asked_of(nodes[name]),
+            _run_seed(),
+            lambda port: port not in left,
+        )
 
     def counts(self, switch: str) -> list[WayCount]:
         """Return what each way of a switch was given, over all its groups."""

@@ -10,7 +10,7 @@ from testbed.net.fabric.switch_ways import CODES
 from testbed.switch.ways.frame import fields_of
 from testbed.switch.ways.model import Group, table
 from testbed.switch.ways.settings import By, HashField
-from xoff import Flow, LeafSpine, LosslessTopo, RawPort, Run, Ways, experiment, flowing, network
+from xoff import Clos, Flow, LeafSpine, LosslessTopo, RawPort, Run, Ways, experiment, flowing, network
 
 _NO_MEMBER = 255
 _FIELDS = [
@@ -175,6 +175,25 @@ def permutation(run: Run, ways: str = "spray") -> None:
 def without_effect(run: Run, ways: str = "hash") -> None:
     """Set equal ways where there is one way to each host."""
     with network(LeafSpine(2, 1, 1, ways=ways)):
+        pass
+
+
+@experiment
+def of_one_switch(run: Run) -> None:
+    """Set equal ways at a switch that has none, beside one that has some, and settings of a fabric that polarise."""
+
+    class Pair(LosslessTopo):
+        def build(self) -> None:
+            for number in (1, 2):
+                self.addSwitch(f"s{number}", **({"ways": "spray"} if number == 1 else {}))
+                self.addLink(self.addHost(f"h{number}"), f"s{number}")
+            self.addLink("s1", "s2")
+
+    with network(Pair()):
+        pass
+    with network(Clos(2, 1, 2, 1, "0.5", ways=Ways(seed=7))):
+        pass
+    with network(LeafSpine(2, 1, 1)):  # by default, so nobody is told
         pass
 
 

@@ -1,0 +1,73 @@
+"""`xoff path`: which way a flow takes through a topology, and why, without a lab."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Any
+
+from testbed.cli.arguments import one_of, whole_number
+from testbed.errors import plain, warn
+from testbed.lab.results.result import Exit
+from testbed.net.build.flow_path import TRANSPORTS, FlowNames, in_topology
+from testbed.net.shell import topologies
+from testbed.switch.ways.path import FlowPath, Hop
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="FROM", help="the host that sends, as in h1")
+    parser.add_argument("target", metavar="TO", help="the host that it sends to, as in h9")
+    parser.add_argument(
+        "--topo", default="fat-tree,4", metavar="T", help="a topology, as in clos,2,2,4 (xoff list; default fat-tree,4)"
+    )
+    parser.add_argument(
+        "--transport", type=one_of("transport", list(TRANSPORTS)), default="roce", metavar="NAME",
+        help=f"of the flow: {', '.join(TRANSPORTS)} (default roce)",
+    )  # fmt: skip
+    number = whole_number(0, 50000)
+    parser.add_argument(
+        "--source-port", type=number, metavar="N", help="with roce by default that of the queue pair, as in the lab"
+    )
+    parser.add_argument("--destination-port", type=number, metavar="N", help="by default that of a first flow")
+    parser.add_argument("--queue-pair", type=number, metavar="N", help="of roce, by default 256, the first of a host")
+    parser.add_argument("--flow-label", type=number, default=0, metavar="N", help="of IPv6, where it is hashed")
+    parser.add_argument(
+        "--seed", type=whole_number(0, 7), default=1, metavar="N", help="of the run; each switch's own comes of it"
+    )
+
+
+def path(options: argparse.Namespace) -> int:
+    """Explain which way a flow takes: at each switch the fields that are hashed, the hash, and the ways that it chooses
+    among. It is what the lab does in a run with the same seed, as long as no cable is pulled."""
+    flow = FlowNames(
+        options.transport, options.source_port, options.destination_port, options.queue_pair, options.flow_label
+    )
+    found, polarised = in_topology(topologies.build(options.topo), options.source, options.target, flow, options.seed)
+    if polarised is not None:
+        warn(str(polarised))
+    print(json.dumps(_as_json(found)) if options.json else plain(str(found)))
+    return Exit.OK
+
+
+def _as_json(found: FlowPath) -> dict[str, Any]:
+    return {
+        "source": found.source,
+        "target": found.target,
+        "known": found.is_known,
+        "nodes": found.nodes,
+        "ports": found.ports,
+        "hops": [_hop(hop) for hop in found.hops],
+    }
+
+
+def _hop(hop: Hop) -> dict[str, Any]:
+    chosen = None if hop.chosen is None else hop.chosen.port
+    ways = [asdict(way) for way in hop.ways]
+    return {
+        "switch": hop.switch,
+        "why": hop.why,
+        "hashed": None if hop.hashed is None else asdict(hop.hashed),
+        "ways": ways,
+        "chosen": chosen,
+    }

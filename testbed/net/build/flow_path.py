@@ -1,0 +1,129 @@
+"""The way of a flow, hop by hop: in a topology that nobody has built, or in a network that runs.
+
+Both ask the reference of equal ways (`testbed.switch.ways`) with the addresses and names that Mininet gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import UsageError, nearest
+from testbed.net.build.nodes import LosslessSwitch
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.routes import Graph
+from testbed.switch.ways.model import Fields
+from testbed.switch.ways.network import Switch
+from testbed.switch.ways.path import FlowPath, path
+from testbed.switch.ways.polarisation import Polarisation, polarisation
+
+TRANSPORTS = {"roce": (17, 4791), "udp": (17, 20_000), "tcp": (6, 5201)}
+"""The protocol of each transport, and the port that its first flow is sent to."""
+_FIRST_QUEUE_PAIR, _FIRST_ROCE_PORT = 0x100, 0xC100
+"""The first queue pair of a host, and the port that it sends from where a flow names none."""
+_PORTS = 1 << 16
+_NETWORK = 10 << 24
+"""Mininet's addresses: 10.0.0.0/8."""
+
+
+@dataclass(frozen=True)
+class FlowNames:
+    """What tells a flow apart from others between the same hosts, as far as switches look."""
+
+    transport: str = "roce"
+    source_port: int | None = None
+    """None: that of the first queue pair of a host, with RoCE."""
+    destination_port: int | None = None
+    """None: that of the transport's first flow."""
+    queue_pair: int | None = None
+    flow_label: int = 0
+
+    def __post_init__(self) -> None:
+        if self.transport not in TRANSPORTS:
+            raise UsageError(f"there is no transport {self.transport}; {nearest(self.transport, TRANSPORTS)}")
+        if self.queue_pair is not None and self.transport != "roce":
+            raise UsageError(f"queue_pair is {self.queue_pair}, but {self.transport} has none; leave it out")
+        for name, most in (
+            ("source_port", _PORTS),
+            ("destination_port", _PORTS),
+            ("queue_pair", 1 << 24),
+            ("flow_label", 1 << 20),
+        ):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or not 0 <= value < most):
+                raise UsageError(f"{name} is {value!r}; a whole number below {most} is expected")
+        if self.source_port is None and self.transport != "roce":
+            advice = "give one, such as 50000; Flow takes it as source_port=50000"
+            raise UsageError(f"the kernel chooses the source port of {self.transport} flows; {advice}")
+
+    def fields(self, source: tuple[str, bytes], target: tuple[str, bytes]) -> Fields:
+        """Return the fields of the flow's frames between two hosts, of which each has an address and a MAC address."""
+        protocol, port = TRANSPORTS[self.transport]
+        pair = (self.queue_pair or _FIRST_QUEUE_PAIR) if self.transport == "roce" else 0
+        own = _FIRST_ROCE_PORT if self.queue_pair is None else 0xC000 | self.queue_pair & 0x3FFF
+        return Fields(
+            source[0],
+            target[0],
+            protocol,
+            own if self.source_port is None else self.source_port,
+            port if self.destination_port is None else self.destination_port,
+            self.flow_label,
+            pair,
+            source[1],
+            target[1],
+        )
+
+
+def in_topology(
+    topo: Any, source: str, target: str, flow: FlowNames, seed: int = 1
+) -> tuple[FlowPath, Polarisation | None]:
+    """Return the way of a flow in the network that is built of a topology, and what is polarised there."""
+    if not isinstance(topo, LosslessTopo):
+        raise UsageError(f"{type(topo).__name__} has no lossless switches, whose choice is known; fat-tree,4 has some")
+    addresses: dict[str, tuple[str, bytes]] = {}
+    for number, name in enumerate(topo.hosts(), 1):
+        info, packed = topo.nodeInfo(name), _NETWORK + number
+        ip = str(info.get("ip", "")).partition("/")[0] or ".".join(map(str, packed.to_bytes(4)))
+        mac = bytes.fromhex(str(info["mac"]).replace(":", "")) if info.get("mac") else number.to_bytes(6)
+        addresses[name] = ip, mac
+    hosts = {name: addresses[name] for name in addresses if not getattr(topo.nodeInfo(name).get("cls"), "forwards", 0)}
+    graph = Graph.of_topo(topo)
+    switches = graph.switches(lambda name: _ways_of(topo.nodeInfo(name)), seed)
+    found = _path(graph, switches, hosts, (source, target), flow)
+    return found, polarisation(switches, graph.entries())
+
+
+def in_network(net: Any, source: str, target: str, flow: FlowNames) -> FlowPath:
+    """Return the way of a flow in a network that runs, without the ways that switches have left."""
+    core = net.fabric.core
+    core.running_program()
+    hosts = {
+        host.name: (host.IP(), bytes.fromhex(host.MAC().replace(":", "")))
+        for host in net.hosts
+        if host.name in core.ports.graph.neighbours and not getattr(host, "forwards", False)
+    }
+    return _path(core.ports.graph, core.ways.switches(), hosts, (source, target), flow)
+
+
+def _ways_of(info: dict[str, Any]) -> Any:
+    return info.get("ways") if info.get("cls") is LosslessSwitch else None
+
+
+def _path(
+    graph: Graph,
+    switches: dict[str, Switch],
+    hosts: dict[str, tuple[str, bytes]],
+    ends: tuple[str, str],
+    flow: FlowNames,
+) -> FlowPath:
+    source, target = ends
+    for name in (source, target):
+        if name not in hosts:
+            raise UsageError(f"there is no host {name} in this network; {nearest(name, hosts)}")
+    if source == target:
+        raise UsageError(f"a flow from {source} to itself takes no way; name two hosts")
+    first = graph.neighbours[source][0]
+    found = path(switches, source, target, first, flow.fields(hosts[source], hosts[target]))
+    if first[1] not in switches and first[1] != target:
+        raise UsageError(f"{source} is at the router {first[1]}, and routers are not followed")
+    return found

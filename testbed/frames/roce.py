@@ -1,6 +1,7 @@
 """RoCEv2 packets: what UDP carries to port 4791 (InfiniBand Architecture 1.4, chapter 9; annexes A16 and A17).
 
     octets 0-11  base transport header (BTH): opcode, flags, P_Key, destination QP, AckReq, PSN
+                 area of telemetry, if the bit behind AckReq is set (`testbed.frames.telemetry`)
                  extended headers, which the opcode names, in this order:
                    RETH 16  virtual address, R_Key, length         first packet of a write, read request
                    DETH  8  Q_Key, source QP                       unreliable datagrams: connection management
@@ -32,7 +33,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from testbed.errors import XoffError
-from testbed.frames import FieldError
+from testbed.frames import FieldError, telemetry
+from testbed.frames.telemetry import Telemetry
 
 PORT = 4791
 DEFAULT_P_KEY = 0xFFFF
@@ -53,6 +55,7 @@ _UDP_OCTETS = 8
 _MASK_24 = 0xFFFFFF
 _FECN, _BECN = 1 << 31, 1 << 30
 ACK_REQUEST = 1 << 31
+_HAS_TELEMETRY = 1 << 30
 _VARIANT_MASK = b"\xff"  # the octet with FECN and BECN
 _MOST_LENGTHS = 512
 """The most packet lengths for which a path caches the CRC prefix."""
@@ -109,6 +112,7 @@ class RoceReason(enum.StrEnum):
     BAD_PADDING = "bad_padding"
     BAD_SYNDROME = "bad_syndrome"
     BAD_ICRC = "bad_icrc"
+    BAD_TELEMETRY = "bad_telemetry"
 
 
 class RocePacketError(XoffError):
@@ -170,6 +174,7 @@ class Packet(NamedTuple):
     becn: bool = False
     fecn: bool = False
     p_key: int = DEFAULT_P_KEY
+    telemetry: Telemetry | None = None
 
     @classmethod
     def cnp(cls, destination_qp: int) -> Packet:
@@ -186,8 +191,10 @@ def encode(packet: Packet) -> bytes:
             packet.solicited << 7 | 1 << 6 | padding << 4,  # MigReq 1: migrated, the state without an alternate path
             packet.p_key,
             packet.fecn << 31 | packet.becn << 30 | _24_bits("destination_qp", packet.destination_qp),
-            packet.ack_request << 31 | _24_bits("psn", packet.psn),
+            packet.ack_request << 31 | (packet.telemetry is not None) << 30 | _24_bits("psn", packet.psn),
         )
+        if packet.telemetry is not None:
+            octets += telemetry.encode(packet.telemetry)
         return octets + _extended(packet) + packet.payload + bytes(padding)
     except struct.error as error:
         raise FieldError(f"{packet.opcode.name} has a value that does not fit into its field: {error}") from None
@@ -232,7 +239,13 @@ def parse(data: bytes) -> Packet:
         raise RocePacketError(RoceReason.OPCODE_NOT_KNOWN, f"opcode {number:#04x} is not supported by this endpoint")
     if flags & 0xF:
         raise RocePacketError(RoceReason.WRONG_VERSION, f"transport header version {flags & 0xF} is not 0")
-    reth, aeth, deth, immediate, start = None, None, None, None, _BTH.size
+    reth, aeth, deth, immediate, area, start = None, None, None, None, None, _BTH.size
+    if acknowledged & _HAS_TELEMETRY:
+        try:
+            area = telemetry.parse(data, start)
+        except telemetry.TelemetryError as error:
+            raise RocePacketError(RoceReason.BAD_TELEMETRY, str(error)) from None
+        start += area.octets
     try:
         if opcode in _WITH_RETH:
             reth, start = Reth(*_RETH.unpack_from(data, start)), start + _RETH.size
@@ -269,6 +282,7 @@ def parse(data: bytes) -> Packet:
         bool(word & _BECN),
         bool(word & _FECN),
         p_key,
+        area,
     )
 
 
@@ -331,7 +345,10 @@ class Path:
         return prefix
 
     def _icrc(self, transport: bytes) -> int:
-        # FECN, BECN and the six bits after them count as ones.
+        # FECN, BECN and the six bits after them count as ones, and so does what ports write.
+        if len(transport) > BTH_OCTETS + 1 and transport[8] & _HAS_TELEMETRY >> 24:
+            area = telemetry.masked(transport, BTH_OCTETS)
+            transport = transport[:BTH_OCTETS] + area + transport[BTH_OCTETS + len(area) :]
         return crc32(transport[5:], crc32(_VARIANT_MASK, crc32(transport[:4], self._prefix(len(transport)))))
 
     def _headers(self, length: int) -> bytes:

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from dataclasses import replace
 
 from testbed.frames import roce, roce_run
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, READ_RESPONSES, REQUESTS, Opcode, Packet
 from testbed.frames.roce_run import PacketRun
+from testbed.frames.telemetry import Telemetry
+from testbed.roce.acknowledged import Acknowledged
 from testbed.roce.memory import Region
 from testbed.roce.rates.base import Line, RateControl
 from testbed.roce.requester import Requester, Work
@@ -77,7 +80,11 @@ class QueuePair:
         self.failure = ""
         self.reply = b""
         """Private data of the reply, on the side that asked for the connection."""
-        self.requester = Requester(0, first, settings, timing)
+        self._acknowledged = Acknowledged() if rate.counts_acknowledgements else None
+        asks = replace(settings, ack_every=1) if rate.counts_acknowledgements else settings
+        self.requester = Requester(0, first, asks, timing)
+        self._returned: Telemetry | None = None
+        """What the next acknowledgement brings back."""
         self.responder = Responder(0, 0, settings, memory)
         self._timing = timing
         self._wire_octets = _IPV6_WIRE_OCTETS if ":" in far_address else _IPV4_WIRE_OCTETS
@@ -135,7 +142,10 @@ class QueuePair:
             self.received_octets += len(packet.payload)
             if is_marked:
                 self._notify(now_ns)
+        went_back, before = self.requester.went_back, self.requester.oldest
         if opcode in REQUESTS:
+            if packet.telemetry is not None:
+                self._returned = packet.telemetry.returned()
             self.responder.on_request(packet)
         elif opcode in READ_RESPONSES:
             self.requester.on_read_response(packet, now_ns)
@@ -148,6 +158,8 @@ class QueuePair:
             else:
                 self.requester.on_nak(packet.psn, packet.aeth.nak, now_ns)
         self._tell_rate(now_ns)
+        if self._acknowledged is not None:
+            self._count(packet, went_back, before, now_ns)
         if self.requester.failure:
             self.fail(self.requester.failure)
 
@@ -163,6 +175,14 @@ class QueuePair:
             for round_trip_ns in requester.round_trips:
                 self.rate.on_round_trip(now_ns, round_trip_ns)
             requester.round_trips.clear()
+
+    def _count(self, packet: Packet, went_back: int, before: int, now_ns: int) -> None:
+        """Tell a rate control that counts acknowledgements what this one has brought."""
+        assert self._acknowledged is not None
+        if self.requester.went_back != went_back:
+            self.rate.on_loss(now_ns)
+        if self.requester.oldest > before:
+            self.rate.on_acknowledged(now_ns, self._acknowledged.told(self.requester, before, packet, now_ns))
 
     # What goes out
 
@@ -182,13 +202,20 @@ class QueuePair:
             return made
         requester, responder = self.requester, self.responder
         if (answer := responder.answer()) is not None:
-            made.append(self._sealed(answer))
+            made.append(self._answer(answer))
+        if self.rate.window is not None:
+            requester.limit(self.rate.window)
         until_ns = now_ns + self._ahead()
         while len(made) < most and self._next_ns <= until_ns:
             if responder.has_response:
                 packet = responder.response()
             elif requester.has_packet:
+                number = requester.next
                 packet = requester.packet(now_ns)
+                if self._acknowledged is not None:
+                    self._acknowledged.sent(number, now_ns)
+                if self.rate.needs_telemetry:
+                    packet = packet._replace(telemetry=Telemetry())
             else:
                 self._was_idle = True
                 break
@@ -200,7 +227,7 @@ class QueuePair:
             self.rate.on_sent(now_ns, octets)
             made.append(datagram)
         if not responder.has_response and responder.has_answer and (answer := responder.answer()) is not None:
-            made.append(self._sealed(answer))
+            made.append(self._answer(answer))
         if responder.failure:
             self.fail(responder.failure)
         return made
@@ -208,6 +235,8 @@ class QueuePair:
     def transmit_run(self, now_ns: int) -> PacketRun | None:
         """Full packets of one message that may go to the port now. None: none may, and `transmit` has what is due."""
         ahead, responder = self._ahead(), self.responder
+        if self._acknowledged is not None:
+            return None
         until_ns = now_ns + ahead
         if not ahead or self._next_ns > until_ns or responder.has_response or responder.has_answer:
             return None
@@ -237,6 +266,11 @@ class QueuePair:
         self._next_ns = max(self._next_ns, self._earliest_ns(now_ns, gap_ns)) + many * gap_ns
         self._was_idle = False
 
+    def _answer(self, packet: Packet) -> bytes:
+        """An acknowledgement, with what the newest packet has collected on its way."""
+        returned, self._returned = self._returned, None
+        return self._sealed(packet if returned is None else packet._replace(telemetry=returned))
+
     def _sealed(self, packet: Packet) -> bytes:
         return self.path.seal(roce.encode(packet))
 
@@ -262,6 +296,8 @@ class QueuePair:
         if self.responder.has_answer:
             return 0
         deadline_ns = min(self.requester.timer_ns, self.rate.deadline_ns)
+        if self.rate.window is not None:
+            self.requester.limit(self.rate.window)
         if self.responder.has_response or self.requester.has_packet:
             # Before the port has sent what it was given.
             deadline_ns = min(deadline_ns, self._next_ns - self._ahead() // 3)

@@ -99,6 +99,7 @@ class Requester:
     def __init__(self, far_qp: int, first: int, settings: Settings, timing: Timing) -> None:
         self.far_qp = far_qp
         self._settings, self._timing = settings, timing
+        self._window = settings.window
         self._works: deque[_Posted] = deque()
         self._cursor = 0
         """The place in `_works` of the work that `_next` belongs to."""
@@ -133,6 +134,20 @@ class Requester:
         return self._end - self._next
 
     @property
+    def oldest(self) -> int:
+        """The number of the first packet that is not acknowledged."""
+        return self._oldest
+
+    @property
+    def next(self) -> int:
+        """The number of the packet that is sent next."""
+        return self._next
+
+    def limit(self, packets: int) -> None:
+        """Let no more packets be under way, and no more than the settings allow."""
+        self._window = min(packets, self._settings.window)
+
+    @property
     def outstanding(self) -> int:
         return len(self._works)
 
@@ -141,7 +156,7 @@ class Requester:
         """May a packet be sent, as far as the window and outstanding reads go?"""
         if self._next >= self._end or self.failure:
             return False
-        if self._next - self._oldest >= self._settings.window:
+        if self._next - self._oldest >= self._window:
             return False
         posted = self._works[self._cursor]
         return posted.work.operation is not Operation.READ or self._reads_before(posted) < _MOST_READS

@@ -85,6 +85,13 @@ class Roce(RoceOptions, Transport):
             raise UsageError("RoCE flows that run together have the same Roce(settings=...); these have different ones")
         for index, flow in flows.items():
             assert isinstance(flow.transport, cls)
+            if flow.transport.operation == Operation.READ and flow.rate_control not in (None, "fixed"):
+                control = rates.control(flow.rate_control, line_of(flow.source))
+                if control.counts_acknowledgements:
+                    raise UsageError(
+                        f"flow {index} from {flow.source.name} is a read, whose packets are not acknowledged, and its "
+                        f"rate control {type(control).__name__} goes by acknowledgements; use operation write or send"
+                    )
             for other in flow.transport.after:
                 if other not in flows or flows[other].target is not flow.source:
                     raise UsageError(

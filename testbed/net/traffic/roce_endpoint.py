@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.frames import roce_run
+from testbed.frames import roce_run, telemetry
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS
 from testbed.frames.roce_run import PacketRun
 from testbed.linux import roce_device
@@ -31,7 +31,7 @@ from testbed.roce.memory import known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
 from testbed.roce.rates import Line
 
-_LONGEST_END = 64
+_LONGEST_END = 64 + telemetry.octets_of(telemetry.ROOM)
 """Octets of a datagram behind the payload of a full packet, or behind as much of anything else, at most."""
 _LOOK_NS = 10_000_000
 """The interval at which an idle process checks whether the flows are over."""
@@ -61,9 +61,14 @@ class RoceEndpoint(Endpoint):
 
     @property
     def is_in_kernel(self) -> bool:
-        """True if the kernel serves the queue pairs of this host: that of `um`, with rate controls that it has."""
-        makers = [maker_of_source(self.flows[index]) for index in self.sends]
-        return roce_device.is_there() and all(maker(self._line).in_kernel() is not None for maker in makers)
+        """True if the kernel serves the queue pairs of this host: that of `um`, with rate controls that it has, and
+        without telemetry, of which it knows nothing.
+        """
+        if not roce_device.is_there():
+            return False
+        sources = [maker_of_source(self.flows[index])(self._line) for index in self.sends]
+        peers = [maker_of_source(self.flows[index])(self._line) for index in self.receives]
+        return all(one.in_kernel() is not None for one in sources) and not any(one.needs_telemetry for one in peers)
 
 
 class _Loop(Connections):

@@ -6,11 +6,14 @@
     dcqcn            DCQCN with the parameters of its paper
     dcqcn-mlx        DCQCN with separate timers for alpha and decrease, as simulators and cards commonly have it
     timely           TIMELY: by the gradient of the round trip
+    swift            Swift: a window by the delay and its target
+    hpcc             HPCC: a window by the telemetry (INT) of the ports on the way
 """
 
 from __future__ import annotations
 
 from testbed.roce.rates.base import (
+    Acknowledgement,
     Line,
     Maker,
     RateControl,
@@ -22,16 +25,23 @@ from testbed.roce.rates.base import (
 )
 from testbed.roce.rates.dcqcn import Dcqcn, DcqcnParameters
 from testbed.roce.rates.fixed import Fixed
+from testbed.roce.rates.hpcc import Hpcc, HpccParameters
+from testbed.roce.rates.swift import Swift, SwiftParameters
 from testbed.roce.rates.timely import Timely, TimelyParameters
 
 __all__ = [
+    "Acknowledgement",
     "Dcqcn",
     "DcqcnParameters",
     "Fixed",
+    "Hpcc",
+    "HpccParameters",
     "Line",
     "Maker",
     "RateControl",
     "RateControlError",
+    "Swift",
+    "SwiftParameters",
     "Timely",
     "TimelyParameters",
     "control",

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from testbed import plugins
 from testbed.errors import UsageError, nearest
+from testbed.frames.telemetry import Stamp
 from testbed.units import NEVER, Rate, Scale
 
 
@@ -34,6 +35,22 @@ class Line:
     """Parameters are those of hardware: times are multiplied by the scale, and rates divided by it."""
 
 
+@dataclass(frozen=True)
+class Acknowledgement:
+    """What an acknowledgement tells a rate control that counts them."""
+
+    packets: int
+    """The packets that it acknowledges and none before did."""
+    until: int
+    """The number of the first packet that is not acknowledged; packets have numbers in a row."""
+    next: int
+    """The number of the packet that is sent next."""
+    round_trip_ns: int | None = None
+    """The time since the newest acknowledged packet was sent; None if that was sent more than once."""
+    stamps: tuple[Stamp, ...] = ()
+    """What ports with `Port(telemetry=True)` wrote into the newest packet, in the order of its way."""
+
+
 class RateControl:
     """The rate of one queue pair. It is called when something happens; `now_ns` never goes backwards.
 
@@ -42,11 +59,17 @@ class RateControl:
 
     needs_marks: ClassVar[bool] = False
     """True if it slows down by CNPs alone; where no port on a flow's way marks, the run then has a warning."""
+    counts_acknowledgements: ClassVar[bool] = False
+    """True if every packet asks for an acknowledgement, and `on_acknowledged` is called for each. Reads have none."""
+    needs_telemetry: ClassVar[bool] = False
+    """True if packets collect stamps of ports, which acknowledgements bring back."""
 
     def __init__(self, line: Line) -> None:
         self.line = line
         self.rate_bps: float = line.rate.bps
         """Bits on the wire per second."""
+        self.window: int | None = None
+        """The most packets that may be under way; None: those of `Settings.window`."""
 
     def on_sent(self, now_ns: int, octets: int) -> None:
         """A packet of the queue pair was sent, with so many octets on the wire."""
@@ -61,6 +84,9 @@ class RateControl:
 
     def on_round_trip(self, now_ns: int, round_trip_ns: int) -> None:
         """A packet was acknowledged so long after it was sent."""
+
+    def on_acknowledged(self, now_ns: int, acknowledged: Acknowledgement) -> None:
+        """An acknowledgement came; only with `counts_acknowledgements`."""
 
     def on_loss(self, now_ns: int) -> None:
         """The queue pair goes back to a packet that was sent before."""

@@ -102,7 +102,7 @@ _IMAGE = {
     "clean": Command(
         "remove images, snapshots and kernels, or all of the cache", "house.image", "clean", "clean_options"
     ),
-    "lock": Command("a lock file of Python packages, for run --with", "house.packages", "lock", "lock_options"),
+    "lock": Command("a lock file of packages, for run --with and --with-deb", "house.packages", "lock", "lock_options"),
     "reference": Command(
         "write the versions of the reference image",
         "house.image",

@@ -33,6 +33,8 @@ from testbed.plugins import Plugin
 from testbed.units import Duration
 
 _IMPORTING = threading.RLock()
+DEBIAN = "deb:"
+"""The beginning of a Debian package's name among those of packages of all kinds."""
 READ_WITHIN_S = 30.0
 """The limit in seconds for the module level of a user's file on this machine, which may be busy with other work."""
 
@@ -68,6 +70,13 @@ class Experiment:
     """The command that selected the experiment; None if it was selected by its name."""
     in_lab_time: bool = False
     """True if its rates and times are values of the lab."""
+    debs: tuple[str, ...] = ()
+    """The Debian packages that the image lacks."""
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """The names of all packages that the image lacks."""
+        return (*self.packages, *(f"{DEBIAN}{name}" for name in self.debs))
 
     @property
     def summary(self) -> str:
@@ -124,6 +133,7 @@ def experiment(
     timeout: Duration | str = "60s",
     files: Sequence[str] = (),
     packages: Sequence[str] = (),
+    debs: Sequence[str] = (),
     in_lab_time: bool = False,
 ) -> Callable[[Callable[..., None]], Experiment]: ...
 def experiment(
@@ -133,16 +143,18 @@ def experiment(
     timeout: Duration | str = "60s",
     files: Sequence[str] = (),
     packages: Sequence[str] = (),
+    debs: Sequence[str] = (),
     in_lab_time: bool = False,
 ) -> Experiment | Callable[[Callable[..., None]], Experiment]:
     """Make an experiment of a function: `@experiment`, or `@experiment(timeout="30s")`.
 
     `timeout` is in virtual time. `files` are further files that it needs in the lab, named relative
     to its own; they are beside it there too. `packages` are Python packages that the image lacks
-    (`testbed.lab.image.packages`), by name, or lock files, named as `files` are. With `in_lab_time` its rates and times
-    are values of the lab in all its networks, not of the modelled hardware, as they were before Xoff 0.1.
+    (`testbed.lab.image.packages`), by name, or lock files, named as `files` are, and `debs` such packages of Debian
+    (`testbed.lab.image.debs`). With `in_lab_time` its rates and times are values of the lab in all its networks, not of
+    the modelled hardware, as they were before Xoff 0.1.
     """
-    for name, value in (("files", files), ("packages", packages)):
+    for name, value in (("files", files), ("packages", packages), ("debs", debs)):
         if isinstance(value, str):
             raise ExperimentError(f"{name}={value!r}: a list is expected, as in {name}=[{value!r}]")
 
@@ -157,6 +169,7 @@ def experiment(
             packages=tuple(packages),
             source=source,
             in_lab_time=in_lab_time,
+            debs=tuple(debs),
         )
 
     if body is None:

@@ -26,7 +26,7 @@ import testbed
 from testbed.experiment.demand import Board
 from testbed.experiment.output import Record
 from testbed.lab.job import job_stack
-from testbed.lab.job.job import Job
+from testbed.lab.job.job import DEBIAN, Job
 from testbed.lab.job.supervisor import Commands, Supervisor, Wait
 from testbed.linux.process import kernel
 
@@ -57,10 +57,16 @@ def main(checkpoint_ns: int) -> None:
     _disable_fair_server()
     if _UML_DEVICE.exists():
         _fix_cpu_features()
+        try:
+            job = _job()
+        except FileNotFoundError:  # a lab that is there to configure packages has none
+            _configure_packages()
+            return
         device = _take_device(_UML_DEVICE, os.O_RDWR | os.O_NONBLOCK)
         commands = UmlCommands(device)
-        _do_job(checkpoint_ns, device, commands, commands.wait)
+        _do_job(job, checkpoint_ns, device, commands, commands.wait)
         return
+    _install_packages()
     _import_packages()
     gc.collect()
     gc.freeze()  # what is here now stays: later collections need not look at it
@@ -71,12 +77,35 @@ def main(checkpoint_ns: int) -> None:
     process_1.stop_the_machine()
     process_1.unpack_job()
     out = _take_device(_port(OUT_PORT), os.O_WRONLY)
-    _do_job(checkpoint_ns, out, PortCommands(_take_device(_port(COMMAND_PORT), os.O_RDONLY | os.O_NONBLOCK)))
+    _do_job(_job(), checkpoint_ns, out, PortCommands(_take_device(_port(COMMAND_PORT), os.O_RDONLY | os.O_NONBLOCK)))
 
 
-def _do_job(checkpoint_ns: int, out: int, commands: Commands, wait: Wait | None = None) -> None:
+def _job() -> Job:
+    return Job.decode((_HOME / "job.json").read_text())
+
+
+def _configure_packages() -> None:
+    """Configure the Debian packages that are unpacked in the root, and write the changes to the user's machine."""
+    from testbed.lab.job import debian
+
+    with _UML_DEVICE.open("wb") as device:
+        debian.configure_and_send_changes(device)
+
+
+def _install_packages() -> None:
+    """Put unpacked Debian packages that came with the code into the root, and configure them."""
+    from testbed.lab.job import debian
+
+    if (folder := _HOME / DEBIAN).is_dir():
+        debian.move_into_root(folder)
+        try:
+            debian.configure()
+        except debian.ConfigureError as error:
+            print(f"xoff-init: {error}", flush=True)  # the snapshot is not taken then, and the user gets to read it
+
+
+def _do_job(job: Job, checkpoint_ns: int, out: int, commands: Commands, wait: Wait | None = None) -> None:
     """Do the job; `out` and `commands` lead to the user's machine."""
-    job = Job.decode((_HOME / "job.json").read_text())
     job_stack.prepare()
     board = Board()  # before the seed: the kernel draws a random number for its memory
     if job.reproducible:

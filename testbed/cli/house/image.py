@@ -30,6 +30,10 @@ def export_options(parser: argparse.ArgumentParser) -> None:
         "--engine", type=one_of("engine to export for", (*lab_file.ENGINES, _ALL)), metavar="E", default=_ALL,
         help=f"engines that the file is for: um, vm or {_ALL} (default {_ALL}; for um alone it is half as large)",
     )  # fmt: skip
+    parser.add_argument(
+        "--with-deb", action="append", default=[], metavar="NAME,...",
+        help="Debian packages that the file carries too, named as for run --with-deb",
+    )  # fmt: skip
 
 
 def clean_options(parser: argparse.ArgumentParser) -> None:

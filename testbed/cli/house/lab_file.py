@@ -29,8 +29,9 @@ def import_options(parser: argparse.ArgumentParser) -> None:
 
 def export(options: argparse.Namespace, engines: Sequence[str]) -> int:
     """Write the lab to a file."""
+    names = [name for names in options.with_deb for name in names.split(",") if name]
     with _Meter(f"exporting to {options.file}") as meter:
-        done = lab_file.export(options.file, engines, say, meter.show)
+        done = lab_file.export(options.file, engines, say, meter.show, names)
     return _tell(done, options.json, "carry it to the other machine, and there: ./xoff image import FILE")
 
 

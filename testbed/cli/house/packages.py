@@ -1,13 +1,15 @@
-"""Python packages that the lab lacks: the option `--with`, and `xoff image lock`."""
+"""Packages that the lab lacks: the options `--with` and `--with-deb`, and `xoff image lock`."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from testbed.cli.screen.progress import setting_up
 from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.image import packages
+from testbed.lab.image import debs, packages
+from testbed.lab.um import disks
 
 
 def with_option(parser: argparse.ArgumentParser) -> None:
@@ -15,15 +17,34 @@ def with_option(parser: argparse.ArgumentParser) -> None:
     what.help = (
         f"a Python package that the lab lacks: {', '.join(packages.shipped())}, or a lock file (xoff image lock)"
     )
+    parser.add_argument(
+        "--with-deb", action=_Debian, default=[], metavar="NAME,...", dest="packages",
+        help=f"Debian packages that the lab lacks: {', '.join(debs.shipped())}, or lock files (xoff image lock --deb)",
+    )  # fmt: skip
+
+
+class _Debian(argparse.Action):
+    """Adds names of Debian packages, with commas between them, to those of all packages."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        names = [f"{debs.PREFIX}{name}" for name in values.split(",") if name]
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest), *names])
 
 
 def lock_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("wanted", nargs="+", metavar="PACKAGE", help="as in pandas, or pandas==2.3.3")
+    parser.add_argument("wanted", nargs="+", metavar="PACKAGE", help="as in pandas, or pandas==2.3.3; frr with --deb")
+    parser.add_argument("--deb", action="store_true", help="lock packages of Debian, for run --with-deb")
 
 
 def lock(options: argparse.Namespace) -> int:
-    """Print a lock file for packages and all that they need: versions and SHA-256 of wheels for the lab's Python."""
-    print(packages.lock(options.wanted), end="")
+    """Print a lock file for packages and all that they need: versions and SHA-256 of wheels for the lab's Python, or of
+    Debian packages that the lab's image lacks."""
+    if options.deb:
+        with setting_up() as report:
+            status = disks.file_of_root(disks.image_of_root(report), "var/lib/dpkg/status", report)
+            print(debs.lock(options.wanted, status, debs.suite(), report), end="")
+    else:
+        print(packages.lock(options.wanted), end="")
     return 0
 
 
@@ -33,5 +54,5 @@ def with_packages(
     """Return the engine with the packages that the command line and the experiment name."""
     with setting_up() as report:
         if experiment is not None:
-            engine = engine.having(experiment.packages, report, experiment.source.parent)
+            engine = engine.having(experiment.further, report, experiment.source.parent)
         return engine.having(names, report)

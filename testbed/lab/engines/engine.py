@@ -65,7 +65,7 @@ class Engine(ABC):
 
     @abstractmethod
     def prepare(self, report: Report, packages: Sequence[str] = ()) -> PreparedEngine:
-        """Make everything that labs need, with these Python packages in it; report what is being made."""
+        """Make everything that labs need, with these packages in it; report what is being made."""
 
     def is_built(self) -> bool:
         """Return True if all that the engine builds is in the cache."""
@@ -101,7 +101,7 @@ class PreparedEngine(ABC):
 
     engine: Engine
     packages: Packages | None = None
-    """The Python packages that jobs find beside those of the image."""
+    """The packages that jobs find beside those of the image."""
     names: tuple[str, ...] = ()
     """The names by which `packages` were requested."""
     holds: ClassVar[tuple[str, ...]] = ()
@@ -121,6 +121,7 @@ class PreparedEngine(ABC):
             engine=self.engine.name, accelerator="none", image="", kernel="", kernel_digest="", qemu="",
             xoff=testbed.__version__, commit="", code="",
             packages=dict(self.packages.versions) if self.packages else {},
+            debian=self.packages.debs.versions if self.packages and self.packages.debs else {},
         )  # fmt: skip
 
     def with_room(self, memory_mb: int) -> PreparedEngine:
@@ -132,7 +133,7 @@ class PreparedEngine(ABC):
         return ""
 
     def having(self, names: Sequence[str], report: Report, beside: Path | None = None) -> PreparedEngine:
-        """Return the same engine with these Python packages too; lock files are looked for in the folder `beside`."""
+        """Return the same engine with these packages too; lock files are looked for in the folder `beside`."""
         more = further.found_beside(names, beside or Path())
         if not set(more) - set(self.names):
             return self

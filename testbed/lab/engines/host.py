@@ -20,6 +20,8 @@ from testbed.lab.host import checks, prerequisites
 from testbed.lab.host.cache import Report
 from testbed.lab.host.checks import Check
 from testbed.lab.host.prerequisites import DEBIAN_PYTHON, Package
+from testbed.lab.image import debs
+from testbed.lab.image import packages as further
 
 
 class InstallError(XoffError):
@@ -35,6 +37,12 @@ class Host(Engine):
     summary = "this machine, as root"
 
     def prepare(self, report: Report, packages: Sequence[str] = ()) -> PreparedHost:
+        if packages and further.is_debian(packages[0]):
+            name = packages[0].removeprefix(debs.PREFIX)
+            raise UsageError(
+                f"--with-deb {name}: packages are locked for the lab; on the host engine install them as the system "
+                f"does, as in apt-get install {name}"
+            )
         if packages:
             raise UsageError(
                 f"--with {packages[0]}: packages are locked for the lab's Python; on the host engine install them as "

@@ -1,10 +1,11 @@
 """Lab files: one file takes the lab to another machine. `xoff image export` writes it, `xoff image import` reads it.
 
 The file is a plain tar. First comes a manifest with the size and SHA-256 of everything; behind it are, for the engine
-`um`, the kernel and the root as a disk, for `vm` the image, and the Python packages that Xoff imports. Disk and kernel
-are compressed with xz, which every Python can read. Nothing of the exporting machine is in it: two exports of the same
-lab are the same bytes. An import checks everything before it puts anything into the cache, and takes little time and
-memory to find that a file is none of ours, whatever it is (`../image/plain_tar.py`). Standard library only.
+`um`, the kernel and the root as a disk, for `vm` the image, the Python packages that Xoff imports, and the Debian
+packages that the export was asked for, as they came from Debian. Disk and kernel are compressed with xz, which every
+Python can read. Nothing of the exporting machine is in it: two exports of the same lab are the same bytes. An import
+checks everything before it puts anything into the cache, and takes little time and memory to find that a file is none of
+ours, whatever it is (`../image/plain_tar.py`). Standard library only.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ import testbed
 from testbed.errors import UsageError, XoffError
 from testbed.lab.host import cache
 from testbed.lab.host.cache import Report
-from testbed.lab.image import image, plain_tar, recipe, wheels
+from testbed.lab.image import debs, image, plain_tar, recipe, wheels
+from testbed.lab.image.debs import Locked
 from testbed.lab.image.plain_tar import MalformedError, Member
 from testbed.lab.um import disks, kernel
 
@@ -60,6 +62,8 @@ _LARGEST_WHEEL, _MOST_WHEELS = 32 << 20, 64
 _XZ_MEMORY = 64 << 20
 """The octets of memory that decompression may take; the level that is written needs less than one MB."""
 _WHEEL = re.compile(r"python/[A-Za-z0-9][\w.+-]*\.whl")
+_LARGEST_DEB, _MOST_DEBS = 1 << 30, 1000
+_DEB = re.compile(r"debian/([0-9a-f]{64})\.deb")
 
 
 class LabFileError(UsageError):
@@ -84,9 +88,14 @@ class Contents:
     """The octets of all that is in it, unpacked."""
 
 
-def export(file: Path, engines: Sequence[str], report: Report, progress: Progress) -> Contents:
-    """Write all that `engines` need to `file`, in place of what was there; what is missing is built before."""
+def export(
+    file: Path, engines: Sequence[str], report: Report, progress: Progress, with_debs: Sequence[str] = ()
+) -> Contents:
+    """Write all that `engines` need to `file`, in place of what was there, with the Debian packages of some locks; what
+    is missing is built before."""
     sources, digest = _sources(engines, report)
+    if (further := debs.ensure(with_debs, report)) is not None:
+        sources |= {f"debian/{one.sha256}.deb": one.place / debs.FILE for one in further.locked}
     report("computing checksums")
     content = {
         "format": _FORMAT,
@@ -255,11 +264,11 @@ def _is_sound(content: Mapping[str, Any]) -> bool:
             bool(wanted)
             and isinstance(content["xoff"], str)
             and engines == sorted(set(engines))
-            and len(files) <= len(wanted) + _MOST_WHEELS
-            and {name for name in files if not _WHEEL.fullmatch(name)} == wanted
+            and len(files) <= len(wanted) + _MOST_WHEELS + _MOST_DEBS
+            and {name for name in files if not _WHEEL.fullmatch(name) and not _DEB.fullmatch(name)} == wanted
             and all(
                 type(entry["size"]) is int
-                and 0 <= entry["size"] <= _LARGEST.get(name, _LARGEST_WHEEL)
+                and 0 <= entry["size"] <= _LARGEST.get(name, _LARGEST_DEB if _DEB.fullmatch(name) else _LARGEST_WHEEL)
                 and entry["sha256"]
                 for name, entry in files.items()
             )
@@ -327,6 +336,7 @@ def _publish(file: Path, work: Path, engines: Sequence[str], report: Report) -> 
         with cache.locked("Python packages", report):
             if not wheels.current():
                 cache.publish(work / "python", wheels.place())
+    _publish_debs(file, work / "debian", report)
     if "um" in engines:
         with cache.locked("lab kernel", report):
             if kernel.current() is None:
@@ -338,6 +348,16 @@ def _publish(file: Path, work: Path, engines: Sequence[str], report: Report) -> 
         if here is None or here.digest != lab.digest or ("vm" in engines and image.current() is None):
             cache.publish(work / "image", image.place())
     return lab.digest
+
+
+def _publish_debs(file: Path, folder: Path, report: Report) -> None:
+    """Put Debian packages into the cache, each by its SHA-256, which is all that a lock asks for."""
+    if folder.is_dir():
+        with cache.locked("Debian packages", report):
+            for path in sorted(folder.iterdir()):
+                if cache.sha256(path) != path.stem:
+                    raise _damaged(file, f"debian/{path.name}")
+                debs.put(Locked(path.name, "", path.stem, ""), path)
 
 
 def _damaged(file: Path, what: str, why: str = "") -> LabFileError:

@@ -20,7 +20,7 @@ from testbed.lab.image import packages as further
 from testbed.lab.image.image import Image
 from testbed.lab.job.job import OURS
 from testbed.lab.results.result import Provenance
-from testbed.lab.um import confinement, disks, kernel
+from testbed.lab.um import confinement, debian, disks, kernel
 from testbed.lab.um.kernel import Kernel
 from testbed.lab.um.machine import JOB_MB, Machine
 
@@ -42,7 +42,7 @@ class Um(Engine):
         of = disks.image_of_root(report)
         built = kernel.ensure(report)
         root = disks.root(of, report)
-        mounted = {"XOFF_ROOT": root, "XOFF_CODE": disks.code(built, root, report, found)}
+        mounted = {"XOFF_ROOT": root, "XOFF_CODE": debian.code(built, root, report, found)}
         return PreparedUm(
             engine=self, image=of, kernel=built, disks=mounted, packages=found, names=tuple(packages)
         )  # fmt: skip

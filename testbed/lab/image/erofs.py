@@ -13,7 +13,7 @@ import struct
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Protocol
 
 from testbed.errors import XoffError
 
@@ -29,7 +29,9 @@ _SUPERBLOCK_AT = 1024
 _SUPERBLOCK_SPACE = 128
 _FIRST = 1
 """The number of the first inode, which is the root's."""
-_FILE_TYPES = {stat.S_IFREG: 1, stat.S_IFDIR: 2, stat.S_IFLNK: 7}
+_FILE_TYPES = {stat.S_IFREG: 1, stat.S_IFDIR: 2, stat.S_IFCHR: 3, stat.S_IFLNK: 7}
+REMOVED = stat.S_IFCHR
+"""The mode of a node that hides one of a layer below, as overlayfs has it: a device of the numbers 0 and 0."""
 
 
 class ArchiveError(XoffError):
@@ -40,7 +42,7 @@ class ArchiveError(XoffError):
 
 @dataclass
 class Node:
-    """A file, a directory or a symbolic link."""
+    """A file, a directory or a symbolic link, or a `REMOVED` one."""
 
     mode: int
     uid: int = 0
@@ -78,7 +80,30 @@ class Node:
         return place
 
 
-def write(root: Node, archive: IO[bytes], out: IO[bytes], time_s: int) -> None:
+class Archive(Protocol):
+    """A file with the contents of nodes, each at its place."""
+
+    def seek(self, place: int, /) -> int: ...
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Joined:
+    """Two archives, the second of which is behind the first, from the place `behind` on."""
+
+    def __init__(self, first: IO[bytes], second: IO[bytes]) -> None:
+        self._first, self._second = first, second
+        self._chosen = first
+        self.behind = first.seek(0, 2)
+
+    def seek(self, place: int, /) -> int:
+        self._chosen = self._second if place >= self.behind else self._first
+        return self._chosen.seek(place - self.behind if place >= self.behind else place)
+
+    def read(self, size: int, /) -> bytes:
+        return self._chosen.read(size)
+
+
+def write(root: Node, archive: Archive, out: IO[bytes], time_s: int) -> None:
     """Write the file system with `root`, whose files are in `archive`, to `out`; everything in it is of `time_s`."""
     nodes = list(_with_parents(root, root))
     for number, (node, _) in enumerate(nodes, start=_FIRST):
@@ -88,7 +113,7 @@ def write(root: Node, archive: IO[bytes], out: IO[bytes], time_s: int) -> None:
         if node.is_dir:
             node.content = _listing(node, parent)
             node.size = len(node.content)
-        node.block = next_block
+        node.block = 0 if node.mode == REMOVED else next_block  # a device has its numbers there
         next_block += _blocks(node.size)
     out.write(_superblock(len(nodes), next_block, time_s))
     table = bytearray(_INODE.size * _FIRST)
@@ -101,6 +126,41 @@ def write(root: Node, archive: IO[bytes], out: IO[bytes], time_s: int) -> None:
         else:
             archive.seek(node.content)
             out.write(_padded(archive.read(node.size)))
+
+
+def read(disk: IO[bytes], base: int = 0) -> Node:
+    """Return the tree of a file system that `write` has written; `base` is added to the places of contents."""
+
+    def node(number: int) -> Node:
+        disk.seek(_BLOCK + number * _INODE.size)
+        _, _, mode, _, size, _, block, _, uid, gid, _ = _INODE.unpack(disk.read(_INODE.size))
+        found = Node(mode, uid, gid, size, base + block * _BLOCK if size else b"")
+        if stat.S_ISLNK(mode):
+            disk.seek(block * _BLOCK)
+            found.content = disk.read(size)
+        elif found.is_dir:
+            disk.seek(block * _BLOCK)
+            found.size, found.content, listing = 0, b"", disk.read(size)
+            for at in range(0, size, _BLOCK):
+                for name, child in _listed(listing[at : at + _BLOCK]):
+                    if name not in (".", ".."):
+                        found.entries[name] = node(child)
+        return found
+
+    disk.seek(_SUPERBLOCK_AT)
+    magic = disk.read(4)
+    if magic != _MAGIC.to_bytes(4, "little"):
+        raise ArchiveError("a disk of the lab is not one that Xoff wrote; xoff image clean removes it")
+    return node(_FIRST)
+
+
+def _listed(block: bytes) -> Iterator[tuple[str, int]]:
+    """Yield the names in a block of a directory with the numbers of their inodes."""
+    count = _ENTRY.unpack_from(block)[1] // _ENTRY.size
+    entries = [_ENTRY.unpack_from(block, _ENTRY.size * place) for place in range(count)]
+    ends = [begin for _, begin, _, _ in entries[1:]] + [len(block)]
+    for (number, begin, _, _), end in zip(entries, ends, strict=True):
+        yield block[begin:end].rstrip(b"\0").decode(), number
 
 
 def read_cpio(archive: IO[bytes]) -> Node:

@@ -25,7 +25,7 @@ _NO_ANSWER = re.compile(
 )
 _CAUSE = re.compile(r"\[Errno -?\d+\] ([A-Z][\w ]+)|(timed out)|(Tunnel connection failed[\w: ]*)")
 _PROBE = 16 << 20
-_LINES = 6
+FEW_LINES = 6
 
 
 class FetchError(XoffError):
@@ -53,7 +53,7 @@ def failure(what: str, said: str, way_out: str = "") -> XoffError:
             f"HTTPS_PROXY or an index of your own in PIP_INDEX_URL{others}"
         )
     lines = [line for line in plain(said).splitlines() if line.strip()]
-    return FetchError("\n  ".join([f"{what} failed:", *lines[-_LINES:]]))
+    return FetchError("\n  ".join([f"{what} failed:", *lines[-FEW_LINES:]]))
 
 
 def _is_full(folder: Path) -> bool:

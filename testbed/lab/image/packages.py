@@ -1,7 +1,8 @@
-"""Python packages that the lab's image lacks, for experiments that need them: `--with numpy`.
+"""Packages that the lab's image lacks, for experiments that need them: those of Python by `--with numpy`, and those of
+Debian by `--with-deb frr` (`debs.py`).
 
-What is installed is decided by a lock file alone: each package with its version and the SHA-256 of its wheels. Xoff
-comes with locks for some packages (`extras/`), and makes one of any others (`xoff image lock pandas`). Packages are
+What is installed is decided by a lock file alone: each Python package with its version and the SHA-256 of its wheels.
+Xoff comes with locks for some packages (`extras/`), and makes one of any others (`xoff image lock pandas`). They are
 installed into the cache once, for the lab's Python whatever this machine's is, and are part of what a job starts from:
 of the snapshot in the engine `vm`, of the disk with Xoff's code in `um`. Only wheels are taken, so nothing is built.
 """
@@ -16,14 +17,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from testbed.errors import UsageError, listed
 from testbed.lab.host import cache
 from testbed.lab.host.cache import Report
-from testbed.lab.image import fetching
+from testbed.lab.image import debs, fetching
+from testbed.lab.image.debs import Debs, Locked
 
 _SHIPPED = resources.files("testbed.lab.image") / "extras"
 _SUFFIXES = (".lock", ".txt")
@@ -41,16 +44,22 @@ _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
 
 @dataclass(frozen=True)
 class Packages:
-    """Installed packages in the cache."""
+    """Packages in the cache, beside those of the image."""
 
-    path: Path
+    path: Path | None
+    """The folder of the installed Python packages; None if there are only Debian's."""
     versions: Mapping[str, str]
+    """The versions of the Python packages."""
     digest: str
     """The digest of all locked versions and hashes."""
+    debs: Debs | None = None
+    """The packages of Debian."""
 
     def files(self) -> dict[str, bytes]:
-        """Return every file by its path, without the packages' own tests and pip's notes."""
-        found = {}
+        """Return every file of the Python packages by its path, without their own tests and pip's notes."""
+        found: dict[str, bytes] = {}
+        if self.path is None:
+            return found
         for path in sorted((self.path / _SITE).rglob("*")):
             name = path.relative_to(self.path / _SITE)
             if not path.is_file() or path.suffix == ".pyc" or "tests" in name.parts or name.parts[0] == "bin":
@@ -58,6 +67,16 @@ class Packages:
             if name.name not in ("RECORD", "direct_url.json", "REQUESTED"):
                 found[str(name)] = path.read_bytes()
         return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all but the place of what a machine needs to know that only runs a lab with them."""
+        debian = [asdict(one) for one in self.debs.locked] if self.debs else []
+        return {"versions": dict(self.versions), "digest": self.digest, "debian": debian}
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any]) -> Packages:
+        debian = tuple(Locked(**one) for one in content["debian"])
+        return cls(None, content["versions"], content["digest"], Debs(debian) if debian else None)
 
 
 def shipped() -> list[str]:
@@ -72,11 +91,36 @@ def is_file(name: str) -> bool:
 
 def found_beside(names: Sequence[str], folder: Path) -> list[str]:
     """Return the names, those of lock files as paths in a folder."""
-    return [str(folder / name) if is_file(name) else name for name in names]
+    found = []
+    for name in names:
+        prefix, plain = (debs.PREFIX, name.removeprefix(debs.PREFIX)) if is_debian(name) else ("", name)
+        found.append(f"{prefix}{folder / plain}" if is_file(plain) else name)
+    return found
+
+
+def is_debian(name: str) -> bool:
+    """Return True if it is the name of a Debian package among those of all kinds."""
+    return name.startswith(debs.PREFIX)
+
+
+def option(name: str) -> tuple[str, str]:
+    """Return the words of a command that ask for a package."""
+    return ("--with-deb", name.removeprefix(debs.PREFIX)) if is_debian(name) else ("--with", name)
 
 
 def ensure(names: Sequence[str], report: Report) -> Packages | None:
     """Return the packages, from the cache or installed now, or None without names of shipped locks or lock files."""
+    python = _ensure_python([name for name in names if not is_debian(name)], report)
+    debian = debs.ensure([name.removeprefix(debs.PREFIX) for name in names if is_debian(name)], report)
+    if debian is None:
+        return python
+    if python is None:
+        return Packages(None, {}, debian.digest, debian)
+    both = hashlib.sha256((python.digest + debian.digest).encode()).hexdigest()
+    return replace(python, digest=both, debs=debian)
+
+
+def _ensure_python(names: Sequence[str], report: Report) -> Packages | None:
     if not names:
         return None
     pinned = _merged([(name, _lock(name)) for name in names])

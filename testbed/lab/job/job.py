@@ -27,6 +27,8 @@ next ones."""
 _LEFT_HERE = {DIGESTS, FIGURES, ENGINES, COSTS, TOLERANCES}
 PACKAGES = "packages"
 """The folder of further Python packages, below that of the code."""
+DEBIAN = "debian"
+"""The folder of unpacked Debian packages in a virtual machine, beside that of the code."""
 HELD = ("testbed", "topologies", "controllers", "snappi_xoff", "xoff.py")
 """The packages and the module that users do not change from run to run."""
 OURS = (*HELD, "experiments")

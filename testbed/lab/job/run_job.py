@@ -28,6 +28,10 @@ def run_job(job: Job, run: Run, code: Path) -> None:
 
 
 def _run(job: Job, run: Run, code: Path) -> None:
+    if job.packages:  # the others do not wait for the import
+        from testbed.lab.job import debian
+
+        debian.make_run_folders()
     if job.live:
         from testbed.net.live.loop import live
 

@@ -90,6 +90,8 @@ class Provenance:
     code: str
     packages: dict[str, str] = field(default_factory=dict)
     """The versions of the Python packages that it had beside those of the image."""
+    debian: dict[str, str] = field(default_factory=dict)
+    """The versions of such Debian packages."""
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ def _options(experiment: Experiment, job: Job, prepared: PreparedEngine) -> Iter
     """Yield the options of the command for everything that differs from the default."""
     limits, usual = job.limits, Limits()
     for name in prepared.names:
-        if name not in packages.found_beside(experiment.packages, experiment.source.parent):
-            yield from ("--with", name)
+        if name not in packages.found_beside(experiment.further, experiment.source.parent):
+            yield from packages.option(name)
     if limits.virtual_s != experiment.timeout.ps / 1e12:
         yield from ("--timeout", str(Duration.from_ps(round(limits.virtual_s * 1e12))))
     if limits.memory_mb != prepared.memory_mb:

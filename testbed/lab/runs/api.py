@@ -122,7 +122,7 @@ def run_with(
 ) -> Result:
     """Run an experiment as `run` does, with its options as one object."""
     prepared = on if isinstance(on, PreparedEngine) else table.prepare(on, watcher.report)
-    prepared = prepared.having([*experiment.packages, *packages], watcher.report, experiment.source.parent)
+    prepared = prepared.having([*experiment.further, *packages], watcher.report, experiment.source.parent)
     packed = pack_run(experiment, prepared, parameters, options)
     return make(packed, prepared, out=out, watcher=watcher, cancel=cancel)
 

@@ -163,7 +163,7 @@ def run(
             cluster = scheduler if isinstance(scheduler, Cluster) else stack.enter_context(connected(scheduler))
         stack.enter_context(_only_sweep_of(folder))
         prepared = on if isinstance(on, PreparedEngine) else table.prepare(on)
-        prepared = prepared.having([*experiment.packages, *packages], lambda _: None, experiment.source.parent)
+        prepared = prepared.having([*experiment.further, *packages], lambda _: None, experiment.source.parent)
         tasks = {
             input_digest(task): task
             for point in grid_points

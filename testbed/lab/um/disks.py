@@ -22,8 +22,8 @@ from testbed.lab.um.kernel import Kernel
 from testbed.lab.um.machine import Machine
 
 _ROOM = 1 << 30
-_KEPT = 20
-"""The number of disks with code that stay in the cache."""
+_CODE, KEPT = "um-code-*", 20
+"""The disks with code, and the number of them that stay in the cache."""
 _COMPILE_S = 600.0
 DISK = "disk"
 _SEEN = "seen.json"
@@ -41,22 +41,22 @@ def image_of_root(report: Report) -> Image:
 
 def has_root(of: Image) -> bool:
     """Return True if the image's root is a disk in the cache."""
-    return _whole(_root(of), cache.quiet)
+    return is_whole(_root(of), cache.quiet)
 
 
 def put_root(work: Path, of: Image, report: Report) -> None:
     """Publish a root disk that was made elsewhere of this image, the folder `work`, unless there is one."""
     with cache.locked("lab root disk", report):
         if not has_root(of):
-            _publish(work, _root(of))
+            publish(work, _root(of))
 
 
 def root(of: Image, report: Report) -> Path:
     """Return the image's root as a disk, from the cache or made now."""
     place = _root(of)
-    if not _whole(place, report):
+    if not is_whole(place, report):
         with cache.locked("lab root disk", report):
-            if not _whole(place, cache.quiet):
+            if not is_whole(place, cache.quiet):
                 report("unpacking the lab image for the engine um")
                 cache.require_room(cache.root(), _ROOM, "the lab image's disk")
                 with cache.owned("um-root") as work, tempfile.TemporaryFile(dir=work) as archive:
@@ -70,27 +70,37 @@ def root(of: Image, report: Report) -> Path:
                     _rewrite_library(tree, archive)
                     with (work / DISK).open("wb") as out:
                         erofs.write(tree, archive, out, recipe.EPOCH)
-                    _publish(work, place)
+                    publish(work, place)
                     cache.prune("um-root-*")
     return cache.used(place) / DISK
 
 
+def file_of_root(of: Image, name: str, report: Report) -> bytes:
+    """Return a file of the image."""
+    with root(of, report).open("rb") as disk:
+        node = erofs.read(disk).find(name)
+        if node is None or not isinstance(node.content, int):
+            raise ImageError(f"the lab image has no file {name}")
+        disk.seek(node.content)
+        return disk.read(node.size)
+
+
 def code(kernel: Kernel, root_disk: Path, report: Report, packages: Packages | None = None) -> Path:
-    """Return a disk with all of Xoff's own packages, and further ones, compiled by the lab's Python."""
+    """Return a disk with all of Xoff's own packages, and further ones of Python, compiled by the lab's Python."""
     held = job.held(job.OURS, packages)
     made_of = held + kernel.digest.encode() + _SEEN.encode()
     place = cache.root() / f"um-code-{hashlib.sha256(made_of).hexdigest()[:16]}"
-    if not _whole(place, report):
+    if not is_whole(place, report):
         with cache.locked("lab code disk", report):
-            if not _whole(place, cache.quiet):
+            if not is_whole(place, cache.quiet):
                 report("compiling this version of Xoff for the lab, once")
                 with cache.owned("um-code") as work:
                     (work / "job").write_bytes(held)
                     _compile(kernel, root_disk, work)
                     with (work / "out").open("rb") as archive, (work / DISK).open("wb") as out:
                         erofs.write(erofs.read_tar(archive), archive, out, recipe.EPOCH)
-                    _publish(work, place)
-                    cache.keep_newest("um-code-*", _KEPT)
+                    publish(work, place)
+                    cache.keep_newest(_CODE, KEPT)
     return cache.used(place) / DISK
 
 
@@ -124,7 +134,7 @@ def _root(of: Image) -> Path:
     return cache.root() / f"um-root-{of.digest[:16]}-{hashlib.sha256(made_by).hexdigest()[:8]}"
 
 
-def _publish(work: Path, place: Path) -> None:
+def publish(work: Path, place: Path) -> None:
     cache.leave_only(work, DISK)
     _note(work, cache.sha256(work / DISK))
     cache.publish(work, place)
@@ -141,7 +151,7 @@ def _identity(place: Path) -> list[int]:
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
 
 
-def _whole(place: Path, report: Report) -> bool:
+def is_whole(place: Path, report: Report) -> bool:
     """Return True if the disk is as it was when it was written.
 
     Reading it through takes longer than a run, so its size, times and inode must do, among them the time that cannot be

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
+import tarfile
+import tempfile
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -24,9 +27,11 @@ from pathlib import Path
 from testbed.errors import UsageError
 from testbed.lab.host import cache
 from testbed.lab.host.cache import Report
+from testbed.lab.image import deb_tree
+from testbed.lab.image.debs import Debs
 from testbed.lab.image.image import Image
 from testbed.lab.image.packages import Packages
-from testbed.lab.job.job import HELD, LARGEST, held
+from testbed.lab.job.job import DEBIAN, HELD, LARGEST, held
 from testbed.lab.vm import qemu
 from testbed.lab.vm.qemu import Accelerator, Machine, QemuError
 
@@ -107,7 +112,7 @@ def ensure(
     packages: Packages | None = None,
 ) -> Snapshot:
     """Return the snapshot for this image, accelerator, QEMU, code and packages, from the cache or taken now."""
-    code = held(HELD, packages)
+    code = held(HELD, packages) if packages is None or packages.debs is None else _with_debian(packages, packages.debs)
     if len(code) > LARGEST:
         if len(code) > _MOST_CODE_MB << 20:
             raise UsageError(f"the packages have {len(code) >> 20} MB; the engine vm takes {_MOST_CODE_MB} MB, um more")
@@ -144,6 +149,14 @@ def ensure(
                     put_in()
                 cache.keep_newest(f"{booted.name}-*", _KEPT)
     return Snapshot(cache.used(final), image, accelerator, packages)
+
+
+def _with_debian(packages: Packages, debs: Debs) -> bytes:
+    """Return all that a machine with Debian packages holds, as a tar: they are configured there."""
+    code = io.BytesIO(held(HELD, packages))
+    with tempfile.TemporaryFile() as archive, tarfile.open(fileobj=code, mode="a") as tar:
+        deb_tree.add_to_tar(deb_tree.unpacked(debs.files(), archive), archive, tar, DEBIAN)
+    return code.getvalue()
 
 
 def is_taken(image: Image, accelerator: Accelerator) -> bool:

@@ -94,7 +94,7 @@ def _prepared(request: Mapping[str, Any]) -> PreparedUm | None:
     assert found is not None and built is not None
     root = disks.root(found, _say)
     further = request["packages"]
-    held = Packages(Path(), further["versions"], further["digest"]) if further else None
+    held = Packages.of_json(further) if further else None
     mounted = {"XOFF_ROOT": root, "XOFF_CODE": Path(request["disk"])}
     return PreparedUm(engine=Um(), image=found, kernel=built, disks=mounted, packages=held)
 

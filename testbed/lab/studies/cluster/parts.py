@@ -90,5 +90,5 @@ def described(prepared: PreparedEngine) -> dict[str, object]:
     return {
         "image": made_with.image,
         "kernel": made_with.kernel_digest,
-        "packages": {"versions": dict(further.versions), "digest": further.digest} if further else None,
+        "packages": further.as_json() if further else None,
     }

@@ -223,7 +223,7 @@ def test_python_packages_that_others_can_change_are_not_taken(
     lock = tmp_path / "mine.lock"
     lock.write_text(f"one==1.0 --hash=sha256:{'0' * 64}\n")
     found = packages.ensure([str(lock)], cache.quiet)
-    assert found is not None
+    assert found is not None and found.path is not None
     spoil(found.path)
     with pytest.raises(cache.CacheError, match="no other user may be able to change it"):
         packages.ensure([str(lock)], cache.quiet)

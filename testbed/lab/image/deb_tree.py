@@ -1,0 +1,142 @@
+"""Debian packages as one tree of files, as `dpkg --unpack` would leave it: to be configured in the lab.
+
+What `dpkg` keeps of a package (its description, its scripts, the list of its files) is in the tree too, so that
+`dpkg --configure` in the lab does the rest (`lab/job/debian.py`), and `dpkg -l` there is right. Left out are manuals,
+documentation and translations, which the image has none of either.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, NoReturn
+
+from testbed.lab.image.deb_archive import Member, Package, PackageError
+from testbed.lab.image.erofs import Node
+
+UNPACKED = "var/lib/dpkg/unpacked-by-xoff"
+"""The file with the descriptions of all unpacked packages, which go into dpkg's status in the lab."""
+_INFO = "var/lib/dpkg/info"
+_SCRIPTS = ("preinst", "postinst", "prerm", "postrm", "config", "templates", "triggers", "conffiles")
+_LEFT_OUT = tuple(f"usr/share/{part}/" for part in ("doc", "man", "info", "locale", "lintian", "bug", "doc-base"))
+_MERGED = re.compile(r"^(bin|sbin|lib|lib32|lib64|libx32)(?=/|$)")
+"""The folders that are links to those below `usr` in the image; a folder of such a name would hide the link."""
+_FIELD = re.compile(rb"^([A-Za-z-]+): *(.*)$", re.MULTILINE)
+
+
+def unpacked(packages: Mapping[str, Path], archive: IO[bytes]) -> Node:
+    """Return the tree of all packages, by their names in messages, with the contents put behind what `archive` has."""
+    root = Node(stat.S_IFDIR | 0o755)
+    descriptions = []
+    for shown, path in sorted(packages.items()):
+        package = Package(path, shown)
+        control = package.control()
+        members = package.data(archive)
+        _add_files(root, members, shown)
+        descriptions.append(_add_control(root, archive, control, members, shown))
+    _put(root, archive, f"{_INFO}/format", b"1\n")
+    _put(root, archive, UNPACKED, b"\n".join(descriptions))
+    return root
+
+
+def merge(into: Node, other: Node) -> None:
+    """Put a tree over another one: what both have is that of `other`, and folders have what is in either."""
+    for name, node in other.entries.items():
+        here = into.entries.get(name)
+        if here is not None and here.is_dir and node.is_dir:
+            here.mode, here.uid, here.gid = node.mode, node.uid, node.gid
+            merge(here, node)
+        else:
+            into.entries[name] = node
+
+
+def add_to_tar(root: Node, archive: IO[bytes], out: tarfile.TarFile, below: str) -> None:
+    """Write a tree with its contents into a tar, below a folder there."""
+    for name, node in sorted(root.entries.items()):
+        member = tarfile.TarInfo(f"{below}/{name}")
+        member.mode, member.uid, member.gid = stat.S_IMODE(node.mode), node.uid, node.gid
+        if node.is_dir:
+            member.type = tarfile.DIRTYPE
+            out.addfile(member)
+            add_to_tar(node, archive, out, member.name)
+        elif stat.S_ISLNK(node.mode) and isinstance(node.content, bytes):
+            member.type, member.linkname = tarfile.SYMTYPE, node.content.decode()
+            out.addfile(member)
+        else:
+            member.size = node.size
+            archive.seek(node.content if isinstance(node.content, int) else 0)
+            out.addfile(member, archive)
+
+
+def _add_files(root: Node, members: list[Member], shown: str) -> None:
+    own: dict[str, Node] = {}
+    for member in members:
+        name = _MERGED.sub(r"usr/\1", member.name)
+        if not name or f"{name}/".startswith(_LEFT_OUT):
+            continue
+        if stat.S_ISLNK(member.mode) and _MERGED.fullmatch(member.name):
+            continue  # the link itself, as base-files has it
+        if member.is_hard_link:
+            other = _MERGED.sub(r"usr/\1", member.target)
+            if other not in own or not stat.S_ISREG(own[other].mode):
+                _refuse(shown, f"the hard link {member.name} in it is of no file before it")
+            node = Node(own[other].mode, own[other].uid, own[other].gid, own[other].size, own[other].content)
+        else:
+            node = _node(member)
+        _require_folders(root, name, shown)
+        here = root.find(name)
+        if here is not None and here.is_dir != node.is_dir:
+            _refuse(shown, f"{member.name} in it is a folder in one place and none in another")
+        if here is None or not here.is_dir:
+            root.add(name, node)
+            own[name] = node
+
+
+def _node(member: Member) -> Node:
+    if stat.S_ISLNK(member.mode):
+        target = member.target.encode()
+        return Node(member.mode, member.uid, member.gid, len(target), target)
+    return Node(member.mode, member.uid, member.gid, member.size, member.place if member.size else b"")
+
+
+def _require_folders(root: Node, name: str, shown: str) -> None:
+    """Refuse a file below what is no folder: a link would lead it elsewhere."""
+    place: Node | None = root
+    *folders, _ = name.split("/")
+    for depth, folder in enumerate(folders, start=1):
+        place = place.entries.get(folder) if place is not None else None
+        if place is not None and not place.is_dir:
+            _refuse(shown, f"{name} in it goes through {'/'.join(folders[:depth])}, which is a link or a file")
+
+
+def _add_control(
+    root: Node, archive: IO[bytes], control: Mapping[str, bytes], members: list[Member], shown: str
+) -> bytes:
+    """Add what dpkg keeps of a package; return its description as an unpacked package has it in dpkg's status."""
+    text = control.get("control", b"")
+    fields = {name.lower(): value.strip() for name, value in _FIELD.findall(text)}
+    name, arch = (fields.get(field, b"").decode("ascii", "replace") for field in (b"package", b"architecture"))
+    if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", name) or arch not in ("amd64", "all"):
+        _refuse(shown, f"it is called {name!a} and is for {arch!a}; the lab takes packages for amd64 and all")
+    of = f"{name}:{arch}" if fields.get(b"multi-arch") == b"same" else name
+    for script in _SCRIPTS:
+        if script in control:
+            mode = 0o644 if script in ("templates", "triggers", "conffiles") else 0o755
+            _put(root, archive, f"{_INFO}/{of}.{script}", control[script], mode)
+    listing = "".join(f"/{member.name}\n" if member.name else "/.\n" for member in members)
+    _put(root, archive, f"{_INFO}/{of}.list", listing.encode())
+    lines = [line for line in text.splitlines() if line.strip() and not line.lower().startswith(b"status:")]
+    return b"\n".join([lines[0], b"Status: install ok unpacked", *lines[1:], b""])
+
+
+def _put(root: Node, archive: IO[bytes], name: str, content: bytes, mode: int = 0o644) -> None:
+    place = archive.seek(0, 2)
+    archive.write(content)
+    root.add(name, Node(stat.S_IFREG | mode, 0, 0, len(content), place if content else b""))
+
+
+def _refuse(shown: str, why: str) -> NoReturn:
+    raise PackageError(f"the Debian package {shown} is not used: {why}")

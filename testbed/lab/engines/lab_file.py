@@ -4,8 +4,8 @@ The file is a plain tar. First comes a manifest with the size and SHA-256 of eve
 `um`, the kernel and the root as a disk, for `vm` the image, the Python packages that Xoff imports, and the Debian
 packages that the export was asked for, as they came from Debian. Disk and kernel are compressed with xz, which every
 Python can read. Nothing of the exporting machine is in it: two exports of the same lab are the same bytes. An import
-checks everything before it puts anything into the cache, and takes little time and memory to find that a file is none of
-ours, whatever it is (`../image/plain_tar.py`). Standard library only.
+checks everything before it puts anything into the cache, and takes little time and memory to find that a file is none
+of ours, whatever it is (`../image/plain_tar.py`). Standard library only.
 """
 
 from __future__ import annotations
@@ -264,7 +264,8 @@ def _is_sound(content: Mapping[str, Any]) -> bool:
             bool(wanted)
             and isinstance(content["xoff"], str)
             and engines == sorted(set(engines))
-            and len(files) <= len(wanted) + _MOST_WHEELS + _MOST_DEBS
+            and sum(map(bool, map(_DEB.fullmatch, files))) <= _MOST_DEBS
+            and sum(not _DEB.fullmatch(name) for name in files) <= len(wanted) + _MOST_WHEELS
             and {name for name in files if not _WHEEL.fullmatch(name) and not _DEB.fullmatch(name)} == wanted
             and all(
                 type(entry["size"]) is int

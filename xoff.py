@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from testbed.roce.rates.dcqcn import DcqcnParameters
     from testbed.sonic.lab.topo import SonicTopo
     from testbed.srv6.lab.controller import SrController
+    from testbed.switch.buffer.headroom import DynamicSharedHeadroom, SharedHeadroomPool
     from testbed.switch.buffer.settings import Dynamic, GroupSettings, Static, split_evenly
     from testbed.switch.ecn.curve import EcnCurve
     from testbed.switch.ecn.field import Ecn
@@ -96,6 +97,7 @@ __all__ = [
     "Dumbbell",
     "Duration",
     "Dynamic",
+    "DynamicSharedHeadroom",
     "Ecn",
     "EcnCurve",
     "EtsAdmin",
@@ -144,6 +146,7 @@ __all__ = [
     "RoceReport",
     "Run",
     "Scale",
+    "SharedHeadroomPool",
     "Size",
     "SonicTopo",
     "SrController",
@@ -213,6 +216,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.net.build.nodes": "LosslessSwitch LosslessLeaf LosslessRouter",
         "testbed.net.fabric.cable": "Cable",
         "testbed.net.fabric.port": "Port Buffer ROCE_PRIORITY=ROCE",
+        "testbed.switch.buffer.headroom": "DynamicSharedHeadroom SharedHeadroomPool",
         "testbed.switch.buffer.settings": "Static Dynamic GroupSettings split_evenly",
         "testbed.switch.ecn.curve": "EcnCurve",
         "testbed.switch.ways.settings": "Ways",

@@ -69,11 +69,14 @@ class _Checker:
                     "the pool has; such a switch cannot be built",
                     "oversubscribed",
                 )
-            elif pool.xoff is not None and found.promised > pool.xoff:
+            elif found.promised > found.headroom:
+                size = f"xoff is {found.headroom} B"
+                if pool.xoff is None:
+                    size = f"over_subscribe_ratio {self._tables.over_subscribe} makes {found.headroom} B of it"
                 self._warn(
                     where,
-                    f"its groups may use {found.promised} B of headroom and xoff is {pool.xoff} B: oversubscribed "
-                    f"by {found.promised / max(1, pool.xoff):.1f}, so groups "
+                    f"its groups may use {found.promised} B of headroom and {size}: oversubscribed "
+                    f"by {found.promised / max(1, found.headroom):.1f}, so groups "
                     "that pause together can lose frames",
                     "headroom oversubscribed",
                 )

@@ -34,9 +34,10 @@ def egress_pools(tables: Tables) -> dict[str, PoolRow]:
     return {name: pool for name, pool in tables.pools.items() if pool.type is not PoolType.INGRESS}
 
 
-def reserved(profile: ProfileRow, pool: PoolRow) -> int:
+def reserved(tables: Tables, profile: ProfileRow, pool: PoolRow) -> int:
     """Return the bytes that a group has for itself besides its headroom."""
-    own = pool.xoff is None and profile.xoff is not None and profile.size >= profile.xoff
+    shares = pool.xoff is not None or tables.over_subscribe is not None
+    own = not shares and profile.xoff is not None and profile.size >= profile.xoff
     return profile.size - (profile.xoff or 0) if own else profile.size
 
 
@@ -71,7 +72,10 @@ def _of_ingress(tables: Tables, name: str, pool: PoolRow, ports: Set[str]) -> tu
         if port in ports and (profile := tables.profile(port, number)) is not None and profile.pool == name
     ]
     promised = sum(row.xoff or 0 for row in rows)
-    return sum(reserved(row, pool) for row in rows), promised if pool.xoff is None else pool.xoff, promised
+    headroom = promised if pool.xoff is None else pool.xoff
+    if pool.xoff is None and tables.over_subscribe is not None:
+        headroom = max(-(-promised // tables.over_subscribe), *(row.xoff or 0 for row in rows), 0)
+    return sum(reserved(tables, row, pool) for row in rows), headroom, promised
 
 
 def _of_egress(tables: Tables, name: str, pool: PoolRow, ports: Set[str]) -> tuple[int, int, int]:

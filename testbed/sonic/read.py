@@ -56,6 +56,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "SCHEDULER": ("type", "weight"),
     "QUEUE": ("scheduler", "wred_profile"),
+    "DEFAULT_LOSSLESS_BUFFER_PARAMETER": ("over_subscribe_ratio",),
     "PFC_WD": ("action", "detection_time", "restoration_time", "POLL_INTERVAL"),
 }  # fmt: skip
 _MAPS = {kind.table: kind for kind in MapKind}
@@ -127,6 +128,7 @@ class _Reader(EntryReader):
             queues=dict(self._places("QUEUE", lambda entry: self._queue(entry, schedulers, wred))),
             watchdogs=watchdogs,
             watchdog_poll=poll,
+            over_subscribe=self._over_subscription(),
             channels=self._channels(),
             own=self._own(),
         )
@@ -289,6 +291,14 @@ class _Reader(EntryReader):
                 if action and detection is not None:
                     found[port] = WatchdogRow(action, detection, restoration)
         return found, poll
+
+    def _over_subscription(self) -> int | None:
+        """Return the ratio of the shared headroom pool; 0 is a switch without one."""
+        found = [
+            self._whole(entry, "over_subscribe_ratio", 0, 65535)
+            for entry in self._rows("DEFAULT_LOSSLESS_BUFFER_PARAMETER")
+        ]
+        return next((ratio for ratio in found if ratio), None)
 
     def _channels(self) -> dict[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}

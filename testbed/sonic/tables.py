@@ -231,6 +231,9 @@ class Tables:
     queues: Places[QueueRow] = field(default_factory=dict)
     watchdogs: Ports[WatchdogRow] = field(default_factory=dict)
     watchdog_poll: int | None = None
+    over_subscribe: int | None = None
+    """By how much the sum of all headrooms exceeds the headroom pool (`over_subscribe_ratio`) where a pool has no
+    `xoff`; None: there is no shared headroom pool then."""
     channels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The members of each port channel (PORTCHANNEL_MEMBER). Each is a link of its own to PFC and to buffers."""
     own: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)

@@ -52,6 +52,8 @@ def as_json(tables: Tables) -> dict[str, dict[str, Row]]:
     found["QUEUE"] = {_key(place): _fields(row) for place, row in tables.queues.items()}
     poll = {} if tables.watchdog_poll is None else {"GLOBAL": {"POLL_INTERVAL": str(tables.watchdog_poll)}}
     found["PFC_WD"] = poll | {name: _fields(row) for name, row in tables.watchdogs.items()}
+    if tables.over_subscribe is not None:
+        found["DEFAULT_LOSSLESS_BUFFER_PARAMETER"] = {"AZURE": {"over_subscribe_ratio": str(tables.over_subscribe)}}
     found["PORTCHANNEL"] = {name: {} for name in tables.channels}
     members = [(name, port) for name, ports in tables.channels.items() for port in ports]
     found["PORTCHANNEL_MEMBER"] = {f"{name}|{port}": {} for name, port in members}

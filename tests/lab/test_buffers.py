@@ -24,6 +24,7 @@ from testbed.linux.port_program import (
     QueueLimits,
 )
 from testbed.linux.process import kernel
+from testbed.switch.buffer.headroom import DynamicSharedHeadroom, HeadroomPerGroup, HeadroomPolicy, SharedHeadroomPool
 from testbed.switch.buffer.model import BufferModel
 from testbed.switch.buffer.settings import (
     MOST_CELLS,
@@ -54,11 +55,13 @@ SIGNALS = {None: 0, Signal.XOFF: EventKind.XOFF, Signal.XON: EventKind.XON}
 
 
 def random_settings(
-    chance: random.Random, ports: tuple[int, ...], scale: int, cell_bytes: int, like: BufferSettings | None = None
+    chance: random.Random, ports: tuple[int, ...], scale: int, cell_bytes: int, policy: HeadroomPolicy | BufferSettings
 ) -> BufferSettings:
     """Return valid settings. `scale` is about how many cells a group may have: with few of them every rule applies.
-    What cannot change in use is as in `like`.
+    What cannot change in use is as in settings that are given in place of a policy for headroom.
     """
+    like = policy if isinstance(policy, BufferSettings) else None
+    policy = policy.policy if isinstance(policy, BufferSettings) else policy
     while True:
         pools = chance.choice([1, 1, 2, 4]) if like is None else len(like.pools)
         groups = {
@@ -73,6 +76,8 @@ def random_settings(
                 key: replace(groups.get(key) or usual.get(key[1]) or GroupSettings(), pool=group.pool)
                 for key, group in like.all_groups().items()
             }
+        elif policy.pauses_ports:  # the lossless groups of a port are in one pool
+            groups = {key: replace(one, pool=key[0] % pools) if one.lossless else one for key, one in groups.items()}
         overbooked = chance.random() < 0.5
         chosen = [random_pool(chance, scale, groups, number, overbooked) for number in range(pools)]
         try:
@@ -85,6 +90,7 @@ def random_settings(
                 cell_bytes=cell_bytes,
                 overbook_headroom=overbooked,
                 more_pools=tuple(chosen[1:]),
+                policy=policy,
                 **(random_egress(chance, ports, scale) if like is None else egress_of(like)),
             )
         except BufferModelError:  # now and then it cannot be
@@ -147,12 +153,13 @@ def random_group(chance: random.Random, scale: int, lossy: bool = False, pool: i
     )
 
 
-def limits(group: GroupSettings) -> GroupLimits:
+def limits(group: GroupSettings, policy: HeadroomPolicy) -> GroupLimits:
     """Return the settings in the program's terms."""
     static, alpha = terms(group.threshold)
     return GroupLimits(
-        group.lossless, group.guaranteed, static, alpha, group.xon_offset, group.headroom, group.xon, group.pool
-    )
+        group.lossless, group.guaranteed, static, alpha, group.xon_offset, group.headroom, group.xon, group.pool,
+        with_port=group.lossless and policy.pauses_ports,
+    )  # fmt: skip
 
 
 def terms(threshold: Threshold) -> tuple[int, Fraction | None]:
@@ -233,7 +240,7 @@ class Pair:
         for slot in self._slots.values():
             program.set_port(slot, tables)
         for (port, priority), group in settings.all_groups().items():
-            program.buffers.set_group(self._slots[port], priority, limits(group))
+            program.buffers.set_group(self._slots[port], priority, limits(group, settings.policy))
 
     def admit(self, key: Key, length: int, queue: Key | None) -> bool:
         port, priority = key
@@ -243,7 +250,7 @@ class Pair:
         )
         reason = ADMITTED if wanted.dropped is None else REASONS.index(wanted.dropped)
         self._compare("admit", key, (SIGNALS[wanted.signal], reason), found)
-        self.seen |= {str(wanted.dropped), str(wanted.signal)}
+        self.seen |= {str(wanted.dropped), str(wanted.signal)} | ({"port paused"} if wanted.others else set())
         return wanted.dropped is None
 
     def _place(self, queue: Key | None) -> Key | None:
@@ -255,7 +262,9 @@ class Pair:
             self._slots[port], priority, self.model.settings.cells(length), self._place(queue)
         )
         try:
-            signal = self.model.release(port, priority, length, queue).signal
+            given_back = self.model.release(port, priority, length, queue)
+            signal = given_back.signal
+            self.seen |= {"port resumed"} if given_back.others else set()
         except BufferModelError:
             signal = None
             self._impossible[key] += 1
@@ -273,7 +282,10 @@ class Pair:
     def configure(self, settings: BufferSettings) -> None:
         """Change the settings of both while cells are in use; both refuse, or neither does."""
         sizes = ingress_sizes(settings)
-        groups = {(self._slots[port], priority): limits(g) for (port, priority), g in settings.all_groups().items()}
+        groups = {
+            (self._slots[port], priority): limits(group, settings.policy)
+            for (port, priority), group in settings.all_groups().items()
+        }
         busy = self._program.buffers.busy(self._buffer, sizes, groups)
         try:
             resumed = {(self._slots[one.port], one.priority) for one in self.model.configure(settings)}
@@ -328,6 +340,10 @@ class Pair:
             wanted = GroupCounters(**vars(group) | {"impossible_releases": self._impossible[port, priority]})
             if counted != wanted:
                 self.differences.append(f"group {port}, {priority}: the model has {wanted}, the program {counted}")
+        for whole in self.model.snapshot().get("ports", ()):
+            number = whole.pop("port")
+            if (together := self._program.buffers.whole_port(self._slots[number])._asdict()) != whole:
+                self.differences.append(f"port {number}: the model has {whole}, the program {together}")
 
 
 @experiment(in_lab_time=True, timeout="600s")
@@ -339,7 +355,11 @@ def agrees_step_by_step(run: Run, seeds: int = 4, steps: int = 10_000) -> None:
     for number in range(seeds):
         chance = random.Random(f"{run.seed} {number}")
         scale = (40, 40, 300, 10_000_000)[number % 4]
-        settings = random_settings(chance, tuple(range(1, chance.randint(2, 5))), scale, chance.choice([1, 160, 208]))
+        policy = (DynamicSharedHeadroom(), HeadroomPerGroup(), SharedHeadroomPool(), DynamicSharedHeadroom())[
+            number % 4
+        ]
+        ports = tuple(range(1, chance.randint(2, 5)))
+        settings = random_settings(chance, ports, scale, chance.choice([1, 160, 208]), policy)
         pair = Pair(program, settings, number)
         wander(pair, chance, scale, steps)
         differences += [f"seed {number}: {difference}" for difference in pair.differences]
@@ -410,7 +430,8 @@ def agrees_with_frames(run: Run, networks: int = 3, rounds: int = 40) -> None:
     frames = 0
     for number in range(networks):
         chance = random.Random(f"{run.seed} {number}")
-        switch = Switch(chance, scale=(60, 150, 100)[number % 3])
+        policy = (HeadroomPerGroup(), SharedHeadroomPool(), DynamicSharedHeadroom())[number % 3]
+        switch = Switch(chance, policy, scale=(60, 150, 100)[number % 3])
         differences += [f"network {number}: {difference}" for difference in switch.wander(rounds)]
         frames += switch.frames
         run.figure(f"network {number}: drops, congestions, reliefs", switch.happened)
@@ -422,9 +443,9 @@ def agrees_with_frames(run: Run, networks: int = 3, rounds: int = 40) -> None:
 class Switch:
     """A switch, its hosts, and the model of its buffer."""
 
-    def __init__(self, chance: random.Random, scale: int) -> None:
+    def __init__(self, chance: random.Random, policy: HeadroomPolicy, scale: int) -> None:
         self._chance = chance
-        self._scale = scale
+        self._policy, self._scale = policy, scale
         self._group_of: list[int] = []
         """The priority group of each priority."""
         self._queues: dict[tuple[Any, int], deque[tuple[Key, int]]] = {}
@@ -446,7 +467,8 @@ class Switch:
                 for number in range(1, 5):
                     self.addLink(self.addHost(f"h{number}"), "s1")
 
-        settings = random_settings(self._chance, (1, 2, 3, 4), self._scale, self._chance.choice([64, 208, 1000]))
+        cell = self._chance.choice([64, 208, 1000])
+        settings = random_settings(self._chance, (1, 2, 3, 4), self._scale, cell, self._policy)
         buffer = Buffer(
             total=settings.total,
             cell=settings.cell_bytes,
@@ -454,6 +476,7 @@ class Switch:
             overbook_headroom=settings.overbook_headroom,
             groups=settings.all_groups(),
             more_pools=settings.more_pools,
+            headroom=settings.policy,
             **egress_of(settings),
         )
         self._group_of = [self._chance.randrange(8) for _ in range(8)]
@@ -512,8 +535,8 @@ class Switch:
         # A flood goes to the port that joined last first.
         for leaving in [self._ports[there]] if there is not None else [p for p in self._ports[::-1] if p is not port]:
             wanted = self._model.admit(*group, length, (self._number(leaving), priority))
-            if wanted.signal:
-                self._expect("congested", port.name, group[1])
+            for congested in sorted([group[1]] * bool(wanted.signal) + list(wanted.others)):
+                self._expect("congested", port.name, congested)
             if wanted.dropped:
                 self._expect("drop", port.name, group[1], wanted.dropped.value, length)
             else:
@@ -538,8 +561,9 @@ class Switch:
             self.differences.append(f"{gone} of {len(held)} frames left queue {slot}, {priority}")
         for _ in range(min(gone, len(held))):
             group, length = held.popleft()
-            if self._model.release(*group, length, (number, priority)).signal:
-                self._expect("relieved", self._names[group[0]], group[1])
+            given_back = self._model.release(*group, length, (number, priority))
+            for relieved in sorted([group[1]] * bool(given_back.signal) + list(given_back.others)):
+                self._expect("relieved", self._names[group[0]], relieved)
 
     def _released(self) -> int:
         return sum(
@@ -605,7 +629,7 @@ def received_frames(port: Any) -> int:
 
 
 DROPS = {"headroom", "headroom pool", "threshold", "shared pool", "queue threshold", "egress pool"}
-SIGNALLED = {"xoff", "xon", "recheck xon", "impossible release", "watermark cleared"}
+SIGNALLED = {"xoff", "xon", "recheck xon", "impossible release", "watermark cleared", "port paused", "port resumed"}
 CHANGES = {"configured", "configured, resumed", "busy"}
 
 

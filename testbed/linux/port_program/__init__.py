@@ -46,6 +46,7 @@ from testbed.linux.port_program.records import (
     SLS,
     STATION,
     WAYS_ENTRY,
+    WHOLE,
     BufferCounters,
     Deaths,
     Entry,
@@ -58,6 +59,7 @@ from testbed.linux.port_program.records import (
     QueueLimits,
     Sizes,
     Watermark,
+    WholePort,
 )
 from testbed.linux.port_program.ways_tables import WayCounters, WaysTables
 
@@ -87,6 +89,7 @@ __all__ = [
     "Sizes",
     "Watermark",
     "WayCounters",
+    "WholePort",
 ]
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
@@ -114,6 +117,7 @@ class PortProgram:
             (self._groups, GROUP),
             (self._buffers, BUFFER),
             (self._queues, QUEUE),
+            (self._object.map("wholes"), WHOLE),
             (self._object.map("ways"), WAYS_ENTRY),
         ):
             if found.value_size != expected.size:
@@ -126,7 +130,11 @@ class PortProgram:
         self._programs = {name: self._object.program(name) for name in ("port_in", "port_out", "cross")}
         requests = ("recheck", "admit_cells", "release_cells", "limit", "resize", "clear_watermark")
         self.buffers = BufferTables(
-            group_memory, queue_memory, self._buffers, {name: self._object.program(name) for name in requests}
+            group_memory,
+            queue_memory,
+            self._object.map("wholes").shared(),
+            self._buffers,
+            {name: self._object.program(name) for name in requests},
         )
         """The buffers of all nodes."""
         self.ways = WaysTables(self._object.map("ways").shared(), self._object.program("choose_way"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -26,6 +27,9 @@ from testbed.linux.port_program.records import (
     REQUEST,
     SIZES,
     WATERMARK,
+    WHOLE,
+    WHOLE_SETTINGS,
+    WITH_PORT,
     XOFF_AT,
     BufferCounters,
     EventKind,
@@ -35,6 +39,7 @@ from testbed.linux.port_program.records import (
     QueueLimits,
     Sizes,
     Watermark,
+    WholePort,
 )
 
 _HEADROOM_AT = struct.Struct("=10I").size
@@ -45,15 +50,36 @@ class BufferTables:
     """The buffers, groups and queues of all nodes of a network."""
 
     def __init__(
-        self, groups: mmap.mmap | bytearray, queues: mmap.mmap | bytearray, pools: bpf.Map, requests: Mapping[str, int]
+        self,
+        groups: mmap.mmap | bytearray,
+        queues: mmap.mmap | bytearray,
+        wholes: mmap.mmap | bytearray,
+        pools: bpf.Map,
+        requests: Mapping[str, int],
     ) -> None:
-        self.group_memory, self.queue_memory = groups, queues
+        self.group_memory, self.queue_memory, self.whole_memory = groups, queues, wholes
         self._buffers, self._requests = pools, requests
 
     def set_group(self, slot: int, priority: int, limits: GroupLimits) -> None:
         """Set the limits of a group before frames arrive; `configure` changes them later."""
         start = (slot * PRIORITIES + priority) * GROUP.size
         self.group_memory[start : start + GROUP_SETTINGS.size] = limits.encode()
+        if limits.with_port:
+            self._sum_up(slot)
+
+    def _sum_up(self, slot: int) -> None:
+        """Set what the lossless groups of a port have together: their number, and the headroom of the neediest."""
+        members = [group for priority in range(PRIORITIES) if (group := self.limits(slot, priority)).with_port]
+        most = max((group.headroom for group in members), default=0)
+        start = slot * WHOLE.size
+        self.whole_memory[start : start + WHOLE_SETTINGS.size] = WHOLE_SETTINGS.pack(len(members), most)
+
+    def whole_port(self, slot: int) -> WholePort:
+        """Return what the lossless groups of a port have together; zeros if the port is not paused as a whole."""
+        groups, headroom, shared, held, most_shared, most_headroom, paused, _, pauses, resumes = WHOLE.unpack_from(
+            self.whole_memory, slot * WHOLE.size
+        )
+        return WholePort(groups, headroom, shared, held, most_shared, most_headroom, bool(paused), pauses, resumes)
 
     def limits(self, slot: int, priority: int) -> GroupLimits:
         """Return the limits of a group."""
@@ -61,7 +87,8 @@ class BufferTables:
         fields = GROUP_SETTINGS.unpack_from(self.group_memory, start)
         lossless, guaranteed, above, below, offset, headroom, xon, pool = fields
         alpha = Fraction(above, below) if below else None
-        return GroupLimits(bool(lossless), guaranteed, 0 if below else above, alpha, offset, headroom, xon, pool)
+        static, with_port = 0 if below else above, lossless == WITH_PORT
+        return GroupLimits(bool(lossless), guaranteed, static, alpha, offset, headroom, xon, pool, with_port)
 
     def set_buffer(self, buffer: int, cell_bytes: int, ingress: Sequence[Sizes], egress: Sequence[Sizes] = ()) -> None:
         """Set the pools of a node, which are empty then."""
@@ -89,6 +116,7 @@ class BufferTables:
         for (slot, priority), group in limits.items():
             if group != self.limits(slot, priority):
                 self._run("limit", struct.pack("=2I", slot, priority) + group.encode()[: 7 * 4])
+                self._sum_up(slot)
         for number, size in enumerate(pools):
             self._run("resize", SIZES.pack(buffer, number, *size))
         return [key for key in limits if self.is_congested(*key) and self.recheck(*key)]
@@ -109,16 +137,21 @@ class BufferTables:
         """Return how many cells have to drain before `configure` can apply these settings, as BufferModel.configure."""
         most = 0
         for number, size in enumerate(pools):
-            shared = headroom = owed = promised = 0
+            shared = 0
+            # What shares headroom is a group by itself, or the groups of a port.
+            held: defaultdict[tuple[int, ...], int] = defaultdict(int)
+            promised: defaultdict[tuple[int, ...], int] = defaultdict(int)
             for (slot, priority), group in limits.items():
                 if group.pool != number:
                     continue
                 used = self.group(slot, priority).used
                 shared += max(0, used[0] + used[1] - group.guaranteed)
-                headroom += used[2]
-                owed += max(used[2], group.headroom)
-                promised += group.headroom
-            overbooked = promised > size[2]
+                sharing = (slot,) if group.with_port else (slot, priority)
+                held[sharing] += used[2]
+                promised[sharing] = max(promised[sharing], group.headroom)
+            overbooked = sum(promised.values()) > size[2]
+            headroom = sum(held.values())
+            owed = sum(max(held[sharing], cells) for sharing, cells in promised.items())
             most = max(most, shared - size[1], (headroom if overbooked else owed) - size[2])
         return most
 

@@ -13,7 +13,8 @@
  * With WAITS defined the program also keeps, for those who look for deadlocks, how many cells of each group lie in each
  * queue. That is an object of its own, so that it costs other networks nothing.
  *
- * The buffer rules A1-A4, D1-D2 and Q1-Q3 are those of testbed/switch/buffer/model.py, and a test drives both with the same frames.
+ * The buffer rules A1-A4, D1-D2, Q1-Q3 and H1-H4 are those of testbed/switch/buffer/model.py and charging.py, and a test
+ * drives both with the same frames.
  * How a priority is found is decision 0136; testbed/priority is its reference, and of the VLs of a QoS policy too
  * (lanes.py). The structures are mirrored by
  * testbed/linux/port_program/__init__.py, which checks their sizes when it loads the object.
@@ -91,6 +92,9 @@ enum drop {
 enum death { BY_QUEUE, WITH_QUEUE, AT_LINK, IN_CABLE, DEATHS };
 enum trust { TRUST_NONE, TRUST_DOT1P, TRUST_DSCP };
 enum event_kind { EVENT_FRAME = 1, EVENT_XOFF, EVENT_XON, EVENT_DROP };
+#define WHOLE_PORT 0x100u /* beside EVENT_XOFF and EVENT_XON, or alone: it is about the port's other groups too */
+/* WITH_PORT: lossless, and the headroom is the port's; a port without room is paused whole (rules H1 to H4, DSH). */
+enum loss { LOSSY, LOSSLESS, WITH_PORT };
 
 struct port {
 	__u32 node;			/* whose agent hears of it */
@@ -129,7 +133,7 @@ struct port {
 };
 
 struct group {
-	__u32 lossless;
+	__u32 lossless;			/* enum loss */
 	__u32 guaranteed;
 	__u32 alpha_numerator;		/* with denominator 0: the static threshold in cells */
 	__u32 alpha_denominator;
@@ -150,6 +154,20 @@ struct group {
 	__u64 dropped_frames[DROP_SLOTS];
 	__u64 dropped_cells[DROP_SLOTS];
 	__u64 impossible_releases;	/* more given back than was held: never, or this program is wrong */
+};
+
+/* The lossless groups of a port together, where ports are paused whole. */
+struct whole {
+	__u32 groups;			/* how many they are */
+	__u32 headroom;			/* the most cells that they may have in headroom */
+	__u32 used_shared;
+	__u32 used_headroom;
+	__u32 most_shared;
+	__u32 most_headroom;
+	__u32 paused;
+	__u32 unused;
+	__u64 pauses;
+	__u64 resumes;
 };
 
 /* A queue of an egress port: GUARANTEED cells are reserved ones, and there is no HEADROOM. */
@@ -222,6 +240,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct queue);
 } queues SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SLOTS);
+	__type(key, __u32);
+	__type(value, struct whole);
+} wholes SEC(".maps");
 
 /* The switch's node number in the upper 16 bits, the station's address below, as it lies in the frame. */
 typedef __u64 station;
@@ -416,6 +442,14 @@ static __always_inline __u32 threshold(const struct group *group, __u32 free)
 	return limit_of(group->alpha_numerator, group->alpha_denominator, free);
 }
 
+/* The same for rules H1 to H4, where sums may be larger than 32 bits. */
+static __always_inline __u64 wide_threshold(const struct group *group, __u32 free)
+{
+	if (!group->alpha_denominator)
+		return free ? group->alpha_numerator : 0;
+	return (__u64)group->alpha_numerator * free / group->alpha_denominator;
+}
+
 static __always_inline struct pool *ingress_pool(struct buffer *buffer, const struct group *group)
 {
 	return &buffer->pools[group->pool & ANY_POOL];
@@ -506,6 +540,23 @@ static __always_inline void drop_in(struct group *group, enum drop reason, __u32
 	group->dropped_cells[reason & (DROP_SLOTS - 1)] += cells;
 }
 
+static __always_inline void stop(struct group *group)
+{
+	group->xoff = 1;
+	group->xoffs++;
+}
+
+static __always_inline void count_in(struct pool *pool, struct group *group, __u32 cells)
+{
+	__u32 total = group->used[GUARANTEED] + group->used[SHARED] + group->used[HEADROOM];
+
+	group->admitted_frames++;
+	group->admitted_cells += cells;
+	if (total > group->most_cells)
+		group->most_cells = total;
+	note_most(pool);
+}
+
 /* Rules A1 to A4, under the lock. `signal` is set to EVENT_XOFF if this frame made the group congested. */
 static __always_inline enum drop admit(struct buffer *buffer, struct group *group, __u32 cells, __u16 *signal)
 {
@@ -529,8 +580,7 @@ static __always_inline enum drop admit(struct buffer *buffer, struct group *grou
 			result = rest > free ? DROP_SHARED_POOL : DROP_THRESHOLD;
 			goto dropped;
 		}
-		group->xoff = 1;
-		group->xoffs++;
+		stop(group);
 		*signal = EVENT_XOFF;
 	}
 	/* A4 */
@@ -544,12 +594,7 @@ static __always_inline enum drop admit(struct buffer *buffer, struct group *grou
 	}
 	charge(pool, group, HEADROOM, cells);
 admitted:
-	group->admitted_frames++;
-	group->admitted_cells += cells;
-	__u32 total = group->used[GUARANTEED] + group->used[SHARED] + group->used[HEADROOM];
-	if (total > group->most_cells)
-		group->most_cells = total;
-	note_most(pool);
+	count_in(pool, group, cells);
 	return ADMITTED;
 dropped:
 	drop_in(group, result, cells);
@@ -596,8 +641,43 @@ static __always_inline __u16 resume(struct buffer *buffer, struct group *group)
 	return EVENT_XON;
 }
 
+/* H4 for one group, under the lock, when its port is not paused. */
+static __always_inline __u16 resume_with(struct buffer *buffer, struct group *group)
+{
+	if (!group->xoff)
+		return 0;
+	if (group->used[SHARED] && (__u64)group->used[GUARANTEED] + group->used[SHARED] > group->xon &&
+	    (__u64)group->used[SHARED] + group->headroom + group->xon_offset >
+		    wide_threshold(group, free_cells(ingress_pool(buffer, group))))
+		return 0;
+	group->xoff = 0;
+	group->xons++;
+	return EVENT_XON;
+}
+
+/* D2, or H3 and H4, under the lock: of this group, and whether its port resumes. */
+static __always_inline __u16 resume_of(struct buffer *buffer, struct whole *port, struct group *group)
+{
+	__u16 signal = 0;
+
+	if (!port)
+		return resume(buffer, group);
+	if (port->paused) {
+		__u64 limit = wide_threshold(group, free_cells(ingress_pool(buffer, group)));
+
+		if (port->used_headroom ||
+		    (port->used_shared &&
+		     port->used_shared + (__u64)port->groups * group->xon_offset > port->groups * limit))
+			return 0;
+		port->paused = 0;
+		port->resumes++;
+		signal = WHOLE_PORT;
+	}
+	return signal | resume_with(buffer, group);
+}
+
 /* D1, under the lock. */
-static __always_inline __u16 release(struct buffer *buffer, struct group *group, __u32 cells)
+static __always_inline __u16 release(struct buffer *buffer, struct whole *port, struct group *group, __u32 cells)
 {
 	struct pool *pool = ingress_pool(buffer, group);
 	__u32 headroom = cells < group->used[HEADROOM] ? cells : group->used[HEADROOM];
@@ -617,7 +697,11 @@ static __always_inline __u16 release(struct buffer *buffer, struct group *group,
 	pool->used[HEADROOM] -= headroom;
 	pool->used[SHARED] -= shared;
 	pool->used[GUARANTEED] -= guaranteed;
-	return resume(buffer, group);
+	if (port) {
+		port->used_shared -= shared;
+		port->used_headroom -= headroom;
+	}
+	return resume_of(buffer, port, group);
 }
 
 /* XOFF and XON wake the agent always, and there is always room for them: what is frequent gets half the ring. */
@@ -667,6 +751,12 @@ static __always_inline __u64 what(__u16 kind, __u32 slot, __u32 priority, __u32 
 	if (length > 0xFFFF)
 		length = 0xFFFF;
 	return (__u64)kind << 48 | (__u64)slot << 32 | priority << 24 | reason << 16 | length;
+}
+
+/* The port that is paused and resumed with this group, if the group's headroom is the port's. */
+static __always_inline struct whole *whole_of(const struct group *group, __u32 slot)
+{
+	return group->lossless == WITH_PORT ? bpf_map_lookup_elem(&wholes, &slot) : NULL;
 }
 
 /* What a frame says about its priority: rules R1 to R3 of testbed/switch/priority/classify.py. */
@@ -1307,6 +1397,137 @@ static __always_inline struct queue *limited(__u32 place)
 	return queue && queue->limited ? queue : NULL;
 }
 
+/* A priority of an ingress port, and the buffer that it is charged to. */
+struct place {
+	struct port *port;
+	struct group *group;
+	struct buffer *buffer;
+	struct whole *whole;		/* or NULL */
+};
+
+static __always_inline int find(__u32 slot, __u32 priority, struct place *place)
+{
+	__u32 key = slot * PRIORITIES + (priority & 7), index;
+
+	place->port = bpf_map_lookup_elem(&ports, &slot);
+	place->group = bpf_map_lookup_elem(&groups, &key);
+	if (!place->port || !place->group)
+		return 0;
+	place->whole = whole_of(place->group, slot);
+	index = place->port->buffer;
+	place->buffer = bpf_map_lookup_elem(&buffers, &index);
+	return place->buffer != NULL;
+}
+
+/* Pause or resume the other lossless groups of a port, for one of its groups has paused or resumed all of it. Global, so
+ * that the verifier looks at it once for all who call it, as the next one. */
+__noinline int for_others(__u32 slot, __u32 but, __u32 kind)
+{
+	__u32 priority;
+
+	for (priority = 0; priority < PRIORITIES; priority++) {
+		struct place place;
+		__u16 signal = 0;
+
+		if (priority == but || !find(slot, priority, &place) || place.group->lossless != WITH_PORT)
+			continue;
+		bpf_spin_lock(&place.buffer->lock);
+		if (kind == EVENT_XON) {
+			signal = resume_with(place.buffer, place.group);
+		} else if (!place.group->xoff) {
+			stop(place.group);
+			signal = EVENT_XOFF;
+		}
+		bpf_spin_unlock(&place.buffer->lock);
+		if (signal)
+			tell(place.port, place.group, what(signal, slot, priority, 0, 0));
+	}
+	return 0;
+}
+
+/* Rules H1 and H2, under the lock, for a group WITH_PORT. */
+static __always_inline enum drop admit_with(struct whole *port, struct pool *pool, struct group *group, __u32 cells,
+					    __u16 *signal)
+{
+	if (!port->paused) {
+		__u32 free = free_cells(pool);
+		__u32 unused = group->guaranteed - group->used[GUARANTEED];
+		__u32 guaranteed = cells < unused ? cells : unused;
+		__u32 rest = cells - guaranteed;
+		__u64 limit = wide_threshold(group, free);
+
+		if (!rest || (rest <= free && (__u64)port->used_shared + rest <= port->groups * limit)) {
+			if (guaranteed)
+				charge(pool, group, GUARANTEED, guaranteed);
+			if (!rest)
+				return ADMITTED;
+			charge(pool, group, SHARED, rest);
+			port->used_shared += rest;
+			if (port->used_shared > port->most_shared)
+				port->most_shared = port->used_shared;
+			if (!group->xoff && (__u64)group->used[SHARED] + group->headroom > limit) {
+				stop(group);
+				*signal = EVENT_XOFF;
+			}
+			return ADMITTED;
+		}
+		port->paused = 1;
+		port->pauses++;
+		*signal = WHOLE_PORT;
+	}
+	if (!group->xoff) {
+		stop(group);
+		*signal |= EVENT_XOFF;
+	}
+	if ((__u64)port->used_headroom + cells > port->headroom)
+		return DROP_HEADROOM;
+	if ((__u64)pool->used[HEADROOM] + cells > pool->size[HEADROOM])
+		return DROP_HEADROOM_POOL;
+	charge(pool, group, HEADROOM, cells);
+	port->used_headroom += cells;
+	if (port->used_headroom > port->most_headroom)
+		port->most_headroom = port->used_headroom;
+	return ADMITTED;
+}
+
+/* `admit_to` for a group WITH_PORT, with what the agent is told. Returns what became of the frame, and the group's own
+ * signal in the second octet. `waits` is the frame's queue as in `queues`, or NO_QUEUE. */
+__noinline int admit_with_port(__u32 slot, __u32 priority, __u32 cells, __u32 waits, __u32 length)
+{
+	struct queue *queue = waits == NO_QUEUE ? NULL : limited(waits);
+	enum drop result = ADMITTED;
+	__u32 reserved = 0;
+	struct place place;
+	struct pool *pool;
+	__u16 signal = 0;
+
+	if (!find(slot, priority, &place) || !place.whole)
+		return ADMITTED;
+	bpf_spin_lock(&place.buffer->lock);
+	pool = ingress_pool(place.buffer, place.group);
+	if (queue)
+		result = room(place.buffer, queue, cells, &reserved);
+	if (result != ADMITTED) {
+		queue->dropped_frames++;
+		queue->dropped_cells += cells;
+	} else {
+		result = admit_with(place.whole, pool, place.group, cells, &signal);
+	}
+	if (result != ADMITTED) {
+		drop_in(place.group, result, cells);
+	} else {
+		count_in(pool, place.group, cells);
+		if (queue)
+			enqueue(place.buffer, queue, cells, reserved);
+	}
+	bpf_spin_unlock(&place.buffer->lock);
+	if (signal & ~WHOLE_PORT)
+		tell(place.port, place.group, what(signal & ~WHOLE_PORT, slot, priority, 0, length));
+	if (signal & WHOLE_PORT)
+		for_others(slot, priority, EVENT_XOFF);
+	return result | (signal & ~WHOLE_PORT) << 8;
+}
+
 SEC("tc")
 int port_out(struct __sk_buff *skb)
 {
@@ -1377,9 +1598,13 @@ int port_out(struct __sk_buff *skb)
 			queue = limited(place);
 		}
 		cells = (length + buffer->cell_bytes - 1) / buffer->cell_bytes;
-		bpf_spin_lock(&buffer->lock);
-		result = admit_to(buffer, group, queue, cells, &signal);
-		bpf_spin_unlock(&buffer->lock);
+		if (group->lossless == WITH_PORT) {
+			result = admit_with_port(slot, charged, cells, queue ? place : NO_QUEUE, length) & 0xFF;
+		} else {
+			bpf_spin_lock(&buffer->lock);
+			result = admit_to(buffer, group, queue, cells, &signal);
+			bpf_spin_unlock(&buffer->lock);
+		}
 		if (signal)
 			tell(in, group, what(signal, slot, charged, 0, length));
 		if (result != ADMITTED) {
@@ -1414,26 +1639,6 @@ int port_out(struct __sk_buff *skb)
 	return NEXT;
 }
 
-/* A priority of an ingress port, and the buffer that it is charged to. */
-struct place {
-	struct port *port;
-	struct group *group;
-	struct buffer *buffer;
-};
-
-static __always_inline int find(__u32 slot, __u32 priority, struct place *place)
-{
-	__u32 key = slot * PRIORITIES + (priority & 7), index;
-
-	place->port = bpf_map_lookup_elem(&ports, &slot);
-	place->group = bpf_map_lookup_elem(&groups, &key);
-	if (!place->port || !place->group)
-		return 0;
-	index = place->port->buffer;
-	place->buffer = bpf_map_lookup_elem(&buffers, &index);
-	return place->buffer != NULL;
-}
-
 /* Global, so that the verifier looks at it once for all who call it. */
 __noinline int give_back(__u32 mark, __u32 waits)
 {
@@ -1447,10 +1652,14 @@ __noinline int give_back(__u32 mark, __u32 waits)
 	bpf_spin_lock(&place.buffer->lock);
 	if (queue)
 		dequeue(place.buffer, queue, mark & MARK_CELLS);
-	signal = release(place.buffer, place.group, mark & MARK_CELLS);
+	signal = release(place.buffer, place.whole, place.group, mark & MARK_CELLS);
 	bpf_spin_unlock(&place.buffer->lock);
-	if (signal)
-		tell(place.port, place.group, what(signal, slot, priority, 0, 0));
+	if (signal) {
+		if (signal & ~WHOLE_PORT)
+			tell(place.port, place.group, what(signal & ~WHOLE_PORT, slot, priority, 0, 0));
+		if (signal & WHOLE_PORT)
+			for_others(slot, priority, EVENT_XON);
+	}
 	return 0;
 }
 
@@ -1535,18 +1744,26 @@ static __always_inline int act(struct request *request, enum action action)
 
 	if (!find(request->slot, request->priority, &place))
 		return 1;
+	if (action == ADMIT && place.whole) {
+		result = admit_with_port(request->slot, request->priority, cells, request->queue, 0);
+		request->signal = result >> 8 & 0xFF;
+		request->result = result & 0xFF;
+		return 0;
+	}
 	bpf_spin_lock(&place.buffer->lock);
 	if (action == RECHECK)
-		signal = resume(place.buffer, place.group);
+		signal = resume_of(place.buffer, place.whole, place.group) & ~WHOLE_PORT;
 	else if (action == ADMIT)
 		result = admit_to(place.buffer, place.group, queue, cells, &signal);
 	else {
 		if (queue)
 			dequeue(place.buffer, queue, cells);
-		signal = release(place.buffer, place.group, cells);
+		signal = release(place.buffer, place.whole, place.group, cells);
 	}
 	bpf_spin_unlock(&place.buffer->lock);
-	request->signal = signal;
+	if (signal & WHOLE_PORT)
+		for_others(request->slot, request->priority, EVENT_XON);
+	request->signal = signal & ~WHOLE_PORT;
 	request->result = result;
 	return 0;
 }
@@ -1609,12 +1826,20 @@ int limit(struct limits *wanted)
 	struct place place;
 	struct group *group;
 	struct pool *pool;
+	struct whole *whole;
 
 	if (!find(wanted->slot, wanted->priority, &place))
 		return 1;
 	group = place.group;
+	whole = bpf_map_lookup_elem(&wholes, &new.slot);
+	if (!whole)
+		return 1;
 	bpf_spin_lock(&place.buffer->lock);
 	pool = ingress_pool(place.buffer, group);
+	if (group->lossless == WITH_PORT) {
+		whole->used_shared -= group->used[SHARED];
+		whole->used_headroom -= group->used[HEADROOM];
+	}
 	group->lossless = new.settings[0];
 	group->guaranteed = new.settings[1];
 	group->alpha_numerator = new.settings[2];
@@ -1628,6 +1853,10 @@ int limit(struct limits *wanted)
 	pool->used[SHARED] += held - guaranteed - group->used[SHARED];
 	group->used[GUARANTEED] = guaranteed;
 	group->used[SHARED] = held - guaranteed;
+	if (group->lossless == WITH_PORT) {
+		whole->used_shared += group->used[SHARED];
+		whole->used_headroom += group->used[HEADROOM];
+	}
 	if (group->used[GUARANTEED] > group->high_water[GUARANTEED])
 		group->high_water[GUARANTEED] = group->used[GUARANTEED];
 	if (group->used[SHARED] > group->high_water[SHARED])

@@ -27,6 +27,10 @@ BLOCKED, DEFENDED, APPLICATIONS, LANES = (struct.Struct("=III8IBB").size + numbe
 GROUP = struct.Struct("=8I3I3III2Q2Q2Q8Q8QQ")
 GROUP_SETTINGS = struct.Struct("=8I")
 XOFF_AT = struct.Struct("=8I3I3II").size
+LOSSY, LOSSLESS, WITH_PORT = range(3)
+"""What a group is; WITH_PORT: lossless, and its port is paused as a whole when it has no room."""
+WHOLE = struct.Struct("=8I2Q")
+WHOLE_SETTINGS = struct.Struct("=2I")
 QUEUE = struct.Struct("=5I2I2II4Q")
 QUEUE_SETTINGS = struct.Struct("=5I")
 POOLS = 4
@@ -143,11 +147,19 @@ class GroupLimits:
     headroom: int
     xon: int = 0
     pool: int = 0
+    with_port: bool = False
+    """True if the headroom is the port's, and the port is paused as a whole when it has no room."""
 
     def encode(self) -> bytes:
         terms = _terms(self.static, self.alpha)
         return GROUP_SETTINGS.pack(
-            self.lossless, self.guaranteed, *terms, self.xon_offset, self.headroom, self.xon, self.pool
+            WITH_PORT if self.lossless and self.with_port else self.lossless,
+            self.guaranteed,
+            *terms,
+            self.xon_offset,
+            self.headroom,
+            self.xon,
+            self.pool,
         )
 
 
@@ -185,6 +197,21 @@ class GroupCounters:
     dropped_frames: tuple[int, ...]
     dropped_cells: tuple[int, ...]
     impossible_releases: int
+
+
+class WholePort(NamedTuple):
+    """The lossless groups of one port together, where ports are paused as a whole: settings, cells and pauses."""
+
+    groups: int
+    headroom: int
+    """The most cells that the groups may have in headroom together."""
+    used_shared: int
+    used_headroom: int
+    most_shared: int
+    most_headroom: int
+    paused: bool
+    pauses: int
+    resumes: int
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 from testbed.dcbx.settings import DcbxSettings, EtsAdmin, LldpTimers, PfcAdmin, Recommend
 from testbed.errors import UsageError
 from testbed.frames.dcbx.values import STRICT, DcbxVersion, Ets, EtsRecommendation, Tsa, mask, priorities
+from testbed.switch.buffer.headroom import HeadroomPerGroup, HeadroomPolicy, policy_of
 from testbed.switch.buffer.settings import (
     BufferSettings,
     Dynamic,
@@ -253,11 +254,14 @@ class Buffer:
     each gets an equal part of the cells that headroom leaves."""
     xon_offset: int = 96
     """The cells below `xoff` at which a lossless group resumes."""
-    headroom: int | None = None
+    headroom: int | str | HeadroomPolicy | None = None
     """The headroom of each lossless group. With None each port gets what its cable needs: one round trip, a frame each
-    way, the PFC frame, and `response` at both ends. A port that measures its headroom gets the measured one."""
+    way, the PFC frame, and `response` at both ends. A port that measures its headroom gets the measured one.
+
+    The words "shared pool" (SONiC's) and "dsh" let groups share headroom, as do the policies `SharedHeadroomPool(cells,
+    over_subscribe)` and `DynamicSharedHeadroom(cells)`; "per group" is the default."""
     headroom_pool: int | None = None
-    """The cells of pool 0 for headroom; with None as many as all groups need."""
+    """The cells of pool 0 for headroom; with None as many as the policy of `headroom` has."""
     lossy: GroupSettings = field(default_factory=GroupSettings)
     """The thresholds of a group that is not lossless."""
     groups: Mapping[tuple[int, int], GroupSettings] = field(default_factory=dict)
@@ -275,6 +279,14 @@ class Buffer:
     queues: Mapping[tuple[int, int], QueueSettings] = field(default_factory=dict)
     """The limits of queues, by (port number, queue); a queue that is not named has none."""
 
+    def __post_init__(self) -> None:
+        policy_of(self.headroom)
+
+    @property
+    def policy(self) -> HeadroomPolicy:
+        """Who may use how much headroom."""
+        return policy_of(self.headroom)
+
     def lab_response(self, scale: Scale) -> Duration:
         """Return the time, in the lab, that headroom allows each end of a cable."""
         return LAB_RESPONSE if self.response is None else scale.lab(self.response)
@@ -283,7 +295,9 @@ class Buffer:
         """Return the settings of the buffer of a switch that has these ports."""
         headroom = {number: self._headroom(needs) for number, needs in ports.items()}
         named = {key: _fitted(key, one, ports) for key, one in self.groups.items() if _applies(key, one, ports)}
-        spared = self._spared(ports, headroom, named) if self.headroom_pool is None else 0
+        policy = self.policy
+        counts = self.headroom_pool is None and isinstance(policy, HeadroomPerGroup)
+        spared = self._spared(ports, headroom, named) if counts else 0
         xoff = self.xoff or self._even_part(ports, headroom, spared)
         offset = min(self.xon_offset, xoff.cells) if isinstance(xoff, Static) else self.xon_offset
         groups = {
@@ -310,6 +324,7 @@ class Buffer:
             more_pools=self.more_pools,
             egress_pools=self.egress_pools,
             queues={key: one for key, one in self.queues.items() if key[0] in ports},
+            policy=replace(policy, cells=None),
         )
         longest = max((settings.cells(needs.mtu + 14) for needs in ports.values()), default=0)
         if settings.shared_cells < longest and not self.lossy.guaranteed:
@@ -323,7 +338,8 @@ class Buffer:
     def _headroom(self, needs: PortNeeds) -> int:
         if needs.measured is not None:
             return needs.measured
-        return needs.headroom_cells(self) if self.headroom is None else self.headroom
+        cells = self.policy.cells
+        return needs.headroom_cells(self) if cells is None else cells
 
     def _spared(
         self,
@@ -345,8 +361,9 @@ class Buffer:
 
     def _even_part(self, ports: Mapping[int, PortNeeds], headroom: Mapping[int, int], spared: int) -> Static:
         """Return an equal part of the buffer for each lossless group, after a tenth is set aside for lossy traffic."""
-        groups = [number for number, needs in ports.items() for _ in needs.lossless]
-        left = self.total * 9 // 10 - sum(headroom[number] + self.guaranteed for number in groups) + spared
+        groups = [(number, priority) for number, needs in ports.items() for priority in needs.lossless]
+        reserved = self.policy.pool({group: headroom[group[0]] for group in groups}) + self.guaranteed * len(groups)
+        left = self.total * 9 // 10 - reserved + spared
         return Static(max(0, left) // max(1, len(groups)))
 
     def measured_headroom(self, rate: Rate, mtu: int, round_trip: Duration) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -92,12 +92,15 @@ class SwitchBuffer:
     def layout(self, settings: BufferSettings) -> BufferLayout:
         """Return settings in the form of the port program."""
         slots = {port.number: port.slot for port in self.ports}
+        limits = {
+            (slots[number], priority): group_limits(group)
+            for (number, priority), group in settings.all_groups().items()
+        }
+        if settings.policy.pauses_ports:
+            limits = {key: replace(one, with_port=one.lossless) for key, one in limits.items()}
         return BufferLayout(
             settings.pool_cells(0),
-            {
-                (slots[number], priority): group_limits(group)
-                for (number, priority), group in settings.all_groups().items()
-            },
+            limits,
             tuple(settings.pool_cells(pool) for pool in range(1, len(settings.pools))),
         )
 

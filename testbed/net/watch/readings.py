@@ -12,7 +12,7 @@ from typing import Any
 
 from testbed.linux.netlink import qdiscs
 from testbed.linux.netlink.messages import Socket
-from testbed.linux.port_program import DROP_REASONS
+from testbed.linux.port_program import DROP_REASONS, WholePort
 from testbed.net.fabric.fabric import Fabric, FabricError, PortState
 from testbed.units import real_ns
 
@@ -52,12 +52,15 @@ def buffers(fabric: Fabric, wanted: str = "") -> Reading:
                 dropped = dict(zip(DROP_REASONS, counted.dropped_frames, strict=True))
                 if not (group.lossless or counted.admitted_frames or any(dropped.values())):
                     continue
+                limit = group.threshold.limit(pools.size[1] - pools.used[1])
+                if settings.policy.pauses_ports and group.lossless:
+                    limit = max(0, limit - group.headroom)
                 groups[f"{port.name} {priority}"] = {
                     "lossless": group.lossless,
                     "xoff": counted.xoff,
                     "used": dict(zip(_POOLS, counted.used, strict=True)),
                     "most": dict(zip(_POOLS, counted.high_water, strict=True)),
-                    "limit": group.threshold.limit(pools.size[1] - pools.used[1]),
+                    "limit": limit,
                     "xon_offset": group.xon_offset,
                     "headroom": group.headroom,
                     "admitted_frames": counted.admitted_frames,
@@ -71,6 +74,11 @@ def buffers(fabric: Fabric, wanted: str = "") -> Reading:
             "groups": groups,
         }
     return found
+
+
+def whole_port(fabric: Fabric, port: str) -> WholePort:
+    """Return what the lossless groups of a switch's port hold together, where ports are paused as a whole."""
+    return fabric.core.running_program().buffers.whole_port(fabric.port(port).slot)
 
 
 def ecn(fabric: Fabric, wanted: str = "") -> Reading:

@@ -32,6 +32,7 @@ from testbed.sonic.tables import (
     WatchdogRow,
     WredRow,
 )
+from testbed.switch.buffer.headroom import HeadroomPerGroup, HeadroomPolicy, SharedHeadroomPool, policy_of
 from testbed.switch.buffer.settings import (
     BufferSettings,
     Dynamic,
@@ -76,6 +77,22 @@ class Exported:
     scale: int = 1
 
 
+def _policy_of(buffer: BufferSettings) -> dict[str, str]:
+    """Return the policy for headroom, if it is not that of each group by itself, and the pools that follow it."""
+    policy = buffer.policy
+    if isinstance(policy, HeadroomPerGroup):
+        return {}
+    ratio = {"over_subscribe": str(policy.over_subscribe)} if isinstance(policy, SharedHeadroomPool) else {}
+    follow = ",".join(str(place) for place, pool in enumerate(buffer.pools) if pool.headroom_pool is None)
+    return {"headroom": policy.name, "headroom_follows": follow, **ratio}
+
+
+def _policy_from(own: Mapping[str, str]) -> HeadroomPolicy:
+    if "over_subscribe" in own:
+        return SharedHeadroomPool(over_subscribe=own["over_subscribe"])
+    return policy_of(own.get("headroom"))
+
+
 def name_of(number: int) -> str:
     """Return the SONiC name of a port of the lab."""
     return f"Ethernet{number}"
@@ -94,7 +111,8 @@ def tables_of(switch: Exported) -> Tables:
     profiles: dict[str, ProfileRow] = {}
     own: dict[str, dict[str, dict[str, str]]] = {
         _SWITCH: {_HERE: {"cell": str(cell), "scale": str(switch.scale), "times": _OF_HARDWARE,
-                          "overbook_headroom": str(switch.buffer.overbook_headroom)}},
+                          "overbook_headroom": str(switch.buffer.overbook_headroom),
+                          **_policy_of(switch.buffer)}},
         _PORTS: {},
         _PROFILES: {},
     }  # fmt: skip
@@ -112,7 +130,7 @@ def tables_of(switch: Exported) -> Tables:
     pools = {
         f"{_INGRESS}_{place}": PoolRow(
             PoolType.INGRESS, Mode.DYNAMIC, pool.total * cell,
-            None if pool.headroom_pool is None else pool.headroom_pool * cell,
+            _pool_xoff(switch.buffer, place),
         )
         for place, pool in enumerate(switch.buffer.pools)
     }  # fmt: skip
@@ -134,6 +152,13 @@ def tables_of(switch: Exported) -> Tables:
         found = _with_port(found, names[number], port.settings)
         own[_PORTS][names[number]] = {"number": str(number)} | _own_port(port.settings)
     return found
+
+
+def _pool_xoff(buffer: BufferSettings, place: int) -> int | None:
+    """Return the bytes of a pool's headroom, or None if each group has its own."""
+    if buffer.pools[place].headroom_pool is None and isinstance(buffer.policy, HeadroomPerGroup):
+        return None
+    return buffer.pool_cells(place)[2] * buffer.cell_bytes
 
 
 def _length(length: Length) -> str:
@@ -270,10 +295,11 @@ def _switch_of(tables: Tables) -> Exported:
         )
         for (name, place), profile in tables.queue_profiles.items()
     }
+    rows = [row for row in tables.pools.values() if row.type is PoolType.INGRESS]
+    follow = settings.get("headroom_follows", "").split(",")
     pools = [
-        Pool((row.size or 0) // cell, None if row.xoff is None else row.xoff // cell)
-        for row in tables.pools.values()
-        if row.type is PoolType.INGRESS
+        Pool((row.size or 0) // cell, None if row.xoff is None or str(place) in follow else row.xoff // cell)
+        for place, row in enumerate(rows)
     ]
     buffer = BufferSettings(
         ports=tuple(numbers.values()),
@@ -285,6 +311,7 @@ def _switch_of(tables: Tables) -> Exported:
         more_pools=tuple(pools[1:]),
         egress_pools=tuple((row.size or 0) // cell for row in tables.pools.values() if row.type is PoolType.EGRESS),
         queues=queues,
+        policy=_policy_from(settings),
     )
     ports = {
         numbers[name]: ExportedPort(

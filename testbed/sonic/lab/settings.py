@@ -33,6 +33,7 @@ from testbed.sonic.tables import (
     WatchdogRow,
 )
 from testbed.strict.problems import Problem, Severity
+from testbed.switch.buffer.headroom import SharedHeadroomPool
 from testbed.switch.buffer.settings import (
     MOST_CELLS,
     MOST_POOLS,
@@ -328,6 +329,7 @@ def _buffer(tables: Tables, numbers: Mapping[str, int], cell: int, ports: frozen
         more_pools=tuple(chosen[1:]),
         egress_pools=egress_sizes if queues else (),
         queues=queues,
+        headroom=SharedHeadroomPool(over_subscribe=tables.over_subscribe) if tables.over_subscribe else None,
     )
 
 
@@ -351,7 +353,7 @@ def _group(tables: Tables, port: str, number: int, pools: list[str], cell: int) 
         offset = MOST_CELLS  # then xon alone decides
     return GroupSettings(
         lossless=enabled,
-        guaranteed=reserved(profile, pool) // cell,
+        guaranteed=reserved(tables, profile, pool) // cell,
         threshold=threshold,
         xon_offset=offset,
         headroom=(profile.xoff or 0) // cell if enabled else 0,

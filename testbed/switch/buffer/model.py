@@ -1,6 +1,7 @@
 """The switch's buffer, frame by frame: the reference that any faster realisation has to agree with.
 
 It implements "PAUSE generation" and "PFC thresholds" of the PFC/ECN article by decisions 0114 and 0130 to 0133.
+`charging` has the code of A2 to A4 and D2, and other rules for them, of headroom that a port's groups share.
 Integers only, no clock: the caller reports each frame that comes or leaves, the model returns where its cells went and
 whether PAUSE (XOFF) or resume (XON) is due. It sends nothing and has no pause times and no queues.
 
@@ -38,10 +39,12 @@ its next departure, or when `recheck` is called, which is meant for the moment b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from testbed.switch.buffer.charging import rules_of
 from testbed.switch.buffer.settings import BufferBusyError, BufferModelError, BufferSettings, GroupSettings, Pool
 from testbed.switch.buffer.use import Cells, DropReason, GroupUse, Key, PoolUse, QueueUse, Signal, Use, Watermark
 
@@ -53,6 +56,8 @@ class Admission:
     cells: Cells
     dropped: DropReason | None = None
     signal: Signal | None = None
+    others: tuple[int, ...] = ()
+    """The other priorities of the port that become XOFF with this frame, because all of the port is paused."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class Release:
 
     cells: Cells
     signal: Signal | None = None
+    others: tuple[int, ...] = ()
+    """The other priorities of the port that become XON, because the port as a whole was paused and resumes."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,7 @@ class BufferModel:
         self._pools = [PoolUse(size=Cells(*settings.pool_cells(number))) for number in range(len(settings.pools))]
         sizes = (settings.egress_cells(number) for number in range(len(settings.egress_pools)))
         self._egress = [PoolUse(size=Cells(*size)) for size in sizes]
+        self._rules = rules_of(settings.policy)(self._groups, self._pools)
 
     @property
     def settings(self) -> BufferSettings:
@@ -114,23 +122,18 @@ class BufferModel:
             waits.dropped_cells += cells
             return self._dropped(group, cells, part, None)
         pool = self._pools[group.settings.pool]
-        charge: Cells | DropReason | None = None if group.xoff else self._without_headroom(group, pool, cells)
-        signal = None
-        if charge is None:
-            if not group.xoff:
-                group.xoff, signal = True, Signal.XOFF
-                group.xoffs += 1
-            charge = self._headroom(group, pool, cells)
+        charge, signal, others = self._rules.admit((port, priority), cells)
         if isinstance(charge, DropReason):
-            return self._dropped(group, cells, charge, signal)
+            return self._dropped(group, cells, charge, signal, others)
         group.admitted_frames += 1
         group.admitted_cells += cells
         _charge(charge, group, pool)
+        self._rules.charged((port, priority), charge)
         if waits is not None and isinstance(part, Cells):
             waits.admitted_frames += 1
             waits.admitted_cells += cells
             _charge(part, waits, self._egress[waits.settings.pool])
-        return Admission(charge, None, signal)
+        return Admission(charge, None, signal, others)
 
     def release(self, port: int, priority: int, length: int, queue: Key | None = None) -> Release:
         """Take back the cells of a frame of `length` bytes that came in by `port` and has left the switch, or was
@@ -158,13 +161,15 @@ class BufferModel:
             part = Cells(min(cells - shared, waits.used.guaranteed), shared)
             waits.used -= part
             self._egress[waits.settings.pool].used -= part
-        return Release(given_back, self._resume(group))
+        self._rules.released((port, priority), given_back)
+        return Release(given_back, *self._rules.resume((port, priority)))
 
     def recheck(self, port: int, priority: int) -> Signal | None:
         """Return XON if the group may resume by now, because others made room (D2). Call this before PAUSE is
         repeated.
         """
-        return self._resume(self._group(port, priority))
+        self._group(port, priority)
+        return self._rules.resume((port, priority), alone=True)[0]
 
     def group_watermark(self, port: int, priority: int, clear: bool = False) -> Watermark:
         """Return the watermark of a priority group; with `clear` it begins anew, with what is in use now."""
@@ -187,7 +192,8 @@ class BufferModel:
         """
         if _of_the_switch(settings) != _of_the_switch(self._settings):
             raise BufferModelError(
-                "cell size, ports, pools of groups and egress queues cannot be changed in use; make a new buffer"
+                "cell size, ports, pools of groups and egress queues cannot be changed in use, nor whether ports are "
+                "paused as a whole; make a new buffer"
             )
         new = settings.all_groups()
         divided = {key: _divided(group.used, new[key].guaranteed) for key, group in self._groups.items()}
@@ -197,10 +203,7 @@ class BufferModel:
         ]
         for number, in_use in enumerate(used):
             size = Cells(*settings.pool_cells(number))
-            promised = {key: one.headroom for key, one in new.items() if one.pool == number}
-            headroom = in_use.headroom
-            if sum(promised.values()) <= size.headroom:  # overbooked headroom promises nothing
-                headroom = sum(max(most, self._groups[key].used.headroom) for key, most in promised.items())
+            headroom = self._owed(settings, number)
             for name, needs, has in (("shared", in_use.shared, size.shared), ("headroom", headroom, size.headroom)):
                 if needs > has:
                     raise BufferBusyError(
@@ -214,6 +217,20 @@ class BufferModel:
             group.used = divided[key]
             group.high_water = group.high_water.highest(group.used)
         return self._set(settings, new)
+
+    def _owed(self, settings: BufferSettings, pool: int) -> int:
+        """Return the headroom that a pool with other settings holds and has promised."""
+        policy, groups = settings.policy, settings.all_groups()
+        held: defaultdict[Hashable, int] = defaultdict(int)
+        promised: defaultdict[Hashable, int] = defaultdict(int)
+        for key, group in groups.items():
+            if group.pool == pool:
+                unit = policy.shared_by(key) if group.lossless else key
+                held[unit] += self._groups[key].used.headroom
+                promised[unit] = max(promised[unit], group.headroom)
+        if sum(promised.values()) > settings.pool_cells(pool)[2]:  # overbooked headroom promises nothing
+            return sum(held.values())
+        return sum(max(most, held[unit]) for unit, most in promised.items())
 
     def give_up(self, settings: BufferSettings) -> tuple[Resumed, ...]:
         """Apply, of other settings, those of groups that lose headroom, while the pools stay as they are. This is for
@@ -239,7 +256,12 @@ class BufferModel:
         self._settings = settings
         for key, group in changed.items():
             self._groups[key].settings = group
-        return tuple(Resumed(*key) for key in changed if self._resume(self._groups[key]))
+        self._rules.configured()
+        return tuple(
+            Resumed(*key)
+            for key in changed
+            if self._groups[key].xoff and self._rules.resume(key, alone=True)[0] is Signal.XON
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """Return every counter as plain data, the same for the same history: pools, then groups that were ever used.
@@ -269,11 +291,13 @@ class BufferModel:
                     "xons": group.xons,
                 }
                 for (port, priority), group in self._groups.items()
-                if group.admitted_frames or any(group.dropped_frames.values())
+                if group.admitted_frames or group.xoffs or any(group.dropped_frames.values())
             ],
         }
         if len(self._pools) > 1:
             found["more_pools"] = [_pool_as_json(state, pool.total) for pool, state in self._all_pools()[1:]]
+        if self._rules.ports:
+            found["ports"] = [{"port": port, **asdict(use)} for port, use in self._rules.ports.items()]
         if self._egress:
             totals = zip(self._egress, self._settings.egress_pools, strict=True)
             found["egress_pools"] = [_pool_as_json(state, total) for state, total in totals]
@@ -301,10 +325,17 @@ class BufferModel:
     def _limit(self, group: GroupUse) -> int:
         return group.settings.threshold.limit(self._pools[group.settings.pool].free)
 
-    def _dropped(self, group: GroupUse, cells: int, reason: DropReason, signal: Signal | None) -> Admission:
+    def _dropped(
+        self,
+        group: GroupUse,
+        cells: int,
+        reason: DropReason,
+        signal: Signal | None,
+        others: tuple[int, ...] = (),
+    ) -> Admission:
         group.dropped_frames[reason] += 1
         group.dropped_cells[reason] += cells
-        return Admission(Cells(), reason, signal)
+        return Admission(Cells(), reason, signal, others)
 
     def _room(self, queue: QueueUse, cells: int) -> Cells | DropReason:
         """Return the reason for which a frame has no room in its queue (Q1 and Q2), or None."""
@@ -314,37 +345,6 @@ class BufferModel:
         if rest == 0 or (rest <= free and queue.used.shared + rest <= queue.settings.threshold.limit(free)):
             return Cells(reserved, rest)
         return DropReason.EGRESS_POOL if rest > free else DropReason.QUEUE_THRESHOLD
-
-    def _without_headroom(self, group: GroupUse, pool: PoolUse, cells: int) -> Cells | DropReason | None:
-        """Admit or drop a frame outside of headroom (A2 and A3). None if it is lossless and has to go to headroom."""
-        guaranteed = min(cells, group.settings.guaranteed - group.used.guaranteed)
-        rest = cells - guaranteed
-        free = pool.free
-        if rest == 0 or (rest <= free and group.used.shared + rest <= group.settings.threshold.limit(free)):
-            return Cells(guaranteed, rest)
-        if group.settings.lossless:
-            return None
-        return DropReason.SHARED_POOL if rest > free else DropReason.THRESHOLD
-
-    def _headroom(self, group: GroupUse, pool: PoolUse, cells: int) -> Cells | DropReason:
-        """Admit a frame into headroom, or drop it (A4)."""
-        if group.used.headroom + cells > group.settings.headroom:
-            return DropReason.HEADROOM
-        if pool.used.headroom + cells > pool.size.headroom:
-            return DropReason.HEADROOM_POOL
-        return Cells(headroom=cells)
-
-    def _resume(self, group: GroupUse) -> Signal | None:
-        """Resume a group if it may (D2), or if it is no longer lossless."""
-        used, settings = group.used, group.settings
-        below = used.shared + settings.xon_offset <= self._limit(group)
-        low = used.guaranteed + used.shared <= settings.xon
-        drained = used.headroom == 0 and (used.shared == 0 or below or low)
-        if not group.xoff or (settings.lossless and not drained):
-            return None
-        group.xoff = False
-        group.xons += 1
-        return Signal.XON
 
 
 def _charge(cells: Cells, *places: Use) -> None:
@@ -357,7 +357,8 @@ def _of_the_switch(settings: BufferSettings) -> tuple[object, ...]:
     """Return the settings that cannot change in use."""
     pools = {key: group.pool for key, group in settings.all_groups().items()}
     return (
-        settings.cell_bytes, settings.ports, pools, len(settings.pools), settings.egress_pools, dict(settings.queues)
+        settings.cell_bytes, settings.ports, pools, len(settings.pools), settings.egress_pools, dict(settings.queues),
+        settings.policy.pauses_ports,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from testbed.errors import UsageError
+from testbed.switch.buffer.headroom import PER_GROUP, HeadroomPolicy
 
 CELL_BYTES = 208
 """The size of a cell: the PFC/ECN article's example, and that of common chips."""
@@ -174,8 +175,10 @@ class Pool:
 class BufferSettings:
     """The settings of a whole switch: the ports share one buffer, and each has eight priorities.
 
+    `policy` says who may use how much headroom (`testbed.switch.buffer.headroom`).
+
     `priorities` is for all ports; `groups`, by (port, priority), goes before it (a long cable needs more headroom);
-    what neither names is lossy. `headroom_pool` is a number of cells, or None to follow the sum of the headrooms.
+    what neither names is lossy. `headroom_pool` is a number of cells, or None for what the policy has.
 
     `total` and `headroom_pool` are ingress pool 0; `more_pools` are 1 and up. `egress_pools` are numbers of cells, and
     `queues`, by (port, queue), what waits in them; a queue that is not named is not limited.
@@ -191,6 +194,7 @@ class BufferSettings:
     more_pools: tuple[Pool, ...] = ()
     egress_pools: tuple[int, ...] = ()
     queues: Mapping[tuple[int, int], QueueSettings] = field(default_factory=dict)
+    policy: HeadroomPolicy = PER_GROUP
 
     def __post_init__(self) -> None:
         for name in ("more_pools", "egress_pools"):
@@ -253,7 +257,7 @@ class BufferSettings:
 
     @property
     def headroom_cells(self) -> int:
-        """The headroom pool in cells, as given, or as the sum of headrooms."""
+        """The headroom pool in cells, as given, or as the policy has it."""
         return self._headroom_of(0)
 
     @property
@@ -268,11 +272,14 @@ class BufferSettings:
         return sum(self._missing_in(pool) for pool in range(len(self.pools)))
 
     def _missing_in(self, pool: int) -> int:
-        return max(0, self._sum("headroom", pool) - self._headroom_of(pool))
+        return max(0, sum(self.policy.promised(self._headrooms(pool)).values()) - self._headroom_of(pool))
 
     def _headroom_of(self, pool: int) -> int:
         given = self.pools[pool].headroom_pool
-        return self._sum("headroom", pool) if given is None else given
+        return self.policy.pool(self._headrooms(pool)) if given is None else given
+
+    def _headrooms(self, pool: int) -> dict[tuple[int, int], int]:
+        return {key: group.headroom for key, group in self.all_groups().items() if group.pool == pool}
 
     def _sum(self, name: str, pool: int) -> int:
         return sum(getattr(group, name) for group in self.all_groups().values() if group.pool == pool)
@@ -295,6 +302,15 @@ class BufferSettings:
                     f"port {port} priority {priority}: there is no ingress pool {group.pool}; the last is "
                     f"{len(self.pools) - 1}"
                 )
+        if not self.policy.pauses_ports:
+            return
+        pool_of: dict[int, int] = {}
+        for (port, priority), group in self.all_groups().items():
+            if group.lossless and pool_of.setdefault(port, group.pool) != group.pool:
+                raise BufferModelError(
+                    f"port {port} priority {priority} is in pool {group.pool}, and another lossless group of the port "
+                    f"in pool {pool_of[port]}; with headroom {self.policy.name!r} a port has all of them in one pool"
+                )
 
     def _check_sums(self, number: int) -> None:
         guaranteed, shared, pool = self.pool_cells(number)
@@ -306,7 +322,7 @@ class BufferSettings:
                     f"has {pool}: {group.headroom - pool} cells are missing"
                 )
         missing = self._missing_in(number)
-        if missing and not self.overbook_headroom:
+        if missing and not self.overbook_headroom and not self.policy.overbooks:
             raise BufferModelError(
                 f"headroom of all groups{name} is {pool + missing} cells and the headroom pool has "
                 f"{pool}: {missing} cells are missing; enlarge the pool, or set "

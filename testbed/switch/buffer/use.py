@@ -112,3 +112,29 @@ class GroupUse(Use):
     released_cells: int = 0
     dropped_frames: dict[DropReason, int] = field(default_factory=lambda: dict.fromkeys(DropReason, 0))
     dropped_cells: dict[DropReason, int] = field(default_factory=lambda: dict.fromkeys(DropReason, 0))
+
+    def stop(self) -> None:
+        """Make the group XOFF."""
+        self.xoff = True
+        self.xoffs += 1
+
+    def go(self) -> None:
+        """Make the group XON."""
+        self.xoff = False
+        self.xons += 1
+
+
+@dataclass
+class PortUse:
+    """The lossless groups of a port together, where ports are paused as a whole."""
+
+    groups: int = 0
+    headroom: int = 0
+    """The most cells that the groups may have in headroom together."""
+    used_shared: int = 0
+    used_headroom: int = 0
+    most_shared: int = 0
+    most_headroom: int = 0
+    paused: bool = False
+    pauses: int = 0
+    resumes: int = 0

@@ -8,6 +8,8 @@ from pathlib import Path
 EXPERIMENTS = "experiments"
 CONFORMANCE = "experiments.conformance"
 """Experiments, too: the cases of `xoff switch conformance`."""
+PUBLISHED = "experiments.published"
+"""Experiments, too: those that reproduce what others have published."""
 TOPOLOGIES = "topologies"
 
 

@@ -267,13 +267,13 @@ def _of_plugin(plugin: Plugin, loaded: Any) -> Experiment:
 
 
 def shipped() -> list[Experiment]:
-    """Return the experiments that come with Xoff, by name; the conformance cases are among them."""
-    return sorted(_in_package(shipped_packages.EXPERIMENTS) + conformance(), key=lambda one: one.name)
+    """Return the experiments that come with Xoff, by name; conformance cases and published results are among them."""
+    return sorted(_in_package(shipped_packages.EXPERIMENTS) + conformance() + published(), key=lambda one: one.name)
 
 
 def _shipped_as(name: str) -> Experiment | None:
     """Return the shipped experiment of this name, or None. A module of this name has it, or else all are imported."""
-    for package in (shipped_packages.EXPERIMENTS, shipped_packages.CONFORMANCE):
+    for package in (shipped_packages.EXPERIMENTS, shipped_packages.CONFORMANCE, shipped_packages.PUBLISHED):
         if path := shipped_packages.files(package).get(name):
             for one in experiments_in(_import(path, f"{package}.{name}")):
                 if one.name == name:
@@ -284,6 +284,11 @@ def _shipped_as(name: str) -> Experiment | None:
 def conformance() -> list[Experiment]:
     """Return the cases of `xoff switch conformance`, by name."""
     return _in_package(shipped_packages.CONFORMANCE)
+
+
+def published() -> list[Experiment]:
+    """Return the experiments that reproduce what others have published, by name."""
+    return _in_package(shipped_packages.PUBLISHED)
 
 
 def _in_package(package: str) -> list[Experiment]:

@@ -20,7 +20,8 @@ from typing import Any, TextIO
 from testbed.errors import UsageError
 from testbed.experiment.demand import Board, Demand
 from testbed.experiment.fidelity import Phase
-from testbed.experiment.run_files import EVENT_LOG
+from testbed.experiment.published import bounds_around
+from testbed.experiment.run_files import EVENT_LOG, PUBLISHED_LOG
 from testbed.units import Quantity, Scale
 
 LARGEST_NOTE = 1 << 20
@@ -128,6 +129,31 @@ class Run:
         expected = {bound: plain(value) for bound, value in zip(bounds, values, strict=True)}
         self._note("claim", name=str(name), expected=expected, measured=plain(found), passed=passed, unit=unit)
         return passed
+
+    def published(
+        self, name: str, measured: Any, *, value: Any, source: str, within: Any = None, differs: str = ""
+    ) -> None:
+        """Report what was measured beside the `value` that others have published, and where: the `source`.
+
+        With a tolerance, `within`, it is a claim: "5%" of the value, or as much in the value's own unit, or 0. Without
+        one nothing is claimed, and both are shown. `differs` says what is not as it was there.
+        """
+        if within is None:
+            self.figure(name, measured)
+        else:
+            self.claim(name, measured, **bounds_around(name, value, within))
+        (found, stated), unit = _as_numbers(measured, value)
+        line = {
+            "t_ns": time.monotonic_ns(),
+            "name": str(name),
+            "published": plain(stated),
+            "measured": plain(found),
+            "unit": unit,
+            "within": None if within is None else str(within),
+            "source": str(source),
+            "differs": str(differs),
+        }
+        self.lines_at_end(PUBLISHED_LOG, [line])
 
     def event(self, kind: str, /, **fields: Any) -> None:
         """Append a line to the run's event log."""

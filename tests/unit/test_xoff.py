@@ -91,7 +91,12 @@ except xoff.XoffError as error:
 def test_all_of_it_and_every_topology_and_experiment_can_be_imported_without_mininet() -> None:
     modules = [
         f"{package}.{name}"
-        for package in (shipped_packages.TOPOLOGIES, shipped_packages.EXPERIMENTS, shipped_packages.CONFORMANCE)
+        for package in (
+            shipped_packages.TOPOLOGIES,
+            shipped_packages.EXPERIMENTS,
+            shipped_packages.CONFORMANCE,
+            shipped_packages.PUBLISHED,
+        )
         for name in shipped_packages.files(package)
     ]
     command = [sys.executable, "-c", WITHOUT_MININET, *modules]

@@ -18,7 +18,8 @@ def list_(options: argparse.Namespace) -> int:
     from testbed.cli.screen.console import print_error
 
     found = [*definition.shipped(), *definition.added(print_error)]
-    cases = {case.name for case in definition.conformance()}
+    kinds = {case.name: "conformance" for case in definition.conformance()}
+    kinds |= {one.name: "published" for one in definition.published()}
     topologies = _topologies(print_error)
     controls = _rate_controls(print_error)
     if options.json:
@@ -30,7 +31,8 @@ def list_(options: argparse.Namespace) -> int:
                     "parameters": {p.name: "" if p.default is None else str(p.default) for p in e.parameters},
                     "ranges": {p.name: str(p.limits) for p in e.parameters if p.limits},
                     "timeout": str(e.timeout),
-                    "conformance": e.name in cases,
+                    "conformance": kinds.get(e.name) == "conformance",
+                    "published": kinds.get(e.name) == "published",
                     **_package(plugins.EXPERIMENTS, e.name),
                 }
                 for e in found
@@ -47,12 +49,13 @@ def list_(options: argparse.Namespace) -> int:
 
     from testbed.cli.screen.console import shown, stdout
 
-    experiments, conformance = (
-        [(e.name, e.summary, " ".join(map(str, e.parameters))) for e in found if (e.name in cases) is wanted]
-        for wanted in (False, True)
+    experiments, conformance, published = (
+        [(e.name, e.summary, " ".join(map(str, e.parameters))) for e in found if kinds.get(e.name, "") == wanted]
+        for wanted in ("", "conformance", "published")
     )
     for title, group, rows in (
         ("experiments", plugins.EXPERIMENTS, experiments),
+        ("results of others", plugins.EXPERIMENTS, published),
         ("conformance cases", plugins.EXPERIMENTS, [(name, summary, "") for name, summary, _ in conformance]),
         ("topologies", plugins.TOPOLOGIES, [(name, summary, "") for name, summary in topologies.items()]),
         ("rate controls", plugins.RATE_CONTROLS, [(name, "", "") for name in controls]),

@@ -20,6 +20,8 @@ from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine
+from testbed.lab.results import folder
+from testbed.lab.results.published import Published
 from testbed.lab.results.result import Exit, Result
 from testbed.lab.studies import batch, costs, references
 from testbed.lab.studies.batch import Task, TaskOutcome
@@ -35,6 +37,11 @@ def verify_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-j", type=whole_number(1, 2), default=1, metavar="N", help="run up to N side by side, a core each (default 1)"
     )
+    parser.add_argument(
+        "--published",
+        action="store_true",
+        help="the experiments that reproduce what others have published, with a table of published and measured values",
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the result folders here")
     parser.add_argument(
         "--update",
@@ -47,7 +54,7 @@ def verify_options(parser: argparse.ArgumentParser) -> None:
 def verify(options: argparse.Namespace) -> int:
     """Run the experiments and compare their digests with those in the repository."""
     streams.outlast()
-    chosen = [definition.find(name) for name in options.experiment] or _all_on(options.engine)
+    chosen = _chosen(options)
     root = Path(testbed.__file__).parents[1]
     update = _writer(root) if options.update else None
     engine = ready(options.engine)
@@ -71,6 +78,7 @@ def verify(options: argparse.Namespace) -> int:
         )  # fmt: skip
         finished.raise_first()
         results = finished.results
+        published = {result.experiment: _published(result) for result in results} if options.published else {}
         if update is not None:  # while the result folders are there
             update(known, results)
     name = references.edition(results[0].provenance)
@@ -82,11 +90,15 @@ def verify(options: argparse.Namespace) -> int:
             "engine": name, "same": same, "experiments": len(comparisons), "differences": differences,
             "comparisons": [asdict(comparison) for comparison in comparisons],
         }  # fmt: skip
+        if options.published:
+            report["published"] = {name: [asdict(one) for one in values] for name, values in published.items()}
         print(json.dumps(report, indent=1))
     else:
         print(f"{name}: {same} of {len(comparisons)} experiments gave the digest of the repository")
         for difference in differences:
             print(f"  {difference}")
+        if options.published:
+            _show(published)
     if update is not None:
         failed = any(comparison.outcome is Outcome.FAILED for comparison in comparisons)
         return Exit.FAILED if failed else Exit.OK
@@ -111,9 +123,47 @@ def _writer(root: Path) -> Callable[[Mapping[str, Reference], Sequence[Result]],
     return write
 
 
+def _chosen(options: argparse.Namespace) -> list[Experiment]:
+    """Return the experiments that are named, and without names those of the selection."""
+    named = [definition.find(name) for name in options.experiment]
+    if not options.published:
+        return named or _all_on(options.engine)
+    known = {experiment.name for experiment in definition.published()}
+    for experiment in named:
+        if experiment.name not in known:
+            raise UsageError(
+                f"{experiment.name} reproduces nothing that was published; --published has {', '.join(sorted(known))}"
+            )
+    return named or definition.published()
+
+
+def _published(result: Result) -> list[Published]:
+    assert result.folder is not None
+    return folder.read(result.folder).published()
+
+
+def _show(published: Mapping[str, Sequence[Published]]) -> None:
+    from rich.table import Table
+
+    from testbed.cli.screen.console import shown, stdout
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for column in ("", "published", "measured", "claim"):
+        table.add_column(column, overflow="fold")
+    for name, values in published.items():
+        table.add_row(f"[bold]{shown(name)}[/bold]")
+        for one in values:
+            table.add_row(f"  {shown(one.name)}", *map(shown, one.texts))
+    stdout.print(table)
+    for source in dict.fromkeys(one.source for values in published.values() for one in values):
+        stdout.print(f"[dim]{shown(source)}[/dim]", soft_wrap=True)
+
+
 def _all_on(engine: Engine) -> list[Experiment]:
-    """Return the shipped experiments; conformance cases are for labs whose CPU is free (decision 0290)."""
-    cases = {case.name for case in definition.conformance()} if engine.cpu_takes_time else set()
+    """Return the shipped experiments; conformance cases and published results are for labs whose CPU is free (decision
+    0290)."""
+    others = [*definition.conformance(), *definition.published()] if engine.cpu_takes_time else []
+    cases = {case.name for case in others}
     return [experiment for experiment in definition.shipped() if experiment.name not in cases]
 
 

@@ -16,12 +16,14 @@ from typing import Any
 from testbed.lab.results.damage import Damage
 from testbed.lab.results.flow_lines import FLOWS, Flow, flow_of
 from testbed.lab.results.foreign import DEEPEST, LARGEST_LOG, ForeignError, ForeignFolder, is_shallow
+from testbed.lab.results.published import Published, published_of
 from testbed.lab.results.result_file import RESULT, Claim, Figure, ResultFile
 from testbed.units import Duration, Scale
 
 EVENTS = "events.jsonl"
 NETWORKS = "networks.jsonl"
 DCBX = "dcbx.jsonl"
+PUBLISHED = "published.jsonl"
 LATEST_NS = 10**18
 MOST_KINDS = 1000
 """The most names of events, and of fields, in one log."""
@@ -158,6 +160,16 @@ class Folder:
                     found.append(line)
                 case _:
                     self.damage.add(DCBX, number, "is no line of DCBX")
+        return found
+
+    def published(self) -> list[Published]:
+        """Return what others have published, beside what the run measured."""
+        found = []
+        for number, line in self._lines(PUBLISHED, _LARGEST_LIST):
+            if (one := published_of(line)) is None:
+                self.damage.add(PUBLISHED, number, "is no published value")
+            else:
+                found.append(one)
         return found
 
     def read_networks(self) -> None:

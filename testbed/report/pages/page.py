@@ -196,6 +196,9 @@ def _folds(
             f"{many} claim{'' if many == 1 else 's'} with what was expected, {len(folder.figures)} figures, exactly",
         )
     ]
+    if published := folder.published():
+        about = f"{len(published)} values that others have published, beside what was measured, with sources"
+        out.append(folded("What was published", tables.published_table(published), about))
     if charts.many or charts.numbers.startswith("<div"):
         content = charts.numbers if charts.many >= FEW else charts.pictures + charts.numbers
         cnps = f", {charts.cnps} CNPs in all" if charts.cnps else ""

@@ -27,7 +27,7 @@ def question(folder: Folder) -> Html:
 
 @cache
 def _docstring(name: str) -> str:
-    for package in (shipped_packages.EXPERIMENTS, shipped_packages.CONFORMANCE):
+    for package in (shipped_packages.EXPERIMENTS, shipped_packages.CONFORMANCE, shipped_packages.PUBLISHED):
         path = shipped_packages.files(package).get(name)
         if path is None:
             continue

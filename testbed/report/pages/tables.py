@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from testbed.lab.results.folder import Folder, Network
+from testbed.lab.results.published import Published
 from testbed.lab.results.result import expectation
 from testbed.report.pages.markup import Html, folded, heading, table, text, verdict
 from testbed.report.timeline.derived import Ratio, ratios
@@ -104,6 +105,12 @@ def claims_table(folder: Folder) -> Html:
         for claim in folder.claims
     ]
     return table("Claims", ("claim", "", "measured", "expected"), rows, "The experiment claims nothing.", most=1000)
+
+
+def published_table(values: list[Published]) -> Html:
+    """Return the table of what others have published, beside what was measured."""
+    rows = [[one.name, *one.texts, one.source, one.differs or "-"] for one in values]
+    return table("Published", ("value", "published", "measured", "claim", "source", "what differs"), rows, most=1000)
 
 
 def figures_table(folder: Folder) -> Html:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from testbed.errors import UsageError
 from testbed.experiment.demand import Board, Demand
 from testbed.experiment.run import LARGEST_NOTE, Run, plain, running
-from testbed.experiment.run_files import EVENT_LOG
+from testbed.experiment.run_files import EVENT_LOG, PUBLISHED_LOG
+from testbed.lab.results.published import Published, published_of
 from testbed.units import Duration, Length, Rate, Scale, Size
 
 
@@ -375,3 +376,54 @@ def test_what_flows_ask_for_is_on_the_board_by_the_runs_clock(clock: Clock, note
     assert notes.out == []
     run.sets_up(12)
     assert notes.out == [{"note": "set_up", "nodes": 12, "t": 0}]
+
+
+# What others have published
+
+
+@pytest.mark.parametrize(
+    ("published", "measured", "passed"),
+    [
+        ((100, "5%"), 95, True),
+        ((100, "5%"), 105, True),
+        ((100, "5%"), 106, False),
+        ((Rate("10Gb/s"), "2.5%"), Rate("9.75Gb/s"), True),
+        ((Rate("10Gb/s"), "2.5%"), Rate("9.74Gb/s"), False),
+        ((Duration("1ms"), Duration("10us")), Duration("1010us"), True),
+        ((Duration("1ms"), Duration("10us")), Duration("1011us"), False),
+        ((Rate("0b/s"), 0), Rate("0b/s"), True),
+        ((Rate("0b/s"), 0), Rate("1b/s"), False),
+        ((5, 0), 5, True),
+    ],
+)
+def test_what_was_published_is_a_claim_within_its_tolerance(
+    published: tuple[Any, Any], measured: Any, passed: bool, run: Run, notes: Notes
+) -> None:
+    value, within = published
+    run.published("x", measured, value=value, within=within, source="a book")
+    assert [(note["note"], note["name"], note["passed"]) for note in notes.out] == [("claim", "x", passed)]
+
+
+def test_what_was_published_without_a_tolerance_is_a_figure(run: Run, notes: Notes, clock: Clock) -> None:
+    run.published("x", Size("5B"), value=Size("7B"), source="a book", differs="its cables")
+    run.published("y", 1, value=1, within=0, source="a paper")
+    assert [(note["note"], note["name"]) for note in notes.out] == [("figure", "x"), ("claim", "y")]
+    run.write_rest()
+    lines = [json.loads(line) for line in (run.directory / PUBLISHED_LOG).read_text().splitlines()]
+    found = [published_of(line) for line in lines]
+    assert found == [
+        Published("x", 7, 5, "B", None, "a book", "its cables"),
+        Published("y", 1, 1, "", "0", "a paper", ""),
+    ]
+    assert [one.texts for one in found if one] == [("7B", "5B", "not claimed"), ("1", "1", "exactly")]
+
+
+@pytest.mark.parametrize(
+    ("value", "within", "said"),
+    [
+        (1, "5", "published x: within is '5'; write a part of the value such as '5%'"),
+        (Rate("1Gb/s"), 5, "published x: within is 5 and the value Rate('1Gb/s'); give both the same unit"),
+    ],
+)
+def test_a_tolerance_that_is_none_is_refused(value: Any, within: Any, said: str, run: Run) -> None:
+    assert complaint(lambda: run.published("x", value, value=value, within=within, source="")) == said

@@ -15,6 +15,7 @@ MOST_LINES = 3
 SHIPPED = [
     *shipped_packages.files(shipped_packages.EXPERIMENTS).values(),
     *shipped_packages.files(shipped_packages.CONFORMANCE).values(),
+    *shipped_packages.files(shipped_packages.PUBLISHED).values(),
 ]
 OTHERS = [
     *(ROOT / "experiments").rglob("_*.py"),

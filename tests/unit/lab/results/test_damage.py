@@ -36,6 +36,7 @@ def text(capsys: pytest.CaptureFixture[str]) -> str:
         ({"t_ns": MS, "what": [], "port": "s1-eth1"}, "line 1 of dcbx.jsonl is no line of DCBX"),
         ({"t_ns": MS, "what": "frame", "port": []}, "line 1 of dcbx.jsonl is no line of DCBX"),
         ({"t": "x", "event": "drop"}, "line 7 of events.jsonl is no event"),
+        ({"t_ns": MS, "name": 5, "published": 1}, "line 1 of published.jsonl is no published value"),
         ({"network": "ended"}, "line 2 of networks.jsonl is no start or end of a network"),
     ],
 )
@@ -49,7 +50,7 @@ def test_a_damaged_line_is_left_out_and_named(
     lines(folder / file, [*kept[: line - 1], damaged, *kept[line - 1 :]])
     assert main(["report", str(folder)]) == 0
     assert f"{folder}: {said}; the rest is read without it" in (folder / "report.html").read_text()
-    if file != "dcbx.jsonl":
+    if file not in ("dcbx.jsonl", "published.jsonl"):
         assert main(["export", "--csv", str(folder)]) == 0
         assert text(capsys) == f"xoff: {folder}: {said}; the rest is read without it\n"
 

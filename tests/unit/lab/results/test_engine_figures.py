@@ -20,7 +20,9 @@ from tools.tolerances import Stated, ToleranceError, parsed
 ROOT = Path(__file__).parents[4]
 KEPT = Fidelity(Verdict.KEPT, (), 1, None, None, None, Thresholds())
 DEGRADED = replace(KEPT, verdict=Verdict.DEGRADED, reasons=("the CPU was busy",))
-NAMES = {one.name for one in definition.shipped()} - {case.name for case in definition.conformance()}
+NAMES = {one.name for one in definition.shipped()} - {
+    one.name for one in (*definition.conformance(), *definition.published())
+}
 
 
 def result(engine: str, figures: dict[str, Any], *, unit: str = "", fidelity: Fidelity = KEPT) -> Result:

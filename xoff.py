@@ -47,7 +47,18 @@ if TYPE_CHECKING:
     from testbed.policy.lab.subnet_manager import SubnetManager
     from testbed.policy.model import Policy
     from testbed.policy.syntax.language import load as load_policy
-    from testbed.roce.rates import Dcqcn, Fixed, Line, RateControl, Timely
+    from testbed.roce.rates import (
+        Acknowledgement,
+        Dcqcn,
+        Fixed,
+        Hpcc,
+        HpccParameters,
+        Line,
+        RateControl,
+        Swift,
+        SwiftParameters,
+        Timely,
+    )
     from testbed.roce.rates.dcqcn import PAPER as DCQCN_PAPER
     from testbed.roce.rates.dcqcn import DcqcnParameters
     from testbed.sonic.lab.topo import SonicTopo
@@ -81,6 +92,7 @@ __all__ = [
     "DCQCN_PAPER",
     "LONGEST_PAUSE",
     "ROCE_PRIORITY",
+    "Acknowledgement",
     "ApplicationAdmin",
     "Between",
     "Buffer",
@@ -110,6 +122,8 @@ __all__ = [
     "Flows",
     "FrameCounts",
     "GroupSettings",
+    "Hpcc",
+    "HpccParameters",
     "Incast",
     "LeafSpine",
     "Length",
@@ -157,6 +171,8 @@ __all__ = [
     "Status",
     "StoppedQueue",
     "SubnetManager",
+    "Swift",
+    "SwiftParameters",
     "Tap",
     "TcpReport",
     "ThreeLinks",
@@ -247,7 +263,8 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.net.traffic": "Flow Flows flowing Report ping probe Transport register_transport=register",
         "testbed.net.traffic.tcp": "TcpReport",
         "testbed.net.traffic.roce": "Roce RoceReport",
-        "testbed.roce.rates": "RateControl Line Dcqcn Fixed Timely",
+        "testbed.roce.rates": "RateControl Line Acknowledgement Dcqcn Fixed Timely Swift SwiftParameters",
+        "testbed.roce.rates.hpcc": "Hpcc HpccParameters",
         "testbed.roce.rates.dcqcn": "DcqcnParameters DCQCN_PAPER=PAPER",
         "testbed.switch.ecn.field": "Ecn",
     },

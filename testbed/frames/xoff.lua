@@ -4,6 +4,7 @@
 --   headroom capability in LLDP        an octet more in the PFC TLV of DCBX, testbed/dcbx/features/pfc.py
 --   slice option of IPv6               testbed/frames/ipv6_options.py
 --   datagrams of UDP flows             testbed/net/traffic/udp.py; without this Wireshark guesses at protocols
+--   telemetry in RoCEv2 packets        testbed/frames/telemetry.py; Wireshark gets the packet without it
 --
 -- Everything else that Xoff sends is dissected by Wireshark itself. For Wireshark 3.4 and later, with Lua 5.1 to 5.4.
 -- Preferences (Protocols > XOFF): the opcode of measurement frames and their key, as in Xoff's configuration.
@@ -332,6 +333,57 @@ function flow.dissector(buffer, pinfo, tree)
 end
 
 DissectorTable.get("udp.port"):add("20000-20999", flow)
+
+local telemetry = Proto("xoff_int", "Xoff in-band telemetry")
+telemetry.fields = {}
+local t = telemetry.fields
+t.version = ProtoField.uint8("xoff.int.version", "Version")
+t.kind = ProtoField.uint8("xoff.int.kind", "Kind", base.DEC, { [1] = "collects", [2] = "returned" })
+t.room = ProtoField.uint8("xoff.int.room", "Room for stamps")
+t.count = ProtoField.uint8("xoff.int.count", "Stamps")
+t.overflowed = ProtoField.bool("xoff.int.overflowed", "A port found no room")
+t.stamp = ProtoField.bytes("xoff.int.stamp", "Stamp")
+t.time = ProtoField.uint32("xoff.int.time", "Time (ns, modulo 2^32)")
+t.queue = ProtoField.uint32("xoff.int.queue", "Octets in the queue")
+t.sent = ProtoField.uint32("xoff.int.sent", "Octets sent (modulo 2^32)")
+t.rate = ProtoField.uint32("xoff.int.rate", "Line (kb/s)")
+
+local ROCE_PORT, BTH_OCTETS = 4791, 12
+local roce = DissectorTable.get("udp.port"):get_dissector(ROCE_PORT)
+
+local function area_of(buffer)
+	if buffer:len() < BTH_OCTETS + 4 or math.floor(buffer(8, 1):uint() / 0x40) % 2 == 0 then return nil end
+	local octets = 4 + 16 * buffer(BTH_OCTETS + 1, 1):uint()
+	if buffer:len() < BTH_OCTETS + octets then return nil end
+	return buffer(BTH_OCTETS, octets)
+end
+
+function telemetry.dissector(buffer, pinfo, tree)
+	local area = area_of(buffer)
+	if not area then return hand_on(roce, buffer, pinfo, tree) end
+	local behind = BTH_OCTETS + area:len()
+	local rest = buffer(0, BTH_OCTETS):bytes()
+	rest:set_index(8, rest:get_index(8) - 0x40)
+	if buffer:len() > behind then rest:append(buffer(behind):bytes()) end
+	hand_on(roce, rest:tvb("RoCEv2 without telemetry"), pinfo, tree)
+	local own, first = tree:add(telemetry, area), area(0, 1)
+	own:add(t.version, first, math.floor(first:uint() / 16))
+	own:add(t.kind, first, first:uint() % 16)
+	own:add(t.room, area(1, 1))
+	own:add(t.count, area(2, 1))
+	own:add(t.overflowed, area(3, 1), area(3, 1):uint() % 2 == 1)
+	for number = 0, math.min(area(2, 1):uint(), area(1, 1):uint()) - 1 do
+		local at = area(4 + 16 * number, 16)
+		local stamp = own:add(t.stamp, at)
+		stamp:add(t.time, at(0, 4))
+		stamp:add(t.queue, at(4, 4))
+		stamp:add(t.sent, at(8, 4))
+		stamp:add(t.rate, at(12, 4))
+	end
+	return buffer:len()
+end
+
+DissectorTable.get("udp.port"):set(ROCE_PORT, telemetry)
 
 local options = Field.new("ipv6.opt")
 

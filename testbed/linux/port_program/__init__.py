@@ -61,6 +61,7 @@ from testbed.linux.port_program.records import (
     Watermark,
     WholePort,
 )
+from testbed.linux.port_program.telemetry_tables import Stampings
 from testbed.linux.port_program.ways_tables import WayCounters, WaysTables
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
 
 _OBJECT = Path(__file__).with_name("port.bpf.o")
 _WITH_WAITS = Path(__file__).with_name("port_waits.bpf.o")
+_WITH_TELEMETRY = Path(__file__).with_name("port_telemetry.bpf.o")
 _NEEDED = ("__rtnl_unlock", "qdisc_reset", "__dev_forward_skb")
 """The functions of the kernel in which frames die. If one is missing, the program `prepare` returns its place here,
 counted from 1."""
@@ -101,13 +103,17 @@ counted from 1."""
 
 @dataclass
 class PortProgram:
-    """The loaded program; `close` unloads it. With `waits` it also counts the cells of each group in each queue."""
+    """The loaded program; `close` unloads it. With `waits` it also counts the cells of each group in each queue, and
+    with `telemetry` ports can stamp packets.
+    """
 
     waits: bool = False
+    telemetry: bool = False
     attached: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._object = bpf.Object((_WITH_WAITS if self.waits else _OBJECT).read_bytes())
+        chosen = _WITH_TELEMETRY if self.telemetry else _WITH_WAITS if self.waits else _OBJECT
+        self._object = bpf.Object(chosen.read_bytes())
         self._ports, self._groups = self._object.map("ports"), self._object.map("groups")
         self._buffers, self._rings = self._object.map("buffers"), self._object.map("rings")
         self._stations, self._applications = self._object.map("stations"), self._object.map("applications")
@@ -139,6 +145,8 @@ class PortProgram:
         """The buffers of all nodes."""
         self.ways = WaysTables(self._object.map("ways").shared(), self._object.program("choose_way"))
         """The groups of equal ways of all switches."""
+        self.stampings = Stampings(self._object.map("stampings").shared()) if self.telemetry else None
+        """What ports stamp, in a network with telemetry."""
         if missing := bpf.run(self._object.program("prepare"), bytearray(REQUEST.size)):
             function = _NEEDED[missing - 1]
             raise bpf.BpfError(f"this kernel has no function {function}, in which the port program counts lost frames")

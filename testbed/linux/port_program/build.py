@@ -18,6 +18,9 @@ _HERE = Path(__file__).parent
 SOURCE = _HERE / "port.bpf.c"
 OBJECT = _HERE / "port.bpf.o"
 WITH_WAITS = _HERE / "port_waits.bpf.o"
+WITH_TELEMETRY = _HERE / "port_telemetry.bpf.o"
+VARIANTS = {OBJECT: (), WITH_WAITS: ("WAITS",), WITH_TELEMETRY: ("WAITS", "TELEMETRY")}
+"""The macros that are defined in each object."""
 COMPILER, STRIPPER = "clang-14", "llvm-strip-14"
 
 
@@ -48,7 +51,7 @@ def _run(command: list[str]) -> None:
 
 if __name__ == "__main__":
     try:
-        build(OBJECT)
-        build(WITH_WAITS, "WAITS")
+        for made, macros in VARIANTS.items():
+            build(made, *macros)
     except XoffError as error:
         sys.exit(str(error))

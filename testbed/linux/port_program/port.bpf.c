@@ -13,6 +13,9 @@
  * With WAITS defined the program also keeps, for those who look for deadlocks, how many cells of each group lie in each
  * queue. That is an object of its own, so that it costs other networks nothing.
  *
+ * With TELEMETRY defined it also stamps RoCE packets that collect telemetry (testbed/frames/telemetry.py); that object
+ * has WAITS as well.
+ *
  * The buffer rules A1-A4, D1-D2, Q1-Q3 and H1-H4 are those of testbed/switch/buffer/model.py and charging.py, and a test
  * drives both with the same frames.
  * How a priority is found is decision 0136; testbed/priority is its reference, and of the VLs of a QoS policy too
@@ -1389,6 +1392,82 @@ __noinline int note_wait(__u32 mark, __u32 interface, __u32 queue, int leaves)
 #define note_wait(mark, interface, queue, leaves)
 #endif
 
+#ifdef TELEMETRY
+/* What a port stamps, and what it has stamped. */
+struct stamping {
+	__u32 kbps;		/* of its line; 0: it stamps nothing */
+	__u32 unused;
+	__u64 stamped;
+	__u64 no_room;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SLOTS);
+	__type(key, __u32);
+	__type(value, struct stamping);
+} stampings SEC(".maps");
+
+struct stamp {
+	__be32 time_ns;
+	__be32 queue_octets;
+	__be32 sent_octets;
+	__be32 kbps;
+};
+
+/* IPv4, UDP, BTH and the head of an area: where what is asked for lies in them */
+#define TO_AREA 44
+#define UDP_AT 20
+#define BTH_AT 28
+#define AREA_AT 40
+#define HAS_AREA 0x40 /* in octet 8 of the BTH */
+#define COLLECTS 0x11 /* version and kind */
+#define MOST_STAMPS 15
+
+/* A packet that collects telemetry comes to a queue of this port, with so many octets before it. What lies in a queue has
+ * not been sent. */
+static __noinline int write_stamp(struct __sk_buff *skb, __u32 ip, __u32 queue)
+{
+	__u32 slot = skb->ifindex - FIRST_INTERFACE, at;
+	struct stamping *own = bpf_map_lookup_elem(&stampings, &slot);
+	struct port *out = bpf_map_lookup_elem(&ports, &slot);
+	__u8 headers[TO_AREA], head[2];
+	struct stamp stamp;
+	__u64 sent = 0;
+
+	if (!own || !own->kbps || !out || !ip || bpf_skb_load_bytes(skb, ip, headers, sizeof(headers)))
+		return 0;
+	/* No options, no fragment, UDP without a checksum */
+	if (headers[0] != 0x45 || headers[6] & 0x3F || headers[7] || headers[9] != UDP ||
+	    headers[UDP_AT + 2] != ROCE_PORT >> 8 || headers[UDP_AT + 3] != (ROCE_PORT & 0xFF) || headers[UDP_AT + 6] ||
+	    headers[UDP_AT + 7] || !(headers[BTH_AT + 8] & HAS_AREA) || headers[AREA_AT] != COLLECTS)
+		return 0;
+	head[0] = headers[AREA_AT + 2];
+	head[1] = headers[AREA_AT + 3];
+	if (head[0] >= headers[AREA_AT + 1] || head[0] >= MOST_STAMPS) {
+		own->no_room++;
+		head[1] |= 1;
+		bpf_skb_store_bytes(skb, ip + AREA_AT + 2, head, sizeof(head), 0);
+		return 0;
+	}
+	for (int each = 0; each < PRIORITIES; each++)
+		sent += out->sent_bytes[each] - out->queued_bytes[each];
+	stamp.time_ns = bpf_htonl((__u32)bpf_ktime_get_ns());
+	stamp.queue_octets = bpf_htonl((__u32)out->queued_bytes[queue & (PRIORITIES - 1)]);
+	stamp.sent_octets = bpf_htonl((__u32)sent);
+	stamp.kbps = bpf_htonl(own->kbps);
+	at = ip + TO_AREA + head[0] * sizeof(stamp);
+	head[0]++;
+	if (!bpf_skb_store_bytes(skb, at, &stamp, sizeof(stamp), 0) &&
+	    !bpf_skb_store_bytes(skb, ip + AREA_AT + 2, head, sizeof(head), 0))
+		own->stamped++;
+	return 0;
+}
+#else
+#define write_stamp(skb, ip, queue)
+#endif
+
 /* The queue in this place, a port's slot and then its number, if it has settings. */
 static __always_inline struct queue *limited(__u32 place)
 {
@@ -1617,6 +1696,8 @@ int port_out(struct __sk_buff *skb)
 		else if (skb->tc_index)
 			skb->tc_index = 0;
 	}
+	if (in && in->charged)
+		write_stamp(skb, found.version == 4 ? found.ip : 0, out->queue[local & 7]);
 	if (in) {
 		__u8 dscp = in->rewrite_dscp[dot1p & 7], pcp = in->rewrite_dot1p[dot1p & 7];
 

@@ -146,6 +146,8 @@ class NodeSetup:
                     counted=name in self.buffers and bool(self.buffers[name][1].queues),
                 ),
             )
+            if port.settings.telemetry and self._program.stampings is not None:
+                self._program.stampings.set_rate(port.slot, port.lab_cable.rate.bps // 1000)
             requests += port.queues.messages()
         if bridges(node) and not is_leaf(node):
             requests.append(links.bridge(name, BRIDGE, ports[0].mac))

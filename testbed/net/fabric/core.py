@@ -88,7 +88,10 @@ class FabricCore:
         if self.program is not None or not self.ports.by_slot:
             return
         try:
-            self.program = program = PortProgram(waits=self.deadlock_poll is not None)
+            self.program = program = PortProgram(
+                waits=self.deadlock_poll is not None,
+                telemetry=any(port.intf.settings and port.intf.settings.telemetry for port in self.ports),
+            )
             by_node = self.ports.by_node()
             if len(by_node) > NODES:
                 raise FabricError(

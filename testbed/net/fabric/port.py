@@ -82,6 +82,9 @@ class Port:
     """Weights of deficit round robin, as switches have them, instead of `shares`: whole numbers from 1 to 100. A
     priority that is neither named nor strict has 1."""
     ecn: Mapping[int, EcnCurve] = field(default_factory=dict)
+    telemetry: bool = False
+    """True if a switch's port stamps RoCE packets that collect telemetry (INT) with its queue and its line, as HPCC
+    needs it."""
     dcbx: DcbxSettings | None = None
     lldp: LldpTimers = field(default_factory=LldpTimers)
     """The timers of DCBX, in the standard's time, which the lab's scale stretches."""

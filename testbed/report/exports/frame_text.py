@@ -26,12 +26,13 @@ from testbed.frames import (
     roce,
     roce_cm,
     srh,
+    telemetry,
 )
 from testbed.frames.dcbx.values import DcbxVersion
 
 KINDS = (
     "pfc", "pause", "headroom", "lldp", "vlan", "arp", "ipv4", "ipv6", "srh", "icmpv6", "tcp", "udp", "roce", "cnp",
-    "cm", "sa",
+    "telemetry", "cm", "sa",
 )  # fmt: skip
 """The kinds of layers that `xoff decode --kind` takes."""
 _DEEPEST = 6
@@ -248,8 +249,18 @@ def _roce(octets: bytes) -> Iterator[Layer]:
     fields |= {"flags": flags, "payload": len(packet.payload)}
     text = ", ".join([*words, *flags, f"{len(packet.payload)} octets"])
     yield Layer("cnp" if packet.opcode is roce.Opcode.CNP else "roce", text, fields)
+    if packet.telemetry is not None:
+        yield _telemetry(packet.telemetry)
     if packet.deth is not None and packet.destination_qp == roce_cm.CM_QP:
         yield _management(packet.payload)
+
+
+def _telemetry(area: telemetry.Telemetry) -> Layer:
+    words = [f"telemetry {'returned' if area.is_returned else 'collected'}, {len(area.stamps)} stamps of {area.room}"]
+    words += [f"{one.queue_octets} octets wait, {one.sent_octets} sent at {one.time_ns} ns" for one in area.stamps]
+    words += ["a port found no room"] if area.overflowed else []
+    fields = {"returned": area.is_returned, "room": area.room, "stamps": [one._asdict() for one in area.stamps]}
+    return Layer("telemetry", "; ".join(words), {**fields, "overflowed": area.overflowed})
 
 
 def _management(mad: bytes) -> Layer:

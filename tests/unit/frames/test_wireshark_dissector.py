@@ -10,9 +10,11 @@ import pytest
 
 from testbed.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
 from testbed.dcbx.tlvs import encode as dcbx_tlvs
-from testbed.frames import Mac, headroom, ipv6_options, lldp, mac_control, srh
+from testbed.frames import Mac, headroom, ipv6_options, lldp, mac_control, roce, srh
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.ipv6 import ETHERNET, ROUTING, Packet
+from testbed.frames.telemetry import Stamp, Telemetry
+from tests.unit.frames.test_roce import frame
 from tests.unit.frames.tshark import TSHARK, decode
 
 pytestmark = [
@@ -154,6 +156,28 @@ def test_a_slice_and_whether_it_is_strict(tmp_path: Path) -> None:
         assert (fields["xoff.slice.strict"][0] in ("1", "True")) is strict
 
 
+def test_every_stamp_of_telemetry_and_the_headers_behind_it(tmp_path: Path) -> None:
+    area = Telemetry((Stamp(1, 2, 3, 10_000), Stamp(5, 0, 0xFFFFFFFF, 7)))
+    data = roce.Packet(roce.Opcode.WRITE_FIRST, 17, 99, b"data" * 8, reth=roce.Reth(0x1000, 5, 64), telemetry=area)
+    answer = roce.Packet(
+        roce.Opcode.ACKNOWLEDGE, 18, 99, aeth=roce.Aeth(3), telemetry=area.returned()._replace(overflowed=True)
+    )
+    plain = data._replace(telemetry=None)
+    sent = [frame(one) for one in (data, answer, plain)]
+    collected, returned, without = decode(tmp_path, sent, OURS)
+    for fields, kind, overflowed in ((collected, 1, "0"), (returned, 2, "1")):
+        assert number(fields, "xoff.int.kind") == kind
+        assert (number(fields, "xoff.int.room"), number(fields, "xoff.int.count")) == (5, 2)
+        assert fields["xoff.int.overflowed"][0] in (overflowed, str(overflowed == "1"))
+        for name, values in (("time", "1 5"), ("queue", "2 0"), ("sent", "3 4294967295"), ("rate", "10000 7")):
+            assert fields[f"xoff.int.{name}"] == values.split()
+        assert number(fields, "infiniband.bth.psn") == 99
+        assert "_ws.malformed" not in fields and "_ws.expert" not in fields
+    assert number(collected, "infiniband.reth.va") == 0x1000
+    assert number(returned, "infiniband.aeth.msn") == 3
+    assert "xoff.int.kind" not in without and number(without, "infiniband.reth.va") == 0x1000
+
+
 def test_octets_of_any_kind_give_no_error_of_the_script(tmp_path: Path) -> None:
     dice = random.Random(7)
     frames = []
@@ -161,7 +185,8 @@ def test_octets_of_any_kind_give_no_error_of_the_script(tmp_path: Path) -> None:
     tlvs = DcbxTlvs(traffic_classes=8, pfc=Pfc(8, True, 8, headroom=True, defended=0))
     own = tuple(dcbx_tlvs(DcbxVersion.DRAFT, tlvs))
     pdu = lldp.Lldpdu(lldp.ChassisId.of_mac(A), lldp.PortId.interface("eth7"), 120, own)
-    for start in (good, lldp.LldpFrame(A, pdu).encode()):
+    stamped = frame(roce.Packet(roce.Opcode.SEND_ONLY, 17, 99, b"data", telemetry=Telemetry((Stamp(1, 2, 3, 4),))))
+    for start in (good, lldp.LldpFrame(A, pdu).encode(), stamped):
         for _ in range(200):
             octets = bytearray(start[: dice.randrange(15, len(start) + 1)])
             for _ in range(dice.randrange(6)):

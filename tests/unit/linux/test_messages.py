@@ -156,7 +156,7 @@ def test_a_queue_is_emptied_by_two_new_pause_points_one_after_the_other() -> Non
 
 
 @pytest.mark.packages("clang-14", "llvm-14", "libbpf-dev")
-@pytest.mark.parametrize(("kept", "definitions"), [(build.OBJECT, ()), (build.WITH_WAITS, ("WAITS",))])
+@pytest.mark.parametrize(("kept", "definitions"), build.VARIANTS.items())
 def test_the_objects_of_the_port_program_are_made_from_its_source(
     tmp_path: Path, kept: Path, definitions: tuple[str, ...]
 ) -> None:

@@ -23,6 +23,7 @@ from testbed.frames import Mac, headroom, lldp, mac_control, path_record, roce, 
 from testbed.frames.capture_file import Captured, CaptureError, frames
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.ipv6 import ETHERNET, ROUTING, UDP, Packet
+from testbed.frames.telemetry import Stamp, Telemetry
 from testbed.report.exports.frame_text import ethernet, layers
 
 A, B = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
@@ -226,6 +227,18 @@ def test_connection_management_and_path_records_are_read() -> None:
     (layer,) = [one for one in layers(roce_frame(packet)) if one.kind == "sa"]
     assert layer.text == "subnet administration get path record, status 0x0000; ::1 > ::2 SL 4 service ID 0x10"
     assert layer.fields["records"][0]["sl"] == 4
+
+
+def test_telemetry_is_shown_behind_the_packet_that_has_it() -> None:
+    area = Telemetry((Stamp(9, 1082, 64_920, 10_000),))
+    packet = roce.Packet(roce.Opcode.ACKNOWLEDGE, 17, 3, aeth=roce.Aeth(1), telemetry=area.returned())
+    assert ethernet(roce_frame(packet))[-2:] == [
+        "RoCEv2 acknowledge QP 17 PSN 3, ACK MSN 1, 0 octets",
+        "telemetry returned, 1 stamps of 5; 1082 octets wait, 64920 sent at 9 ns",
+    ]
+    stamp = {"time_ns": 9, "queue_octets": 1082, "sent_octets": 64_920, "kbps": 10_000}
+    fields = layers(roce_frame(packet))[-1].fields
+    assert fields == {"returned": True, "room": 5, "stamps": [stamp], "overflowed": False}
 
 
 def test_damaged_management_datagrams_are_refused_with_a_reason() -> None:

@@ -19,6 +19,7 @@ EXPERIMENTS = (
     "headroom_distance",
     "headroom_recable",
     "headroom_one_sided",
+    "headroom_sharing",
 )
 
 

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from topologies.parking_lot import ParkingLot
     from topologies.rail import Rail
     from topologies.ring import Ring
+    from topologies.routed_leaf_spine import RoutedLeafSpine
     from topologies.srv6_ring import Srv6Ring
     from topologies.srv6_wan import Srv6Wan
     from topologies.star import Star
@@ -158,6 +159,7 @@ __all__ = [
     "Roce",
     "RoceOutcome",
     "RoceReport",
+    "RoutedLeafSpine",
     "Run",
     "Scale",
     "SharedHeadroomPool",
@@ -253,6 +255,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "topologies.parking_lot": "ParkingLot",
         "topologies.rail": "Rail",
         "topologies.ring": "Ring",
+        "topologies.routed_leaf_spine": "RoutedLeafSpine",
         "topologies.srv6_ring": "Srv6Ring",
         "topologies.srv6_wan": "Srv6Wan",
         "topologies.star": "Star",

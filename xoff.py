@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from testbed.policy.lab.subnet_manager import SubnetManager
     from testbed.policy.model import Policy
     from testbed.policy.syntax.language import load as load_policy
+    from testbed.roce.nic import Nic
     from testbed.roce.rates import (
         Acknowledgement,
         Dcqcn,
@@ -137,6 +138,7 @@ __all__ = [
     "Mac",
     "Mismatch",
     "Network",
+    "Nic",
     "OneOf",
     "ParkingLot",
     "PauseFrame",
@@ -268,6 +270,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.net.traffic.roce": "Roce RoceReport",
         "testbed.roce.rates": "RateControl Line Acknowledgement Dcqcn Fixed Timely Swift SwiftParameters",
         "testbed.roce.rates.hpcc": "Hpcc HpccParameters",
+        "testbed.roce.nic": "Nic",
         "testbed.roce.rates.dcqcn": "DcqcnParameters DCQCN_PAPER=PAPER",
         "testbed.switch.ecn.field": "Ecn",
     },

@@ -14,7 +14,6 @@ from testbed.net.traffic.roce_flow import (
     Target,
     ds_field,
     maker_of_source,
-    nic_timing,
     port_rule,
     transport_of,
 )
@@ -22,7 +21,7 @@ from testbed.roce.endpoint import Endpoint as Host
 from testbed.roce.memory import Sink
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Line
-from testbed.roce.work import Operation
+from testbed.roce.requester import Operation
 
 _FIRST_SERVICE = 1000
 
@@ -52,12 +51,9 @@ class Connections:
             is_read = transport_of(flow).operation == Operation.READ
             if is_read and index in self.sources:
                 maker, rule = maker_of_source(flow), port_rule(flow)
-                nic = nic_timing(flow, index, self.line.scale, at_source=True)
-                self.host.listen(_FIRST_SERVICE + index, self._answer_source(index), maker, rule, nic=nic)
+                self.host.listen(_FIRST_SERVICE + index, self._answer_source(index), maker, rule)
             elif not is_read and index in self.targets:
-                nic = nic_timing(flow, index, self.line.scale, at_source=False)
-                answer = self._answer_target(index)
-                self.host.listen(_FIRST_SERVICE + index, answer, port_rule=port_rule(flow), nic=nic)
+                self.host.listen(_FIRST_SERVICE + index, self._answer_target(index), port_rule=port_rule(flow))
 
     def _answer_source(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
@@ -105,7 +101,6 @@ class Connections:
                 rate_control="fixed" if is_read else maker_of_source(flow),
                 traffic_class=ds_field(flow),
                 port_rule=port_rule(flow),
-                nic=nic_timing(flow, index, self.line.scale, at_source=not is_read),
             )
             self._use(pair, index)
             if is_read:

@@ -8,7 +8,7 @@ import struct
 from testbed.linux.port_program import PortProgram
 from testbed.net.fabric.switch_ways import CODES
 from testbed.switch.ways.frame import fields_of
-from testbed.switch.ways.model import Group, table
+from testbed.switch.ways.model import Fields, Group, table
 from testbed.switch.ways.settings import By, HashField
 from xoff import Clos, Flow, LeafSpine, LosslessTopo, RawPort, Run, Ways, experiment, flowing, network
 
@@ -222,3 +222,26 @@ def at_a_leaf(run: Run) -> None:
 
     with network(Pair(ways="hash")):
         pass
+
+
+@experiment
+def seeds(run: Run, many: int = 5) -> None:
+    """Send flows of different lengths over four uplinks, and compare what each uplink gets with the reference."""
+    for seed in range(1, many + 1):
+        settings = Ways(seed=seed)
+        with network(LeafSpine(2, 4, 8, ways=settings)) as net:
+            flows = [
+                Flow(f"h{one}", f"h{one + 8}", count=20 + one, source_port=50_000 + turn)
+                for turn in range(2)
+                for one in range(1, 9)
+            ]
+            net.run(*flows)
+            group = Group(settings, seed, [1] * 4, 1, 1)
+            for place, flow in enumerate(flows):
+                source, target = (net[name].IP() for name in (flow.source, flow.target))
+                assert isinstance(flow.source_port, int)
+                packet = Fields(source, target, 17, flow.source_port, 20_000 + place)
+                for _ in range(flow.count or 0):
+                    group.choose(packet.words())
+            found = [one.frames for one in net.ways("leaf1")]
+        run.claim(f"seed {seed}: frames of uplinks", found, equals=[one.frames for one in group.members])

@@ -74,8 +74,6 @@ class ToySession:
 
     def cpu_s(self) -> None: ...
 
-    def spins(self) -> None: ...
-
     def close(self) -> None:
         self._process.kill()
         self._process.wait()

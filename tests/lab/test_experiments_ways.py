@@ -1,0 +1,21 @@
+"""The experiments on equal ways come out, and hashing gives uplinks the flows that the reference says for any seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.lab.engines.engine import PreparedEngine
+from tests.lab.conftest import Runner, failed_claims, kept
+
+EXPERIMENTS = ("ecmp_collisions", "ecmp_polarisation", "failed_uplink", "flowlets")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_claim_holds_and_the_lab_kept_its_promises(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
+    kept(name, ready, tmp_path)
+
+
+def test_flows_are_on_the_uplinks_of_the_reference_with_five_seeds(run: Runner) -> None:
+    assert failed_claims(run("equal_ways:seeds")) == set()

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from testbed.policy.lab.subnet_manager import SubnetManager
     from testbed.policy.model import Policy
     from testbed.policy.syntax.language import load as load_policy
+    from testbed.roce.nic import Nic
     from testbed.roce.rates import (
         Acknowledgement,
         Dcqcn,
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from topologies.parking_lot import ParkingLot
     from topologies.rail import Rail
     from topologies.ring import Ring
+    from topologies.routed_leaf_spine import RoutedLeafSpine
     from topologies.srv6_ring import Srv6Ring
     from topologies.srv6_wan import Srv6Wan
     from topologies.star import Star
@@ -136,6 +138,7 @@ __all__ = [
     "Mac",
     "Mismatch",
     "Network",
+    "Nic",
     "OneOf",
     "ParkingLot",
     "PauseFrame",
@@ -158,6 +161,7 @@ __all__ = [
     "Roce",
     "RoceOutcome",
     "RoceReport",
+    "RoutedLeafSpine",
     "Run",
     "Scale",
     "SharedHeadroomPool",
@@ -253,6 +257,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "topologies.parking_lot": "ParkingLot",
         "topologies.rail": "Rail",
         "topologies.ring": "Ring",
+        "topologies.routed_leaf_spine": "RoutedLeafSpine",
         "topologies.srv6_ring": "Srv6Ring",
         "topologies.srv6_wan": "Srv6Wan",
         "topologies.star": "Star",
@@ -265,6 +270,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.net.traffic.roce": "Roce RoceReport",
         "testbed.roce.rates": "RateControl Line Acknowledgement Dcqcn Fixed Timely Swift SwiftParameters",
         "testbed.roce.rates.hpcc": "Hpcc HpccParameters",
+        "testbed.roce.nic": "Nic",
         "testbed.roce.rates.dcqcn": "DcqcnParameters DCQCN_PAPER=PAPER",
         "testbed.switch.ecn.field": "Ecn",
     },

@@ -30,7 +30,7 @@ from testbed.roce.endpoint import Endpoint
 from testbed.roce.memory import Content, Sink
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Line
-from testbed.roce.requester import Operation, Work
+from testbed.roce.work import Operation, Work
 from testbed.units import Rate, Scale
 
 JOBS = Path(__file__).parent / "jobs" / "roce.py"

@@ -63,7 +63,7 @@ def commands() -> list[tuple[str, str]]:
     ]
 
 
-IN_LAB = {"docs/network.md:0", "docs/network.md:1", "docs/headroom.md:0"}
+IN_LAB = {"docs/fabrics.md:1", "docs/network.md:0", "docs/network.md:1", "docs/headroom.md:0"}
 """Parts of experiments; the test makes an experiment around each of them."""
 ON_THIS_MACHINE = {
     "docs/controller.md:2",

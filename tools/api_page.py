@@ -44,7 +44,7 @@ _MEMBERS = {
     "Experiment": "",
     "Result": "passed, digest, figure, series, exit_code, check",
     "Network": "fabric",
-    "LosslessTopo": "addSwitch, addLeaf, addRouter, addLink, next_hop",
+    "LosslessTopo": "addSwitch, addLeaf, addRouter, addRoutes, addLink, next_hop",
     "LosslessSwitch": "",
     "LosslessLeaf": "vswitch",
     "LosslessRouter": "",

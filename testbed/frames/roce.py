@@ -12,6 +12,10 @@
 
 A congestion notification packet (CNP) has opcode 0x81, BECN set and 16 octets of zeros for a payload.
 
+A selective acknowledgement is a form of ours, for which InfiniBand has no opcode: 0xD1, among those for manufacturers.
+Its PSN is that of the missing packet, its AETH a NAK of a sequence error, and its payload a bitmap of what has arrived
+behind it: the most significant bit of the first octet is the next PSN. It ends with the last word that has a bit.
+
 The ICRC covers the IP and UDP headers as well, apart from the fields that a network changes, so it belongs to a
 `Path`: two addresses and a source port. Over IPv4 it covers the identification and the fragmentation flags. Linux sets
 identification 0 and Don't Fragment on an unconnected UDP socket with path MTU discovery; a `Path` takes these values
@@ -84,6 +88,7 @@ class Opcode(enum.IntEnum):
     ACKNOWLEDGE = 0x11
     DATAGRAM = 0x64  # UD SEND only
     CNP = 0x81
+    SELECTIVE_ACKNOWLEDGE = 0xD1
 
 
 _O = Opcode
@@ -98,6 +103,7 @@ LASTS = frozenset({_O.SEND_LAST, _O.SEND_LAST_IMMEDIATE, _O.SEND_ONLY, _O.SEND_O
 LASTS |= {_O.WRITE_LAST, _O.WRITE_LAST_IMMEDIATE, _O.WRITE_ONLY, _O.WRITE_ONLY_IMMEDIATE}
 _WITH_RETH = frozenset({_O.WRITE_FIRST, _O.WRITE_ONLY, _O.WRITE_ONLY_IMMEDIATE, _O.READ_REQUEST})
 _WITH_AETH = frozenset({_O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_LAST, _O.READ_RESPONSE_ONLY, _O.ACKNOWLEDGE})
+_WITH_AETH |= {_O.SELECTIVE_ACKNOWLEDGE}
 _WITH_IMMEDIATE = frozenset({_O.SEND_LAST_IMMEDIATE, _O.SEND_ONLY_IMMEDIATE})
 _WITH_IMMEDIATE |= {_O.WRITE_LAST_IMMEDIATE, _O.WRITE_ONLY_IMMEDIATE}
 _OPCODES = {int(opcode): opcode for opcode in Opcode}
@@ -148,13 +154,17 @@ class Deth(NamedTuple):
 
 
 class Aeth(NamedTuple):
-    """An acknowledgement, positive if `nak` is None. Credits are not used: the field has 31, "no limit"."""
+    """An acknowledgement, positive if `nak` and `rnr` are None. Credits are not used: the field has 31, "no limit"."""
 
     msn: int
     nak: Nak | None = None
+    rnr: int | None = None
+    """The code of the time that a sender waits for, because the receiver is not ready (RNR NAK)."""
 
     @property
     def syndrome(self) -> int:
+        if self.rnr is not None:
+            return 0x20 | self.rnr
         return 0x1F if self.nak is None else 0x60 | self.nak
 
 
@@ -254,7 +264,7 @@ def parse(data: bytes) -> Packet:
             deth, start = Deth(q_key, source & _MASK_24), start + _DETH.size
         if opcode in _WITH_AETH:
             (found,) = _WORD.unpack_from(data, start)
-            aeth, start = Aeth(found & _MASK_24, _nak(found >> 24)), start + _WORD.size
+            aeth, start = Aeth(found & _MASK_24, *_nak(found >> 24)), start + _WORD.size
         if opcode in _WITH_IMMEDIATE:
             (immediate,) = _WORD.unpack_from(data, start)
             start += _WORD.size
@@ -286,12 +296,14 @@ def parse(data: bytes) -> Packet:
     )
 
 
-def _nak(syndrome: int) -> Nak | None:
+def _nak(syndrome: int) -> tuple[Nak | None, int | None]:
     kind, value = syndrome >> 5, syndrome & 0x1F
     if kind == 0:
-        return None
+        return None, None
+    if kind == 1:
+        return None, value
     if kind == 3 and value in list(Nak):
-        return Nak(value)
+        return Nak(value), None
     raise RocePacketError(RoceReason.BAD_SYNDROME, f"syndrome {syndrome:#04x} is neither an ACK nor a supported NAK")
 
 

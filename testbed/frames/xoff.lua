@@ -5,6 +5,7 @@
 --   slice option of IPv6               testbed/frames/ipv6_options.py
 --   datagrams of UDP flows             testbed/net/traffic/udp.py; without this Wireshark guesses at protocols
 --   telemetry in RoCEv2 packets        testbed/frames/telemetry.py; Wireshark gets the packet without it
+--   selective acknowledgement of RoCE  testbed/frames/roce.py, an opcode of those for manufacturers
 --
 -- Everything else that Xoff sends is dissected by Wireshark itself. For Wireshark 3.4 and later, with Lua 5.1 to 5.4.
 -- Preferences (Protocols > XOFF): the opcode of measurement frames and their key, as in Xoff's configuration.
@@ -348,8 +349,34 @@ t.queue = ProtoField.uint32("xoff.int.queue", "Octets in the queue")
 t.sent = ProtoField.uint32("xoff.int.sent", "Octets sent (modulo 2^32)")
 t.rate = ProtoField.uint32("xoff.int.rate", "Line (kb/s)")
 
-local ROCE_PORT, BTH_OCTETS = 4791, 12
+local ROCE_PORT, BTH_OCTETS, AETH_OCTETS, ICRC_OCTETS, SELECTIVE = 4791, 12, 4, 4, 0xD1
 local roce = DissectorTable.get("udp.port"):get_dissector(ROCE_PORT)
+local selective = Proto("xoff_roce", "Xoff selective acknowledgement of RoCE")
+selective.fields.missing = ProtoField.uint24("xoff.roce.missing", "PSN of the missing packet")
+selective.fields.msn = ProtoField.uint24("xoff.roce.msn", "Message sequence number")
+selective.fields.bitmap = ProtoField.bytes("xoff.roce.bitmap", "Packets behind it that have come, one bit each")
+selective.fields.arrived = ProtoField.uint24("xoff.roce.arrived", "PSN of a packet that has come")
+
+local function transport(buffer, pinfo, tree)
+	-- What Wireshark makes of a packet, and behind it what a selective acknowledgement says.
+	local used = hand_on(roce, buffer, pinfo, tree)
+	local bits = BTH_OCTETS + AETH_OCTETS
+	local count = buffer:len() - ICRC_OCTETS - bits
+	if count < 0 or buffer(0, 1):uint() ~= SELECTIVE then return used end
+	local missing = buffer(9, 3):uint()
+	pinfo.cols.info = string.format("RoCE selective acknowledgement, PSN %d is missing", missing)
+	local own = tree:add(selective, buffer(0, bits + count), "Xoff selective acknowledgement of RoCE")
+	own:add(selective.fields.missing, buffer(9, 3))
+	own:add(selective.fields.msn, buffer(BTH_OCTETS + 1, 3))
+	if count > 0 then own:add(selective.fields.bitmap, buffer(bits, count)) end
+	for place = 0, count * 8 - 1 do
+		local octet = buffer(bits + math.floor(place / 8), 1)
+		if math.floor(octet:uint() / 2 ^ (7 - place % 8)) % 2 == 1 then
+			own:add(selective.fields.arrived, octet, (missing + 1 + place) % 2 ^ 24)
+		end
+	end
+	return buffer:len()
+end
 
 local function area_of(buffer)
 	if buffer:len() < BTH_OCTETS + 4 or math.floor(buffer(8, 1):uint() / 0x40) % 2 == 0 then return nil end
@@ -360,12 +387,12 @@ end
 
 function telemetry.dissector(buffer, pinfo, tree)
 	local area = area_of(buffer)
-	if not area then return hand_on(roce, buffer, pinfo, tree) end
+	if not area then return transport(buffer, pinfo, tree) end
 	local behind = BTH_OCTETS + area:len()
 	local rest = buffer(0, BTH_OCTETS):bytes()
 	rest:set_index(8, rest:get_index(8) - 0x40)
 	if buffer:len() > behind then rest:append(buffer(behind):bytes()) end
-	hand_on(roce, rest:tvb("RoCEv2 without telemetry"), pinfo, tree)
+	transport(rest:tvb("RoCEv2 without telemetry"), pinfo, tree)
 	local own, first = tree:add(telemetry, area), area(0, 1)
 	own:add(t.version, first, math.floor(first:uint() / 16))
 	own:add(t.kind, first, first:uint() % 16)

@@ -27,10 +27,11 @@ _ATTACHED = struct.Struct("=iI4I2qIIQQII")
 _RATE = struct.Struct("=II2d6d6q2d4q")
 _RATE_STATE = 9 * 8 + 8 + 16
 """The octets of a rate control's state, which begins as zeros."""
+_NIC = struct.Struct("=8I9qQ")
 _ADDED = struct.Struct("=4I4s4s2H4BII4IQ3Q3qQQIIII")
 _WAIT = struct.Struct("=IIQQ")
 _SEEN = struct.Struct("=II")
-_REPORTED = struct.Struct("=6Q5Q4Q2q4III4Q")
+_REPORTED = struct.Struct("=6Q5Q4Q2q4III4Q2Q")
 _SAMPLE = struct.Struct("=qQ3d")
 _RATE_FIELDS = (
     "rate_bps", "line_bps", "gain", "alpha", "target_bps", "additive_bps", "hyper_bps", "minimum_bps", "alpha_ns",
@@ -47,6 +48,11 @@ def is_there() -> bool:
 def packed_rate(kind: int, parameters: Mapping[str, float]) -> bytes:
     """Return a rate control in its initial state; parameters that are left out are 0."""
     return _RATE.pack(kind, 0, *(parameters.get(name, 0) for name in _RATE_FIELDS)) + bytes(_RATE_STATE)
+
+
+def packed_nic(numbers: Sequence[int]) -> bytes:
+    """Return a NIC, whose numbers are in the order of struct xr_nic."""
+    return _NIC.pack(*numbers)
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,8 @@ class Pair:
     end_ns: int
     sample_ns: int
     line_bps: int
+    nic: bytes
+    """The NIC, as from `packed_nic`."""
     rate: bytes
     """The rate control, as from `packed_rate`."""
     sent_at: int | None = None
@@ -137,6 +145,8 @@ class PairReport:
     windows: tuple[int, ...]
     samples: tuple[tuple[int, int, tuple[float, ...]], ...]
     """Moment, octets sent so far, and the state of the rate control."""
+    rnr_naks: int
+    messages: int
 
 
 class RoceDevice(FlowDevice):
@@ -174,7 +184,7 @@ class RoceDevice(FlowDevice):
             pair.message, pair.size, pair.messages, pair.begin_ns, pair.end_ns, pair.sample_ns, pair.line_bps,
             ctypes.addressof(waits), len(pair.waits), 0,
             *(NOWHERE if place is None else place for place in (pair.sent_at, pair.received_at)),
-        ) + pair.rate)  # fmt: skip
+        ) + pair.nic + pair.rate)  # fmt: skip
 
     def stop(self) -> None:
         """Let no flow post more messages."""
@@ -201,6 +211,6 @@ class RoceDevice(FlowDevice):
         self.ask(_SAMPLES, number, taken)
         windows_of = self.row(_WINDOWS, number, windows)
         samples_of = tuple((at_ns, sent, tuple(state)) for at_ns, sent, *state in _SAMPLE.iter_unpack(taken))
-        failure = (why, *found[23:])
-        rest = (ecn, first_ns, last_ns, bool(as_expected), failure, windows_of, samples_of)
+        failure = (why, *found[23:27])
+        rest = (ecn, first_ns, last_ns, bool(as_expected), failure, windows_of, samples_of, *found[27:])
         return PairReport(*(*counters, *rest))

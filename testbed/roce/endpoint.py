@@ -23,6 +23,7 @@ from testbed.frames import roce, roce_cm
 from testbed.frames.roce import Opcode, Packet
 from testbed.roce import rates
 from testbed.roce.memory import Region
+from testbed.roce.nic import PLAIN, NicTiming
 from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates.base import Line, Maker
 from testbed.roce.sequence import psn
@@ -82,7 +83,7 @@ class Endpoint:
         self._line = line
         self._timing = Timing.of(self.settings, line.scale)
         self._memory: dict[int, Region] = {}
-        self._services: dict[int, tuple[Answer, Maker, PortRule]] = {}
+        self._services: dict[int, tuple[Answer, Maker, PortRule, NicTiming]] = {}
         self._asking: dict[int, _Asking] = {}
         self._accepted: dict[tuple[str, int], tuple[QueuePair, roce_cm.Reply, int]] = {}
         """The accepted connections, by the peer's address and communication ID."""
@@ -96,10 +97,16 @@ class Endpoint:
         return key
 
     def listen(
-        self, port: int, answer: Answer, rate_control: str | Maker = "fixed", port_rule: PortRule = QUEUE_PAIR
+        self,
+        port: int,
+        answer: Answer,
+        rate_control: str | Maker = "fixed",
+        port_rule: PortRule = QUEUE_PAIR,
+        *,
+        nic: NicTiming = PLAIN,
     ) -> None:
-        """Take connections to a service; `port_rule` is that of the peer too."""
-        self._services[roce_cm.service_id(port)] = answer, rates.maker_of(rate_control), port_rule
+        """Take connections to a service; `port_rule` and the way of recovery in `nic` are those of the peer too."""
+        self._services[roce_cm.service_id(port)] = answer, rates.maker_of(rate_control), port_rule, nic
 
     def connect(
         self,
@@ -111,11 +118,12 @@ class Endpoint:
         private: bytes = b"",
         traffic_class: int = 0,
         port_rule: PortRule = QUEUE_PAIR,
+        nic: NicTiming = PLAIN,
     ) -> QueuePair:
         """Ask for a connection, and return the queue pair that it will be, for which works may be posted at once."""
         if len(self.queue_pairs) >= MOST_QUEUE_PAIRS:
             raise RoceError(f"{self.address} has {MOST_QUEUE_PAIRS} queue pairs; that is the most")
-        made = self._make(address, rates.control(rate_control, self._line))
+        made = self._make(address, rates.control(rate_control, self._line), nic)
         request = roce_cm.Request(
             made.number,
             roce_cm.service_id(port),
@@ -133,7 +141,7 @@ class Endpoint:
         self._manage(address, request)
         return made
 
-    def _make(self, far_address: str, rate: rates.RateControl) -> QueuePair:
+    def _make(self, far_address: str, rate: rates.RateControl, nic: NicTiming) -> QueuePair:
         number = _FIRST_QP + len(self.queue_pairs)
         path = roce.Path(self.address, far_address, from_number(number))
         # Each queue pair begins with another PSN; the last ones wrap soon, so that wrapping is nothing special.
@@ -147,6 +155,7 @@ class Endpoint:
             timing=self._timing,
             memory=self._memory,
             rate=rate,
+            nic=nic,
         )
         self.queue_pairs[number] = made
         return made
@@ -218,9 +227,9 @@ class Endpoint:
         reason, private = roce_cm.RejectReason.INVALID_SERVICE_ID, None
         port_rule: PortRule = QUEUE_PAIR
         if service is not None and len(self.queue_pairs) < MOST_QUEUE_PAIRS and request.mtu == self.settings.mtu:
-            answer, maker, port_rule = service
+            answer, maker, port_rule, nic = service
             reason = roce_cm.RejectReason.CONSUMER_REJECT
-            made = self._make(source, maker(self._line))
+            made = self._make(source, maker(self._line), nic)
             private = answer(request, made)
             if private is None:
                 made.fail("refused")
@@ -293,7 +302,7 @@ class Endpoint:
     def outgoing_of(pair: QueuePair, now_ns: int, most: int) -> list[Outgoing]:
         """Return the datagrams that one queue pair has to send now."""
         found, port = [], pair.path.source_port
-        if (notification := pair.notification()) is not None:
+        if (notification := pair.notification(now_ns)) is not None:
             found.append(Outgoing(DatagramKind.NOTIFICATION, pair.far_address, port, notification))
         found += [Outgoing(DatagramKind.DATA, pair.far_address, port, one) for one in pair.transmit(now_ns, most)]
         return found

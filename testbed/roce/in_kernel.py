@@ -37,6 +37,7 @@ _FAILURES = (
     "{0} octets for address {1}; {2} is next",
     "{0} octets for address {1} of memory that is only read",
     "{0} octets at address {1} of memory that is only written",
+    "the far end has no receive for packet {0} after {1} retries",
 )
 
 

@@ -32,6 +32,10 @@ class Region(Protocol):
     def write(self, address: int, octets: bytes) -> None:
         """Put octets into the region; MemoryFault if it cannot take them."""
 
+    def begin_again(self, address: int) -> None:
+        """A message that began at this address begins once more; what it wrote is written again."""
+        return None
+
     def crcs(self, address: int, octets: bytes, size: int) -> bytes:
         """The CRC-32 of each `size` octets of what was read at an address, or is to be written there; each in four
         octets, the last one first."""
@@ -130,6 +134,8 @@ class Sink(Region):
     def __init__(self, size: int = UNLIMITED, content: Content | None = None) -> None:
         self.size = size
         self.received = 0
+        """The octets from the first one on that have come; a message that begins again takes nothing from them."""
+        self._next = 0
         self.is_as_expected = True
         self._content = content
         self._expected = b""
@@ -140,21 +146,21 @@ class Sink(Region):
         raise MemoryFault(f"{length} octets at address {address} of memory that is only written")
 
     def write(self, address: int, octets: bytes) -> None:
-        if address != self.received:
-            raise MemoryFault(f"{len(octets)} octets for address {address}; {self.received} is next")
-        self.received += len(octets)
+        if address != self._next:
+            raise MemoryFault(f"{len(octets)} octets for address {address}; {self._next} is next")
+        self._next += len(octets)
+        new, self.received = self._next - self.received, max(self.received, self._next)
         expected, self._expected = self._expected, b""
         if self._content is None:
-            self._hash.update(octets)
+            self._hash.update(octets[len(octets) - max(0, new) :])
         elif octets is not expected and octets != self._content.read(address, len(octets)):
             self.is_as_expected = False
 
+    def begin_again(self, address: int) -> None:
+        self._next = address
+
     def crcs(self, address: int, octets: bytes, size: int) -> bytes:
-        if (
-            self._content is not None
-            and address == self.received
-            and octets == self._content.read(address, len(octets))
-        ):
+        if self._content is not None and address == self._next and octets == self._content.read(address, len(octets)):
             self._expected = octets
             return self._content.crcs(address, octets, size)
         return super().crcs(address, octets, size)

@@ -5,12 +5,14 @@ between two that the first takes on the wire at the present rate. A sender that 
 As long as the rate is the line's, the port itself paces: on a fast line it is given a few packets at a time.
 Acknowledgements and CNPs are not paced.
 
-Notification point: data that arrive with CE are answered by a CNP, at most one in each `cnp_interval`.
+Notification point: data that arrive with CE are answered by a CNP, at most one in each `cnp_interval`. Its delay, that
+of acknowledgements and that of the doorbell are those of the NIC.
 """
 
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -20,10 +22,14 @@ from testbed.frames.roce_run import PacketRun
 from testbed.frames.telemetry import Telemetry
 from testbed.roce.acknowledged import Acknowledged
 from testbed.roce.memory import Region
+from testbed.roce.nic import PLAIN, Jitter, NicTiming
 from testbed.roce.rates.base import Line, RateControl
-from testbed.roce.requester import Requester, Work
+from testbed.roce.requester import Requester
 from testbed.roce.responder import Responder
+from testbed.roce.selective_requester import SelectiveRequester
+from testbed.roce.sequence import sequence
 from testbed.roce.settings import Settings, Timing
+from testbed.roce.work import Work
 from testbed.units import NEVER
 
 _IPV4_WIRE_OCTETS = 66
@@ -35,6 +41,8 @@ _MOST_AHEAD, _LEAST_AHEAD, _AHEAD_NS = 64, 8, 6_000_000
 """Packets that the port may be given before their time, and for how much of the lab's time: it sends them at line rate.
 On a slow line each goes at its own time, because a wake-up for each costs little there.
 """
+_MOST_NOTIFICATIONS = 16
+"""CNPs that are under way in the NIC at a time."""
 _NEVER_NS = -(1 << 62)
 
 
@@ -65,6 +73,7 @@ class QueuePair:
         timing: Timing,
         memory: Mapping[int, Region],
         rate: RateControl,
+        nic: NicTiming = PLAIN,
     ) -> None:
         self.number = number
         self.far_address = far_address
@@ -82,17 +91,20 @@ class QueuePair:
         """Private data of the reply, on the side that asked for the connection."""
         self._acknowledged = Acknowledged() if rate.counts_acknowledgements else None
         asks = replace(settings, ack_every=1) if rate.counts_acknowledgements else settings
-        self.requester = Requester(0, first, asks, timing)
+        self._nic, self._jitter = nic, Jitter(nic.seed, nic.jitter_ns)
+        kind = SelectiveRequester if nic.is_selective else Requester
+        self.requester = kind(0, first, asks, timing, nic=nic, jitter=self._jitter)
         self._returned: Telemetry | None = None
         """What the next acknowledgement brings back."""
-        self.responder = Responder(0, 0, settings, memory)
+        self.responder = Responder(0, 0, settings, memory, nic=nic, jitter=self._jitter)
         self._timing = timing
         self._wire_octets = _IPV6_WIRE_OCTETS if ":" in far_address else _IPV4_WIRE_OCTETS
         self._ahead_ns = ahead_ns(rate.line, settings.mtu)
         self._next_ns = _NEVER_NS
         self._was_idle = True
         self._last_cnp_ns = _NEVER_NS
-        self._cnp_is_due = False
+        self._cnps_due_ns: deque[int] = deque()
+        """The moments at which CNPs leave; 0: at once."""
         self.sent_packets = self.sent_octets = self.received_packets = self.received_octets = 0
         """Data alone; octets of payload."""
         self.marked = self.cnps_sent = self.cnps_received = 0
@@ -104,9 +116,9 @@ class QueuePair:
         self.far_path = far_path
         self.state = State.READY
 
-    def post(self, work: Work) -> int:
-        """Take a work on; it is sent once the connection is ready."""
-        return self.requester.post(work)
+    def post(self, work: Work, now_ns: int = 0) -> int:
+        """Take a work on; it is sent once the connection is ready, after the doorbell's delay."""
+        return self.requester.post(work, now_ns)
 
     def fail(self, why: str) -> None:
         if self.state is not State.FAILED:
@@ -146,17 +158,19 @@ class QueuePair:
         if opcode in REQUESTS:
             if packet.telemetry is not None:
                 self._returned = packet.telemetry.returned()
-            self.responder.on_request(packet)
+            self.responder.on_request(packet, now_ns)
         elif opcode in READ_RESPONSES:
             self.requester.on_read_response(packet, now_ns)
         elif opcode == Opcode.CNP:
             self.cnps_received += 1
             self.rate.on_cnp(now_ns)
         elif packet.aeth is not None:
-            if packet.aeth.nak is None:
+            if packet.aeth.rnr is not None:
+                self.requester.on_rnr(packet.psn, packet.aeth.rnr, now_ns)
+            elif packet.aeth.nak is None:
                 self.requester.on_ack(packet.psn, now_ns)
             else:
-                self.requester.on_nak(packet.psn, packet.aeth.nak, now_ns)
+                self.requester.on_nak(packet.psn, packet.aeth.nak, now_ns, packet.payload)
         self._tell_rate(now_ns)
         if self._acknowledged is not None:
             self._count(packet, went_back, before, now_ns)
@@ -167,7 +181,16 @@ class QueuePair:
         self.marked += 1
         if now_ns - self._last_cnp_ns >= self._timing.cnp_ns:
             self._last_cnp_ns = now_ns
-            self._cnp_is_due = True
+            self._owe_notification(now_ns)
+
+    def _owe_notification(self, now_ns: int) -> None:
+        due, delay_ns = self._cnps_due_ns, self._nic.cnp_ns
+        if not delay_ns:
+            if not due:
+                due.append(0)
+        elif len(due) < _MOST_NOTIFICATIONS:
+            due_ns = now_ns + self._jitter.delay(delay_ns)
+            due.append(max(due_ns, due[-1]) if due else due_ns)
 
     def _tell_rate(self, now_ns: int) -> None:
         requester = self.requester
@@ -186,11 +209,11 @@ class QueuePair:
 
     # What goes out
 
-    def notification(self) -> bytes | None:
+    def notification(self, now_ns: int) -> bytes | None:
         """The CNP that is due, if one is. It goes with a priority and DSCP of its own."""
-        if not self._cnp_is_due:
+        if not self._cnps_due_ns or self._cnps_due_ns[0] > now_ns:
             return None
-        self._cnp_is_due = False
+        self._cnps_due_ns.popleft()
         self.cnps_sent += 1
         return self.path.seal(roce.encode(Packet.cnp(self.requester.far_qp)))
 
@@ -201,7 +224,7 @@ class QueuePair:
         if self.state is not State.READY:
             return made
         requester, responder = self.requester, self.responder
-        if (answer := responder.answer()) is not None:
+        if (answer := responder.answer(now_ns)) is not None:
             made.append(self._answer(answer))
         if self.rate.window is not None:
             requester.limit(self.rate.window)
@@ -209,11 +232,10 @@ class QueuePair:
         while len(made) < most and self._next_ns <= until_ns:
             if responder.has_response:
                 packet = responder.response()
-            elif requester.has_packet:
-                number = requester.next
+            elif requester.ready_ns <= now_ns:
                 packet = requester.packet(now_ns)
                 if self._acknowledged is not None:
-                    self._acknowledged.sent(number, now_ns)
+                    self._acknowledged.sent(sequence(packet.psn, requester.oldest), now_ns)
                 if self.rate.needs_telemetry:
                     packet = packet._replace(telemetry=Telemetry())
             else:
@@ -226,7 +248,7 @@ class QueuePair:
             self.sent_octets += len(packet.payload)
             self.rate.on_sent(now_ns, octets)
             made.append(datagram)
-        if not responder.has_response and responder.has_answer and (answer := responder.answer()) is not None:
+        if not responder.has_response and (answer := responder.answer(now_ns)) is not None:
             made.append(self._answer(answer))
         if responder.failure:
             self.fail(responder.failure)
@@ -238,7 +260,7 @@ class QueuePair:
         if self._acknowledged is not None:
             return None
         until_ns = now_ns + ahead
-        if not ahead or self._next_ns > until_ns or responder.has_response or responder.has_answer:
+        if not ahead or self._next_ns > until_ns or responder.has_response or responder.answer_ns != NEVER:
             return None
         if self.state is not State.READY or self.requester.timer_ns <= now_ns or self.rate.deadline_ns <= now_ns:
             return None
@@ -277,6 +299,7 @@ class QueuePair:
     def _on_deadline(self, now_ns: int) -> None:
         went_back = self.requester.went_back
         self.requester.on_timer(now_ns)
+        self.responder.on_timer(now_ns)
         if self.requester.failure:
             self.fail(self.requester.failure)
         if self.requester.went_back != went_back:
@@ -289,16 +312,12 @@ class QueuePair:
         """The latest moment at which `transmit` or `notification` has something to do; 0 if now."""
         if self.state is State.FAILED:
             return NEVER
-        if self._cnp_is_due:
-            return 0
+        deadline_ns = self._cnps_due_ns[0] if self._cnps_due_ns else NEVER
         if self.state is State.CONNECTING:
-            return NEVER
-        if self.responder.has_answer:
-            return 0
-        deadline_ns = min(self.requester.timer_ns, self.rate.deadline_ns)
+            return deadline_ns
+        deadline_ns = min(deadline_ns, self.responder.deadline_ns, self.requester.deadline_ns, self.rate.deadline_ns)
         if self.rate.window is not None:
             self.requester.limit(self.rate.window)
-        if self.responder.has_response or self.requester.has_packet:
-            # Before the port has sent what it was given.
-            deadline_ns = min(deadline_ns, self._next_ns - self._ahead() // 3)
-        return deadline_ns
+        ready_ns = 0 if self.responder.has_response else self.requester.ready_ns
+        # Before the port has sent what it was given.
+        return min(deadline_ns, max(ready_ns, self._next_ns - self._ahead() // 3)) if ready_ns != NEVER else deadline_ns

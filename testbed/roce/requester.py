@@ -1,67 +1,38 @@
 """The half of a queue pair that asks: it sends writes, reads and sends, and brings each to its end.
 
-Works are sent in order. An acknowledgement completes all up to its PSN; a NAK of a sequence error, a gap in read
-responses or the retransmission timer makes the requester go back to the oldest packet that is missing and send
-everything from there again (go-back-N). Numbers are `sequence`s, which do not wrap.
+Works are sent in order. An acknowledgement completes all up to its PSN. After a NAK of a sequence error, a gap in read
+responses or the retransmission timer the requester sends again what `Recovery` says: everything from the oldest packet
+that is missing (go-back-N), from the first packet of its message (go-back-0), or what is missing alone (selective
+repeat, which is `testbed.roce.selective_requester`). Numbers are `sequence`s, which do not wrap.
 """
 
 from __future__ import annotations
 
-import enum
 import itertools
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.frames.roce import MAXIMUM_MESSAGE, Nak, Opcode, Packet, Reth, head_of
+from testbed.frames.roce import Nak, Opcode, Packet, Reth, head_of
 from testbed.frames.roce_run import Heads
-from testbed.roce.memory import MemoryFault, Region
+from testbed.roce.memory import MemoryFault
+from testbed.roce.nic import NO_RNR_LIMIT, PLAIN, RNR_UNITS, Jitter, NicTiming, Recovery
 from testbed.roce.sequence import psn, sequence
-from testbed.roce.settings import RoceError, Settings, Timing
+from testbed.roce.settings import Settings, Timing
+from testbed.roce.work import Operation, Work
 from testbed.units import NEVER
 
 
-class Operation(enum.StrEnum):
-    WRITE = "write"
-    READ = "read"
-    SEND = "send"
-
-
-@dataclass(frozen=True)
-class Work:
-    """A user's request: `length` octets from `local` to the far memory, or the other way round for a read.
-
-    A send names no far address. `immediate` goes with the last packet of a write or a send.
-    """
-
-    operation: Operation
-    local: Region
-    length: int
-    local_address: int = 0
-    remote_address: int = 0
-    r_key: int = 0
-    immediate: int | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.length <= MAXIMUM_MESSAGE:
-            raise RoceError(f"{self.operation} of {self.length} octets; a message has 0 to {MAXIMUM_MESSAGE}")
-        if self.local_address < 0 or self.local_address + self.length > self.local.size:
-            raise RoceError(
-                f"{self.operation} of {self.length} octets at {self.local_address}; the local memory has "
-                f"{self.local.size}"
-            )
-        if self.immediate is not None and self.operation is Operation.READ:
-            raise RoceError("a read has no immediate data")
-
-
 @dataclass
-class _Posted:
-    """A work with its sequence numbers."""
+class Posted:
+    """A work with its sequence numbers; used by requesters alone."""
 
     number: int
     work: Work
     first: int
     packets: int
+    ready_ns: int
+    """The moment from which on its packets may be sent, after the doorbell."""
 
     @property
     def end(self) -> int:
@@ -71,8 +42,6 @@ class _Posted:
 _FIRST = {Operation.WRITE: Opcode.WRITE_FIRST, Operation.SEND: Opcode.SEND_FIRST}
 _MIDDLE, _LAST, _ONLY = 1, 2, 4
 """The numbers to add to the opcode of a first packet; one more for immediate data."""
-_MOST_READS = 8
-"""Reads that are under way at a time."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +65,21 @@ class Run:
 class Requester:
     """Works of one queue pair."""
 
-    def __init__(self, far_qp: int, first: int, settings: Settings, timing: Timing) -> None:
+    def __init__(
+        self,
+        far_qp: int,
+        first: int,
+        settings: Settings,
+        timing: Timing,
+        *,
+        nic: NicTiming = PLAIN,
+        jitter: Jitter | None = None,
+    ) -> None:
         self.far_qp = far_qp
-        self._settings, self._timing = settings, timing
-        self._window = settings.window
-        self._works: deque[_Posted] = deque()
+        self._settings, self._timing, self._nic = settings, timing, nic
+        self._jitter = jitter or Jitter(0, 0)
+        self._window = self._most_window = settings.window
+        self._works: deque[Posted] = deque()
         self._cursor = 0
         """The place in `_works` of the work that `_next` belongs to."""
         self._count = 0
@@ -112,7 +91,11 @@ class Requester:
         """The moment of the last request for an acknowledgement."""
         self._timed: tuple[int, int] | None = None  # sequence and moment of a packet whose round trip is measured
         self.timer_ns = NEVER
-        self._tries = 0
+        self._tries = self._rnr_tries = 0
+        self._doorbell_ns = self._resume_ns = 0
+        """The moments at which the last doorbell takes effect, and at which the wait after an RNR NAK ends."""
+        self.kept = self.rnr_naks = 0
+        """Read responses that were kept because one before them was missing, and RNR NAKs."""
         self.retransmitted = self.went_back = self.timeouts = 0
         self.failure = ""
         self.completed: list[Completed] = []
@@ -145,26 +128,49 @@ class Requester:
 
     def limit(self, packets: int) -> None:
         """Let no more packets be under way, and no more than the settings allow."""
-        self._window = min(packets, self._settings.window)
+        self._window = min(packets, self._most_window)
 
     @property
     def outstanding(self) -> int:
         return len(self._works)
 
     @property
-    def has_packet(self) -> bool:
-        """May a packet be sent, as far as the window and outstanding reads go?"""
-        if self._next >= self._end or self.failure:
-            return False
-        if self._next - self._oldest >= self._window:
-            return False
-        posted = self._works[self._cursor]
-        return posted.work.operation is not Operation.READ or self._reads_before(posted) < _MOST_READS
+    def done(self) -> int:
+        """The works that are complete."""
+        return self._count - len(self._works)
 
-    def post(self, work: Work) -> int:
+    @property
+    def deadline_ns(self) -> int:
+        """The moment at which `on_timer` has something to do."""
+        return self.timer_ns
+
+    @property
+    def ready_ns(self) -> int:
+        """The moment from which on a packet may be sent; 0: at once, NEVER: there is none, or the window or the reads
+        under way leave no room for it.
+        """
+        if self.failure:
+            return NEVER
+        if self._next >= self._end or self._next - self._oldest >= self._window:
+            return NEVER
+        posted = self._works[self._cursor]
+        if posted.work.operation is Operation.READ and not self._may_read(posted):
+            return NEVER
+        return max(self._resume_ns, posted.ready_ns)
+
+    def _may_read(self, posted: Posted) -> bool:
+        return self._reads_before(posted) < self._nic.reads
+
+    def _read_until(self, posted: Posted) -> int:
+        """The end of what the next request of a read asks for."""
+        return posted.end
+
+    def post(self, work: Work, now_ns: int = 0) -> int:
         """Take a work on; its number is in its completion."""
         packets = max(1, -(-work.length // self._settings.mtu))
-        self._works.append(_Posted(self._count, work, self._end, packets))
+        if self._nic.doorbell_ns:
+            self._doorbell_ns = max(self._doorbell_ns, now_ns + self._jitter.delay(self._nic.doorbell_ns))
+        self._works.append(Posted(self._count, work, self._end, packets, self._doorbell_ns))
         self._end += packets
         self._count += 1
         return self._count - 1
@@ -175,8 +181,12 @@ class Requester:
         number = self._next
         if number == self._oldest:
             self._asked_ns = now_ns
-        made = self._read(posted) if posted.work.operation is Operation.READ else self._data(posted, now_ns)
-        self._next = posted.end if posted.work.operation is Operation.READ else number + 1
+        if posted.work.operation is Operation.READ:
+            self._next = self._read_until(posted)
+            made = self._read(posted, number, self._next)
+        else:
+            self._next = number + 1
+            made = self._data(posted, number, now_ns)
         if self._next == posted.end:
             self._cursor += 1
         if number < self._highest:
@@ -185,14 +195,19 @@ class Requester:
             self._timed = number, now_ns
         self._highest = max(self._highest, self._next)
         if self.timer_ns == NEVER:
-            self.timer_ns = now_ns + self._timing.retransmit_ns
+            self.timer_ns = now_ns + self._retransmit_ns()
         return made
+
+    def _retransmit_ns(self) -> int:
+        return self._timing.retransmit_ns
 
     def run(self, now_ns: int, most: int) -> Run | None:
         """The next packets, if they are full ones in the middle of a write or send that are sent for the first time:
         what a flow mostly is. They are then sent. None: `packet` has the next.
         """
         number, window = self._next, self._settings.window
+        if not self._nic.is_plain or self._resume_ns > now_ns:
+            return None
         if not self._works or number != self._highest or number == self._oldest or self.failure:
             return None
         posted = self._works[min(self._cursor, len(self._works) - 1)]
@@ -216,8 +231,8 @@ class Requester:
         payload = work.local.read(start, many * mtu)
         return Run(Heads(head, psn(number), many, asking), payload, work.local.crcs(start, payload, mtu))
 
-    def _data(self, posted: _Posted, now_ns: int) -> Packet:
-        work, place, mtu = posted.work, self._next - posted.first, self._settings.mtu
+    def _data(self, posted: Posted, number: int, now_ns: int) -> Packet:
+        work, place, mtu = posted.work, number - posted.first, self._settings.mtu
         start = place * mtu
         is_first, is_last = place == 0, place == posted.packets - 1
         kind = (_ONLY if is_first else _LAST) if is_last else (0 if is_first else _MIDDLE)
@@ -225,27 +240,32 @@ class Requester:
         self._since_ack += 1
         # At a low rate packets are so far apart that the timer would not wait for `ack_every` of them.
         is_slow = now_ns - self._asked_ns >= self._timing.retransmit_ns // 8
-        ack = is_last or is_slow or self._since_ack >= self._settings.ack_every
+        ack = is_last or is_slow or self._since_ack >= self._settings.ack_every or self._must_ask(number)
         if ack:
             self._since_ack, self._asked_ns = 0, now_ns
         has_reth = is_first and work.operation is Operation.WRITE
         return Packet(
             Opcode(_FIRST[work.operation] + kind + (immediate is not None)),
             self.far_qp,
-            psn(self._next),
+            psn(number),
             work.local.read(work.local_address + start, min(mtu, work.length - start)) if work.length else b"",
             reth=Reth(work.remote_address, work.r_key, work.length) if has_reth else None,
             immediate=immediate,
             ack_request=ack,
         )
 
-    def _read(self, posted: _Posted) -> Packet:
-        """A request for what is left of a read."""
-        work, start = posted.work, (self._next - posted.first) * self._settings.mtu
-        reth = Reth(work.remote_address + start, work.r_key, work.length - start)
-        return Packet(Opcode.READ_REQUEST, self.far_qp, psn(self._next), reth=reth, ack_request=True)
+    def _must_ask(self, number: int) -> bool:
+        return False
 
-    def _reads_before(self, posted: _Posted) -> int:
+    def _read(self, posted: Posted, number: int, until: int) -> Packet:
+        """A request for the packets of a read from a number on, before another."""
+        work, mtu = posted.work, self._settings.mtu
+        start = (number - posted.first) * mtu
+        length = min(work.length - start, (until - number) * mtu)
+        reth = Reth(work.remote_address + start, work.r_key, length)
+        return Packet(Opcode.READ_REQUEST, self.far_qp, psn(number), reth=reth, ack_request=True)
+
+    def _reads_before(self, posted: Posted) -> int:
         """Reads that have been asked for and are not complete."""
         before = itertools.takewhile(lambda one: one is not posted, self._works)
         return sum(one.work.operation is Operation.READ for one in before)
@@ -261,10 +281,14 @@ class Requester:
         if self._oldest <= last:  # a read is before, whose response is lost
             self._go_back(self._oldest)
 
-    def on_nak(self, wire_psn: int, code: Nak, now_ns: int) -> None:
-        """The far end misses a packet, or refuses one; all before it has arrived."""
+    def on_nak(self, wire_psn: int, code: Nak, now_ns: int, arrived: bytes = b"") -> None:
+        """The far end misses a packet, or refuses one; all before it has arrived. `arrived`: the bitmap of a selective
+        acknowledgement.
+        """
         wanted = sequence(wire_psn, self._oldest)
-        if not self._oldest <= wanted < self._highest:
+        begins_again = self._nic.recovery is Recovery.GO_BACK_0 and code is Nak.SEQUENCE_ERROR and bool(self._works)
+        least = self._works[0].first if begins_again else self._oldest
+        if not least <= wanted < self._highest:
             return
         self._advance(wanted, now_ns)
         if code is Nak.SEQUENCE_ERROR:
@@ -273,33 +297,61 @@ class Requester:
         else:
             self.fail(f"the far end refuses packet {wire_psn}: {code.name.lower().replace('_', ' ')}")
 
+    def on_rnr(self, wire_psn: int, code: int, now_ns: int) -> None:
+        """The far end has no receive for a packet, and asks to wait."""
+        wanted = sequence(wire_psn, self._oldest)
+        if not self._oldest <= wanted < self._highest:
+            return
+        self.rnr_naks += 1
+        self._advance(wanted, now_ns)
+        if self._nic.rnr_retries != NO_RNR_LIMIT and self._rnr_tries >= self._nic.rnr_retries:
+            self.fail(f"the far end has no receive for packet {wire_psn} after {self._rnr_tries} retries")
+            return
+        self._rnr_tries += 1
+        self._resume_ns = now_ns + RNR_UNITS[code] * self._nic.rnr_unit_ns
+        self.timer_ns = NEVER
+        self._timed = None
+        self._send_from(wanted)
+
+    def _send_from(self, number: int) -> None:
+        """Send a packet again that was refused for now, and what has been refused behind it."""
+        self._next = min(self._next, number)
+        self._went_back_to = -1
+        self._find_cursor()
+
     def on_read_response(self, packet: Packet, now_ns: int) -> bool:
-        """Part of what a read asked for; False if it is not the next part."""
-        posted = next((one for one in self._works if one.work.operation is Operation.READ), None)
+        """Part of what a read asked for; False if it is not taken."""
         number = sequence(packet.psn, self._oldest)
+        posted = next((one for one in self._works if one.work.operation is Operation.READ), None)
         if posted is None or not posted.first <= number < min(posted.end, self._highest):
             return False
         wanted = max(self._oldest, posted.first)
         if number > wanted:
             self._advance(posted.first, now_ns)
             self._go_back(wanted)
-        if number != wanted:
+        if number != max(self._oldest, posted.first):
             return False
-        start = (number - posted.first) * self._settings.mtu
-        if len(packet.payload) != min(self._settings.mtu, posted.work.length - start):
-            self.fail(f"read response {packet.psn} has {len(packet.payload)} octets")
-            return False
-        try:
-            posted.work.local.write(posted.work.local_address + start, packet.payload)
-        except MemoryFault as fault:
-            self.fail(f"read response {packet.psn}: {fault}")
+        if not self._place(posted, number, packet.payload):
             return False
         self._oldest = number  # what stands before the read is acknowledged by its response
         self._move(number + 1, now_ns)
         return True
 
+    def _place(self, posted: Posted, number: int, octets: bytes) -> bool:
+        """Put a response into the memory; False if it does not fit."""
+        start = (number - posted.first) * self._settings.mtu
+        if len(octets) != min(self._settings.mtu, posted.work.length - start):
+            self.fail(f"read response {psn(number)} has {len(octets)} octets")
+            return False
+        try:
+            posted.work.local.write(posted.work.local_address + start, octets)
+        except MemoryFault as fault:
+            self.fail(f"read response {psn(number)}: {fault}")
+            return False
+        return True
+
     def on_timer(self, now_ns: int) -> None:
-        """The retransmission timer."""
+        """The retransmission timer, and the time that a gap in responses may last."""
         if now_ns < self.timer_ns or self.failure:
             return
         self._tries += 1
@@ -307,9 +359,12 @@ class Requester:
             self.fail(f"no acknowledgement after {self._settings.retries} retransmissions")
             return
         self.timeouts += 1
+        self._time_out()
+        self.timer_ns = now_ns + self._retransmit_ns()
+
+    def _time_out(self) -> None:
         self._went_back_to = -1
         self._go_back(self._oldest)
-        self.timer_ns = now_ns + self._timing.retransmit_ns
 
     def fail(self, why: str) -> None:
         """Nothing more is sent; what is not complete stays so."""
@@ -330,7 +385,7 @@ class Requester:
     def _move(self, until: int, now_ns: int) -> None:
         self._oldest = until
         self._next = max(self._next, until)
-        self._tries, self._went_back_to = 0, -1
+        self._tries, self._rnr_tries, self._went_back_to = 0, 0, -1
         if self._timed is not None and self._timed[0] < until:
             self.round_trips.append(now_ns - self._timed[1])
             self._timed = None
@@ -338,9 +393,11 @@ class Requester:
             self.completed.append(Completed(self._works.popleft().number, now_ns))
             self._cursor -= 1
         self._find_cursor()
-        self.timer_ns = now_ns + self._timing.retransmit_ns if self._oldest < self._highest else NEVER
+        self.timer_ns = now_ns + self._retransmit_ns() if self._oldest < self._highest else NEVER
 
     def _go_back(self, number: int) -> None:
+        if self._nic.recovery is Recovery.GO_BACK_0:
+            number = self._first_of_message(number)
         if self._went_back_to == number or self._next <= number:
             return
         self._went_back_to = number
@@ -348,6 +405,16 @@ class Requester:
         self._next = number
         self._timed = None  # Karn: the round trip of a packet that was sent twice has no meaning
         self._find_cursor()
+
+    def _first_of_message(self, number: int) -> int:
+        """Begin the message of a packet again, and return its first packet."""
+        posted = next((one for one in self._works if number < one.end), None)
+        if posted is None:
+            return number
+        if posted.work.operation is Operation.READ and self._oldest > posted.first:
+            posted.work.local.begin_again(posted.work.local_address)
+        self._oldest = min(self._oldest, posted.first)
+        return posted.first
 
     def _find_cursor(self) -> None:
         """The work of `_next`, near the cursor: after a step forward, or back by what is outstanding."""

@@ -1,9 +1,12 @@
 """The half of a queue pair that answers: it takes writes and sends, serves reads, and acknowledges.
 
-Only the packet with the expected PSN is taken. An earlier one is a duplicate: a read is served again, anything else is
-acknowledged again. A later one means loss: one NAK for the expected PSN, and no other until that has come. There are
-always receive buffers, so no RNR NAK is ever sent. Acknowledgements are coalesced: one for all packets that came in
-since the last call of `answer`.
+Packets are taken in the order of their PSNs. An earlier one than the expected is a duplicate: a read is served again,
+anything else is acknowledged again. A later one means loss: one NAK for the expected PSN, and no other until that has
+come. A NIC that waits for packets which other ways delay, and one with selective repeat, keeps later ones until it is
+their turn; selective repeat says in each NAK which those are. With go-back-0 a loss ends the message, which then begins
+again. A message that needs a receive and finds none posted is refused for a while by an RNR NAK.
+
+Acknowledgements are coalesced: one for all packets that came in since the last call of `answer`.
 """
 
 from __future__ import annotations
@@ -27,8 +30,11 @@ from testbed.frames.roce import (
 )
 from testbed.frames.roce_run import Heads, PacketRun
 from testbed.roce.memory import MemoryFault, Region
+from testbed.roce.nic import PLAIN, Jitter, NicTiming, Recovery
+from testbed.roce.selective import bitmap
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import Settings
+from testbed.units import NEVER
 
 _MOST_READS = 16
 """Reads that wait to be served; a peer that sends more has asked for one at a time, or is broken."""
@@ -52,6 +58,7 @@ class _Message:
     address: int
     left: int | None  # of a write
     is_send: bool
+    first: int
     octets: int = 0
 
 
@@ -69,9 +76,19 @@ class _Serving:
 class Responder:
     """The responder of one queue pair, which carries out the peer's requests."""
 
-    def __init__(self, far_qp: int, expected: int, settings: Settings, memory: Mapping[int, Region]) -> None:
+    def __init__(
+        self,
+        far_qp: int,
+        expected: int,
+        settings: Settings,
+        memory: Mapping[int, Region],
+        *,
+        nic: NicTiming = PLAIN,
+        jitter: Jitter | None = None,
+    ) -> None:
         self.far_qp = far_qp
-        self._settings = settings
+        self._settings, self._nic = settings, nic
+        self._jitter = jitter or Jitter(0, 0)
         self._memory = memory
         self._expected = expected
         self._message: _Message | None = None
@@ -82,6 +99,17 @@ class Responder:
         self.receive_into: Region | None = None
         """The regions that take the data of sends, one after the other."""
         self._receive_address = 0
+        self._early: dict[int, Packet] = {}
+        """Packets that have come behind a missing one."""
+        self._gap_ns, self._gap_is_told = NEVER, False
+        """The moment at which the expected packet is taken for lost, and whether that has been told."""
+        self._rnr_is_due = self._waits_for_receive = False
+        self._answer_ns = 0
+        """The moment from which on an answer that is due may be sent."""
+        self._busy_ns = 0
+        """The moment at which all receives are posted again."""
+        self.kept = self.messages = 0
+        """Packets that were kept because one before them was missing, and messages that have come to their end."""
         self.received: list[Received] = []
         self.duplicates = self.out_of_order = self.fresh = 0
         """`fresh`: packets of read responses that were sent, each counted once."""
@@ -93,9 +121,16 @@ class Responder:
         return bool(self._reads)
 
     @property
-    def has_answer(self) -> bool:
-        """Is an acknowledgement due that nothing holds back?"""
-        return self._nak_is_due or (self._ack_is_due and (self._refusal is not None or not self._reads))
+    def answer_ns(self) -> int:
+        """The moment at which an acknowledgement is due that nothing holds back; NEVER: none is."""
+        is_due = self._nak_is_due or self._rnr_is_due
+        is_due = is_due or (self._ack_is_due and (self._refusal is not None or not self._reads))
+        return self._answer_ns if is_due else NEVER
+
+    @property
+    def deadline_ns(self) -> int:
+        """The moment at which `on_timer` or `answer` has something to do."""
+        return self.answer_ns if self._gap_is_told else min(self.answer_ns, self._gap_ns)
 
     @property
     def expected(self) -> int:
@@ -106,36 +141,115 @@ class Responder:
         """The PSN that the peer begins with."""
         self._expected = self._served = number
 
-    def on_request(self, packet: Packet) -> None:
+    def on_request(self, packet: Packet, now_ns: int) -> None:
         """A packet of a send, a write or a read request."""
         if self.failure:
             return
         number = sequence(packet.psn, self._expected)
+        if self._nic.recovery is Recovery.GO_BACK_0:
+            self._begin_again(packet, number)
         if number > self._expected:
-            self.out_of_order += 1
-            self._nak_is_due |= not self._nak_was_sent
-            self._nak_was_sent = True
-            return
-        if number < self._expected:
+            self._come_early(packet, number, now_ns)
+        elif number < self._expected:
             self.duplicates += 1
             if packet.opcode == Opcode.READ_REQUEST:
                 self._serve(packet, number)
             else:
                 self._ack_is_due = True
+        else:
+            self._accept(packet, number, now_ns)
+            while self._expected > number and not self.failure and self._expected in self._early:
+                number = self._expected
+                self._accept(self._early.pop(number), number, now_ns)
+            if self._nic.keeps:
+                self._look_for_gap(now_ns)
+        self._owe(now_ns)
+
+    def _begin_again(self, packet: Packet, number: int) -> None:
+        """Go-back-0: a gap in a message, or its first packet once more, lets the message begin again."""
+        message = self._message
+        if message is None or not (number > self._expected or (number == message.first and packet.opcode in FIRSTS)):
             return
-        self._nak_was_sent = self._nak_is_due = False
+        message.region.begin_again(message.address - message.octets)
+        self._expected = message.first
+        self._message = None
+
+    def _come_early(self, packet: Packet, number: int, now_ns: int) -> None:
+        """A packet behind a missing one."""
+        self.out_of_order += 1
+        if not self._nic.keeps:
+            self._nak_is_due |= not self._nak_was_sent
+            self._nak_was_sent = True
+            return
+        beyond = number - self._expected
+        if beyond < self._nic.keeps and number not in self._early:
+            self._early[number] = packet
+            self.kept += 1
+        if self._waits_for_receive:
+            return
+        if self._gap_ns == NEVER:
+            self._gap_ns = now_ns + self._nic.reorder_ns
+        if beyond >= self._nic.reorder_packets:
+            self._gap_ns = min(self._gap_ns, now_ns)
+        self._tell_gap(now_ns, again=self._nic.is_selective)
+
+    def _tell_gap(self, now_ns: int, *, again: bool) -> None:
+        if self._gap_ns <= now_ns and (again or not self._gap_is_told):
+            self._nak_is_due = self._gap_is_told = True
+
+    def _look_for_gap(self, now_ns: int) -> None:
+        """After packets were taken: is one missing before those that are kept?"""
+        self._gap_ns, self._gap_is_told = NEVER, False
+        if self._early and not self._waits_for_receive:
+            self._gap_ns = now_ns + self._nic.reorder_ns
+            self._tell_gap(now_ns, again=False)
+
+    def on_timer(self, now_ns: int) -> None:
+        """The time that a gap may last."""
+        if not self.failure and not self._gap_is_told and self._gap_ns <= now_ns:
+            self._tell_gap(now_ns, again=False)
+            self._owe(now_ns)
+
+    def _owe(self, now_ns: int) -> None:
+        """Let an answer that has become due take its time."""
+        if not self._nic.ack_ns:
+            return
+        if not (self._ack_is_due or self._nak_is_due or self._rnr_is_due):
+            self._answer_ns = 0
+        elif not self._answer_ns:
+            self._answer_ns = now_ns + self._jitter.delay(self._nic.ack_ns)
+
+    def _accept(self, packet: Packet, number: int, now_ns: int) -> None:
+        """The expected packet."""
+        self._nak_was_sent = self._nak_is_due = self._waits_for_receive = False
         if packet.opcode == Opcode.READ_REQUEST:
             self._read(packet, number)
+        elif self._has_receive(packet, now_ns):
+            self._take(packet, now_ns)
         else:
-            self._take(packet)
+            self._rnr_is_due = self._waits_for_receive = self._nak_was_sent = True
+
+    def _has_receive(self, packet: Packet, now_ns: int) -> bool:
+        """Return False for a packet that needs a receive and finds none posted."""
+        if not self._nic.receives or not self._nic.receive_ns:
+            return True
+        if not (packet.opcode in SENDS and packet.opcode in FIRSTS) and (
+            packet.immediate is None or packet.opcode in SENDS
+        ):
+            return True
+        in_use = -(-max(0, self._busy_ns - now_ns) // self._nic.receive_ns)
+        return in_use < self._nic.receives
 
     def _read(self, packet: Packet, number: int) -> None:
         assert packet.reth is not None
         if self._message is not None:
             self._refuse(Nak.INVALID_REQUEST, "a read begins within a message")
-        elif self._serve(packet, number):
+        elif self._has_room_for_read() and self._serve(packet, number):
             self._expected += max(1, -(-packet.reth.length // self._settings.mtu))
             self._msn += 1
+            # Requests for parts of it that were kept are answered with the whole.
+            for part in range(number + 1, min(self._expected, number + self._nic.keeps)):
+                self._early.pop(part, None)
 
     def _serve(self, packet: Packet, number: int) -> bool:
         """Serve a read, from anew if it is asked for again."""
@@ -145,6 +259,10 @@ class Responder:
         if region is None or address + length > region.size or length > MAXIMUM_MESSAGE:
             self._refuse(Nak.REMOTE_ACCESS_ERROR, f"a read of {length} octets at {address} with key {r_key:#x}")
             return False
+        if self._nic.is_selective:  # it asks for parts of reads, beside others
+            if self._has_room_for_read():
+                self._reads.append(_Serving(region, address, length, number))
+            return True
         while self._reads and self._reads[-1].number >= number:
             self._reads.pop()
         if self._reads and number <= self._reads[0].number:
@@ -155,7 +273,11 @@ class Responder:
         self._reads.append(_Serving(region, address, length, number))
         return True
 
-    def _take(self, packet: Packet) -> None:
+    def _has_room_for_read(self) -> bool:
+        """Return False if a read is not taken for now; its requester asks again when its timer ends."""
+        return not self._nic.is_selective or len(self._reads) < _MOST_READS
+
+    def _take(self, packet: Packet, now_ns: int) -> None:
         """The next packet of a message."""
         if packet.opcode in FIRSTS:
             if self._message is not None:
@@ -182,7 +304,7 @@ class Responder:
         message.octets += length
         self._expected += 1
         if is_last:
-            self._end(packet, message)
+            self._end(packet, message, now_ns)
         self._ack_is_due |= packet.ack_request
         return None
 
@@ -191,6 +313,8 @@ class Responder:
         next one, is not intact or means anything else is for `on_request`, after `parse`.
         """
         message, mtu, head = self._message, self._settings.mtu, run.head()
+        if not self._nic.is_plain:
+            return 0
         if message is None or self.failure or head[:2] != (_SEND_MIDDLE if message.is_send else _WRITE_MIDDLE):
             return 0
         if run.size != mtu:
@@ -225,7 +349,7 @@ class Responder:
             if self.receive_into is None:
                 self._refuse(Nak.INVALID_REQUEST, "a send, for which there is no memory")
                 return False
-            self._message = _Message(self.receive_into, self._receive_address, None, True)
+            self._message = _Message(self.receive_into, self._receive_address, None, True, self._expected)
             return True
         assert packet.reth is not None
         address, r_key, length = packet.reth
@@ -233,36 +357,58 @@ class Responder:
         if region is None or address + length > region.size or length > MAXIMUM_MESSAGE:
             self._refuse(Nak.REMOTE_ACCESS_ERROR, f"a write of {length} octets at {address} with key {r_key:#x}")
             return False
-        self._message = _Message(region, address, length, False)
+        self._message = _Message(region, address, length, False, self._expected)
         return True
 
-    def _end(self, packet: Packet, message: _Message) -> None:
+    def _end(self, packet: Packet, message: _Message, now_ns: int) -> None:
         self._message = None
         self._msn += 1
+        self.messages += 1
         if message.is_send:
             self._receive_address = message.address
         if message.is_send or packet.immediate is not None:
             self.received.append(Received(message.octets, packet.immediate))
+            if self._nic.receives:
+                self._busy_ns = max(self._busy_ns, now_ns) + self._nic.receive_ns
 
     def _refuse(self, code: Nak, why: str) -> None:
         self._refusal, self._ack_is_due = code, True
         self.failure = why
 
-    def answer(self) -> Packet | None:
+    def answer(self, now_ns: int) -> Packet | None:
         """The acknowledgement that is due, if one is. What follows a read waits until that is served."""
+        if self._answer_ns > now_ns:
+            return None
+        made = self._answer()
+        if made is not None:
+            self._answer_ns = 0
+        return made
+
+    def _answer(self) -> Packet | None:
         if self._refusal is not None and self._ack_is_due:
-            self._ack_is_due = self._nak_is_due = False
+            self._ack_is_due = self._nak_is_due = self._rnr_is_due = False
             return self._acknowledge(self._expected, self._refusal)
+        if self._rnr_is_due:
+            self._rnr_is_due = self._ack_is_due = self._nak_is_due = False
+            return self._acknowledge(self._expected, None, self._nic.rnr_code)
         if self._nak_is_due:
             self._nak_is_due = self._ack_is_due = False
-            return self._acknowledge(self._expected, Nak.SEQUENCE_ERROR)
+            return self._negative()
         if self._ack_is_due and not self._reads:
             self._ack_is_due = False
             return self._acknowledge(self._expected - 1, None)
         return None
 
-    def _acknowledge(self, number: int, nak: Nak | None) -> Packet:
-        aeth = Aeth(self._msn & _MSN_MASK, nak)
+    def _negative(self) -> Packet:
+        """A NAK for the expected packet."""
+        if not self._nic.is_selective:
+            return self._acknowledge(self._expected, Nak.SEQUENCE_ERROR)
+        aeth = Aeth(self._msn & _MSN_MASK, Nak.SEQUENCE_ERROR)
+        there = bitmap(self._expected, self._early)
+        return Packet(Opcode.SELECTIVE_ACKNOWLEDGE, self.far_qp, psn(self._expected), there, aeth=aeth)
+
+    def _acknowledge(self, number: int, nak: Nak | None, rnr: int | None = None) -> Packet:
+        aeth = Aeth(self._msn & _MSN_MASK, nak, rnr)
         return Packet(Opcode.ACKNOWLEDGE, self.far_qp, psn(number), aeth=aeth)
 
     def response(self) -> Packet:
@@ -280,7 +426,8 @@ class Responder:
         except MemoryFault as fault:
             self._reads.clear()
             self._refuse(Nak.REMOTE_OPERATIONAL_ERROR, str(fault))
-            return self.answer() or self._acknowledge(self._expected, Nak.REMOTE_OPERATIONAL_ERROR)
+            self._ack_is_due = self._nak_is_due = self._rnr_is_due = False
+            return self._acknowledge(self._expected, Nak.REMOTE_OPERATIONAL_ERROR)
         made = Packet(opcode, self.far_qp, psn(serving.number), payload, aeth=aeth)
         if serving.number >= self._served:
             self._served = serving.number + 1

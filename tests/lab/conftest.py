@@ -14,7 +14,7 @@ import pytest
 from testbed import lab
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
-from testbed.experiment.fidelity import Verdict
+from testbed.experiment.fidelity import Thresholds, Verdict
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.job.job import Limits
@@ -123,12 +123,14 @@ def run(ready: PreparedEngine, tmp_path: Path, output: Output) -> Runner:
         seed: int = 1,
         limits: Limits | None = None,
         on: PreparedEngine = ready,
+        thresholds: Thresholds | None = None,
         **parameters: Any,
     ) -> lab.Result:
         experiment = job if isinstance(job, Experiment) else _job(job)
         return lab.run(
-            experiment, parameters=parameters, seed=seed, limits=limits, on=on, out=tmp_path / "results", watcher=output
-        )
+            experiment, parameters=parameters, seed=seed, limits=limits, on=on, out=tmp_path / "results",
+            watcher=output, thresholds=thresholds,
+        )  # fmt: skip
 
     return one
 

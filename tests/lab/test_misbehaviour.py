@@ -12,6 +12,7 @@ from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.job.job import Limits
 from testbed.lab.results.result import Exit
+from testbed.lab.runs import stall
 
 from .conftest import JOBS, Output, Runner
 
@@ -99,7 +100,9 @@ def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # no
     status: Status,
     reason: str,
     code: Exit,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(stall, "AFTER_S", 1.0)
     if job == "spins_in_a_child" and ready.engine.name != "um":
         pytest.skip("on vm a command reaches a supervisor by a signal, which waits for the process that spins")
     result = run(f"misbehave:{job}", limits=Limits(**limits))  # type: ignore[arg-type]
@@ -108,6 +111,8 @@ def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # no
     assert result.exit_code() == code
     assert not result.passed
     assert_kept(result, output)
+    stalls = [said for said in output.reports if "the lab's clock has stood still" in said]
+    assert len(stalls) == (ready.engine.name == "um" and job.startswith("spins")), output.reports
     assert result.folder is not None
     assert (result.folder / "kept.txt").read_text() == "kept"
     assert '"event": "begun"' in (result.folder / "events.jsonl").read_text()

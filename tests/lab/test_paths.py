@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.net.build.flow_path import FlowNames, in_topology
+from topologies.routed_leaf_spine import RoutedLeafSpine
 from xoff import Clos, Dragonfly, FatTree, Flow, LeafSpine, LosslessTopo, Network, Run, Ways, experiment, network
 
 _FRAMES = 20
@@ -71,3 +72,28 @@ def test_a_way_that_is_lost_is_left_out(run: Run) -> None:
         run.claim("another way", path.ports[1] != chosen.port, equals=True)
         used = _used(net, "h1", "h2", count=_FRAMES, source_port=40_000)
         run.claim("ports that frames pass", used, equals=sorted(path.ports))
+
+
+@experiment(timeout="60s")
+def test_routers_choose_among_equal_routes_as_the_kernel_says(run: Run) -> None:
+    """Send flows through a fabric of routers, pull a cable, and compare the ports with the explanation each time."""
+    topo = RoutedLeafSpine(2, 4, 1, delay="1us", ways=Ways(seed=5, weights={"spine2": 2}))
+    with network(topo) as net:
+        net.run(Flow("h1", "h2", count=1), Flow("h2", "h1", count=1))  # so that all know each other's MAC addresses
+        lost: list[str] = []
+        for case in ("all cables", "without one"):
+            found, wanted = [], []
+            for port in (40_000, 40_001, 40_002):
+                path = net.path("h1", "h2", transport="udp", source_port=port)
+                wanted.append(sorted(path.ports))
+                found.append(_used(net, "h1", "h2", count=_FRAMES, source_port=port))
+            run.claim(f"{case}: ports that frames pass", found, equals=wanted)
+            run.claim(f"{case}: weights", [way.weight for way in path.hops[0].ways], equals=[1, 2, 1, 1])
+            gone = [way.port for way in path.hops[0].ways if not way.is_there]
+            run.claim(f"{case}: lost ways", gone, equals=lost)
+            used = {port for ports in found for port in ports}
+            run.claim(f"{case}: lost ways that frames pass", sorted(used & set(lost)), equals=[])
+            lost = [port for port in found[0] if port in [way.port for way in path.hops[0].ways]]
+            net.fabric.cabling.pull(lost[0])
+            net.sleep("100us")
+        run.claim("in words", "what Linux's hash chooses among 4 equal routes" in str(path), equals=True)

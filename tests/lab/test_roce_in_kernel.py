@@ -19,13 +19,14 @@ from testbed.lab.results.result import Status
 from testbed.linux import roce_device
 from testbed.roce import in_kernel, rates
 from testbed.roce.memory import UNLIMITED, Content, Sink, content_block
+from testbed.roce.nic import Nic, NicTiming, Recovery
 from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates.base import Line, RateControl
 from testbed.roce.rates.dcqcn import PAPER, Dcqcn
 from testbed.roce.rates.fixed import Fixed
-from testbed.roce.requester import Operation, Work
 from testbed.roce.settings import Settings, Timing
 from testbed.roce.source_port import from_number
+from testbed.roce.work import Operation, Work
 from testbed.units import NEVER, Duration, Rate, Scale, Size
 
 from .conftest import Runner
@@ -49,6 +50,21 @@ RATES: list[Any] = [
 ]  # fmt: skip
 
 
+def any_nic(dice: random.Random) -> Nic:
+    """A NIC without anything special, or one with all that there is."""
+    if dice.random() < 0.3:
+        return Nic()
+    return Nic(
+        cnp_delay=Duration(dice.choice(["0s", "0s", "3us", "55us"])), ack_delay=Duration(dice.choice(["0s", "2us"])),
+        doorbell_delay=Duration(dice.choice(["0s", "1us"])), jitter=Duration(dice.choice(["0s", "700ns"])),
+        reads=dice.choice([1, 3, 16]), reorder_time=Duration(dice.choice(["0s", "1us", "30us"])),
+        reorder_packets=dice.choice([1, 5, 128]), receives=dice.choice([None, 1, 4]),
+        receive_takes=Duration(dice.choice(["0s", "5us", "40us"])), rnr_timer=Duration(dice.choice(["10us", "60us"])),
+        rnr_retries=dice.choice([0, 3, 7, 7]), bdp_packets=dice.choice([2, 7, 64, 600]),
+        low_packets=dice.choice([0, 3]),
+    )  # fmt: skip
+
+
 class Compiled:
     """A queue pair of the library."""
 
@@ -61,7 +77,7 @@ class Compiled:
         added = struct.pack(
             "=4I4s4s2H28xQ48xQ24x", *(given[name] for name in ("number", "far", "first", "far_first")),
             *given["addresses"], *given["ports"], given["content"], given["line_bps"],
-        ) + given["rate"]  # fmt: skip
+        ) + given["nic"] + given["rate"]  # fmt: skip
         self._block = ctypes.create_string_buffer(content_block() * 2, 2 * len(content_block()))
         self._pair = ctypes.c_void_p(library.xl_new(packed, added, self._block))
         self._room = ctypes.create_string_buffer(512 * 4200)
@@ -81,13 +97,14 @@ class Compiled:
         refused = self._library.xl_receive(self._pair, datagram, len(datagram), is_marked, ctypes.c_int64(now_ns))
         return in_kernel.REFUSALS[refused - 1] if refused else None
 
-    def post(self, work: Work, region: int) -> bool:
+    def post(self, work: Work, region: int, now_ns: int) -> bool:
         immediate = -1 if work.immediate is None else work.immediate
         u64 = ctypes.c_uint64
         return bool(
             self._library.xl_post(
                 self._pair, OPERATIONS[work.operation], u64(work.length), u64(work.local_address),
                 u64(work.remote_address), work.r_key, region, ctypes.c_int64(immediate),
+                ctypes.c_int64(now_ns),
             )
         )  # fmt: skip
 
@@ -101,9 +118,9 @@ class Compiled:
 
     def state(self) -> tuple[tuple[int, ...], str, tuple[float, ...]]:
         """Counters, the failure, and rate, target, alpha and gradient."""
-        counters, rate = (ctypes.c_uint64 * 24)(), (ctypes.c_double * 4)()
+        counters, rate = (ctypes.c_uint64 * 28)(), (ctypes.c_double * 4)()
         self._library.xl_state(self._pair, counters, rate)
-        return tuple(counters[:19]), in_kernel.failure(counters[19:]), tuple(rate)
+        return tuple(counters[:23]), in_kernel.failure(counters[23:]), tuple(rate)
 
     def end(self) -> None:
         self._library.xl_end(self._pair)
@@ -112,18 +129,20 @@ class Compiled:
 class Both:
     """One end of a connection, in Python and in C, of which everything is compared."""
 
-    def __init__(self, library: Any, place: int, settings: Settings, line: Line, choice: Any) -> None:
+    def __init__(
+        self, library: Any, place: int, settings: Settings, line: Line, *, choice: Any, nic: NicTiming
+    ) -> None:
         near, far = ADDRESSES[place], ADDRESSES[1 - place]
         number, far_number = 0x100 + place, 0x101 - place
         self.content, self.sink = Content(SEEDS[0]), Sink(content=Content(SEEDS[0]))
-        self._arguments = library, number, far_number, near, far, settings, line, choice
+        self._arguments = library, number, far_number, near, far, settings, line, choice, nic
 
     def start(self, first: int, far_first: int) -> None:
-        library, number, far_number, near, far, settings, line, choice = self._arguments
+        library, number, far_number, near, far, settings, line, choice, nic = self._arguments
         rate = rates.control(choice, line)
         self.pair = QueuePair(
             number, far, roce.Path(near, far, from_number(number)), first=first, settings=settings,
-            timing=Timing.of(settings, SCALE), memory={KEYS[0]: self.content, KEYS[1]: self.sink}, rate=rate,
+            timing=Timing.of(settings, SCALE), memory={KEYS[0]: self.content, KEYS[1]: self.sink}, rate=rate, nic=nic,
         )  # fmt: skip
         self.pair.responder.receive_into = self.sink
         self.pair.established(far_number, far_first, roce.Path(far, near, from_number(far_number)))
@@ -134,10 +153,11 @@ class Both:
             "number": number, "far": far_number, "first": first, "far_first": far_first, "addresses": packed,
             "ports": (from_number(number), from_number(far_number)), "content": self.content.start,
             "line_bps": line.rate.bps, "rate": roce_device.packed_rate(*kind),
+            "nic": roce_device.packed_nic(nic.numbers()),
         })  # fmt: skip
 
     def transmit(self, now_ns: int, most: int) -> list[bytes]:
-        notification = self.pair.notification()
+        notification = self.pair.notification(now_ns)
         found = [notification] if notification else []
         assert self.compiled.transmit(now_ns, 0) == found
         data = self.pair.transmit(now_ns, most)
@@ -159,15 +179,19 @@ class Both:
                 self.pair.receive(packet, is_marked, now_ns)
         except roce.RocePacketError as error:
             refused = error.reason
-        assert self.compiled.receive(datagram, is_marked, now_ns) == refused
+        found = self.compiled.receive(datagram, is_marked, now_ns)
+        if refused == roce.RoceReason.BAD_TELEMETRY:  # damage, by which Python alone looks for stamps that C has not
+            assert found is not None
+        else:
+            assert found == refused
         self.compare()
 
-    def post(self, work: Work, region: int) -> bool:
+    def post(self, work: Work, region: int, now_ns: int) -> bool:
         """Post a work in both; False if there are as many as a flow has."""
         if self.pair.requester.outstanding >= 64:
             return False
-        self.pair.post(work)
-        assert self.compiled.post(work, region)
+        self.pair.post(work, now_ns)
+        assert self.compiled.post(work, region, now_ns)
         return True
 
     def compare(self) -> None:
@@ -180,6 +204,7 @@ class Both:
             pair.cnps_sent, pair.cnps_received, requester.retransmitted, requester.went_back, requester.timeouts,
             completed, requester.outstanding, responder.duplicates, responder.out_of_order, responder.fresh,
             len(responder.received), self.sink.received, self.sink.is_as_expected, pair.state is State.FAILED,
+            requester.kept, requester.rnr_naks, responder.kept, responder.messages,
         )  # fmt: skip
         assert failure == pair.failure
         assert numbers[0] == rate.rate_bps
@@ -208,7 +233,8 @@ def run_both(library: Any, seed: int, events: int) -> int:
     settings = Settings(mtu=mtu, ack_every=dice.choice([1, 4, 16]), window=dice.choice([2, 16, 64, 4096]),
                         retries=dice.choice([2, 7, 7]))  # fmt: skip
     line = Line(dice.choice([Rate("10Mb/s"), Rate("100Mb/s"), Rate("1Gb/s")]), SCALE)
-    ends = [Both(library, place, settings, line, dice.choice(RATES)) for place in (0, 1)]
+    nic = NicTiming.of(any_nic(dice), dice.choice(list(Recovery)), SCALE, seed)
+    ends = [Both(library, place, settings, line, choice=dice.choice(RATES), nic=nic) for place in (0, 1)]
     firsts = [dice.choice([0, 5, 0xFFFFF0, 0x7FFFFF, dice.randrange(1 << 24)]) for _ in ends]
     ends[0].start(*firsts)
     ends[1].start(*reversed(firsts))
@@ -223,7 +249,7 @@ def run_both(library: Any, seed: int, events: int) -> int:
         next_ns = min(*(end.pair.deadline_ns for end in ends), weather.flying[0][0] if weather.flying else NEVER)
         is_idle = next_ns > now_ns + 50_000_000
         if is_idle or dice.random() < 0.02:
-            dice.choice(feeds).post(dice)
+            dice.choice(feeds).post(dice, now_ns)
             if is_idle and dice.random() < 0.5:
                 now_ns = min(next_ns, now_ns + dice.randrange(1, 30_000_000))
         now_ns = max(now_ns, min(next_ns, now_ns + 50_000_000)) + (
@@ -254,21 +280,20 @@ class Feed:
         self._end, self._far, self._operation, self._mtu = end, far, operation, mtu
         self._done = 0
 
-    def post(self, dice: random.Random) -> None:
+    def post(self, dice: random.Random, now_ns: int) -> None:
         """Post a work, mostly one that can be carried out."""
         mtu, done = self._mtu, self._done
         length = dice.choice([0, 1, mtu - 1, mtu, mtu + 4, 3 * mtu, dice.randrange(20 * mtu), 16 * mtu])
         if dice.random() < 0.003:  # what the far end refuses
             place, key = dice.choice([UNLIMITED, 8]), dice.choice([KEYS[0], 77])
-            self._end.post(Work(Operation.WRITE, self._end.content, mtu, 0, place, key), 0)
+            self._end.post(Work(Operation.WRITE, self._end.content, mtu, 0, place, key), 0, now_ns)
         elif self._operation is Operation.READ:
-            self._done += (
-                length if self._end.post(Work(Operation.READ, self._end.sink, length, done, done, KEYS[0]), 1) else 0
-            )
+            work = Work(Operation.READ, self._end.sink, length, done, done, KEYS[0])
+            self._done += length if self._end.post(work, 1, now_ns) else 0
         else:
             immediate = dice.choice([None, 7])
             work = Work(self._operation, self._far.content, length, done, done, KEYS[1], immediate)
-            self._done += length if self._far.post(work, 0) else 0
+            self._done += length if self._far.post(work, 0, now_ns) else 0
 
 
 def send(weather: Weather, dice: random.Random, datagram: bytes, *, now_ns: int, count: int, place: int) -> None:

@@ -143,6 +143,9 @@ class HostSession:
     def cpu_s(self) -> None:
         """Return None: no costs of this engine's runs are known."""
 
+    def spins(self) -> None:
+        """Return None: the clock of this engine does not stop for a program."""
+
     def close(self) -> None:
         """End the job: SIGTERM has the supervisor do it, and remove its control group."""
         self._process.send_signal(signal.SIGTERM)

@@ -136,6 +136,9 @@ class MachineSession:
     def cpu_s(self) -> None:
         """Return None: no costs of this engine's runs are known."""
 
+    def spins(self) -> None:
+        """Return None: the clock of this engine does not stop for a program."""
+
     def close(self) -> None:
         if self._commands is not None:
             self._commands.close()

@@ -28,6 +28,7 @@ from testbed.lab.results.result import Again, Result, Status, Times
 from testbed.lab.results.result_folder import new_folder, reserved
 from testbed.lab.runs.again import again
 from testbed.lab.runs.outlook import Forecaster, Outlook
+from testbed.lab.runs.stall import Stall
 
 _POLL_S = 0.01
 _GRACE_S = 20.0
@@ -223,6 +224,7 @@ class _Follower:
         self._forecaster = Forecaster(prepared.costs)
         self._booted = False
         self._give_up_s = self._again_s = float("inf")
+        self._stall = Stall()
         self.interrupted = False
 
     def follow(self) -> None:
@@ -289,6 +291,8 @@ class _Follower:
             self._forecaster.booted(session.cpu_s())
         if warning := self._forecaster.shortage(self._collector, self._job.limits.memory_mb):
             self._watcher.report(warning)
+        if (stalled := self._stall.warning(session, self._collector.virtual_ns, now)) is not None:
+            self._watcher.report(stalled)
         if isinstance(self._watcher, ForesightedWatcher):
             self._watcher.outlook(self._forecaster.outlook(self._collector, now))
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from testbed.experiment.output import Record, RecordKind
 from testbed.lab.host import cores
+from testbed.lab.um import spinning
 
 MEMORY_MB = 4096
 """The lab's memory in MB, unless a job may have more than `JOB_MB`; that of the host is used only as far as the lab
@@ -86,6 +87,7 @@ class Machine:
         job that may have so much memory.
         """
         self.stream = folder / "out"
+        self._look: spinning.Look | None = None
         self._console = folder / "console"
         reading, self._commands = os.pipe()
         with ExitStack() as ours:
@@ -125,6 +127,14 @@ class Machine:
             return int(Path(f"/proc/{self.kernel}/schedstat").read_text().split()[0]) / 1e9
         except (OSError, ValueError, IndexError):
             return None
+
+    def spins(self) -> str | None:
+        """Return the command line of a program that has computed since the last call of this while the kernel did
+        nothing, or nothing if that is not known; None if there is no such program."""
+        before, self._look = self._look, spinning.look(self.kernel)
+        if before is None or self._look is None or not self._look.goes_on(before):
+            return None
+        return spinning.command(before.running)
 
     def close(self) -> None:
         """End it now, with all its processes."""

@@ -5,6 +5,7 @@ Both ask the reference of equal ways (`testbed.switch.ways`) with the addresses 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from testbed.errors import UsageError, nearest
 from testbed.net.build.nodes import LosslessSwitch
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.routes import Graph
+from testbed.net.watch.routed_path import routed_path
 from testbed.switch.ways.model import Fields
 from testbed.switch.ways.network import Switch
 from testbed.switch.ways.path import FlowPath, path
@@ -102,7 +104,22 @@ def in_network(net: Any, source: str, target: str, flow: FlowNames) -> FlowPath:
         for host in net.hosts
         if host.name in core.ports.graph.neighbours and not getattr(host, "forwards", False)
     }
-    return _path(core.ports.graph, core.ways.switches(), hosts, (source, target), flow)
+    graph, switches = core.ports.graph, core.ways.switches()
+    routers = {node.name for node in net.hosts if getattr(node, "forwards", False)}
+    if not routers:
+        return _path(graph, switches, hosts, (source, target), flow)
+    _check(hosts, source, target)
+    by_address = {port.intf.IP(): port.node for port in core.ports if port.intf.IP()}
+    fields = flow.fields(hosts[source], hosts[target])
+    return routed_path(core.ports, switches, (source, target), fields, by_address)
+
+
+def _check(hosts: Iterable[str], source: str, target: str) -> None:
+    for name in (source, target):
+        if name not in hosts:
+            raise UsageError(f"there is no host {name} in this network; {nearest(name, hosts)}")
+    if source == target:
+        raise UsageError(f"a flow from {source} to itself takes no way; name two hosts")
 
 
 def _ways_of(info: dict[str, Any]) -> Any:
@@ -117,13 +134,10 @@ def _path(
     flow: FlowNames,
 ) -> FlowPath:
     source, target = ends
-    for name in (source, target):
-        if name not in hosts:
-            raise UsageError(f"there is no host {name} in this network; {nearest(name, hosts)}")
-    if source == target:
-        raise UsageError(f"a flow from {source} to itself takes no way; name two hosts")
+    _check(hosts, source, target)
     first = graph.neighbours[source][0]
     found = path(switches, source, target, first, flow.fields(hosts[source], hosts[target]))
     if first[1] not in switches and first[1] != target:
-        raise UsageError(f"{source} is at the router {first[1]}, and routers are not followed")
+        told = "what Linux chooses there is known in a network that runs, by net.path"
+        raise UsageError(f"{source} is at the router {first[1]}; {told}")
     return found

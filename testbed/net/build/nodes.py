@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from testbed.experiment.run import Run
 from testbed.linux.vswitch import Vswitch
-from testbed.net.build import node_commands
+from testbed.net.build import node_commands, router_ways
 from testbed.net.build.mininet_classes import Node, Switch
 from testbed.net.build.options import LEAF, ROUTER, SWITCH, refuse_unknown
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import FabricError
 from testbed.srv6.lab.routers import apply
+from testbed.switch.ways.network import seed_in_force
+from testbed.switch.ways.settings import Ways
 
 _GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")
 """Options that Mininet gives nodes, whatever their class."""
@@ -86,24 +89,30 @@ class LosslessLeaf(LosslessSwitch):
 class LosslessRouter(Node):
     """An IPv4 and IPv6 router with lossless ports and a buffer. Options as for LosslessSwitch.
 
-    And `routes`, static ones from destinations to neighbours on the way, {"10.2.0.0/16": "10.0.1.2"}; `commands` to be
-    run when its ports are there, and other steps of set-up (`testbed.srv6.lab.routers.Setup`); `wan`, the settings of
-    End.X.PFC.
+    And `routes`, static ones from destinations to neighbours on the way, {"10.2.0.0/16": "10.0.1.2"}, or to a list of
+    neighbours, among which Linux chooses by `ways`; `commands` to be run when its ports are there, and other steps of
+    set-up (`testbed.srv6.lab.routers.Setup`); `wan`, the settings of End.X.PFC.
     """
 
     forwards = True
     bridges = False
 
     def __init__(self, name: str, **params: Any) -> None:
-        refuse_unknown(f"router {name}", params, (*ROUTER, *_GIVEN_BY_MININET))
+        refuse_unknown(f"router {name}", params, (*ROUTER, *_GIVEN_BY_MININET, *_GIVEN_BY_TOPOLOGIES))
         super().__init__(name, **params)
 
     def config(self, **params: Any) -> Any:
         done = super().config(**params)
-        routes = (params.get("routes") or {}).items()
+        routes: router_ways.Routes = params.get("routes") or {}
+        settings = router_ways.in_force(params.get("ways"), routes)
+        by_address = self._neighbours() if settings is not None and settings.weights else {}
         self._run(
             "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.rp_filter=0",
-            *(f"ip route replace {destination} via {neighbour}" for destination, neighbour in routes),
+            *(router_ways.settings_of_kernel(settings, self._seed(settings)) if settings is not None else ()),
+            *(
+                router_ways.route_command(destination, neighbours, settings, by_address)
+                for destination, neighbours in routes.items()
+            ),
         )
         for are_commands, steps in groupby(params.get("commands") or (), key=lambda step: isinstance(step, str)):
             if are_commands:
@@ -112,6 +121,16 @@ class LosslessRouter(Node):
                 for step in steps:
                     apply(self, step)
         return done
+
+    def _seed(self, settings: Ways) -> int:
+        run = Run.current()
+        return seed_in_force(settings, run.seed if run else 1, self.name)
+
+    def _neighbours(self) -> dict[str, str]:
+        """Return the names of the nodes at the other ends of cables by their addresses."""
+        ends = [(one.link.intf1, one.link.intf2) for one in self.intfs.values() if one.link]
+        far = [other if one.node is self else one for one, other in ends]
+        return {end.IP(): end.node.name for end in far if end.IP()}
 
     def _run(self, *commands: str) -> None:
         if failed := node_commands.run(self, commands):

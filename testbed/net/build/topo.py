@@ -17,6 +17,7 @@ from typing import Any
 
 from testbed.errors import UsageError, nearest
 from testbed.net.build import options as words
+from testbed.net.build import router_ways
 from testbed.net.build.graph import Key, Topo
 from testbed.net.build.link import LosslessLink
 from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
@@ -141,10 +142,31 @@ class LosslessTopo(Topo):
         return self.addSwitch(name, cls=LosslessLeaf, controller=controller, **options)
 
     def addRouter(self, name: str, **options: Any) -> str:
+        """Add an IPv4 and IPv6 router.
+
+        `routes` are from networks to a neighbour's address, or to those of several: {"10.2.0.0/16": ["10.0.1.2",
+        "10.0.2.2"]}. Linux hashes each flow to one of them, by the fields, seed and weights of `ways`.
+        """
         options = self._checked("addRouter", name, options, words.ROUTER)
         defaults = {"cls": LosslessRouter, "buffer": self.buffer, "port": self.port}
+        if "ways" in options:
+            options["ways"] = ways_of(options["ways"])
+            if reason := router_ways.why_not(options["ways"]):
+                raise TopoError(f"addRouter({name}): ways: {reason}")
+        else:
+            defaults |= {"ways": self.ways, "ways_source": self.ways_source}
         added: str = super().addHost(name, **defaults | options)
         return added
+
+    def addRoutes(self) -> None:
+        """Give each router that was added routes to the networks of the others, by all ways that cost least.
+
+        A network is that of a router's port to a host or switch, whose address is in the link's `params1` or `params2`.
+        Routes that a router was given stay. Call it at the end of `build`.
+        """
+        for router, routes in router_ways.routes_of(self).items():
+            info = self.nodeInfo(router)
+            info["routes"] = routes | dict(info.get("routes") or {})
 
     def addLink(
         self,
@@ -197,6 +219,12 @@ class LosslessTopo(Topo):
             if type(count) is not int or count < least:
                 expected = f"a whole number, {least} or more, is expected"
                 raise TopoError(f"{type(self).__name__}: {name} is {count!r}; {expected}")
+
+    def require_most(self, most: int, **counts: int) -> None:
+        """Refuse arguments of `build` that are above `most`."""
+        for name, count in counts.items():
+            if count > most:
+                raise TopoError(f"{type(self).__name__}: {name} is {count}; {most} is the most")
 
     def choose(self, possible: Collection[Any], **arguments: Any) -> None:
         """Refuse arguments of `build` that are none of the possible ones."""

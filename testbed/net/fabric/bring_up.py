@@ -170,6 +170,8 @@ class NodeSetup:
         elif is_leaf(node):
             self._ways.note_leaf(node)
         else:
+            if forwards(node):
+                self._ways.note_router(node)
             requests += [request for port in ports for request in links.patient(port.interface)]
         requests += [links.up(port.interface) for port in ports]
         self._sockets.of(node).send(requests)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.agent.pfc.lost_ways import WaysPlan
-from testbed.errors import UsageError, warn
+from testbed.errors import UsageError, listed, warn
 from testbed.experiment.run import Run
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.port_program import PortProgram
@@ -65,6 +65,8 @@ class SwitchWays:
         """The switches without a choice whose topology was given these settings."""
         self._own_without: dict[Ways, list[str]] = {}
         """The switches without a choice that were given these settings themselves."""
+        self._of_routers: dict[Ways, list[str]] = {}
+        """The routers with a choice, by their settings."""
         self._leaves: list[str] = []
 
     def make_groups(self, node: Any, equal: Mapping[str, tuple[str, ...]]) -> None:
@@ -89,6 +91,18 @@ class SwitchWays:
         """Note a leaf, which forwards by Open vSwitch, if it has settings of equal ways."""
         if _asked_of(node) is not None and node.params.get("ways_source") is not WaysSource.DEFAULT:
             self._leaves.append(node.name)
+
+    def note_router(self, node: Any) -> None:
+        """Note what a router has settings for: its routes, which Linux chooses among by a hash of each flow."""
+        settings, source = _asked_of(node), node.params.get("ways_source", WaysSource.SWITCH)
+        if settings is None or source is WaysSource.DEFAULT:
+            return
+        routes = (node.params.get("routes") or {}).values()
+        if not any(not isinstance(neighbours, str) and len(neighbours) > 1 for neighbours in routes):
+            without = self._own_without if source is WaysSource.SWITCH else self._without
+            without.setdefault(settings, []).append(node.name)
+            return
+        self._of_routers.setdefault(settings, []).append(node.name)
 
     def _group(self, switch: str, settings: Ways, seed: int, ports: list[PortState]) -> WaysPlan:
         weights = self._weights(switch, settings, ports)
@@ -125,7 +139,11 @@ class SwitchWays:
 
     def warn(self) -> None:
         """Warn of settings without effect, once all switches have their groups."""
-        used = [plan.settings for plans in self.plans.values() for plan in plans]
+        used = [plan.settings for plans in self.plans.values() for plan in plans] + list(self._of_routers)
+        for settings, routers in self._of_routers.items():
+            if settings.by is not By.HASH:
+                rule = f"ways={str(settings.by)!r} has no effect at {listed(routers)}"
+                warn(f"{rule}: Linux hashes each flow to one of a router's equal routes ('hash')")
         for settings in dict.fromkeys([*self._without, *self._own_without, *used]):
             if unused := settings.unused():
                 have = "has" if len(unused) == 1 else "have"

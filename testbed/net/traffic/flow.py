@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, fields, replace
-from typing import Any, Never
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 from testbed.errors import UsageError, XoffError, nearest
 from testbed.net.traffic.transport import Transport, transport_named
@@ -81,14 +81,18 @@ class Flow:
         buffer: Size | str | None = None,
         rate_control: Any = None,
         source_port: int | str | range | None = None,
-        **others: Never,
+        **others: Any,
     ) -> None:
+        """`others` are options of the transport: `Flow("h1", "h2", transport="roce", recovery="selective repeat")`."""
         name = f"flow from {source} to {target}"
-        for option in others:
-            known = (one.name for one in fields(self) if one.name not in ("source", "target"))
-            raise FlowOptionError(f"{name}: there is no option {option}; {nearest(option, known)}")
         try:
             chosen = transport_named(transport)
+            settings: Any = chosen
+            own = {one.name for one in fields(settings)} if is_dataclass(settings) else set()
+            for option in others.keys() - own:
+                known = {one.name for one in fields(self)} - {"source", "target"} | own
+                raise UsageError(f"there is no option {option}; {nearest(option, known)}")
+            chosen = replace(settings, **others) if others else chosen
             values = {
                 "source": source,
                 "target": target,

@@ -10,7 +10,7 @@ class, or a function, for example of one's own experiment file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,9 +24,10 @@ from testbed.net.traffic.roce_endpoint import RoceEndpoint
 from testbed.net.traffic.roce_flow import Given, RoceOptions, Taken, UsedQueuePair, ds_field, line_of, transport_of
 from testbed.net.traffic.transport import Endpoint, Outcome, Transport, by_host, register
 from testbed.roce import rates
+from testbed.roce.nic import Nic, Recovery, recovery_named
 from testbed.roce.rates import Line
-from testbed.roce.requester import Operation
 from testbed.roce.source_port import RULES
+from testbed.roce.work import Operation
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Scale, Size
 
@@ -35,7 +36,7 @@ _OVERHEAD = 74
 """Octets of the headers of a frame of data, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
 _SUMS = (
     "sent", "received", "lost", "doubled", "out_of_order", "octets", "retransmitted", "went_back", "timeouts",
-    "cnps_sent", "cnps_received",
+    "cnps_sent", "cnps_received", "rnr_naks", "messages",
 )  # fmt: skip
 """The counts of a report that are the sums of those of its queue pairs."""
 _BESIDE_DATA = 58 + WIRE_OCTETS
@@ -72,6 +73,13 @@ class Roce(RoceOptions, Transport):
             raise UsageError(f"source_port is {flow.source_port!r}; {PORT} is the port at which RoCE arrives")
         if type(self.queue_pairs) is not int or not 1 <= self.queue_pairs <= _MOST_QUEUE_PAIRS:
             raise UsageError(f"queue_pairs is {self.queue_pairs!r}; 1 to {_MOST_QUEUE_PAIRS} is expected")
+        recovery = recovery_named(self.recovery)
+        if not isinstance(self.nic, Nic):
+            raise UsageError(f"nic is {self.nic!r}; Nic(...) is expected")
+        if recovery is Recovery.GO_BACK_0 and self.nic.reorder_time.ns:
+            raise UsageError(
+                "go-back-0 takes packets in their order alone; leave reorder_time out, or choose another recovery"
+            )
         if self.queue_pairs > 1 and self.after:
             raise UsageError("a flow that waits for others has one queue pair, for its blocks are in a row")
         for name, value, most in (("cnp_priority", self.cnp_priority, 7), ("cnp_dscp", self.cnp_dscp, 63)):
@@ -157,8 +165,9 @@ class Roce(RoceOptions, Transport):
 
     @classmethod
     def warnings(cls, flows: Mapping[int, Flow]) -> Sequence[str]:
-        """Name the rate controls that go by marks where no port marks."""
-        return without_marks([flow for flow in flows.values() if flow.rate_control not in (None, "fixed")])
+        """Name the rate controls that go by marks where no port marks, and the NIC's settings without effect."""
+        silent = without_marks([flow for flow in flows.values() if flow.rate_control not in (None, "fixed")])
+        return [*silent, *without_effect(flows.values())]
 
     def report(self, flow: Flow, outcome: Outcome) -> Report:
         taken: Taken = outcome.receiver
@@ -183,6 +192,8 @@ class Roce(RoceOptions, Transport):
             timeouts=given.timeouts + taken.timeouts,
             cnps_sent=taken.cnps,
             cnps_received=given.cnps,
+            rnr_naks=given.rnr_naks,
+            messages=taken.messages,
             failure=given.failure or taken.failure,
             samples=given.samples,
             in_kernel=given.in_kernel,
@@ -236,6 +247,10 @@ class RoceReport(Report):
     timeouts: int = 0
     cnps_sent: int = 0
     cnps_received: int = 0
+    rnr_naks: int = 0
+    """The number of times that the source had to wait, because the target had no receive posted."""
+    messages: int = 0
+    """The messages that have arrived to their last octet."""
     failure: str = ""
     in_kernel: bool = False
     """True if the kernel served the queue pair at the source, and False if a process of the host did."""
@@ -251,6 +266,16 @@ class RoceReport(Report):
             for sample in self.samples
         )
         return replace(self, scale=scale, samples=samples)
+
+
+def without_effect(flows: Iterable[Flow]) -> list[str]:
+    """Return a warning for each setting of a NIC that changes nothing, with the flows that have it."""
+    concerned: dict[str, list[str]] = {}
+    for flow in flows:
+        transport = transport_of(flow)
+        for text in transport.nic.without_effect(recovery_named(transport.recovery), transport.operation):
+            concerned.setdefault(text, []).append(f"{flow.source.name} to {flow.target.name}")
+    return [f"Nic.{text} (flows: {listed(whose, 4)}); it has no effect" for text, whose in concerned.items()]
 
 
 def without_marks(flows: Sequence[Flow]) -> list[str]:

@@ -14,6 +14,7 @@ from testbed.net.traffic.roce_flow import (
     Target,
     ds_field,
     maker_of_source,
+    nic_timing,
     port_rule,
     transport_of,
 )
@@ -21,7 +22,7 @@ from testbed.roce.endpoint import Endpoint as Host
 from testbed.roce.memory import Sink
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Line
-from testbed.roce.requester import Operation
+from testbed.roce.work import Operation
 
 _FIRST_SERVICE = 1000
 
@@ -51,9 +52,12 @@ class Connections:
             is_read = transport_of(flow).operation == Operation.READ
             if is_read and index in self.sources:
                 maker, rule = maker_of_source(flow), port_rule(flow)
-                self.host.listen(_FIRST_SERVICE + index, self._answer_source(index), maker, rule)
+                nic = nic_timing(flow, index, self.line.scale, at_source=True)
+                self.host.listen(_FIRST_SERVICE + index, self._answer_source(index), maker, rule, nic=nic)
             elif not is_read and index in self.targets:
-                self.host.listen(_FIRST_SERVICE + index, self._answer_target(index), port_rule=port_rule(flow))
+                nic = nic_timing(flow, index, self.line.scale, at_source=False)
+                answer = self._answer_target(index)
+                self.host.listen(_FIRST_SERVICE + index, answer, port_rule=port_rule(flow), nic=nic)
 
     def _answer_source(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
@@ -101,6 +105,7 @@ class Connections:
                 rate_control="fixed" if is_read else maker_of_source(flow),
                 traffic_class=ds_field(flow),
                 port_rule=port_rule(flow),
+                nic=nic_timing(flow, index, self.line.scale, at_source=not is_read),
             )
             self._use(pair, index)
             if is_read:

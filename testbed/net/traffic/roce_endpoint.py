@@ -23,7 +23,7 @@ from testbed.linux.sockets import mmsg
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.roce import KernelLoop
 from testbed.net.traffic.roce_connections import Connections
-from testbed.net.traffic.roce_flow import ds_field, line_of, maker_of_source, transport_of
+from testbed.net.traffic.roce_flow import Target, ds_field, line_of, maker_of_source, transport_of
 from testbed.net.traffic.roce_ways import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Way, open_listener
 from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl
 from testbed.roce.endpoint import DatagramKind, Outgoing
@@ -140,9 +140,9 @@ class _Loop(Connections):
                     continue
                 place = places[done]
                 at_ns = max(arrivals[place], self._now_ns)
-                before = target.sink.received if target is not None else 0
+                before = _progress(target)
                 self.host.receive(receiver.datagram(place, lengths[place]), ecn[place], at_ns)
-                if target is not None and target.sink.received > before:
+                if target is not None and _progress(target) != before:
                     target.count(lengths[place] + HEADERS, ecn[place], arrivals[place])
                 done += 1
 
@@ -237,6 +237,13 @@ class _Loop(Connections):
             return
         self._timer.set(due_ns)
         kernel.wait_readable([self._timer.fd] if rests else [listener, self._timer.fd], writable=blocked)
+
+
+def _progress(target: Target | None) -> tuple[int, int]:
+    """Return what grows when a packet of data is taken, or is kept until those before it come."""
+    if target is None or target.pair is None:
+        return 0, 0
+    return target.sink.received, target.pair.requester.kept + target.pair.responder.kept
 
 
 def _places_by_queue_pair(heads: bytes) -> dict[int, Sequence[int]]:

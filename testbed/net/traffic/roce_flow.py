@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -9,18 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.experiment.run import Run
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS
 from testbed.roce import rates
 from testbed.roce.memory import Content, Region, Sink
+from testbed.roce.nic import Nic, NicTiming, Recovery, recovery_named
 from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates import Fixed, Line, Maker
-from testbed.roce.requester import Operation, Work
 from testbed.roce.settings import Settings
 from testbed.roce.source_port import QUEUE_PAIR, PortRule
+from testbed.roce.work import Operation, Work
 from testbed.switch.ecn.field import Ecn
-from testbed.units import NEVER, Duration, Size
+from testbed.units import NEVER, Duration, Scale, Size
 
 _UNDER_WAY = 64
 """The most messages that are posted and not complete."""
@@ -47,6 +50,10 @@ class RoceOptions:
     queue_pairs: int = 1
     """The queue pairs of the flow, each a connection of its own with a rate control of its own: message m goes over the
     one with the number m modulo so many. A fixed rate is divided among them."""
+    recovery: str = Recovery.GO_BACK_N
+    """"go-back-N", "go-back-0" or "selective repeat": what is sent again after a loss, at both ends."""
+    nic: Nic = field(default_factory=Nic)
+    """The NICs of both ends."""
     sample: Duration | None = None
     """The interval at which the rate control's state is recorded; None: not at all."""
 
@@ -80,6 +87,7 @@ class Given:
     failure: str = ""
     samples: tuple[dict[str, Any], ...] = ()
     in_kernel: bool = False
+    rnr_naks: int = 0
     used: UsedQueuePair | None = None
 
 
@@ -102,6 +110,7 @@ class Taken:
     failure: str = ""
     went_back: int = 0
     timeouts: int = 0
+    messages: int = 0
 
 
 def ds_field(flow: Flow) -> int:
@@ -127,6 +136,19 @@ def port_rule(flow: Flow) -> PortRule:
     port = flow.source_port
     assert not isinstance(port, range)  # one has been drawn
     return QUEUE_PAIR if port is None else port
+
+
+def nic_timing(flow: Flow, index: int, scale: Scale, *, at_source: bool) -> NicTiming:
+    """Return the NIC of one end of a flow in the lab, with what it draws by the run's seed."""
+    transport, run = transport_of(flow), Run.current()
+    seed = f"NIC of flow {index} at its {'source' if at_source else 'target'}, seed {run.seed if run else 1}"
+    drawn = random.Random(seed).getrandbits(64) if transport.nic.jitter.ns else 0
+    return NicTiming.of(transport.nic, recovery_named(transport.recovery), scale, drawn)
+
+
+def whole_messages(flow: Flow, done: int, received: int) -> int:
+    """Return how many messages have arrived, of those that are done; a read has one more, its end."""
+    return min(done, -(-received // transport_of(flow).message.bytes))
 
 
 def maker_of_source(flow: Flow) -> Maker:
@@ -166,6 +188,7 @@ class Source:
             pair.cnps_received,
             pair.failure,
             tuple(self.samples),
+            rnr_naks=requester.rnr_naks,
             used=used(pair),
         )
 
@@ -244,7 +267,12 @@ class Target:
             pair.failure,
             pair.requester.went_back,
             pair.requester.timeouts,
+            whole_messages(self.flow, self._done(pair), octets),
         )
+
+    def _done(self, pair: QueuePair) -> int:
+        is_read = transport_of(self.flow).operation == Operation.READ
+        return pair.requester.done if is_read else pair.responder.messages
 
 
 class Asker:
@@ -287,7 +315,7 @@ class Asker:
             if not length or not self._messages or now_ns >= self._end_ns or not may_send:
                 break
             (key,) = KEY.unpack_from(pair.reply.ljust(KEY.size, b"\0"))
-            pair.post(Work(self._operation, self._local, length, self._posted, self._posted, key))
+            pair.post(Work(self._operation, self._local, length, self._posted, self._posted, key), now_ns)
             self._posted += length
             self._left -= length
             self._messages -= 1
@@ -296,7 +324,7 @@ class Asker:
         if pair.requester.idle and not waits:
             if self._operation is Operation.READ and not self._has_ended:
                 self._has_ended = True
-                pair.post(Work(Operation.SEND, self._local, 0, immediate=0))  # the source cannot know otherwise
+                pair.post(Work(Operation.SEND, self._local, 0, immediate=0), now_ns)  # the source cannot know otherwise
             else:
                 self.is_over = True
         pair.requester.take_completed()

@@ -242,7 +242,10 @@ def _roce(octets: bytes) -> Iterator[Layer]:
         words.append(f"{packet.reth.length} octets at {packet.reth.address:#x}")
         fields["reth"] = packet.reth._asdict()
     if packet.aeth is not None:
-        kind = "ACK" if packet.aeth.nak is None else f"NAK {packet.aeth.nak.name.lower().replace('_', ' ')}"
+        if packet.aeth.rnr is not None:
+            kind = f"RNR NAK with timer {packet.aeth.rnr}"
+        else:
+            kind = "ACK" if packet.aeth.nak is None else f"NAK {packet.aeth.nak.name.lower().replace('_', ' ')}"
         words.append(f"{kind} MSN {packet.aeth.msn}")
         fields |= {"acknowledges": kind, "msn": packet.aeth.msn}
     flags = [name for name, is_set in (("FECN", packet.fecn), ("BECN", packet.becn)) if is_set]

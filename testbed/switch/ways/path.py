@@ -107,7 +107,12 @@ def path(switches: Mapping[str, Switch], source: str, target: str, first: tuple[
 def _hop(name: str, switch: Switch, target: str, fields: Fields) -> Hop:
     ways = switch.ways.get(target, ())
     if not ways:
-        return Hop(name, (), None, f"has no way to {target} through switches; what is behind a router is not followed")
+        return Hop(
+            name,
+            (),
+            None,
+            f"has no way to {target} through switches; behind a router net.path knows the way, in a network that runs",
+        )
     if len(ways) == 1:
         reason = switch.reasons.get(target, "it is the only shortest way")
         return Hop(name, ways, ways[0], f"{ways[0].port} to {ways[0].neighbour}: {reason}")

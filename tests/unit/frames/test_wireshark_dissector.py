@@ -14,6 +14,7 @@ from testbed.frames import Mac, headroom, ipv6_options, lldp, mac_control, roce,
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.ipv6 import ETHERNET, ROUTING, Packet
 from testbed.frames.telemetry import Stamp, Telemetry
+from testbed.roce.selective import bitmap
 from tests.unit.frames.test_roce import frame
 from tests.unit.frames.tshark import TSHARK, decode
 
@@ -194,3 +195,19 @@ def test_octets_of_any_kind_give_no_error_of_the_script(tmp_path: Path) -> None:
             frames.append(bytes(octets))
     for fields in decode(tmp_path, frames, OURS):
         assert not [message for message in severities(fields) if "Lua" in message]
+
+
+def test_a_selective_acknowledgement_of_roce_names_the_packets_that_have_come(tmp_path: Path) -> None:
+    behind = [1, 2, 5, 40, 511]
+    payload = bitmap(0xFFFFF0, [0xFFFFF0 + place for place in behind])
+    opcode, nak = roce.Opcode.SELECTIVE_ACKNOWLEDGE, roce.Aeth(7, roce.Nak.SEQUENCE_ERROR)
+    acknowledgement = roce.Packet(opcode, 0x123, 0xFFFFF0, payload, aeth=nak)
+    usual = roce.Packet(roce.Opcode.ACKNOWLEDGE, 0x123, 5, aeth=roce.Aeth(9))
+    ours, other = decode(tmp_path, [frame(acknowledgement), frame(usual)], OURS)
+    assert number(ours, "infiniband.bth.opcode") == 0xD1
+    assert number(ours, "xoff.roce.missing") == 0xFFFFF0
+    assert number(ours, "xoff.roce.msn") == 7
+    assert [int(text) for text in ours["xoff.roce.arrived"]] == [(0xFFFFF0 + place) % 2**24 for place in behind]
+    assert severities(ours) == []
+    assert "xoff.roce.missing" not in other
+    assert number(other, "infiniband.aeth.msn") == 9

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from testbed.roce.endpoint import DatagramKind, Endpoint, Outgoing
 from testbed.roce.memory import Region
+from testbed.roce.nic import PLAIN, NicTiming
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Fixed
 from testbed.roce.rates.base import Line, Maker, RateControl
@@ -53,6 +54,7 @@ class Link:
         settings: Settings = SETTINGS,
         rate_control: str | Maker = "fixed",
         answer: Callable[[QueuePair], bytes | None] = lambda pair: b"",
+        nic: NicTiming = PLAIN,
     ) -> None:
         self.network = network or Network()
         self.now_ns = 0
@@ -65,8 +67,8 @@ class Link:
             self.far = pair
             return answer(pair)
 
-        self.b.listen(PORT, on_request)
-        self.near = self.a.connect(B, PORT, 0, rate_control=rate_control, private=b"hello")
+        self.b.listen(PORT, on_request, nic=nic)
+        self.near = self.a.connect(B, PORT, 0, rate_control=rate_control, private=b"hello", nic=nic)
 
     def memory(self, region: Region) -> int:
         return self.b.register(region)

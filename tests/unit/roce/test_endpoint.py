@@ -19,9 +19,9 @@ from testbed.roce.memory import Buffer, Content, MemoryFault, Sink
 from testbed.roce.queue_pair import State
 from testbed.roce.rates import Fixed
 from testbed.roce.rates.base import RateControl
-from testbed.roce.requester import Operation, Work
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import CnpScope, RoceError, Settings
+from testbed.roce.work import Operation, Work
 from testbed.units import Rate
 from tests.unit.roce.roce_link import ECT_0, PORT, SETTINGS, B, Link, Network, paced
 

@@ -20,7 +20,7 @@ from testbed.roce.rates import (
     Swift,
     SwiftParameters,
 )
-from testbed.roce.requester import Operation, Work
+from testbed.roce.work import Operation, Work
 from testbed.units import Duration, Rate, Scale, Size
 from tests.unit.roce.roce_link import LINE as SLOW
 from tests.unit.roce.roce_link import Link, Network

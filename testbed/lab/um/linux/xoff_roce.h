@@ -26,9 +26,13 @@ typedef long long s64;
 #define XR_MOST_READS 16
 #define XR_HEAD 36		/* octets of a packet's headers at the most */
 #define XR_STATE 3		/* numbers that a rate control shows */
+#define XR_MOST_CNPS 16		/* that are under way in the NIC */
+#define XR_MOST_KEPT 4096	/* packets that a NIC keeps behind a missing one */
+#define XR_BITMAP 64		/* octets of a selective acknowledgement's bitmap at the most */
 
 enum xr_operation { XR_WRITE, XR_READ, XR_SEND };
 enum xr_rate_kind { XR_FIXED, XR_DCQCN, XR_TIMELY };
+enum xr_recovery { XR_GO_BACK_N, XR_GO_BACK_0, XR_SELECTIVE_REPEAT };
 enum xr_region_kind { XR_NO_REGION, XR_CONTENT, XR_SINK };
 
 /* Why a datagram was not taken; testbed/roce/in_kernel.py has the names in this order */
@@ -41,7 +45,7 @@ enum xr_refusal {
 enum xr_why {
 	XR_NO_FAILURE, XR_NO_ACKNOWLEDGEMENT, XR_REFUSED, XR_RESPONSE_LENGTH, XR_RESPONSE_FAULT, XR_READ_ACCESS,
 	XR_WRITE_ACCESS, XR_READ_WITHIN, XR_TOO_MANY_READS, XR_FIRST_WITHIN, XR_NO_FIRST, XR_WRONG_LENGTH, XR_NO_MEMORY,
-	XR_NOT_NEXT, XR_READ_ONLY, XR_WRITE_ONLY
+	XR_NOT_NEXT, XR_READ_ONLY, XR_WRITE_ONLY, XR_NO_RECEIVE
 };
 
 struct xr_failure {
@@ -55,13 +59,28 @@ struct xr_settings {
 	s64 retransmit_ns, cnp_ns;
 };
 
+/* The NIC of a queue pair, as NicTiming of testbed/roce/nic.py; times are the lab's */
+struct xr_nic {
+	u32 recovery, reads, reorder_packets, receives;
+	u32 rnr_code, rnr_retries, bdp_packets, low_packets;
+	s64 cnp_ns, ack_ns, doorbell_ns, jitter_ns, reorder_ns, receive_ns, rnr_unit_ns, low_ns, high_ns;
+	u64 seed;
+};
+
+/* A packet that is kept until those before it have come: all but its payload, of which the CRC-32 is enough */
+struct xr_early {
+	u64 address;
+	u32 is_there, opcode, ack_request, octets, crc, immediate, r_key, length;
+};
+
 /* Memory that packets are read from or written to; addresses begin at 0 */
 struct xr_region {
 	u32 kind;
 	u8 has_content, as_expected, pad[2];
 	u64 size;
 	u64 start;		/* the place of address 0 in the block of content */
-	u64 received;		/* octets that a sink has taken */
+	u64 received;		/* octets from the first one on that a sink has taken */
+	u64 next;		/* the address of the next octet, which is lower while a message begins again */
 };
 
 struct xr_memory {
@@ -93,7 +112,7 @@ struct xr_work {
 	u32 immediate, r_key;
 	struct xr_region *local;
 	u64 length, local_address, remote_address;
-	s64 first, end;
+	s64 first, end, ready_ns;
 };
 
 struct xr_requester {
@@ -101,8 +120,14 @@ struct xr_requester {
 	s64 went_back_to, asked_ns, timer_ns;
 	s64 timed, timed_ns;		/* timed: -1 without a measurement */
 	s64 round_trip_ns;		/* -1: none was measured */
-	u64 retransmitted, went_back, timeouts, posted, completed;
-	u32 since_ack, tries;
+	s64 doorbell_ns, resume_ns;
+	u64 retransmitted, went_back, timeouts, posted, completed, kept, rnr_naks;
+	u32 since_ack, tries, rnr_tries, window;
+	/* Of selective repeat: what is sent again, and the responses of reads that have come early */
+	s64 repair, repair_end, placed, gap_ns, gap_end;
+	u8 *arrived;			/* for each packet from the oldest on, a ring */
+	struct xr_early *early;		/* a ring */
+	u32 early_count, pad;
 	u32 head, count, cursor, reads;	/* of works; reads among them */
 	struct xr_failure failure;
 	struct xr_work works[XR_MOST_WORKS];
@@ -118,12 +143,16 @@ struct xr_serving {
 struct xr_responder {
 	s64 expected, served;
 	u32 msn;
-	u8 ack_is_due, nak_is_due, nak_was_sent, has_message, is_send, has_refusal, refusal, pad;
+	u8 ack_is_due, nak_is_due, nak_was_sent, has_message, is_send, has_refusal, refusal;
+	u8 rnr_is_due, waits_for_receive, gap_is_told;
+	s64 message_first, gap_ns, answer_ns, busy_ns;
+	struct xr_early *early;		/* a ring of `keeps` */
+	u32 keeps, early_count;
 	struct xr_region *region;	/* of the message that is coming in */
 	u64 address, left, octets;
 	struct xr_region *receive_into;
 	u64 receive_address;
-	u64 duplicates, out_of_order, fresh, received;
+	u64 duplicates, out_of_order, fresh, received, kept, messages;
 	u32 head, count;		/* of reads */
 	struct xr_failure failure;
 	struct xr_serving reads[XR_MOST_READS];
@@ -137,8 +166,12 @@ struct xr_queue_pair {
 	struct xr_failure failure;
 	const struct xr_settings *settings;
 	const struct xr_memory *memory;
+	struct xr_nic nic;
+	u64 drawn;
 	s64 ahead_ns, next_ns, last_cnp_ns;
-	u32 was_idle, cnp_is_due;
+	s64 cnps_due_ns[XR_MOST_CNPS];	/* a ring; 0: at once */
+	u32 was_idle, cnps_head, cnps_count;
+	u8 bitmap[XR_BITMAP];
 	u64 sent_packets, sent_octets, received_packets, received_octets, marked, cnps_sent, cnps_received;
 	u32 prefix_length[2], prefix[2];	/* the CRC of headers before a packet, sent and received */
 	struct xr_rate rate;
@@ -168,11 +201,13 @@ typedef void (*xr_emit)(void *context, const struct xr_packet *packet);
 void xr_tables(void);
 u32 xr_crc32(u32 crc, const u8 *octets, unsigned long length);
 void xr_prepare_memory(const u8 *block, u32 mtu, u32 *known, u32 *shift);
-void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps);
-int xr_post(struct xr_queue_pair *pair, const struct xr_work *work);
+unsigned long xr_room(const struct xr_nic *nic);
+void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps, void *room);
+int xr_post(struct xr_queue_pair *pair, const struct xr_work *work, s64 now_ns);
 int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns);
 int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, void *context);
-int xr_notification(struct xr_queue_pair *pair, xr_emit emit, void *context);
+int xr_notification(struct xr_queue_pair *pair, s64 now_ns, xr_emit emit, void *context);
+s64 xr_notification_ns(const struct xr_queue_pair *pair);
 s64 xr_deadline(const struct xr_queue_pair *pair);
 void xr_on_cnp(struct xr_queue_pair *pair, s64 now_ns);
 int xr_rate_state(struct xr_queue_pair *pair, s64 now_ns, double *state);

@@ -48,6 +48,7 @@ struct xr_add {
 	u64 waits;			/* address of so many struct xr_wait */
 	u32 waits_count, pad;
 	u32 sent_at, received_at;	/* the places in `counters` of words with the packets of data, or XF_NOWHERE */
+	struct xr_nic nic;
 	struct xr_rate rate;
 };
 
@@ -61,6 +62,7 @@ struct xr_report {
 	s64 first_ns, last_ns;
 	u32 windows, samples, has_failed, as_expected;
 	struct xr_failure failure;
+	u64 rnr_naks, messages;		/* messages: reads that are complete at their target, and the last send */
 };
 
 struct xr_sample {

@@ -60,6 +60,7 @@ struct xr_pair {
 	struct xr_region spare;
 	u64 frames_octets;
 	struct xf_arrivals arrivals;
+	void *room;			/* for packets that come early */
 	struct xr_sample *samples;
 	u32 samples_count, samples_room;
 	struct xr_queue_pair core;
@@ -93,6 +94,7 @@ static void xr_free(struct kref *references)
 	dst_release(pair->route);
 	kvfree(pair->arrivals.windows);
 	kvfree(pair->samples);
+	kvfree(pair->room);
 	kfree(pair->waits);
 	kvfree(pair);
 }
@@ -256,6 +258,22 @@ static void xr_show(struct xr_pair *pair)
 	}
 }
 
+/* A timer that is set already and fires too early costs less than to set it with each acknowledgement */
+static void xr_arm(struct xr_pair *pair, s64 due_ns)
+{
+	if (due_ns != XR_NEVER && (!hrtimer_is_queued(&pair->timer) || due_ns < pair->armed_ns)) {
+		pair->armed_ns = due_ns;
+		hrtimer_start(&pair->timer, ns_to_ktime(due_ns), HRTIMER_MODE_ABS_SOFT);
+	}
+}
+
+/* Send the CNPs that are due, also while the port is full of data */
+static void xr_notify(struct xr_pair *pair, s64 now_ns)
+{
+	while (xr_notification(&pair->core, now_ns, xr_emit_notification, pair))
+		;
+}
+
 /* Post and send what is due, and set the timer */
 static void xr_run(struct xr_pair *pair, s64 now_ns)
 {
@@ -266,13 +284,14 @@ static void xr_run(struct xr_pair *pair, s64 now_ns)
 	for (;;) {
 		if (is_asker)
 			xr_ask(&pair->asker, &pair->core, now_ns, endpoint->may_send, xr_may_post, pair);
-		xr_notification(&pair->core, xr_emit_notification, pair);
+		xr_notify(pair, now_ns);
 		due_ns = xr_deadline(&pair->core);
 		if (due_ns > now_ns)
 			break;
 		if (pair->on_the_way >= pair->most_on_the_way) {
 			pair->is_blocked = 1;
 			xr_show(pair);
+			xr_arm(pair, xr_notification_ns(&pair->core));
 			return;
 		}
 		if (!xr_transmit(&pair->core, now_ns, 1, xr_emit_data, pair) &&
@@ -284,19 +303,19 @@ static void xr_run(struct xr_pair *pair, s64 now_ns)
 	xr_show(pair);
 	if (is_asker && !pair->asker.is_over && pair->asker.begin_ns > now_ns)
 		due_ns = min(due_ns, pair->asker.begin_ns);
-	/* A timer that is set already and fires too early costs less than to set it with each acknowledgement */
-	if (due_ns != XR_NEVER && (!hrtimer_is_queued(&pair->timer) || due_ns < pair->armed_ns)) {
-		pair->armed_ns = due_ns;
-		hrtimer_start(&pair->timer, ns_to_ktime(due_ns), HRTIMER_MODE_ABS_SOFT);
-	}
+	xr_arm(pair, due_ns);
 }
 
 static enum hrtimer_restart xr_is_due(struct hrtimer *timer)
 {
 	struct xr_pair *pair = container_of(timer, struct xr_pair, timer);
 
-	if (pair->endpoint && !pair->is_blocked && list_empty(&pair->has_room))
+	if (pair->endpoint && !pair->is_blocked && list_empty(&pair->has_room)) {
 		xr_run(pair, ktime_get_ns());
+	} else if (pair->endpoint) {
+		xr_notify(pair, ktime_get_ns());
+		xr_arm(pair, xr_notification_ns(&pair->core));
+	}
 	return HRTIMER_NORESTART;
 }
 
@@ -333,6 +352,12 @@ static enum hrtimer_restart xr_take_sample(struct hrtimer *timer)
 	return HRTIMER_RESTART;
 }
 
+/* Packets that were kept count when they come, and not when it is their turn */
+static u64 xr_kept(const struct xr_pair *pair)
+{
+	return pair->core.requester.kept + pair->core.responder.kept;
+}
+
 static struct xr_pair *xr_find(const struct xr_endpoint *endpoint, u32 number)
 {
 	u32 place = number - XR_FIRST_QUEUE_PAIR;
@@ -358,7 +383,7 @@ static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 	struct xr_region *sink;
 	struct xr_pair *pair;
 	const u8 *datagram;
-	u64 before;
+	u64 before, kept;
 	s64 now_ns;
 
 	if (!endpoint || skb_linearize(skb) || skb->len < sizeof(struct udphdr) + 16)
@@ -372,9 +397,10 @@ static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 	now_ns = ktime_get_ns();
 	sink = &endpoint->memory.regions[pair->given.region];
 	before = sink->received;
+	kept = xr_kept(pair);
 	refused = xr_receive(&pair->core, datagram, skb->len - sizeof(struct udphdr), ecn == XR_CE, now_ns);
 	endpoint->refused[refused]++;
-	if (pair->given.is & XR_IS_TARGET && sink->received > before) {
+	if (pair->given.is & XR_IS_TARGET && (sink->received > before || xr_kept(pair) > kept)) {
 		if (xf_arrived(&pair->arrivals, ecn, now_ns))
 			pair->frames_octets += XR_HEADERS + skb->len - sizeof(struct udphdr);
 		xr_wake_waiting(endpoint, now_ns);
@@ -387,10 +413,12 @@ static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 				xr_on_cnp(&other->core, now_ns);
 		}
 	consume_skb(skb);
-	if (!pair->is_blocked && list_empty(&pair->has_room))
+	if (!pair->is_blocked && list_empty(&pair->has_room)) {
 		xr_run(pair, now_ns);
-	else
-		xr_notification(&pair->core, xr_emit_notification, pair);
+	} else {
+		xr_notify(pair, now_ns);
+		xr_arm(pair, xr_notification_ns(&pair->core));
+	}
 	return 0;
 }
 
@@ -467,6 +495,15 @@ static long xr_attach(struct xr_endpoint *endpoint, const struct xr_attach __use
 	return 0;
 }
 
+static bool xr_nic_fits(const struct xr_nic *nic)
+{
+	return nic->recovery <= XR_SELECTIVE_REPEAT && nic->reads && nic->reads <= XR_MOST_READS &&
+	       nic->reorder_packets && nic->reorder_packets <= XR_MOST_KEPT && nic->rnr_code < 32 &&
+	       nic->bdp_packets > 1 && nic->bdp_packets <= XR_MOST_KEPT && nic->cnp_ns >= 0 && nic->ack_ns >= 0 &&
+	       nic->doorbell_ns >= 0 && nic->jitter_ns >= 0 && nic->reorder_ns >= 0 && nic->receive_ns >= 0 &&
+	       nic->rnr_unit_ns > 0 && nic->low_ns > 0 && nic->high_ns > 0;
+}
+
 static bool xr_fits(const struct xr_endpoint *endpoint, const struct xr_add *given)
 {
 	u32 place = given->number - XR_FIRST_QUEUE_PAIR;
@@ -474,7 +511,7 @@ static bool xr_fits(const struct xr_endpoint *endpoint, const struct xr_add *giv
 	return xf_has(&endpoint->counters, given->sent_at) && xf_has(&endpoint->counters, given->received_at) &&
 	       place < endpoint->most && !endpoint->pairs[place] && given->region < endpoint->most &&
 	       given->message && given->line_bps && given->operation <= XR_SEND && given->rate.kind <= XR_TIMELY &&
-	       given->sample_ns >= 0 && given->waits_count <= endpoint->most && given->buffer &&
+	       given->sample_ns >= 0 && xr_nic_fits(&given->nic) && given->waits_count <= endpoint->most && given->buffer &&
 	       (given->rate.kind != XR_DCQCN || (given->rate.alpha_ns > 0 && given->rate.increase_ns > 0 &&
 						 given->rate.decrease_ns >= 0));
 }
@@ -511,6 +548,11 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 			if (pair->waits[i].region >= endpoint->most)
 				goto refused;
 	}
+	pair->room = kvzalloc(xr_room(&pair->given.nic), GFP_KERNEL);
+	if (!pair->room) {
+		err = -ENOMEM;
+		goto refused;
+	}
 	pair->endpoint = endpoint;
 	pair->sent = xf_counter(&endpoint->counters, pair->given.sent_at);
 	pair->arrivals.shown = xf_counter(&endpoint->counters, pair->given.received_at);
@@ -537,8 +579,9 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	pair->core.settings = &endpoint->settings;
 	pair->core.memory = &endpoint->memory;
 	pair->core.rate = pair->given.rate;
+	pair->core.nic = pair->given.nic;
 	pair->core.responder.receive_into = pair->given.is & XR_IS_TARGET ? region : &pair->spare;
-	xr_start(&pair->core, pair->given.first, pair->given.far_first, pair->given.line_bps);
+	xr_start(&pair->core, pair->given.first, pair->given.far_first, pair->given.line_bps, pair->room);
 	pair->asker = (struct xr_asker) {
 		.operation = pair->given.operation, .key = pair->given.far_key, .local = region,
 		.message = pair->given.message, .left = pair->given.left, .messages = pair->given.messages,
@@ -599,6 +642,7 @@ static long xr_make_report(const struct xr_endpoint *endpoint, const struct xr_p
 {
 	const struct xr_queue_pair *core = &pair->core;
 	const struct xr_region *region = &endpoint->memory.regions[pair->given.region];
+	bool reads = pair->given.is & XR_IS_TARGET && pair->given.is & XR_IS_ASKER;
 
 	*made = (struct xr_report) {
 		.sent_packets = core->sent_packets,
@@ -611,6 +655,7 @@ static long xr_make_report(const struct xr_endpoint *endpoint, const struct xr_p
 		.first_ns = pair->arrivals.first_ns, .last_ns = pair->arrivals.last_ns,
 		.windows = pair->arrivals.windows_count, .samples = pair->samples_count,
 		.has_failed = core->has_failed, .failure = core->failure,
+		.rnr_naks = core->requester.rnr_naks, .messages = reads ? core->requester.completed : core->responder.messages,
 	};
 	memcpy(made->ecn, pair->arrivals.ecn, sizeof(made->ecn));
 	return 0;

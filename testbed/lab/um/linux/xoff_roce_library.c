@@ -14,6 +14,7 @@ struct xl {
 	struct xr_memory memory;
 	struct xr_region regions[2];
 	struct xr_queue_pair pair;
+	void *room;
 	u8 *out;
 	u32 *lengths;
 	int many;
@@ -44,25 +45,29 @@ struct xl *xl_new(const struct xr_settings *settings, const struct xr_add *given
 	made->pair.settings = &made->settings;
 	made->pair.memory = &made->memory;
 	made->pair.rate = given->rate;
+	made->pair.nic = given->nic;
 	made->pair.responder.receive_into = &made->regions[1];
-	xr_start(&made->pair, given->first, given->far_first, given->line_bps);
+	made->room = calloc(1, xr_room(&given->nic) + 1);
+	xr_start(&made->pair, given->first, given->far_first, given->line_bps, made->room);
 	return made;
 }
 
 void xl_end(struct xl *of)
 {
+	free(of->room);
 	free((void *)of->memory.known);
 	free(of);
 }
 
-int xl_post(struct xl *of, u32 operation, u64 length, u64 local, u64 remote, u32 key, int region, s64 immediate)
+int xl_post(struct xl *of, u32 operation, u64 length, u64 local, u64 remote, u32 key, int region, s64 immediate,
+	    s64 now_ns)
 {
 	struct xr_work work = {
 		.operation = operation, .local = &of->regions[region], .length = length, .local_address = local,
 		.remote_address = remote, .r_key = key, .has_immediate = immediate >= 0, .immediate = immediate,
 	};
 
-	return xr_post(&of->pair, &work);
+	return xr_post(&of->pair, &work, now_ns);
 }
 
 int xl_receive(struct xl *of, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns)
@@ -95,7 +100,7 @@ int xl_transmit(struct xl *of, s64 now_ns, int most, u8 *out, u32 *lengths)
 	if (most)
 		xr_transmit(&of->pair, now_ns, most, keep, of);
 	else
-		xr_notification(&of->pair, keep, of);
+		xr_notification(&of->pair, now_ns, keep, of);
 	return of->many;
 }
 
@@ -120,7 +125,8 @@ void xl_state(struct xl *of, u64 *state, double *rate)
 		pair->cnps_sent, pair->cnps_received, requester->retransmitted, requester->went_back,
 		requester->timeouts, requester->completed, requester->count, responder->duplicates,
 		responder->out_of_order, responder->fresh, responder->received, of->regions[1].received,
-		of->regions[1].as_expected, pair->has_failed, pair->failure.why, pair->failure.with[0],
+		of->regions[1].as_expected, pair->has_failed, requester->kept, requester->rnr_naks, responder->kept,
+		responder->messages, pair->failure.why, pair->failure.with[0],
 		pair->failure.with[1], pair->failure.with[2], pair->failure.with[3],
 	};
 

@@ -2,9 +2,12 @@
 /*
  * RoCEv2 queue pairs: requester, responder, pacing, congestion notification and the rate controls of testbed/roce.
  *
- * This is testbed/roce/{queue_pair,requester,responder}.py and testbed/roce/rates in C, for speed. The names are those
- * of Python, which has the reasons; a test compares the packets of both. It is compiled as code of the host's side,
- * because rate controls compute with floating point, and as a library for that test. It uses nothing of either side.
+ * This is testbed/roce/{queue_pair,requester,selective_requester,responder,nic}.py and testbed/roce/rates in C, for
+ * speed. The names are those of Python, which has the reasons; a test compares the packets of both. It is compiled as
+ * code of the host's side, because rate controls compute with floating point, and as a library for that test. It uses
+ * nothing of either side.
+ *
+ * Of packets that are kept until those before them have come it has the CRC-32 of the payload, and compares that.
  */
 #include "xoff_roce.h"
 
@@ -12,7 +15,6 @@
 #define ICRC 4
 #define WIRE 66		/* around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12 */
 #define MASK24 0xffffff
-#define MOST_READS 8	/* reads that are under way at a time */
 #define UNDER_WAY 64	/* messages that are posted and not complete */
 #define CATCH_UP 4
 #define MOST_AHEAD 64
@@ -26,7 +28,7 @@ enum opcode {
 	SEND_FIRST = 0, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMMEDIATE, SEND_ONLY, SEND_ONLY_IMMEDIATE,
 	WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMMEDIATE, WRITE_ONLY, WRITE_ONLY_IMMEDIATE,
 	READ_REQUEST, RESPONSE_FIRST, RESPONSE_MIDDLE, RESPONSE_LAST, RESPONSE_ONLY, ACKNOWLEDGE,
-	CNP = 0x81,
+	CNP = 0x81, SELECTIVE_ACKNOWLEDGE = 0xd1,
 };
 #define BIT(n) (1u << (n))
 #define IS(opcode, set) ((opcode) < 32 && (BIT(opcode) & (set)))
@@ -48,8 +50,9 @@ enum nak { SEQUENCE_ERROR, INVALID_REQUEST, ACCESS_ERROR, OPERATIONAL_ERROR, NO_
 struct packet {
 	u32 opcode, psn, ack_request, nak, msn, r_key, length;
 	u64 address;
-	const u8 *payload;
-	u32 octets, immediate;
+	const u8 *payload;	/* NULL of one that was kept, which has `crc` */
+	u32 octets, immediate, crc;
+	int rnr;		/* -1: none */
 };
 
 static inline s64 least(s64 one, s64 other)
@@ -408,6 +411,24 @@ int xr_rate_state(struct xr_queue_pair *pair, s64 now_ns, double *state)
 	return rate->kind == XR_DCQCN ? 3 : rate->kind == XR_TIMELY ? 2 : 1;
 }
 
+/* A delay of the NIC, with what is drawn (splitmix64) */
+static s64 delay(struct xr_queue_pair *pair, s64 delay_ns)
+{
+	u64 drawn;
+
+	if (!delay_ns || !pair->nic.jitter_ns)
+		return delay_ns;
+	drawn = pair->drawn += 0x9e3779b97f4a7c15ULL;
+	drawn = (drawn ^ drawn >> 30) * 0xbf58476d1ce4e5b9ULL;
+	drawn = (drawn ^ drawn >> 27) * 0x94d049bb133111ebULL;
+	return delay_ns + (s64)((drawn ^ drawn >> 31) % (u64)(pair->nic.jitter_ns + 1));
+}
+
+static int is_selective(const struct xr_queue_pair *pair)
+{
+	return pair->nic.recovery == XR_SELECTIVE_REPEAT;
+}
+
 /* Sequence numbers: the one with this PSN that is nearest */
 static s64 sequence(u32 wire, s64 near)
 {
@@ -439,7 +460,7 @@ static struct xr_work *work_at(struct xr_requester *requester, u32 place)
 	return &requester->works[(requester->head + place) % XR_MOST_WORKS];
 }
 
-int xr_post(struct xr_queue_pair *pair, const struct xr_work *work)
+int xr_post(struct xr_queue_pair *pair, const struct xr_work *work, s64 now_ns)
 {
 	struct xr_requester *requester = &pair->requester;
 	struct xr_work *posted;
@@ -450,6 +471,9 @@ int xr_post(struct xr_queue_pair *pair, const struct xr_work *work)
 	*posted = *work;
 	posted->first = requester->end;
 	requester->end = posted->end = posted->first + packets_of(pair, work->length);
+	if (pair->nic.doorbell_ns)
+		requester->doorbell_ns = most_of(requester->doorbell_ns, now_ns + delay(pair, pair->nic.doorbell_ns));
+	posted->ready_ns = requester->doorbell_ns;
 	requester->reads += work->operation == XR_READ;
 	requester->posted++;
 	return 1;
@@ -458,7 +482,7 @@ int xr_post(struct xr_queue_pair *pair, const struct xr_work *work)
 static void requester_fail(struct xr_requester *requester, u32 why, u64 a, u64 b, u64 c, u64 d)
 {
 	set_failure(&requester->failure, why, a, b, c, d);
-	requester->timer_ns = XR_NEVER;
+	requester->timer_ns = requester->gap_ns = XR_NEVER;
 }
 
 static u32 reads_before(struct xr_requester *requester, u32 place)
@@ -472,16 +496,80 @@ static u32 reads_before(struct xr_requester *requester, u32 place)
 	return found;
 }
 
-static int has_packet(const struct xr_queue_pair *pair)
+/* Selective repeat: has a packet from the oldest on arrived? */
+static u8 *arrived_at(struct xr_queue_pair *pair, s64 number)
 {
-	struct xr_requester *requester = (struct xr_requester *)&pair->requester;
+	return &pair->requester.arrived[number % pair->nic.bdp_packets];
+}
 
-	if (requester->next >= requester->end || requester->failure.why)
+/* The next packet to be sent again, or -1 */
+static s64 lost(struct xr_queue_pair *pair)
+{
+	struct xr_requester *requester = &pair->requester;
+
+	requester->repair = most_of(requester->repair, requester->oldest);
+	for (; requester->repair < requester->repair_end; requester->repair++)
+		if (!*arrived_at(pair, requester->repair))
+			return requester->repair;
+	return -1;
+}
+
+static void lose(struct xr_requester *requester, s64 end)
+{
+	requester->repair_end = most_of(requester->repair_end, end);
+}
+
+static s64 room(const struct xr_requester *requester)
+{
+	return requester->window - (requester->next - requester->oldest);
+}
+
+static int may_read(const struct xr_queue_pair *pair, struct xr_requester *requester)
+{
+	s64 left = work_at(requester, requester->cursor)->end - requester->next;
+
+	if (reads_before(requester, requester->cursor) >= pair->nic.reads)
 		return 0;
-	if (requester->next - requester->oldest >= pair->settings->window)
-		return 0;
-	return work_at(requester, requester->cursor)->operation != XR_READ ||
-	       reads_before(requester, requester->cursor) < MOST_READS;
+	return !is_selective(pair) || room(requester) >= least(left, requester->window / 2);
+}
+
+/* The moment from which on a packet may be sent; 0: at once */
+static s64 ready_ns(const struct xr_queue_pair *of)
+{
+	struct xr_queue_pair *pair = (struct xr_queue_pair *)of;
+	struct xr_requester *requester = &pair->requester;
+	const struct xr_work *posted;
+
+	if (requester->failure.why)
+		return XR_NEVER;
+	if (is_selective(pair) && lost(pair) >= 0)
+		return requester->resume_ns;
+	if (requester->next >= requester->end || requester->next - requester->oldest >= requester->window)
+		return XR_NEVER;
+	posted = work_at(requester, requester->cursor);
+	if (posted->operation == XR_READ && !may_read(pair, requester))
+		return XR_NEVER;
+	return most_of(requester->resume_ns, posted->ready_ns);
+}
+
+static s64 retransmit_ns(const struct xr_queue_pair *pair)
+{
+	const struct xr_requester *requester = &pair->requester;
+
+	if (!is_selective(pair))
+		return pair->settings->retransmit_ns;
+	return requester->highest - requester->oldest <= pair->nic.low_packets ? pair->nic.low_ns : pair->nic.high_ns;
+}
+
+/* The work of a packet that has not been acknowledged */
+static struct xr_work *work_of(struct xr_requester *requester, s64 number)
+{
+	u32 i;
+
+	for (i = 0; i < requester->count; i++)
+		if (number < work_at(requester, i)->end)
+			return work_at(requester, i);
+	return NULL;
 }
 
 /* The work of `next`, near the cursor: after a step forward, or back by what is outstanding */
@@ -502,7 +590,7 @@ static void move(struct xr_queue_pair *pair, s64 until, s64 now_ns)
 
 	requester->oldest = until;
 	requester->next = most_of(requester->next, until);
-	requester->tries = 0;
+	requester->tries = requester->rnr_tries = 0;
 	requester->went_back_to = -1;
 	if (requester->timed >= 0 && requester->timed < until) {
 		requester->round_trip_ns = now_ns - requester->timed_ns;
@@ -516,12 +604,33 @@ static void move(struct xr_queue_pair *pair, s64 until, s64 now_ns)
 		cursor--;
 	}
 	find_cursor(requester, cursor);
-	requester->timer_ns = requester->oldest < requester->highest ?
-		now_ns + pair->settings->retransmit_ns : XR_NEVER;
+	requester->timer_ns = requester->oldest < requester->highest ? now_ns + retransmit_ns(pair) : XR_NEVER;
 }
 
-static void go_back(struct xr_requester *requester, s64 number)
+static void begin_region_again(struct xr_region *region, u64 address)
 {
+	region->next = address;
+}
+
+/* Begin the message of a packet again: its first packet */
+static s64 first_of_message(struct xr_requester *requester, s64 number)
+{
+	struct xr_work *posted = work_of(requester, number);
+
+	if (!posted)
+		return number;
+	if (posted->operation == XR_READ && requester->oldest > posted->first)
+		begin_region_again(posted->local, posted->local_address);
+	requester->oldest = least(requester->oldest, posted->first);
+	return posted->first;
+}
+
+static void go_back(struct xr_queue_pair *pair, s64 number)
+{
+	struct xr_requester *requester = &pair->requester;
+
+	if (pair->nic.recovery == XR_GO_BACK_0)
+		number = first_of_message(requester, number);
 	if (requester->went_back_to == number || requester->next <= number)
 		return;
 	requester->went_back_to = number;
@@ -531,12 +640,96 @@ static void go_back(struct xr_requester *requester, s64 number)
 	find_cursor(requester, requester->cursor);
 }
 
+static void move_over(struct xr_queue_pair *pair, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	s64 oldest = requester->oldest;
+
+	for (; oldest < requester->highest && *arrived_at(pair, oldest); oldest++)
+		*arrived_at(pair, oldest) = 0;
+	if (oldest > requester->oldest)
+		move(pair, oldest, now_ns);
+}
+
+static void begin_repair(struct xr_queue_pair *pair, int was_whole)
+{
+	if (was_whole && lost(pair) >= 0) {
+		pair->requester.went_back++;
+		pair->requester.timed = -1;
+	}
+}
+
+static void ask_for_missing(struct xr_requester *requester, s64 now_ns)
+{
+	if (requester->gap_ns <= now_ns) {
+		requester->gap_ns = XR_NEVER;
+		lose(requester, least(requester->gap_end, requester->highest));
+	}
+}
+
+static void miss(struct xr_queue_pair *pair, s64 end, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+
+	requester->gap_end = most_of(requester->gap_end, end);
+	if (requester->gap_ns == XR_NEVER)
+		requester->gap_ns = now_ns + pair->nic.reorder_ns;
+	ask_for_missing(requester, now_ns);
+}
+
+static int bit_at(const u8 *bits, u32 place)
+{
+	return bits[place / 8] >> (7 - place % 8) & 1;
+}
+
+/* All before `until` has arrived, and those behind it whose bits are set */
+static void heard(struct xr_queue_pair *pair, s64 until, const u8 *bits, u32 octets, s64 now_ns, int is_missing)
+{
+	struct xr_requester *requester = &pair->requester;
+	s64 end = until + is_missing, overdue = 0, number;
+	u32 many = least(octets, XR_BITMAP) * 8, i, place;
+	int was_whole = lost(pair) < 0;
+
+	while (many && !bit_at(bits, many - 1))
+		many--;
+	end = least(most_of(end, until + many), requester->highest);
+	for (i = 0; i < requester->count; i++) {
+		struct xr_work *posted = work_at(requester, i);
+
+		if (posted->first > end)
+			break;
+		if (posted->operation == XR_READ) {
+			if (posted->first < until)
+				overdue = least(until, posted->end);
+			continue;
+		}
+		for (number = most_of(requester->oldest, posted->first); number < least(until, posted->end); number++)
+			*arrived_at(pair, number) = 1;
+		for (place = 0; place < many; place++) {
+			number = until + 1 + place;
+			if (bit_at(bits, place) && number >= posted->first && number < posted->end &&
+			    number > requester->oldest && number < requester->highest)
+				*arrived_at(pair, number) = 1;
+		}
+	}
+	if (is_missing)
+		lose(requester, end);
+	move_over(pair, now_ns);
+	if (overdue > requester->oldest)
+		miss(pair, overdue, now_ns);
+	begin_repair(pair, was_whole);
+}
+
 /* All before `until` has arrived, but reads, which complete by their responses alone */
 static void advance(struct xr_queue_pair *pair, s64 until, s64 now_ns)
 {
 	struct xr_requester *requester = &pair->requester;
 	u32 i;
 
+	if (is_selective(pair)) {
+		heard(pair, until, NULL, 0, now_ns, 0);
+		return;
+	}
 	for (i = 0; requester->reads && i < requester->count; i++) {
 		struct xr_work *posted = work_at(requester, i);
 
@@ -555,6 +748,12 @@ static void on_timer(struct xr_queue_pair *pair, s64 now_ns)
 {
 	struct xr_requester *requester = &pair->requester;
 
+	if (is_selective(pair) && requester->gap_ns <= now_ns && !requester->failure.why) {
+		int was_whole = lost(pair) < 0;
+
+		ask_for_missing(requester, now_ns);
+		begin_repair(pair, was_whole);
+	}
 	if (now_ns < requester->timer_ns || requester->failure.why)
 		return;
 	requester->tries++;
@@ -563,9 +762,16 @@ static void on_timer(struct xr_queue_pair *pair, s64 now_ns)
 		return;
 	}
 	requester->timeouts++;
-	requester->went_back_to = -1;
-	go_back(requester, requester->oldest);
-	requester->timer_ns = now_ns + pair->settings->retransmit_ns;
+	if (is_selective(pair)) {
+		requester->repair = least(requester->repair, requester->oldest);
+		lose(requester, requester->next);
+		requester->went_back++;
+		requester->timed = -1;
+	} else {
+		requester->went_back_to = -1;
+		go_back(pair, requester->oldest);
+	}
+	requester->timer_ns = now_ns + retransmit_ns(pair);
 }
 
 static void on_ack(struct xr_queue_pair *pair, u32 wire, s64 now_ns)
@@ -576,39 +782,180 @@ static void on_ack(struct xr_queue_pair *pair, u32 wire, s64 now_ns)
 	if (last >= requester->highest)
 		return;
 	advance(pair, last + 1, now_ns);
-	if (requester->oldest <= last)
-		go_back(requester, requester->oldest);
+	if (!is_selective(pair) && requester->oldest <= last)
+		go_back(pair, requester->oldest);
 }
 
-static void on_nak(struct xr_queue_pair *pair, u32 wire, u32 nak, s64 now_ns)
+static void on_nak(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
 {
 	struct xr_requester *requester = &pair->requester;
-	s64 wanted = sequence(wire, requester->oldest);
+	s64 wanted = sequence(packet->psn, requester->oldest), first = requester->oldest;
+
+	if (pair->nic.recovery == XR_GO_BACK_0 && packet->nak == SEQUENCE_ERROR && requester->count)
+		first = work_at(requester, 0)->first;
+	if (wanted < first || wanted >= requester->highest)
+		return;
+	if (is_selective(pair) && packet->nak == SEQUENCE_ERROR) {
+		heard(pair, wanted, packet->payload, packet->octets, now_ns, 1);
+		return;
+	}
+	advance(pair, wanted, now_ns);
+	if (packet->nak == SEQUENCE_ERROR) {
+		requester->went_back_to = -1;
+		go_back(pair, wanted);
+	} else {
+		requester_fail(requester, XR_REFUSED, packet->psn, packet->nak, 0, 0);
+	}
+}
+
+#define NO_RNR_LIMIT 7
+
+static void on_rnr(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
+{
+	static const u32 units[] = {
+		65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
+		3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+	};
+	struct xr_requester *requester = &pair->requester;
+	s64 wanted = sequence(packet->psn, requester->oldest);
 
 	if (wanted < requester->oldest || wanted >= requester->highest)
 		return;
+	requester->rnr_naks++;
 	advance(pair, wanted, now_ns);
-	if (nak == SEQUENCE_ERROR) {
-		requester->went_back_to = -1;
-		go_back(requester, wanted);
+	if (pair->nic.rnr_retries != NO_RNR_LIMIT && requester->rnr_tries >= pair->nic.rnr_retries) {
+		requester_fail(requester, XR_NO_RECEIVE, packet->psn, requester->rnr_tries, 0, 0);
+		return;
+	}
+	requester->rnr_tries++;
+	requester->resume_ns = now_ns + units[packet->rnr] * pair->nic.rnr_unit_ns;
+	requester->timer_ns = XR_NEVER;
+	requester->timed = -1;
+	if (is_selective(pair)) {
+		requester->repair = least(requester->repair, wanted);
+		lose(requester, wanted + 1);
 	} else {
-		requester_fail(requester, XR_REFUSED, wire, nak, 0, 0);
+		requester->next = least(requester->next, wanted);
+		requester->went_back_to = -1;
+		find_cursor(requester, requester->cursor);
 	}
 }
 
 /* Take octets for a region; the reason why not, if it cannot take them */
-static u32 region_write(const struct xr_queue_pair *pair, struct xr_region *region, u64 address, const u8 *octets,
-			u32 length)
+static u32 region_write(const struct xr_queue_pair *pair, struct xr_region *region, u64 address,
+			const struct packet *packet)
 {
+	const u8 *content = content_at(pair->memory, region, address);
+
 	if (region->kind != XR_SINK)
 		return XR_READ_ONLY;
-	if (address != region->received)
+	if (address != region->next)
 		return XR_NOT_NEXT;
-	region->received += length;
-	if (region->has_content && region->as_expected &&
-	    !equal(octets, content_at(pair->memory, region, address), length))
-		region->as_expected = 0;
+	region->next += packet->octets;
+	if (region->received < region->next)
+		region->received = region->next;
+	if (!region->has_content || !region->as_expected)
+		return XR_NO_FAILURE;
+	if (packet->payload)
+		region->as_expected = equal(packet->payload, content, packet->octets);
+	else if (is_known(pair, region, address, packet->octets))
+		region->as_expected = packet->crc == known_crc(pair->memory, region, address);
+	else
+		region->as_expected = packet->crc == xr_crc32(0, content, packet->octets);
 	return XR_NO_FAILURE;
+}
+
+static void keep(struct xr_early *slot, const struct packet *packet)
+{
+	*slot = (struct xr_early) {
+		.is_there = 1, .opcode = packet->opcode, .ack_request = packet->ack_request, .octets = packet->octets,
+		.crc = xr_crc32(0, packet->payload, packet->octets), .immediate = packet->immediate,
+		.address = packet->address, .r_key = packet->r_key, .length = packet->length,
+	};
+}
+
+static struct packet take_back(struct xr_early *slot)
+{
+	slot->is_there = 0;
+	return (struct packet) {
+		.opcode = slot->opcode, .ack_request = slot->ack_request, .octets = slot->octets, .crc = slot->crc,
+		.immediate = slot->immediate, .address = slot->address, .r_key = slot->r_key, .length = slot->length,
+		.nak = NO_NAK, .rnr = -1,
+	};
+}
+
+/* Put a response into the memory */
+static int place_response(struct xr_queue_pair *pair, const struct xr_work *posted, s64 number,
+			  const struct packet *packet)
+{
+	u64 start = (number - posted->first) * pair->settings->mtu, address = posted->local_address + start;
+	u32 why;
+
+	if (packet->octets != least(pair->settings->mtu, posted->length - start)) {
+		requester_fail(&pair->requester, XR_RESPONSE_LENGTH, number & MASK24, packet->octets, 0, 0);
+		return 0;
+	}
+	why = packet->octets ? region_write(pair, posted->local, address, packet) : 0;
+	if (why)
+		requester_fail(&pair->requester, XR_RESPONSE_FAULT, number & MASK24, packet->octets, address,
+			       why == XR_READ_ONLY ? XR_NEVER : posted->local->next);
+	return !why;
+}
+
+/* The number of the response that is placed next */
+static s64 next_response(struct xr_requester *requester)
+{
+	u32 i;
+
+	for (i = 0; i < requester->count; i++) {
+		struct xr_work *posted = work_at(requester, i);
+
+		if (posted->operation == XR_READ && posted->end > requester->placed)
+			return most_of(posted->first, requester->placed);
+	}
+	return -1;
+}
+
+static void take_response(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	s64 number = sequence(packet->psn, requester->oldest), place;
+	struct xr_work *posted = work_of(requester, number);
+	int was_whole, has_placed = 0;
+
+	if (!posted || posted->operation != XR_READ || number < requester->oldest || number >= requester->highest)
+		return;
+	if (*arrived_at(pair, number) || number < posted->first)
+		return;
+	was_whole = lost(pair) < 0;
+	*arrived_at(pair, number) = 1;
+	if (number != next_response(requester)) {
+		requester->kept++;
+		keep(&requester->early[number % pair->nic.bdp_packets], packet);
+		requester->early_count++;
+	} else {
+		if (!place_response(pair, posted, number, packet))
+			return;
+		requester->placed = number + 1;
+		has_placed = 1;
+	}
+	while ((place = next_response(requester)) >= 0 && requester->early[place % pair->nic.bdp_packets].is_there) {
+		struct packet kept = take_back(&requester->early[place % pair->nic.bdp_packets]);
+
+		requester->early_count--;
+		if (!place_response(pair, work_of(requester, place), place, &kept))
+			return;
+		requester->placed = place + 1;
+		has_placed = 1;
+	}
+	if (!requester->early_count)
+		requester->gap_ns = XR_NEVER;
+	else if (has_placed && requester->gap_ns != XR_NEVER)
+		requester->gap_ns = now_ns + pair->nic.reorder_ns;
+	move_over(pair, now_ns);
+	if (requester->early_count)
+		miss(pair, number, now_ns);
+	begin_repair(pair, was_whole);
 }
 
 static void on_read_response(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
@@ -616,9 +963,12 @@ static void on_read_response(struct xr_queue_pair *pair, const struct packet *pa
 	struct xr_requester *requester = &pair->requester;
 	struct xr_work *posted = NULL;
 	s64 number = sequence(packet->psn, requester->oldest), wanted;
-	u64 start, address;
-	u32 i, why;
+	u32 i;
 
+	if (is_selective(pair)) {
+		take_response(pair, packet, now_ns);
+		return;
+	}
 	for (i = 0; requester->reads && i < requester->count && !posted; i++)
 		if (work_at(requester, i)->operation == XR_READ)
 			posted = work_at(requester, i);
@@ -627,22 +977,12 @@ static void on_read_response(struct xr_queue_pair *pair, const struct packet *pa
 	wanted = most_of(requester->oldest, posted->first);
 	if (number > wanted) {
 		advance(pair, posted->first, now_ns);
-		go_back(requester, wanted);
+		go_back(pair, wanted);
 	}
-	if (number != wanted)
+	if (number != most_of(requester->oldest, posted->first))
 		return;
-	start = (number - posted->first) * pair->settings->mtu;
-	if (packet->octets != least(pair->settings->mtu, posted->length - start)) {
-		requester_fail(requester, XR_RESPONSE_LENGTH, packet->psn, packet->octets, 0, 0);
+	if (!place_response(pair, posted, number, packet))
 		return;
-	}
-	address = posted->local_address + start;
-	why = packet->octets ? region_write(pair, posted->local, address, packet->payload, packet->octets) : 0;
-	if (why) {
-		requester_fail(requester, XR_RESPONSE_FAULT, packet->psn, packet->octets, address,
-			       why == XR_READ_ONLY ? XR_NEVER : posted->local->received);
-		return;
-	}
 	requester->oldest = number;
 	move(pair, number + 1, now_ns);
 }
@@ -654,9 +994,13 @@ static struct xr_serving *read_at(struct xr_responder *responder, u32 place)
 	return &responder->reads[(responder->head + place) % XR_MOST_READS];
 }
 
-static int has_answer(const struct xr_responder *responder)
+/* The moment at which an acknowledgement is due that nothing holds back */
+static s64 answer_ns(const struct xr_responder *responder)
 {
-	return responder->nak_is_due || (responder->ack_is_due && (responder->has_refusal || !responder->count));
+	int is_due = responder->nak_is_due || responder->rnr_is_due ||
+		     (responder->ack_is_due && (responder->has_refusal || !responder->count));
+
+	return is_due ? responder->answer_ns : XR_NEVER;
 }
 
 static int refuse(struct xr_responder *responder, enum nak nak, u32 why, u64 a, u64 b, u64 c)
@@ -692,12 +1036,18 @@ static int serve(struct xr_queue_pair *pair, const struct packet *packet, s64 nu
 
 	if (!region)
 		return refuse(responder, ACCESS_ERROR, XR_READ_ACCESS, packet->length, packet->address, packet->r_key);
+	if (is_selective(pair)) {
+		if (responder->count >= XR_MOST_READS)
+			return 1;
+		goto added;
+	}
 	while (responder->count && read_at(responder, responder->count - 1)->number >= number)
 		responder->count--;
 	if (responder->count && number <= read_at(responder, 0)->number)
 		responder->count = 0;
 	if (responder->count >= XR_MOST_READS)
 		return refuse(responder, INVALID_REQUEST, XR_TOO_MANY_READS, XR_MOST_READS, 0, 0);
+added:
 	serving = read_at(responder, responder->count++);
 	serving->region = region;
 	serving->address = packet->address;
@@ -729,12 +1079,13 @@ static int begin(struct xr_queue_pair *pair, const struct packet *packet)
 		responder->is_send = 0;
 	}
 	responder->octets = 0;
+	responder->message_first = responder->expected;
 	responder->has_message = 1;
 	return 1;
 }
 
 /* The next packet of a message */
-static int take(struct xr_queue_pair *pair, const struct packet *packet)
+static int take(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
 {
 	struct xr_responder *responder = &pair->responder;
 	u32 mtu = pair->settings->mtu, length = packet->octets, why;
@@ -755,26 +1106,155 @@ static int take(struct xr_queue_pair *pair, const struct packet *packet)
 	}
 	if (!fits)
 		return refuse(responder, INVALID_REQUEST, XR_WRONG_LENGTH, packet->opcode, length, 0);
-	why = length ? region_write(pair, responder->region, responder->address, packet->payload, length) : 0;
+	why = length ? region_write(pair, responder->region, responder->address, packet) : 0;
 	if (why)
-		return refuse(responder, OPERATIONAL_ERROR, why, length, responder->address,
-			      responder->region->received);
+		return refuse(responder, OPERATIONAL_ERROR, why, length, responder->address, responder->region->next);
 	responder->address += length;
 	responder->octets += length;
 	responder->expected++;
 	if (is_last) {
 		responder->has_message = 0;
 		responder->msn++;
+		responder->messages++;
 		if (responder->is_send)
 			responder->receive_address = responder->address;
-		if (responder->is_send || IS(packet->opcode, WITH_IMMEDIATE))
+		if (responder->is_send || IS(packet->opcode, WITH_IMMEDIATE)) {
 			responder->received++;
+			if (pair->nic.receives)
+				responder->busy_ns = most_of(responder->busy_ns, now_ns) + pair->nic.receive_ns;
+		}
 	}
 	responder->ack_is_due |= packet->ack_request;
 	return 1;
 }
 
-static void on_request(struct xr_queue_pair *pair, const struct packet *packet)
+/* Go-back-0: a gap in a message, or its first packet once more, lets the message begin again */
+static void begin_again(struct xr_responder *responder, const struct packet *packet, s64 number)
+{
+	if (!responder->has_message ||
+	    !(number > responder->expected || (number == responder->message_first && IS(packet->opcode, FIRSTS))))
+		return;
+	begin_region_again(responder->region, responder->address - responder->octets);
+	responder->expected = responder->message_first;
+	responder->has_message = 0;
+}
+
+static void tell_gap(struct xr_responder *responder, s64 now_ns, int again)
+{
+	if (responder->gap_ns <= now_ns && (again || !responder->gap_is_told))
+		responder->nak_is_due = responder->gap_is_told = 1;
+}
+
+/* A packet behind a missing one */
+static void come_early(struct xr_queue_pair *pair, const struct packet *packet, s64 number, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+	s64 beyond = number - responder->expected;
+
+	responder->out_of_order++;
+	if (!responder->keeps) {
+		responder->nak_is_due |= !responder->nak_was_sent;
+		responder->nak_was_sent = 1;
+		return;
+	}
+	if (beyond < responder->keeps && !responder->early[number % responder->keeps].is_there) {
+		keep(&responder->early[number % responder->keeps], packet);
+		responder->early_count++;
+		responder->kept++;
+	}
+	if (responder->waits_for_receive)
+		return;
+	if (responder->gap_ns == XR_NEVER)
+		responder->gap_ns = now_ns + pair->nic.reorder_ns;
+	if (beyond >= pair->nic.reorder_packets)
+		responder->gap_ns = least(responder->gap_ns, now_ns);
+	tell_gap(responder, now_ns, is_selective(pair));
+}
+
+/* After packets were taken: is one missing before those that are kept? */
+static void look_for_gap(struct xr_queue_pair *pair, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+
+	responder->gap_ns = XR_NEVER;
+	responder->gap_is_told = 0;
+	if (responder->early_count && !responder->waits_for_receive) {
+		responder->gap_ns = now_ns + pair->nic.reorder_ns;
+		tell_gap(responder, now_ns, 0);
+	}
+}
+
+/* Let an answer that has become due take its time */
+static void owe(struct xr_queue_pair *pair, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+
+	if (!pair->nic.ack_ns)
+		return;
+	if (!responder->ack_is_due && !responder->nak_is_due && !responder->rnr_is_due)
+		responder->answer_ns = 0;
+	else if (!responder->answer_ns)
+		responder->answer_ns = now_ns + delay(pair, pair->nic.ack_ns);
+}
+
+static void responder_on_timer(struct xr_queue_pair *pair, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+
+	if (!responder->failure.why && !responder->gap_is_told && responder->gap_ns <= now_ns) {
+		tell_gap(responder, now_ns, 0);
+		owe(pair, now_ns);
+	}
+}
+
+/* Is a receive posted, if the packet needs one? */
+static int has_receive(const struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
+{
+	const struct xr_nic *nic = &pair->nic;
+	s64 busy_ns = most_of(0, pair->responder.busy_ns - now_ns);
+
+	if (!nic->receives || !nic->receive_ns)
+		return 1;
+	if (!IS(packet->opcode, SENDS & FIRSTS) && !IS(packet->opcode, WRITES & WITH_IMMEDIATE))
+		return 1;
+	return (busy_ns + nic->receive_ns - 1) / nic->receive_ns < nic->receives;
+}
+
+/* Requests for parts of a read that were kept are answered with the whole */
+static void forget_parts(struct xr_responder *responder, s64 number)
+{
+	s64 until = least(responder->expected, number + responder->keeps);
+
+	while (++number < until) {
+		struct xr_early *slot = &responder->early[number % responder->keeps];
+
+		responder->early_count -= slot->is_there;
+		slot->is_there = 0;
+	}
+}
+
+/* The expected packet */
+static void accept(struct xr_queue_pair *pair, const struct packet *packet, s64 number, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+
+	responder->nak_was_sent = responder->nak_is_due = responder->waits_for_receive = 0;
+	if (packet->opcode == READ_REQUEST) {
+		if (responder->has_message) {
+			refuse(responder, INVALID_REQUEST, XR_READ_WITHIN, 0, 0, 0);
+		} else if ((!is_selective(pair) || responder->count < XR_MOST_READS) && serve(pair, packet, number)) {
+			responder->expected += packets_of(pair, packet->length);
+			responder->msn++;
+			forget_parts(responder, number);
+		}
+	} else if (has_receive(pair, packet, now_ns)) {
+		take(pair, packet, now_ns);
+	} else {
+		responder->rnr_is_due = responder->waits_for_receive = responder->nak_was_sent = 1;
+	}
+}
+
+static void on_request(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
 {
 	struct xr_responder *responder = &pair->responder;
 	s64 number;
@@ -782,29 +1262,30 @@ static void on_request(struct xr_queue_pair *pair, const struct packet *packet)
 	if (responder->failure.why)
 		return;
 	number = sequence(packet->psn, responder->expected);
+	if (pair->nic.recovery == XR_GO_BACK_0)
+		begin_again(responder, packet, number);
 	if (number > responder->expected) {
-		responder->out_of_order++;
-		responder->nak_is_due |= !responder->nak_was_sent;
-		responder->nak_was_sent = 1;
-		return;
-	}
-	if (number < responder->expected) {
+		come_early(pair, packet, number, now_ns);
+	} else if (number < responder->expected) {
 		responder->duplicates++;
 		if (packet->opcode == READ_REQUEST)
 			serve(pair, packet, number);
 		else
 			responder->ack_is_due = 1;
-		return;
+	} else {
+		accept(pair, packet, number, now_ns);
+		while (responder->keeps && responder->expected > number && !responder->failure.why &&
+		       responder->early[responder->expected % responder->keeps].is_there) {
+			struct packet kept = take_back(&responder->early[responder->expected % responder->keeps]);
+
+			responder->early_count--;
+			number = responder->expected;
+			accept(pair, &kept, number, now_ns);
+		}
+		if (responder->keeps)
+			look_for_gap(pair, now_ns);
 	}
-	responder->nak_was_sent = responder->nak_is_due = 0;
-	if (packet->opcode != READ_REQUEST) {
-		take(pair, packet);
-	} else if (responder->has_message) {
-		refuse(responder, INVALID_REQUEST, XR_READ_WITHIN, 0, 0, 0);
-	} else if (serve(pair, packet, number)) {
-		responder->expected += packets_of(pair, packet->length);
-		responder->msn++;
-	}
+	owe(pair, now_ns);
 }
 
 /* Packets to be sent */
@@ -854,31 +1335,64 @@ static void seal(struct xr_queue_pair *pair, struct xr_packet *made, u8 *end, co
 	made->icrc = crc;
 }
 
-static void acknowledge(struct xr_queue_pair *pair, struct xr_packet *made, s64 number, u32 nak)
+static void acknowledge(struct xr_queue_pair *pair, struct xr_packet *made, s64 number, u32 syndrome)
 {
 	u8 *at = bth(made, pair, ACKNOWLEDGE, number, 0);
 
-	at = put32(at, (nak == NO_NAK ? 0x1f : 0x60 | nak) << 24 | (pair->responder.msn & MASK24));
+	at = put32(at, syndrome << 24 | (pair->responder.msn & MASK24));
+	seal(pair, made, at, NULL, 0);
+}
+
+#define ACK 0x1f
+#define NAK(code) (0x60 | (code))
+#define RNR_NAK(code) (0x20 | (code))
+
+/* A NAK for the expected packet, and which packets behind it are there */
+static void selective_acknowledge(struct xr_queue_pair *pair, struct xr_packet *made)
+{
+	struct xr_responder *responder = &pair->responder;
+	u32 most = least(responder->keeps - 1, XR_BITMAP * 8), words = 0, place;
+	u8 *at;
+
+	__builtin_memset(pair->bitmap, 0, sizeof(pair->bitmap));
+	for (place = 0; place < most; place++)
+		if (responder->early[(responder->expected + 1 + place) % responder->keeps].is_there) {
+			pair->bitmap[place / 8] |= 0x80 >> place % 8;
+			words = place / 32 + 1;
+		}
+	at = bth(made, pair, SELECTIVE_ACKNOWLEDGE, responder->expected, 0);
+	at = put32(at, NAK(SEQUENCE_ERROR) << 24 | (responder->msn & MASK24));
+	made->payload = pair->bitmap;
+	made->length = words * 4;
 	seal(pair, made, at, NULL, 0);
 }
 
 /* The acknowledgement that is due, if one is. What follows a read waits until that is served. */
-static int answer(struct xr_queue_pair *pair, struct xr_packet *made)
+static int answer(struct xr_queue_pair *pair, struct xr_packet *made, s64 now_ns)
 {
 	struct xr_responder *responder = &pair->responder;
 
+	if (responder->answer_ns > now_ns)
+		return 0;
 	if (responder->has_refusal && responder->ack_is_due) {
-		responder->ack_is_due = responder->nak_is_due = 0;
-		acknowledge(pair, made, responder->expected, responder->refusal);
+		responder->ack_is_due = responder->nak_is_due = responder->rnr_is_due = 0;
+		acknowledge(pair, made, responder->expected, NAK(responder->refusal));
+	} else if (responder->rnr_is_due) {
+		responder->rnr_is_due = responder->ack_is_due = responder->nak_is_due = 0;
+		acknowledge(pair, made, responder->expected, RNR_NAK(pair->nic.rnr_code));
 	} else if (responder->nak_is_due) {
 		responder->nak_is_due = responder->ack_is_due = 0;
-		acknowledge(pair, made, responder->expected, SEQUENCE_ERROR);
+		if (is_selective(pair))
+			selective_acknowledge(pair, made);
+		else
+			acknowledge(pair, made, responder->expected, NAK(SEQUENCE_ERROR));
 	} else if (responder->ack_is_due && !responder->count) {
 		responder->ack_is_due = 0;
-		acknowledge(pair, made, responder->expected - 1, NO_NAK);
+		acknowledge(pair, made, responder->expected - 1, ACK);
 	} else {
 		return 0;
 	}
+	responder->answer_ns = 0;
 	return 1;
 }
 
@@ -894,7 +1408,8 @@ static void response(struct xr_queue_pair *pair, struct xr_packet *made)
 	if (!payload) {
 		responder->count = 0;
 		refuse(responder, OPERATIONAL_ERROR, XR_WRITE_ONLY, length, serving->address, 0);
-		answer(pair, made);
+		responder->ack_is_due = responder->nak_is_due = responder->rnr_is_due = 0;
+		acknowledge(pair, made, responder->expected, NAK(OPERATIONAL_ERROR));
 		return;
 	}
 	if (serving->is_first)
@@ -921,48 +1436,95 @@ static void response(struct xr_queue_pair *pair, struct xr_packet *made)
 	}
 }
 
+/* A request for the packets of a read from a number on, before another */
+static void read_request(struct xr_queue_pair *pair, struct xr_packet *made, const struct xr_work *work, s64 number,
+			 s64 until)
+{
+	u64 start = (number - work->first) * pair->settings->mtu;
+	u64 length = least(work->length - start, (until - number) * pair->settings->mtu);
+	u8 *at = bth(made, pair, READ_REQUEST, number, 1);
+
+	at = reth(at, work->remote_address + start, work->r_key, length);
+	seal(pair, made, at, NULL, 0);
+}
+
+/* A packet of a write or a send; does it ask for an acknowledgement? */
+static u32 data(struct xr_queue_pair *pair, struct xr_packet *made, struct xr_work *work, s64 number, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	const struct xr_settings *settings = pair->settings;
+	u64 start = (number - work->first) * settings->mtu;
+	int is_first = number == work->first, is_last = number == work->end - 1;
+	int immediate = is_last && work->has_immediate;
+	u32 opcode = (work->operation == XR_SEND ? SEND_FIRST : WRITE_FIRST) +
+		     (is_last ? (is_first ? 4 : 2) : (is_first ? 0 : 1)) + immediate, ack_request;
+	u8 *at;
+
+	requester->since_ack++;
+	/* At a low rate packets are so far apart that the timer would not wait for `ack_every` of them */
+	ack_request = is_last || now_ns - requester->asked_ns >= settings->retransmit_ns / 8 ||
+		      requester->since_ack >= settings->ack_every;
+	if (is_selective(pair) &&
+	    (number < requester->highest || number + 1 - requester->oldest >= requester->window))
+		ack_request = 1;
+	if (ack_request) {
+		requester->since_ack = 0;
+		requester->asked_ns = now_ns;
+	}
+	at = bth(made, pair, opcode, number, ack_request);
+	if (is_first && work->operation == XR_WRITE)
+		at = reth(at, work->remote_address, work->r_key, work->length);
+	if (immediate)
+		at = put32(at, work->immediate);
+	made->length = least(settings->mtu, work->length - start);
+	if (made->length)
+		made->payload = region_read(pair, work->local, work->local_address + start);
+	seal(pair, made, at, work->local, work->local_address + start);
+	return ack_request;
+}
+
+/* A packet that was lost, or a request for the responses of a read that were */
+static void request_again(struct xr_queue_pair *pair, struct xr_packet *made, s64 number, s64 now_ns)
+{
+	struct xr_requester *requester = &pair->requester;
+	struct xr_work *work = work_of(requester, number);
+	s64 until = number + 1;
+
+	if (work->operation == XR_READ)
+		while (until < least(work->end, requester->repair_end) && !*arrived_at(pair, until))
+			until++;
+	requester->repair = until;
+	requester->retransmitted++;
+	if (work->operation == XR_READ)
+		read_request(pair, made, work, number, until);
+	else
+		data(pair, made, work, number, now_ns);
+	if (requester->timer_ns == XR_NEVER)
+		requester->timer_ns = now_ns + retransmit_ns(pair);
+}
+
 /* The requester's next packet, which is then sent */
 static void request(struct xr_queue_pair *pair, struct xr_packet *made, s64 now_ns)
 {
 	struct xr_requester *requester = &pair->requester;
-	const struct xr_settings *settings = pair->settings;
-	struct xr_work *work = work_at(requester, requester->cursor);
-	s64 number = requester->next;
-	u64 start = (number - work->first) * settings->mtu;
+	s64 number = is_selective(pair) ? lost(pair) : -1;
+	struct xr_work *work;
 	u32 ack_request = 1;
-	u8 *at;
 
+	if (number >= 0) {
+		request_again(pair, made, number, now_ns);
+		return;
+	}
+	work = work_at(requester, requester->cursor);
+	number = requester->next;
 	if (number == requester->oldest)
 		requester->asked_ns = now_ns;
 	if (work->operation == XR_READ) {
-		at = bth(made, pair, READ_REQUEST, number, 1);
-		at = reth(at, work->remote_address + start, work->r_key, work->length - start);
-		seal(pair, made, at, NULL, 0);
-		requester->next = work->end;
+		requester->next = is_selective(pair) ? least(work->end, number + room(requester)) : work->end;
+		read_request(pair, made, work, number, requester->next);
 	} else {
-		int is_first = number == work->first, is_last = number == work->end - 1;
-		int immediate = is_last && work->has_immediate;
-		u32 opcode = (work->operation == XR_SEND ? SEND_FIRST : WRITE_FIRST) +
-			     (is_last ? (is_first ? 4 : 2) : (is_first ? 0 : 1)) + immediate;
-
-		requester->since_ack++;
-		/* At a low rate packets are so far apart that the timer would not wait for `ack_every` of them */
-		ack_request = is_last || now_ns - requester->asked_ns >= settings->retransmit_ns / 8 ||
-			      requester->since_ack >= settings->ack_every;
-		if (ack_request) {
-			requester->since_ack = 0;
-			requester->asked_ns = now_ns;
-		}
-		at = bth(made, pair, opcode, number, ack_request);
-		if (is_first && work->operation == XR_WRITE)
-			at = reth(at, work->remote_address, work->r_key, work->length);
-		if (immediate)
-			at = put32(at, work->immediate);
-		made->length = least(settings->mtu, work->length - start);
-		if (made->length)
-			made->payload = region_read(pair, work->local, work->local_address + start);
-		seal(pair, made, at, work->local, work->local_address + start);
 		requester->next = number + 1;
+		ack_request = data(pair, made, work, number, now_ns);
 	}
 	if (requester->next == work->end)
 		requester->cursor++;
@@ -974,7 +1536,7 @@ static void request(struct xr_queue_pair *pair, struct xr_packet *made, s64 now_
 	}
 	requester->highest = most_of(requester->highest, requester->next);
 	if (requester->timer_ns == XR_NEVER)
-		requester->timer_ns = now_ns + settings->retransmit_ns;
+		requester->timer_ns = now_ns + retransmit_ns(pair);
 }
 
 /* The queue pair */
@@ -986,11 +1548,26 @@ static void fail(struct xr_queue_pair *pair, const struct xr_failure *why)
 	pair->has_failed = 1;
 	pair->failure = *why;
 	set_failure(&pair->requester.failure, why->why, why->with[0], why->with[1], why->with[2], why->with[3]);
-	pair->requester.timer_ns = XR_NEVER;
+	pair->requester.timer_ns = pair->requester.gap_ns = XR_NEVER;
 }
 
-/* Make a queue pair ready whose numbers, addresses, settings, memory and rate control its caller has set */
-void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps)
+static u32 keeps_of(const struct xr_nic *nic)
+{
+	if (nic->recovery == XR_SELECTIVE_REPEAT)
+		return nic->bdp_packets;
+	return nic->recovery == XR_GO_BACK_N && nic->reorder_ns ? nic->reorder_packets : 0;
+}
+
+/* The octets of zeros that xr_start() takes for what a NIC keeps */
+unsigned long xr_room(const struct xr_nic *nic)
+{
+	unsigned long early = keeps_of(nic) * sizeof(struct xr_early);
+
+	return nic->recovery == XR_SELECTIVE_REPEAT ? 2 * early + nic->bdp_packets : early;
+}
+
+/* Make a queue pair ready whose numbers, addresses, settings, NIC, memory and rate control its caller has set */
+void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps, void *room)
 {
 	struct xr_requester *requester = &pair->requester;
 	struct xr_rate *rate = &pair->rate;
@@ -1000,10 +1577,20 @@ void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps
 	pair->ahead_ns = packets >= LEAST_AHEAD ? packets * gap_ns : 0;
 	pair->next_ns = pair->last_cnp_ns = LONG_AGO;
 	pair->was_idle = 1;
+	pair->drawn = pair->nic.seed;
 	pair->prefix_length[0] = pair->prefix_length[1] = ~0u;
 	requester->first = requester->oldest = requester->next = requester->highest = requester->end = first;
 	requester->went_back_to = requester->timed = requester->round_trip_ns = -1;
-	requester->timer_ns = XR_NEVER;
+	requester->timer_ns = requester->gap_ns = pair->responder.gap_ns = XR_NEVER;
+	requester->placed = first;
+	requester->window = pair->settings->window;
+	pair->responder.keeps = keeps_of(&pair->nic);
+	pair->responder.early = room;
+	if (is_selective(pair)) {
+		requester->window = least(requester->window, pair->nic.bdp_packets);
+		requester->early = pair->responder.early + pair->responder.keeps;
+		requester->arrived = (u8 *)(requester->early + pair->nic.bdp_packets);
+	}
 	pair->responder.expected = pair->responder.served = far_first;
 	rate->target_bps = rate->line_bps;
 	rate->alpha_due_ns = rate->increase_due_ns = rate->decrease_due_ns = XR_NEVER;
@@ -1017,13 +1604,14 @@ static u32 parse(struct packet *packet, const u8 *datagram, u32 length, u32 *hea
 		return XR_TOO_SHORT;
 	packet->opcode = opcode = datagram[0];
 	flags = datagram[1];
-	if (opcode > ACKNOWLEDGE && opcode != CNP)
+	if (opcode > ACKNOWLEDGE && opcode != CNP && opcode != SELECTIVE_ACKNOWLEDGE)
 		return XR_OPCODE_NOT_KNOWN;
 	if (flags & 0xf)
 		return XR_WRONG_VERSION;
 	packet->psn = get32(datagram + 8) & MASK24;
 	packet->ack_request = datagram[8] >> 7;
 	packet->nak = NO_NAK;
+	packet->rnr = -1;
 	if (IS(opcode, WITH_RETH)) {
 		if (start + 16 > length)
 			return XR_TOO_SHORT;
@@ -1032,13 +1620,15 @@ static u32 parse(struct packet *packet, const u8 *datagram, u32 length, u32 *hea
 		packet->length = get32(datagram + start + 12);
 		start += 16;
 	}
-	if (IS(opcode, WITH_AETH)) {
+	if (IS(opcode, WITH_AETH) || opcode == SELECTIVE_ACKNOWLEDGE) {
 		if (start + 4 > length)
 			return XR_TOO_SHORT;
 		word = get32(datagram + start);
 		packet->msn = word & MASK24;
 		if (word >> 29 == 3 && (word >> 24 & 0x1f) <= OPERATIONAL_ERROR)
 			packet->nak = word >> 24 & 0x1f;
+		else if (word >> 29 == 1)
+			packet->rnr = word >> 24 & 0x1f;
 		else if (word >> 29)
 			return XR_BAD_SYNDROME;
 		start += 4;
@@ -1080,7 +1670,7 @@ static struct xr_region *expected_region(struct xr_queue_pair *pair, const struc
 	}
 	if (!region || region->kind != XR_SINK)
 		return NULL;
-	*address = region->received;
+	*address = region->next;
 	return region;
 }
 
@@ -1104,6 +1694,21 @@ static int is_intact(struct xr_queue_pair *pair, const struct packet *packet, co
 	       sent[3] == crc >> 24;
 }
 
+static void owe_notification(struct xr_queue_pair *pair, s64 now_ns)
+{
+	s64 due_ns = 0;
+
+	if (pair->nic.cnp_ns ? pair->cnps_count == XR_MOST_CNPS : pair->cnps_count)
+		return;
+	if (pair->nic.cnp_ns) {
+		due_ns = now_ns + delay(pair, pair->nic.cnp_ns);
+		if (pair->cnps_count)
+			due_ns = most_of(due_ns, pair->cnps_due_ns[(pair->cnps_head + pair->cnps_count - 1) %
+								   XR_MOST_CNPS]);
+	}
+	pair->cnps_due_ns[(pair->cnps_head + pair->cnps_count++) % XR_MOST_CNPS] = due_ns;
+}
+
 /* Take what came to this queue pair, and with which ECN field; XR_TAKEN, or why it is refused */
 int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns)
 {
@@ -1124,21 +1729,23 @@ int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 i
 			pair->marked++;
 			if (now_ns - pair->last_cnp_ns >= pair->settings->cnp_ns) {
 				pair->last_cnp_ns = now_ns;
-				pair->cnp_is_due = 1;
+				owe_notification(pair, now_ns);
 			}
 		}
 	}
 	if (IS(packet.opcode, REQUESTS)) {
-		on_request(pair, &packet);
+		on_request(pair, &packet, now_ns);
 	} else if (IS(packet.opcode, RESPONSES)) {
 		on_read_response(pair, &packet, now_ns);
 	} else if (packet.opcode == CNP) {
 		pair->cnps_received++;
 		rate_on_cnp(&pair->rate, now_ns);
+	} else if (packet.rnr >= 0) {
+		on_rnr(pair, &packet, now_ns);
 	} else if (packet.nak == NO_NAK) {
 		on_ack(pair, packet.psn, now_ns);
 	} else {
-		on_nak(pair, packet.psn, packet.nak, now_ns);
+		on_nak(pair, &packet, now_ns);
 	}
 	if (requester->round_trip_ns >= 0) {
 		rate_on_round_trip(&pair->rate, now_ns, requester->round_trip_ns);
@@ -1149,16 +1756,23 @@ int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 i
 	return XR_TAKEN;
 }
 
+/* The moment at which the next CNP is due */
+s64 xr_notification_ns(const struct xr_queue_pair *pair)
+{
+	return pair->cnps_count ? pair->cnps_due_ns[pair->cnps_head] : XR_NEVER;
+}
+
 /* The CNP that is due, if one is. It goes with a priority and DSCP of its own. */
-int xr_notification(struct xr_queue_pair *pair, xr_emit emit, void *context)
+int xr_notification(struct xr_queue_pair *pair, s64 now_ns, xr_emit emit, void *context)
 {
 	static const u8 nothing[16];
 	struct xr_packet made;
 	u8 *at;
 
-	if (!pair->cnp_is_due)
+	if (xr_notification_ns(pair) > now_ns)
 		return 0;
-	pair->cnp_is_due = 0;
+	pair->cnps_head = (pair->cnps_head + 1) % XR_MOST_CNPS;
+	pair->cnps_count--;
 	pair->cnps_sent++;
 	at = bth(&made, pair, CNP, 0, 0);
 	made.head[4] = 1 << 6;	/* BECN */
@@ -1186,13 +1800,14 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 	int many = 0;
 
 	on_timer(pair, now_ns);
+	responder_on_timer(pair, now_ns);
 	if (requester->failure.why)
 		fail(pair, &requester->failure);
 	while (rate_deadline(&pair->rate) <= now_ns)
 		rate_on_deadline(&pair->rate, now_ns);
 	if (pair->has_failed)
 		return 0;
-	if (answer(pair, &made)) {
+	if (answer(pair, &made, now_ns)) {
 		emit(context, &made);
 		many++;
 	}
@@ -1203,7 +1818,7 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 
 		if (responder->count) {
 			response(pair, &made);
-		} else if (has_packet(pair)) {
+		} else if (ready_ns(pair) <= now_ns) {
 			request(pair, &made, now_ns);
 		} else {
 			pair->was_idle = 1;
@@ -1220,7 +1835,7 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 		emit(context, &made);
 		many++;
 	}
-	if (!responder->count && has_answer(responder) && answer(pair, &made)) {
+	if (!responder->count && answer(pair, &made, now_ns)) {
 		emit(context, &made);
 		many++;
 	}
@@ -1232,15 +1847,19 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 /* The latest moment at which xr_transmit() or xr_notification() has something to do; 0 if now */
 s64 xr_deadline(const struct xr_queue_pair *pair)
 {
-	s64 deadline_ns;
+	const struct xr_responder *responder = &pair->responder;
+	s64 deadline_ns, packet_ns;
 
 	if (pair->has_failed)
 		return XR_NEVER;
-	if (pair->cnp_is_due || has_answer(&pair->responder))
-		return 0;
-	deadline_ns = least(pair->requester.timer_ns, rate_deadline(&pair->rate));
-	if (pair->responder.count || has_packet(pair))
-		deadline_ns = least(deadline_ns, pair->next_ns - ahead(pair) / 3);
+	deadline_ns = least(xr_notification_ns(pair), answer_ns(responder));
+	if (!responder->gap_is_told)
+		deadline_ns = least(deadline_ns, responder->gap_ns);
+	deadline_ns = least(deadline_ns, least(pair->requester.timer_ns, pair->requester.gap_ns));
+	deadline_ns = least(deadline_ns, rate_deadline(&pair->rate));
+	packet_ns = responder->count ? 0 : ready_ns(pair);
+	if (packet_ns != XR_NEVER)
+		deadline_ns = least(deadline_ns, most_of(packet_ns, pair->next_ns - ahead(pair) / 3));
 	return deadline_ns;
 }
 
@@ -1268,7 +1887,7 @@ void xr_ask(struct xr_asker *asker, struct xr_queue_pair *pair, s64 now_ns, int 
 			break;
 		work.operation = asker->operation;
 		work.local_address = work.remote_address = asker->posted;
-		xr_post(pair, &work);
+		xr_post(pair, &work, now_ns);
 		asker->posted += work.length;
 		asker->left -= work.length;
 		asker->messages--;
@@ -1283,7 +1902,7 @@ void xr_ask(struct xr_asker *asker, struct xr_queue_pair *pair, s64 now_ns, int 
 		work.operation = XR_SEND;
 		work.length = work.local_address = work.remote_address = 0;
 		work.has_immediate = 1;
-		xr_post(pair, &work);
+		xr_post(pair, &work, now_ns);
 	} else {
 		asker->is_over = 1;
 	}

@@ -17,14 +17,23 @@ from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.roce_device import Pair, PairReport, RoceDevice, Wait
 from testbed.net.traffic.roce_connections import Connections
-from testbed.net.traffic.roce_flow import KEY, Given, Taken, ds_field, transport_of, used
+from testbed.net.traffic.roce_flow import (
+    KEY,
+    Given,
+    Taken,
+    ds_field,
+    nic_timing,
+    transport_of,
+    used,
+    whole_messages,
+)
 from testbed.net.traffic.roce_ways import FAST_SEND_BUFFER, SEND_BUFFER, Way, not_sent, open_listener
 from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import in_kernel
 from testbed.roce.memory import content_block
 from testbed.roce.queue_pair import QueuePair, State, ahead_ns
-from testbed.roce.requester import Operation
 from testbed.roce.settings import CnpScope, Timing
+from testbed.roce.work import Operation
 from testbed.units import NEVER
 
 _LONGEST = 8192
@@ -150,6 +159,7 @@ class KernelLoop(Connections):
             end_ns=begin_ns + flow.duration.ns if flow.duration else NEVER,
             sample_ns=transport.sample.ns if transport.sample and is_source else 0,
             line_bps=self.line.rate.bps,
+            nic=roce_device.packed_nic(nic_timing(flow, index, self.line.scale, at_source=is_source).numbers()),
             rate=roce_device.packed_rate(*kernel_rate),
             sent_at=self._places(index)[0] if is_source else None,
             received_at=None if is_source else self._places(index)[1],
@@ -198,6 +208,7 @@ class KernelLoop(Connections):
                 for at_ns, sent, state in found.samples
             ),
             in_kernel=True,
+            rnr_naks=found.rnr_naks,
             used=used(source.pair),
         )
 
@@ -222,4 +233,5 @@ class KernelLoop(Connections):
             in_kernel.failure(found.failure),
             found.went_back,
             found.timeouts,
+            whole_messages(target.flow, found.messages, found.received_octets),
         )

@@ -74,6 +74,8 @@ class ToySession:
 
     def cpu_s(self) -> None: ...
 
+    def spins(self) -> None: ...
+
     def close(self) -> None:
         self._process.kill()
         self._process.wait()

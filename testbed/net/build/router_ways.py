@@ -1,0 +1,154 @@
+"""Equal ways of routers: routes with several neighbours, which Linux chooses among by a hash of each flow.
+
+The routes come from a topology's cables and addresses, or are the user's. Which fields are hashed, and the seed, are
+sysctls. Linux knows no other rule that fits: it does not spray, and its resilient groups go on using a way whose
+carrier is gone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.switch.ways.settings import By, HashField, Ways
+
+Routes = Mapping[str, "str | Sequence[str]"]
+"""The neighbours by which a router reaches networks: {"10.2.0.0/16": ["10.0.1.2", "10.0.2.2"]}."""
+_SEED = Path("/proc/sys/net/ipv4/fib_multipath_hash_seed")
+"""The file of a kernel whose seed can be set, 6.11 or newer."""
+_BITS = {
+    HashField.SOURCE: 0x1, HashField.DESTINATION: 0x2, HashField.PROTOCOL: 0x4, HashField.FLOW_LABEL: 0x8,
+    HashField.SOURCE_PORT: 0x10, HashField.DESTINATION_PORT: 0x20,
+}  # fmt: skip
+"""The bits of `fib_multipath_hash_fields`; those of a packet inside of another one are 6 places higher."""
+_INSIDE = 6
+_BY_FIELDS = 3
+"""The policy that hashes the fields that are named."""
+
+
+def why_not(settings: Ways) -> str:
+    """Return the reason why a router cannot choose by these settings, or an empty text."""
+    if settings.by is not By.HASH:
+        return f"by={str(settings.by)!r} is not among them: Linux hashes each flow ('hash')"
+    if unknown := [name for one, name in _NAMES.items() if one in settings.mask]:
+        return f"Linux does not hash the {unknown[0]}; leave it out"
+    return ""
+
+
+_NAMES = {
+    HashField.QUEUE_PAIR: "queue pair", HashField.SOURCE_MAC: "source MAC", HashField.DESTINATION_MAC: "destination MAC"
+}  # fmt: skip
+
+
+def settings_of_kernel(settings: Ways, seed: int, has_seed: Callable[[], bool] = _SEED.exists) -> list[str]:
+    """Return the commands that make a router hash these fields with this seed."""
+    bits = sum(bit for one, bit in _BITS.items() if one in settings.mask)
+    if HashField.INNER in settings.mask:
+        bits <<= _INSIDE
+    found = []
+    for family in ("ipv4", "ipv6"):
+        found += [
+            f"sysctl -qw net.{family}.fib_multipath_hash_policy={_BY_FIELDS}",
+            f"sysctl -qw net.{family}.fib_multipath_hash_fields={bits}",
+            f"sysctl -qw net.{family}.conf.all.ignore_routes_with_linkdown=1",
+        ]
+    if has_seed():
+        found.append(f"sysctl -qw net.ipv4.fib_multipath_hash_seed={seed or 1}")  # 0: the kernel draws one
+    return found
+
+
+def in_force(settings: Ways | None, routes: Routes) -> Ways | None:
+    """Return the settings by which a router chooses among its routes' neighbours, or None if there is no choice.
+
+    A router hashes, whatever rule a topology's switches have.
+    """
+    if not has_choice(routes):
+        return None
+    if settings is None:
+        return Ways()
+    return settings if not why_not(settings) else Ways(seed=settings.seed, weights=settings.weights)
+
+
+def route_command(
+    destination: str,
+    neighbours: str | Sequence[str],
+    settings: Ways | None = None,
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return the command for a route by one neighbour or by several.
+
+    `names` has the nodes of addresses, for weights.
+    """
+    chosen = [neighbours] if isinstance(neighbours, str) else list(neighbours)
+    if not chosen:
+        raise UsageError(f"the route to {destination} has no neighbour; name one, or leave the route out")
+    program = "ip -6" if ":" in destination else "ip"
+    if len(chosen) == 1:
+        return f"{program} route replace {destination} via {chosen[0]}"
+    weights = {} if settings is None else settings.weights
+    ways = [f"nexthop via {one} weight {weights.get(names.get(one, one), 1)}" for one in chosen]
+    return f"{program} route replace {destination} {' '.join(ways)}"
+
+
+def has_choice(routes: Routes) -> bool:
+    """Report whether one of the routes has several neighbours."""
+    return any(not isinstance(neighbours, str) and len(neighbours) > 1 for neighbours in routes.values())
+
+
+def routes_of(topo: Any) -> dict[str, dict[str, list[str]]]:
+    """Return for each router its routes to the networks of the others, by all ways that cost least.
+
+    A network is that of a router's port which leads to no router; its address is in the link's `params1` or `params2`.
+    """
+    routers = {name for name in topo.nodes() if _is_router(topo.nodeInfo(name))}
+    cables: dict[str, list[tuple[str, IPv4Interface | IPv6Interface, int]]] = {name: [] for name in routers}
+    networks: dict[str, list[str]] = {name: [] for name in routers}
+    for _, _, info in topo.links(sort=True, withInfo=True):
+        ends = [(info[f"node{end}"], (info.get(f"params{end}") or {}).get("ip")) for end in (1, 2)]
+        for (one, own), (other, far) in (ends, ends[::-1]):
+            if one not in routers or own is None:
+                continue
+            if other not in routers:
+                networks[one].append(str(ip_interface(own).network))
+            elif far is not None:
+                cables[one].append((other, ip_interface(far), info.get("cost", 1)))
+    found: dict[str, dict[str, list[str]]] = {name: {} for name in routers}
+    for goal in routers:
+        if not networks[goal]:
+            continue
+        distance = _distances(goal, cables)
+        for router in sorted(routers - {goal}):
+            neighbours = [
+                str(address.ip)
+                for other, address, cost in cables[router]
+                if other in distance and distance[other] + cost == distance.get(router)
+            ]
+            if neighbours:
+                found[router] |= {network: neighbours for network in networks[goal]}
+    return found
+
+
+def _distances(
+    goal: str, cables: Mapping[str, Sequence[tuple[str, IPv4Interface | IPv6Interface, int]]]
+) -> dict[str, int]:
+    """Return what the way of each router to the goal costs. A cable costs the same in both directions."""
+    distance, waiting = {goal: 0}, [(0, goal)]
+    while waiting:
+        so_far, router = heapq.heappop(waiting)
+        if so_far > distance[router]:
+            continue
+        for other, _, cost in cables[router]:
+            if so_far + cost < distance.get(other, so_far + cost + 1):
+                distance[other] = so_far + cost
+                heapq.heappush(waiting, (so_far + cost, other))
+    return distance
+
+
+def _is_router(info: Mapping[str, Any]) -> bool:
+    kind = info.get("cls")
+    return bool(getattr(kind, "forwards", False)) and not getattr(kind, "bridges", False)

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from testbed.switch.ecn.curve import EcnCurve
     from testbed.switch.ecn.field import Ecn
     from testbed.switch.pfc.settings import Action as WatchdogAction
+    from testbed.switch.pfc.settings import Kind as WatchdogKind
     from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
     from testbed.switch.priority.settings import PriorityMap, Trust
     from testbed.switch.ways.settings import Ways
@@ -187,6 +188,7 @@ __all__ = [
     "Trust",
     "UsageError",
     "WatchdogAction",
+    "WatchdogKind",
     "WatchdogSettings",
     "Ways",
     "XoffError",
@@ -240,7 +242,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.buffer.settings": "Static Dynamic GroupSettings split_evenly",
         "testbed.switch.ecn.curve": "EcnCurve",
         "testbed.switch.ways.settings": "Ways",
-        "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action",
+        "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action WatchdogKind=Kind",
         "testbed.switch.priority.settings": "PriorityMap Trust",
         "testbed.frames.dcbx.values": "DcbxVersion",
         "testbed.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from testbed.linux.port_program import FRAME_OCTETS
-from testbed.switch.pfc.settings import Action, WatchdogSettings
+from testbed.switch.pfc.settings import Action, Kind, WatchdogSettings
 from testbed.units import Duration
 
 _FORM = struct.Struct("=BHB8B8I")
@@ -50,7 +50,7 @@ class Order(NamedTuple):
         return cls(OrderType(type_), slot, mask, numbers[:8], numbers[8:], data[_FORM.size :])
 
 
-_WATCHDOG = struct.Struct("=3QB")
+_WATCHDOG = struct.Struct("=3QBB")
 
 
 def encode_watchdog(settings: WatchdogSettings | None) -> bytes:
@@ -58,16 +58,15 @@ def encode_watchdog(settings: WatchdogSettings | None) -> bytes:
     if settings is None:
         return b""
     times = (settings.detection.ps, settings.restoration.ps, settings.poll.ps)
-    return _WATCHDOG.pack(*times, list(Action).index(settings.action))
+    return _WATCHDOG.pack(*times, list(Action).index(settings.action), list(Kind).index(settings.kind))
 
 
 def parse_watchdog(data: bytes) -> WatchdogSettings | None:
     if not data:
         return None
-    detection, restoration, poll, action = _WATCHDOG.unpack(data)
-    return WatchdogSettings(
-        Duration.from_ps(detection), Duration.from_ps(restoration), Duration.from_ps(poll), list(Action)[action]
-    )
+    *times, action, kind = _WATCHDOG.unpack(data)
+    detection, restoration, poll = map(Duration.from_ps, times)
+    return WatchdogSettings(detection, restoration, poll, list(Action)[action], list(Kind)[kind])
 
 
 # Notices, from the agent to the speaker

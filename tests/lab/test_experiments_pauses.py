@@ -15,6 +15,7 @@ EXPERIMENTS = (
     "storm",
     "response",
     "watchdog",
+    "watchdog_flapping",
     "deadlock",
     "ecn_step",
     "ecn_ramp",

@@ -13,7 +13,7 @@ from testbed.net.fabric.ports import PortState
 from testbed.sonic.lab.export import of_fabric, tables_of
 from testbed.sonic.lab.views import SonicViews
 from testbed.sonic.write import write
-from testbed.switch.pfc.settings import Action, WatchdogSettings
+from testbed.switch.pfc.settings import Action, Kind, WatchdogSettings
 from testbed.units import Duration
 
 _POLL_MS = 200
@@ -147,8 +147,8 @@ def _start(words: Sequence[str]) -> str:
 
     def settings(port: PortState) -> WatchdogSettings:
         before = port.settings.pfc.watchdog if port.settings else None
-        poll = before.poll if before else _lab(_POLL_MS, port)
-        return WatchdogSettings(_lab(detection, port), _lab(chosen, port), poll, action)
+        poll, kind = (before.poll, before.kind) if before else (_lab(_POLL_MS, port), Kind.SONIC)
+        return WatchdogSettings(_lab(detection, port), _lab(chosen, port), poll, action, kind)
 
     return _set(_ports([] if places == ["all"] else places), settings)
 

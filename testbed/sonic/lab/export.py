@@ -43,7 +43,7 @@ from testbed.switch.buffer.settings import (
     Threshold,
 )
 from testbed.switch.ecn.curve import EcnCurve
-from testbed.switch.pfc.settings import Action, PfcSettings, WatchdogSettings
+from testbed.switch.pfc.settings import Action, Kind, PfcSettings, WatchdogSettings
 from testbed.switch.priority.settings import PriorityMap, Trust
 from testbed.units import Duration, Length, Rate, Scale, Size
 
@@ -227,7 +227,8 @@ def _own_port(port: Port) -> dict[str, str]:
     pfc, guard = port.pfc, port.pfc.watchdog
     found |= {"pause_quanta": str(pfc.pause_quanta), "refresh": str(pfc.refresh), "send_xon": str(pfc.send_xon)}
     if guard is not None:
-        found["watchdog"] = ",".join(str(time.ps) for time in (guard.detection, guard.restoration, guard.poll))
+        times = [str(time.ps) for time in (guard.detection, guard.restoration, guard.poll)]
+        found["watchdog"] = ",".join([*times, guard.kind])
     for queue, curve in port.ecn.items():
         limit = "-" if curve.limit is None else str(curve.limit.bytes)
         found[f"ecn_{queue}"] = f"{curve.pmax},{limit},{curve.keep_not_ect}"
@@ -365,8 +366,10 @@ def _port_of(tables: Tables, name: str, enabled: frozenset[int], own: Mapping[st
             )  # fmt: skip
     guard = None
     if "watchdog" in own:
-        detection, restoration, poll = (Duration.from_ps(int(ps)) for ps in own["watchdog"].split(","))
-        guard = WatchdogSettings(detection, restoration, poll, Action(tables.watchdogs[name].action.value))
+        *times, kind = (own["watchdog"] + ("" if own["watchdog"].count(",") > 2 else f",{Kind.IDEAL}")).split(",")
+        detection, restoration, poll = (Duration.from_ps(int(ps)) for ps in times)
+        action = Action(tables.watchdogs[name].action.value)
+        guard = WatchdogSettings(detection, restoration, poll, action, Kind(kind))
     pfc = PfcSettings(enabled, int(own["pause_quanta"]), Fraction(own["refresh"]), own["send_xon"] == "True", guard)
     reaction = None
     if "reaction" in own:

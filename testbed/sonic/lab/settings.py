@@ -45,7 +45,7 @@ from testbed.switch.buffer.settings import (
     Threshold,
 )
 from testbed.switch.ecn.curve import EcnCurve
-from testbed.switch.pfc.settings import Action, PfcSettings, WatchdogSettings
+from testbed.switch.pfc.settings import Action, Kind, PfcSettings, WatchdogSettings
 from testbed.switch.priority.settings import PriorityMap, Trust
 from testbed.units import Duration, Length, Rate, Scale, Size
 
@@ -283,7 +283,9 @@ def watchdog_settings(row: WatchdogRow, poll_ms: int, scale: Fraction = Fraction
         return Duration.from_ps(round(ms * 10**9 * scale))
 
     restoration = row.detection_time * 2 if row.restoration_time is None else row.restoration_time
-    return WatchdogSettings(times(row.detection_time), times(restoration), times(poll_ms), _ACTIONS[row.action])
+    return WatchdogSettings(
+        times(row.detection_time), times(restoration), times(poll_ms), _ACTIONS[row.action], Kind.SONIC
+    )
 
 
 # The buffer

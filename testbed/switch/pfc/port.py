@@ -35,7 +35,7 @@ from testbed.switch.pfc import PRIORITIES_IN, mask_of
 from testbed.switch.pfc.record import Event, Ignored, PfcCounters, PfcEvent
 from testbed.switch.pfc.settings import Action, PfcError, PfcSettings, check_priority
 from testbed.switch.pfc.timers import POLL, REFRESH, TIMERS, Timers, refresh_interval_ns
-from testbed.switch.pfc.watchdog import Watchdog
+from testbed.switch.pfc.watchdog import watchdog_of
 from testbed.switch.pfc.wire import Frames, Readings, pause_ns
 from testbed.units import NEVER, Rate
 
@@ -106,7 +106,7 @@ class PfcPort:
         self._is_up = True
         self._readings = Readings(rate)
         self._interval_ns = refresh_interval_ns(self._rate, settings)
-        self._watchdog = None if settings.watchdog is None else Watchdog(settings.watchdog)
+        self._watchdog = watchdog_of(settings)
         self._prepare()
 
     # Hot paths
@@ -235,7 +235,7 @@ class PfcPort:
             self._events.append((now_ns, PfcEvent.PAUSE_CANCELLED, cancelled, 0))
         self._settings = settings
         if watchdog_changes:
-            self._watchdog = None if settings.watchdog is None else Watchdog(settings.watchdog)
+            self._watchdog = watchdog_of(settings)
             self._timers[POLL] = NEVER
             self._watch(self.paused_mask, now_ns)
         self._prepare()
@@ -294,7 +294,7 @@ class PfcPort:
         resume = 0
         if self._watchdog is not None:
             resume = self._end_storms(self._watchdog.end(self.stormed_mask, now_ns), now_ns)
-            self._watchdog = Watchdog(self._watchdog.settings)
+            self._watchdog = watchdog_of(self._settings)
         paused = self.paused_mask
         if paused:
             self._unpause(paused)
@@ -385,7 +385,7 @@ class PfcPort:
 
     def _obey(self) -> None:
         """Obey the right priorities after new settings, or when a storm began or ended."""
-        alert = self._watchdog is not None and self._watchdog.settings.action is Action.ALERT
+        alert = self._watchdog is not None and self._watchdog.watch(self._settings.mask)
         active = self._settings.mask & ~(0 if alert else self.stormed_mask)
         self._readings.obey(self._settings.mask, active)
         self._active = active if self._is_up else 0

@@ -29,16 +29,29 @@ class Action(enum.StrEnum):
     ALERT = "alert"  # nothing: the storm is counted and logged, and the queue stays paused
 
 
+class Kind(enum.StrEnum):
+    """How a watchdog finds a storm, and its end (decision 0581)."""
+
+    IDEAL = "ideal"  # it misses nothing: at the first poll at or after the time
+    SONIC = "sonic"  # by what SONiC's scripts see at their polls
+    HARDWARE = "hardware"  # by timers of the chip: a storm is over after the restoration time, whatever comes
+
+
 @dataclass(frozen=True)
 class WatchdogSettings:
-    """The times after which a pause counts as a storm, and a storm is over."""
+    """The times after which a pause counts as a storm, and a storm is over; `kind` may be a word, such as "sonic"."""
 
     detection: Duration  # paused without a break for this long is a storm
     restoration: Duration  # no XOFF for this long ends it
     poll: Duration = Duration("100ms")  # both are looked at only at whole multiples of this
     action: Action = Action.DROP
+    kind: Kind = Kind.IDEAL
 
     def __post_init__(self) -> None:
+        if self.kind not in list(Kind):
+            kinds = ", ".join(repr(kind.value) for kind in Kind)
+            raise PfcError(f"the watchdog's kind is {_shown(self.kind)}; write one of {kinds}")
+        object.__setattr__(self, "kind", Kind(self.kind))
         for name in ("detection", "restoration", "poll"):
             value = getattr(self, name)
             if not isinstance(value, Duration) or value.ps == 0:

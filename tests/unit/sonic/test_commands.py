@@ -6,7 +6,7 @@ import pytest
 
 from testbed.agent.orders import encode_watchdog, parse_watchdog
 from testbed.sonic.lab.views import table
-from testbed.switch.pfc.settings import Action, WatchdogSettings
+from testbed.switch.pfc.settings import Action, Kind, WatchdogSettings
 from testbed.units import Duration
 
 
@@ -23,6 +23,7 @@ def test_tables_are_laid_out_as_those_of_a_switch() -> None:
 
 @pytest.mark.parametrize("action", Action)
 def test_a_watchdogs_settings_go_to_an_agent_whole(action: Action) -> None:
-    settings = WatchdogSettings(Duration("400s"), Duration("1ps"), Duration("200ms"), action)
-    assert parse_watchdog(encode_watchdog(settings)) == settings
+    for kind in Kind:
+        settings = WatchdogSettings(Duration("400s"), Duration("1ps"), Duration("200ms"), action, kind)
+        assert parse_watchdog(encode_watchdog(settings)) == settings
     assert parse_watchdog(encode_watchdog(None)) is None

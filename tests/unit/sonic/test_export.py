@@ -13,9 +13,10 @@ from testbed.net.fabric.port import Buffer, Port, PortNeeds, Reaction
 from testbed.sonic.lab.export import Exported, ExportedPort, ExportError, switch_of, tables_of
 from testbed.sonic.read import read
 from testbed.sonic.write import write
+from testbed.switch.buffer.headroom import PER_GROUP, DynamicSharedHeadroom, SharedHeadroomPool
 from testbed.switch.buffer.settings import BufferSettings, Dynamic, GroupSettings, Pool, QueueSettings, Static
 from testbed.switch.ecn.curve import EcnCurve
-from testbed.switch.pfc.settings import Action, PfcSettings, WatchdogSettings
+from testbed.switch.pfc.settings import Action, Kind, PfcSettings, WatchdogSettings
 from testbed.switch.priority.settings import PriorityMap
 from testbed.units import Duration, Length, Rate, Size
 
@@ -29,6 +30,9 @@ thresholds = st.one_of(
     st.integers(-8, 8).map(Dynamic.power),
     st.builds(Fraction, st.integers(1, 65535), st.integers(1, 65535)).map(Dynamic),
 )
+
+
+ratios = st.fractions(1, 9, max_denominator=9).map(lambda ratio: SharedHeadroomPool(over_subscribe=ratio))
 
 
 @st.composite
@@ -58,6 +62,7 @@ def buffers(draw: st.DrawFn, ports: tuple[int, ...]) -> BufferSettings:
         tuple(Pool(draw(st.integers(50_000, 10**6)), draw(headroom)) for _ in range(pools - 1)),
         tuple(draw(st.integers(50_000, 10**6)) for _ in range(egress)),
         draw(st.dictionaries(places, queues, max_size=8)) if egress else {},
+        draw(st.one_of(st.just(PER_GROUP), ratios, st.just(DynamicSharedHeadroom() if pools == 1 else PER_GROUP))),
     )
 
 
@@ -75,7 +80,7 @@ maps = st.builds(
     dscp_to_dot1p=st.dictionaries(st.integers(0, 63), numbers), dot1p_to_local=tables, rewrite_dot1p=rewriting,
     rewrite_dscp=rewriting, pcp_to_dot1p=tables, dot1p_to_group=tables, pause_to_local=tables,
 )  # fmt: skip
-guards = st.builds(WatchdogSettings, durations, durations, durations, st.sampled_from(Action))
+guards = st.builds(WatchdogSettings, durations, durations, durations, st.sampled_from(Action), st.sampled_from(Kind))
 pauses = st.builds(
     PfcSettings, st.frozensets(numbers), st.integers(1, 65535), st.fractions(Fraction(1, 100), Fraction(1, 2)),
     st.booleans(), st.one_of(st.none(), guards),
@@ -117,8 +122,8 @@ def _same(one: BufferSettings, other: BufferSettings) -> bool:
     return (
         one.all_groups() == other.all_groups()
         and (one.pools, one.egress_pools, dict(one.queues)) == (other.pools, other.egress_pools, dict(other.queues))
-        and (one.ports, one.cell_bytes, one.overbook_headroom)
-        == (other.ports, other.cell_bytes, other.overbook_headroom)
+        and (one.ports, one.cell_bytes, one.overbook_headroom, one.policy)
+        == (other.ports, other.cell_bytes, other.overbook_headroom, other.policy)
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from testbed.lab.engines.engine import PreparedEngine
 from tests.lab.conftest import Runner, failed_claims, kept
 
-EXPERIMENTS = ("ecmp_collisions", "ecmp_polarisation", "failed_uplink", "flowlets")
+EXPERIMENTS = ("ecmp_collisions", "ecmp_polarisation", "failed_uplink", "flowlets", "spraying")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

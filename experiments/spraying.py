@@ -45,11 +45,11 @@ def spraying(run: Run) -> None:
         else:
             run.claim(f"{case}: sent again", again, equals=0)
         run.figure(f"{case}: slowest flow", slowest)
-    slowest = {case: time for case, (time, _, _) in found.items()}
-    run.claim("go-back-N is slower than the hash", slowest["go-back-N"], at_least=slowest["hash"] * 2)
-    run.claim("selective repeat is faster than the hash", slowest["selective repeat"], at_most=slowest["hash"])
-    run.claim("waiting is faster still", slowest[WAITING], at_most=slowest["selective repeat"] * 9 // 10)
-    run.claim("waiting is as fast as one flow alone", slowest[WAITING], at_most=LINE.time_for(Size(SIZE)) * 6 // 5)
+    times = {case: time for case, (time, _, _) in found.items()}
+    run.claim("go-back-N is slower than the hash", times["go-back-N"], at_least=times["hash"] * 2)
+    run.claim("selective repeat is faster than the hash", times["selective repeat"], at_most=times["hash"])
+    run.claim("waiting is faster still", times[WAITING], at_most=times["selective repeat"] * 9 // 10)
+    run.claim("waiting is as fast as one flow alone", times[WAITING], at_most=LINE.time_for(Size(SIZE)) * 6 // 5)
 
 
 def _run(run: Run, case: str, ways: Ways, options: Mapping[str, Any]) -> tuple[Duration, int, int]:

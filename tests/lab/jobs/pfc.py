@@ -80,15 +80,12 @@ def reacts(run: Run, in_kernel: bool = True) -> None:
             assert time.monotonic_ns() < wanted_ns
             time.sleep((wanted_ns - time.monotonic_ns()) / 1e9)
 
-        flows = stack.enter_context(
-            Flows(
-                [
-                    Flow(net[host], net["r"], priority, Size("1000B"), duration=Duration("1.4s"))
-                    for host in ("h1", "h2")
-                    for priority in ENABLED
-                ]
-            )
-        )
+        sent = [
+            Flow(net[host], net["r"], priority, Size("1000B"), duration=Duration("1.4s"))
+            for host in ("h1", "h2")
+            for priority in ENABLED
+        ]
+        flows = stack.enter_context(Flows(sent, settle=Duration("500ms")))
         step(200)
         send("h1-eth0", 0b0001_1000, 0, 0, 0, 200, 300)  # two priorities, unlike times
         step(210)

@@ -78,7 +78,7 @@ class Loop:
             for port in plan.ports
         }
         self._ways = LostWays(plan.ways, resources.program.ways)
-        self._touched = dict(self._ports)
+        self._touched = dict(self._ports) if self._succeeds else {}
         """The ports, by slot, whose deadline may have changed and which may have events for the log."""
 
     def open(self) -> None:
@@ -160,6 +160,7 @@ class Loop:
             if port.left_behind or congested:
                 until = {priority: 0 if end == NEVER else end for priority, end in port.left_behind.items()}
                 frame, stop, resume = port.pfc.restore(until, congested, now_ns)
+                self._touched[slot] = port
                 self._program.set_blocked(slot, 0)
                 self._netlink_send(port.stopping(stop | port.held_mask) + port.resuming(resume))
                 if frame:
@@ -337,10 +338,10 @@ class Loop:
             if port is None:
                 continue
             slot = port.plan.slot
-            self._touched[slot] = port
             if self._ways.follow(slot, link.can_talk, now_ns):
                 self._log.note((now_ns, AgentEvent.EQUAL_WAYS, slot, 0, True))
-            if port.lost_link(link.can_talk, link.downs):
+            if port.lost_link(link.can_talk, link.downs):  # at each change, also when there is a link again
+                self._touched[slot] = port
                 self._later = [one for one in self._later if one[1] != slot]
                 heapq.heapify(self._later)
                 self._resume(port, port.pfc.link_down(now_ns))

@@ -70,10 +70,13 @@ class KernelWaiting(Waiting):
     def __init__(
         self, files: Iterable[int], ports: Mapping[int, AgentPort], resources: AgentResources, log: MappedLog
     ) -> None:
-        """The device has to be made in the process's parent, or in the process; who waits first is served."""
+        """This is made in the agent's parent, with all that is the same in both: what the process touches first it has
+        to copy. Who waits first is served.
+        """
         self._ports, self._log = list(ports.values()), log
         self._places = {port.plan.slot: place for place, port in enumerate(self._ports)}
-        self._changed = dict(ports)
+        self._changed: dict[int, AgentPort] = {}
+        """Ports whose state the kernel has to get."""
         self._device = PfcDevice(
             resources.ring,
             resources.program.groups,
@@ -81,6 +84,9 @@ class KernelWaiting(Waiting):
             resources.lateness,
             [_plan(port, resources) for port in self._ports],
         )
+        for place, port in enumerate(self._ports):
+            self._device.put(place, port.give())
+        log.room()
         self._woke_ns = 0
         super().__init__(files, self._device.fd)
 
@@ -107,6 +113,7 @@ class KernelWaiting(Waiting):
 
     def close(self) -> None:
         self._device.close()
+        self._log.close()
         super().close()
 
 

@@ -79,6 +79,7 @@ Each run leaves a folder, results/NAME-001 and so on; --out DIR puts it elsewher
   queue      queues over time
   buffer     shared buffer over time
   heat       load of each link over time, as a heat map
+  links      mean load of each link of a fabric, a cell for each (--of fabric, hosts, all)
   pauses     pauses over time, by port and priority
   drops      frames dropped over time
   claims     claims beside their bounds

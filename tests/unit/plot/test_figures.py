@@ -162,6 +162,52 @@ def test_a_heat_map_is_in_percent_of_the_line(tmp_path: Path) -> None:
     assert axes.images[0].get_array().max() == pytest.approx(50)  # 5 of 10 Gb/s
 
 
+def fabric(folder: Path) -> Path:
+    """Write a result of two leaves with a host each, on two spines; h1 and leaf1's first uplink had half a line."""
+    small(folder)
+    inner = [(leaf, spine) for leaf in ("leaf1", "leaf2") for spine in ("spine1", "spine2")]
+    cables: list[dict[str, Any]] = [
+        {"ends": [f"{one}-to-{other}", f"{other}-to-{one}"], "nodes": [one, other], "hardware_rate_bps": 10**10}
+        for one, other in [("h1", "leaf1"), ("leaf2", "h2"), *inner]
+    ]
+    kinds = {name: "host" if name[0] == "h" else "switch" for cable in cables for name in cable["nodes"]}
+    lines(
+        folder / "networks.jsonl",
+        [
+            {"t_ns": 0, "network": "started", "case": "one", "topology": "LeafSpine", "nodes": kinds, "cables": cables,
+             "ports": {}, "buffers": {}},
+            {"t_ns": 100 * MS, "network": "ended"},
+        ],
+    )  # fmt: skip
+    lines(folder / "flows.jsonl", [flow(20 * MS, 0, size_bytes=100, completion_ns=3000)])
+    loads = ["t_ns,lab_ns,port,load_bps", *(
+        f"{time},{time}000,{port},{load}"
+        for time, load in ((20_000, 5 * 10**9), (30_000, 10**10), (40_000, 0))
+        for port in ("h1-to-leaf1", "leaf1-to-spine1", "spine1-to-leaf2")
+    )]  # fmt: skip
+    (folder / "series-links.csv").write_text("\n".join(loads) + "\n")
+    return folder
+
+
+def cells(axes: Any) -> list[list[float]]:
+    return [[round(float(value)) for value in row] for row in axes.collections[0].get_array().filled(-1)]
+
+
+def test_the_links_of_a_fabric_are_a_matrix_for_each_pair_of_tiers(tmp_path: Path) -> None:
+    folder = fabric(tmp_path / "one")
+    up, down, _ = xoff.plot("links", folder).figure.axes
+    assert [label.get_text() for label in up.get_yticklabels()] == ["leaf1", "leaf2"]
+    assert [label.get_text() for label in up.get_xticklabels()] == ["spine1", "spine2"]
+    assert (cells(up), cells(down)) == ([[75, 0], [0, 0]], [[0, 0], [75, 0]])
+    up, down, _ = xoff.plot("links", folder, end="10us").figure.axes
+    assert (cells(up), cells(down)) == ([[50, 0], [0, 0]], [[0, 0], [50, 0]])
+    up, down, _ = xoff.plot("links", folder, of="hosts").figure.axes
+    assert (cells(up), cells(down)) == ([[75], [0]], [[0], [0]])
+    assert len(xoff.plot("links", folder, of="all").figure.axes) == 5
+    with pytest.raises(UsageError, match="there is no --of edges of a figure of links; there are fabric, hosts"):
+        xoff.plot("links", folder, of="edges")
+
+
 def test_a_sweep_has_intervals_and_curves_for_the_other_parameters(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "study")
     found = xoff.plot("sweep", folder)

@@ -111,9 +111,25 @@ def emptied(interface: int, parent: int, own: int, limit: int) -> bytes:
     return _silent(_CREATE | _REPLACE, _message(interface, parent, own, "plug", struct.pack("=iI", _STOP, limit)))
 
 
-def netem(interface: int, own: int, delay: Duration, *, loss: int = 0, seed: int = 1, parent: int = ROOT) -> Message:
-    """Create the delay of a cable and its loss, which is in parts of 2**32."""
+def netem(
+    interface: int,
+    own: int,
+    delay: Duration,
+    *,
+    loss: int = 0,
+    seed: int = 1,
+    parent: int = ROOT,
+    rate: Rate | None = None,
+) -> Message:
+    """Create the delay of a cable and its loss, which is in parts of 2**32.
+
+    With a `rate` a frame is delayed by its time on the line, too, and waits for the last bit of the frame before it.
+    """
     options = struct.pack("=IIIIII", 0, _NO_LIMIT, loss, 0, 0, 0) + u64(10, delay.ns) + u64(14, seed)
+    if rate is not None:
+        options += attribute(6, struct.pack("=IiIi", min(rate.bps // 8, 0xFFFF_FFFF), WIRE_OVERHEAD, 0, 0))
+        if rate.bps // 8 >= 1 << 32:
+            options += u64(8, rate.bps // 8)
     return _qdisc(interface, parent, own, "netem", options)
 
 

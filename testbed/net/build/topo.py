@@ -23,13 +23,14 @@ from testbed.net.build.link import LosslessLink
 from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.cabling import Forwarding
 from testbed.net.fabric.port import Buffer, Port
 from testbed.switch.ways.settings import By, Ways, WaysSource, ways_of
 from testbed.units import Duration, Scale
 
 _OF_ALL = (
     "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "ways", "mismatch", "dcbx",
-    "deadlock_poll",
+    "deadlock_poll", "forwarding",
 )  # fmt: skip
 _ANYTHING = "**"
 _OF_MININET = ("hopts", "sopts", "lopts")
@@ -59,6 +60,7 @@ class LosslessTopo(Topo):
     - `mismatch`: "refuse", "warn" or "ignore" ports of a path that map priorities differently.
     - `dcbx`: switches that name no port announce theirs by DCBX, and hosts that name none are willing. LLDP's timers
       are on the lab's scale, so scale=1 is best for looking on.
+    - `forwarding`: "cut-through" or "store-and-forward": when a node has a frame, of nodes that name none.
     - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
     - Mininet's `hopts`, `sopts` and `lopts`: further defaults of hosts, switches and links.
 
@@ -77,6 +79,7 @@ class LosslessTopo(Topo):
         "mismatch",
         "dcbx",
         "deadlock_poll",
+        "forwarding",
     )
     """The options of every topology beside the arguments of its `build`."""
 
@@ -90,6 +93,7 @@ class LosslessTopo(Topo):
     mismatch = Mismatch.REFUSE
     dcbx: bool | int = False
     deadlock_poll: Duration | None = None
+    forwarding: str | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.scale = Scale(options.pop("scale", self.scale))
@@ -107,6 +111,7 @@ class LosslessTopo(Topo):
         if self.deadlock_poll is not None and not self.deadlock_poll.ns:
             raise TopoError(f"{type(self).__name__}: deadlock_poll is {poll}; write a time above zero such as '10us'")
         kind, own = type(self).__name__, self._arguments()
+        self.forwarding = Forwarding.of(kind, options.pop("forwarding", self.forwarding))
         described = {word: options.pop(word) for word in ("cable", *words.CABLE_WORDS) if word in options.keys() - own}
         self.cable = words.cable_of(kind, described, self.cable)
         described = {
@@ -119,10 +124,14 @@ class LosslessTopo(Topo):
             words.refuse_unknown(kind, options, (*own, *_OF_ALL, *_OF_MININET))
         super().__init__(*args, **options)
 
+    @property
+    def _forwards(self) -> dict[str, Any]:
+        return {} if self.forwarding is None else {"forwarding": self.forwarding}
+
     def addHost(self, name: str, **options: Any) -> str:
         options = self._checked("addHost", name, self.hopts | options, words.HOST)
         port = self.port.with_pfc().with_dcbx(willing=True) if self.dcbx else self.port
-        added: str = super().addHost(name, **{"port": port} | options)
+        added: str = super().addHost(name, **{"port": port} | self._forwards | options)
         return added
 
     def addSwitch(self, name: str, **options: Any) -> str:
@@ -132,6 +141,7 @@ class LosslessTopo(Topo):
             options["ways"] = ways_of(options["ways"])
         port = self.port.with_dcbx() if self.dcbx else self.port
         defaults = {"cls": LosslessSwitch, "buffer": self.buffer, "port": port, "next_hop": self.next_hop}
+        defaults |= self._forwards
         if "ways" not in options:
             defaults |= {"ways": self.ways, "ways_source": self.ways_source}
         added: str = super().addSwitch(name, **defaults | options)
@@ -148,7 +158,7 @@ class LosslessTopo(Topo):
         "10.0.2.2"]}. Linux hashes each flow to one of them, by the fields, seed and weights of `ways`.
         """
         options = self._checked("addRouter", name, options, words.ROUTER)
-        defaults = {"cls": LosslessRouter, "buffer": self.buffer, "port": self.port}
+        defaults = {"cls": LosslessRouter, "buffer": self.buffer, "port": self.port, **self._forwards}
         if "ways" in options:
             options["ways"] = ways_of(options["ways"])
             if reason := router_ways.why_not(options["ways"]):

@@ -1,11 +1,12 @@
 """Cables between ports: laid while the network is built; changed, pulled and plugged while it runs.
 
 A cable with a delay or loss has a middle: two interfaces with netem, in a namespace that all cables share. Any other
-cable is one veth pair.
+cable is one veth pair. netem also delays frames by what the node that they come to waits for (`Forwarding`).
 """
 
 from __future__ import annotations
 
+import enum
 import mmap
 import os
 from typing import Any
@@ -17,8 +18,26 @@ from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards
-from testbed.units import Duration, Scale
+from testbed.units import Duration, Scale, Size
 
+
+class Forwarding(enum.StrEnum):
+    """When a node has a frame that comes in; one without this setting has it with the first bit."""
+
+    CUT_THROUGH = "cut-through"  # with the preamble and the first 64 octets
+    STORE_AND_FORWARD = "store-and-forward"  # with the last bit
+
+    @classmethod
+    def of(cls, where: str, value: object) -> Forwarding | None:
+        """Return what a user has written; FabricError if it is nothing that exists."""
+        if value is None:
+            return None
+        if isinstance(value, str) and value in list(cls):
+            return cls(value)
+        raise FabricError(f"{where}: forwarding is {value!r}; write {' or '.join(repr(one.value) for one in cls)}")
+
+
+_HEADER = Size.from_bytes(8 + 64)
 _MIDDLES = 256 * FIRST_INTERFACE
 """The interface index of the middle's end at slot 0."""
 _LOCAL_MACS = 0x02_58_00_00_00_00
@@ -47,6 +66,8 @@ class Cabling:
         """The slots of ports that were set down."""
         self._is_running = False
         self._next_slot = 0
+        self._forwarding: dict[int, Forwarding] = {}
+        """By slot, of nodes that have the setting."""
         self._pending: dict[int, tuple[Mac, Cable]] = {}
 
     # While the network is being built
@@ -70,8 +91,10 @@ class Cabling:
             queues = 1 if forwards(node) else _HOST_QUEUES
             ends.append(links.End(name, FIRST_INTERFACE + slot, _namespace_of(node), address, queues, cable.mtu))
             self._pending[slot] = address, cable
+            if chosen := Forwarding.of(node.name, node.params.get("forwarding")):
+                self._forwarding[slot] = chosen
         try:
-            if _has_middle(cable):
+            if self._has_middle(slots[0], cable):
                 self._connect_through_middle(slots[0], ends[0], ends[1], cable)
             else:
                 self._sockets.of(one[0]).send([links.pair(ends[0], ends[1])])
@@ -93,7 +116,7 @@ class Cabling:
         ]
         requests = [links.pair(middle[0], one), links.pair(middle[1], other)]
         for end in middle:
-            requests += [_netem(end.index, cable), links.quiet(end.index), links.up(end.index)]
+            requests += [self._netem(end.index - _MIDDLES, cable), links.quiet(end.index), links.up(end.index)]
             self._middle_ends.append(end.index)
         self.socket.send(requests)
 
@@ -154,12 +177,12 @@ class Cabling:
         """
         state = self._ports.port(port)
         far = self._ports.far_end(state)
-        if self.socket is None or not _has_middle(state.lab_cable):
+        if self.socket is None or not self._has_middle(state.slot, state.lab_cable):
             raise FabricError(f"the cable of {port} was laid without a delay, so it cannot get another one")
         lab_delay = state.units.lab(delay)
         cable = state.lab_cable.with_delay(lab_delay)
         with kernel.urgently(_URGENCY):
-            self.socket.send(_netem(_MIDDLES + slot, cable) for slot in (state.slot, far.slot))
+            self.socket.send(self._netem(slot, cable) for slot in (state.slot, far.slot))
         state.lab_cable = far.lab_cable = cable
         self.delays[state.slot] = self.delays[far.slot] = lab_delay.ps
 
@@ -176,7 +199,7 @@ class Cabling:
 
     def _set_plugged(self, port: str, is_in: bool) -> None:
         state = self._ports.port(port)
-        if self.socket is None or not _has_middle(state.lab_cable):
+        if self.socket is None or not self._has_middle(state.slot, state.lab_cable):
             raise FabricError(
                 f"the cable of {port} was laid without a delay, so it cannot be pulled; set the link down"
             )
@@ -202,18 +225,22 @@ class Cabling:
             os.close(self._namespace)
             self._namespace = None
 
+    def _has_middle(self, slot: int, cable: Cable) -> bool:
+        return bool(cable.delay.ps or cable.loss or self._forwarding.keys() & {slot, slot ^ 1})
+
+    def _netem(self, slot: int, cable: Cable) -> Message:
+        """Return the message that sets the delay and loss of frames to the port in a slot."""
+        interface, forwarding = _MIDDLES + slot, self._forwarding.get(slot)
+        loss = round(cable.loss * (2**32 - 1))
+        delay = cable.delay
+        if forwarding is Forwarding.CUT_THROUGH:
+            delay += cable.rate.time_for(_HEADER)
+        rate = cable.rate if forwarding is Forwarding.STORE_AND_FORWARD else None
+        return qdiscs.netem(interface, qdiscs.handle(1), delay, loss=loss, seed=interface, rate=rate)
+
     def _send(self, intf: Any, *requests: Message) -> None:
         with kernel.urgently(_URGENCY):
             self._sockets.of(intf.node).send(requests)
-
-
-def _has_middle(cable: Cable) -> bool:
-    return bool(cable.delay.ps or cable.loss)
-
-
-def _netem(interface: int, cable: Cable) -> Message:
-    loss = round(cable.loss * (2**32 - 1))
-    return qdiscs.netem(interface, qdiscs.handle(1), cable.delay, loss=loss, seed=interface)
 
 
 def _namespace_of(node: Any) -> int:

@@ -15,6 +15,7 @@ from testbed.srv6.protocol.pause_refresh import Refresh
 from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import Sid
 from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
+from testbed.switch.ways.settings import ways_of
 from testbed.units import Duration, Length
 
 EDGES = {"r1": "a", "r3": "b", "r5": "c"}
@@ -75,7 +76,7 @@ class Srv6Ring(LosslessTopo):
         sids = {router: self._sids(router) for router in self.graph.routers}
         directory = tuple(sid for own in sids.values() for sid in own)
         for router in self.graph.routers:
-            commands = self.graph.setup(router, sids[router])
+            commands = self.graph.setup(router, sids[router], ways_of(self.ways))
             if router in EDGES:
                 self._add_edge(router, commands, sids[router], directory)
             else:

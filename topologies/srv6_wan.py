@@ -18,6 +18,7 @@ from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.srv6.protocol.sid import Sid
 from testbed.srv6.protocol.tunnel_learning import LearnerSettings
 from testbed.switch.priority.settings import PriorityMap, Trust
+from testbed.switch.ways.settings import ways_of
 from testbed.units import Duration, Length
 
 FIGURES: Mapping[int, Sequence[tuple[str, str, int]]] = {
@@ -95,7 +96,7 @@ class Srv6Wan(LosslessTopo):
         sids = {router: self._sids(router) for router in self.graph.routers}
         directory = tuple(sid for own in sids.values() for sid in own)
         for router in self.graph.routers:
-            commands = self.graph.setup(router, sids[router])
+            commands = self.graph.setup(router, sids[router], ways_of(self.ways))
             if router not in self.edges:
                 plan = WanPlan(
                     srv6.source_address(srv6.router_number(router)), (), control=self._control(router, sids[router])

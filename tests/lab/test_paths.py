@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from socket import AF_INET6, SOCK_DGRAM, socket
 from typing import Any
 
+from testbed.linux.process.kernel import in_network_of
 from testbed.net.build.flow_path import FlowNames, in_topology
+from testbed.srv6.lab import routers as srv6
+from testbed.switch.ways.settings import ways_of
 from topologies.routed_leaf_spine import RoutedLeafSpine
-from xoff import Clos, Dragonfly, FatTree, Flow, LeafSpine, LosslessTopo, Network, Run, Ways, experiment, network
+from xoff import (
+    Clos,
+    Dragonfly,
+    Duration,
+    FatTree,
+    Flow,
+    LeafSpine,
+    LosslessTopo,
+    Network,
+    Port,
+    Run,
+    Ways,
+    experiment,
+    network,
+)  # fmt: skip
 
 _FRAMES = 20
 _FLOWS = (("h1", "h9", 40_000), ("h1", "h9", 40_001), ("h3", "h10", 50_000), ("h8", "h1", 40_000))
@@ -97,3 +115,36 @@ def test_routers_choose_among_equal_routes_as_the_kernel_says(run: Run) -> None:
             net.fabric.cabling.pull(lost[0])
             net.sleep("100us")
         run.claim("in words", "what Linux's hash chooses among 4 equal routes" in str(path), equals=True)
+
+
+class _Fork(LosslessTopo):
+    """A WAN r1-r2 that goes on to r5 by r3 or r4, which are equally far."""
+
+    def build(self) -> None:
+        spans = [("r1", "r2"), ("r2", "r3"), ("r2", "r4"), ("r3", "r5"), ("r4", "r5")]
+        graph = srv6.WanGraph([(one, other, Duration("1ms")) for one, other in spans], {})
+        for router in graph.routers:
+            sids = [srv6.end_sid(router)]
+            self.addRouter(router, ip=None, commands=graph.setup(router, sids, ways_of(self.ways)))
+        for one, other in spans:
+            self.addLink(one, other, delay="1us", settings1=Port().with_pfc(), settings2=Port().with_pfc())
+
+
+@experiment(timeout="60s")
+def test_a_router_of_an_srv6_wan_spreads_what_is_in_tunnels(run: Run) -> None:
+    """Send packets of 40 flows through one tunnel: by outer fields all take one way, by inner ones they spread."""
+    plain, inner = ("source", "destination", "source port"), ("source", "destination", "source port", "inner")
+    for case, fields, least in (("outer", plain, 0), ("inner", inner, 10)):
+        with network(_Fork(ways=Ways(fields=fields, seed=3)), case=case) as net:
+            r1, sid = net["r1"], srv6.end_sid("r5").address
+            r1.cmd(f"ip -6 route add fd00:99::/64 encap seg6 mode encap segs {sid} dev r1-eth0")
+            with in_network_of(r1.pid):
+                for number in range(40):
+                    with socket(AF_INET6, SOCK_DGRAM) as sender:
+                        sender.bind(("fd00:6:1::1", 50_000 + number))
+                        sender.sendto(b"x" * 50, ("fd00:99::1", 4_791))
+            net.sleep("1ms")
+            sent = sorted(int(sum(net.fabric.sent(port).sent_frames)) for port in ("r2-eth1", "r2-eth2"))
+            run.figure(f"{case}: frames by r3 and r4", sent)
+            run.claim(f"{case}: frames on the way with fewer", sent[0], at_least=least)
+            run.claim(f"{case}: frames on the other", sent[1], at_least=40 - sent[0])

@@ -104,7 +104,7 @@ class LosslessRouter(Node):
     def config(self, **params: Any) -> Any:
         done = super().config(**params)
         routes: router_ways.Routes = params.get("routes") or {}
-        settings = router_ways.in_force(params.get("ways"), routes)
+        settings = router_ways.in_force(params)
         by_address = self._neighbours() if settings is not None and settings.weights else {}
         self._run(
             "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.rp_filter=0",

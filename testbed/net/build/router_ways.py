@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.net.fabric.routes import has_equal_routes
 from testbed.switch.ways.settings import By, HashField, Ways
 
 Routes = Mapping[str, "str | Sequence[str]"]
@@ -62,12 +63,13 @@ def settings_of_kernel(settings: Ways, seed: int, has_seed: Callable[[], bool] =
     return found
 
 
-def in_force(settings: Ways | None, routes: Routes) -> Ways | None:
+def in_force(params: Mapping[str, Any]) -> Ways | None:
     """Return the settings by which a router chooses among its routes' neighbours, or None if there is no choice.
 
     A router hashes, whatever rule a topology's switches have.
     """
-    if not has_choice(routes):
+    settings: Ways | None = params.get("ways")
+    if not has_equal_routes(params):
         return None
     if settings is None:
         return Ways()
@@ -93,11 +95,6 @@ def route_command(
     weights = {} if settings is None else settings.weights
     ways = [f"nexthop via {one} weight {weights.get(names.get(one, one), 1)}" for one in chosen]
     return f"{program} route replace {destination} {' '.join(ways)}"
-
-
-def has_choice(routes: Routes) -> bool:
-    """Report whether one of the routes has several neighbours."""
-    return any(not isinstance(neighbours, str) and len(neighbours) > 1 for neighbours in routes.values())
 
 
 def routes_of(topo: Any) -> dict[str, dict[str, list[str]]]:

@@ -19,6 +19,13 @@ NextHop = Callable[[str, str], "str | None"]
 """A function (switch, host) that returns the neighbour to forward to, or None for the shortest way."""
 
 
+def has_equal_routes(params: Mapping[str, Any]) -> bool:
+    """Report whether a router was given a route with several neighbours, in `routes` or by one of its `commands`."""
+    routes, commands = params.get("routes") or {}, params.get("commands") or ()
+    several = any(not isinstance(neighbours, str) and len(neighbours) > 1 for neighbours in routes.values())
+    return several or any(isinstance(one, str) and one.count(" nexthop ") > 1 for one in commands)
+
+
 @dataclass
 class Graph:
     """The graph of a network: {node: [(name of a port, the neighbour that it leads to)]}."""

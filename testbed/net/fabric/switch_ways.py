@@ -16,7 +16,7 @@ from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.port_program import PortProgram
 from testbed.linux.port_program.records import MEMBERS, TABLE
 from testbed.net.fabric.ports import PortState, PortTable, is_leaf
-from testbed.net.fabric.routes import Graph
+from testbed.net.fabric.routes import Graph, has_equal_routes
 from testbed.switch.ways.network import Switch, seed_in_force, settings_in_force
 from testbed.switch.ways.polarisation import polarisation
 from testbed.switch.ways.settings import By, Ways, WaysSource
@@ -97,8 +97,7 @@ class SwitchWays:
         settings, source = _asked_of(node), node.params.get("ways_source", WaysSource.SWITCH)
         if settings is None or source is WaysSource.DEFAULT:
             return
-        routes = (node.params.get("routes") or {}).values()
-        if not any(not isinstance(neighbours, str) and len(neighbours) > 1 for neighbours in routes):
+        if not has_equal_routes(node.params):
             without = self._own_without if source is WaysSource.SWITCH else self._without
             without.setdefault(settings, []).append(node.name)
             return

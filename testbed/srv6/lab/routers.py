@@ -30,6 +30,8 @@ from testbed.srv6.protocol.domain import SrDomain
 from testbed.srv6.protocol.sid import Adjacency, Sid, Structure
 from testbed.srv6.session.messages import LinkEnd, Report, RouterPort, SliceInfo
 from testbed.switch.buffer.settings import GroupSettings, Static
+from testbed.switch.ways.network import settings_in_force
+from testbed.switch.ways.settings import Ways
 from testbed.units import Duration, Rate
 
 DOMAIN = SrDomain(["fd00:5::/32"], ["fd00:6::/32", "fd00:c::/32"])
@@ -165,20 +167,32 @@ class WanGraph:
             for leg in self.legs[router]
             if self._distances[leg.neighbour, goal] < self._distances[leg.neighbour, router] + direct
         ]
-        return sorted(loop_free, key=lambda leg: (leg.delay.ps + self._distances[leg.neighbour, goal], leg.neighbour))
+        return sorted(loop_free, key=lambda leg: (self._length(leg, goal), leg.neighbour))
 
     def longest(self, router: str, goal: str) -> Duration:
         """Return the delay of the longest of the ways."""
         ways = self.ways(router, goal)
-        return Duration.from_ps(max(leg.delay.ps + self._distances[leg.neighbour, goal] for leg in ways))
+        return Duration.from_ps(max(self._length(leg, goal) for leg in ways))
 
     def leg(self, router: str, neighbour: str) -> tuple[int, Leg]:
         """Return the shortest link to a neighbour, with its place among the router's links."""
         found = [(place, leg) for place, leg in enumerate(self.legs[router]) if leg.neighbour == neighbour]
         return min(found, key=lambda one: one[1].delay.ps)
 
-    def setup(self, router: str, sids: Iterable[Sid]) -> list[Setup]:
-        """Return the set-up of a router: addresses, routes to all others, filters, and these SIDs."""
+    def equal_ways(self, router: str, goal: str) -> list[Leg]:
+        """Return the ways that are as short as the shortest."""
+        ways = self.ways(router, goal)
+        shortest = self._length(ways[0], goal)
+        return [leg for leg in ways if self._length(leg, goal) == shortest]
+
+    def _length(self, leg: Leg, goal: str) -> int:
+        return leg.delay.ps + self._distances[leg.neighbour, goal]
+
+    def setup(self, router: str, sids: Iterable[Sid], ways: Ways | None = None) -> list[Setup]:
+        """Return the set-up of a router: addresses, routes to all others, filters, and these SIDs.
+
+        With `ways` of a rule that hashes, equally short ways are one route with several neighbours.
+        """
         legs, own = self.legs[router], router_number(router)
         everywhere = "net.ipv6.conf.all"
         settings = [
@@ -206,8 +220,14 @@ class WanGraph:
         for other in self.routers:
             if other == router:
                 continue
-            for rank, leg in enumerate(self.ways(router, other)):
-                for reached in (locator(router_number(other)), f"{source_address(router_number(other))}/128"):
+            equal = self.equal_ways(router, other) if settings_in_force(ways) is not None else []
+            several = equal if len(equal) > 1 else []
+            prefixes = (locator(router_number(other)), f"{source_address(router_number(other))}/128")
+            if several:
+                neighbours = " ".join(f"nexthop via {leg.next_hop} dev {leg.interface}" for leg in several)
+                commands += [f"ip -6 route add {reached} {neighbours}" for reached in prefixes]
+            for rank, leg in enumerate(self.ways(router, other)[len(several) :], len(several)):
+                for reached in prefixes:
                     commands.append(f"ip -6 route add {reached} via {leg.next_hop} dev {leg.interface}{_metric(rank)}")
         for cable, owner in self._far_cables(router).items():
             leg = self.ways(router, owner)[0]

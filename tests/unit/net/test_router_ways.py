@@ -64,11 +64,13 @@ def test_commands_name_neighbours_weights_fields_and_seed() -> None:
 
 def test_routers_hash_whatever_the_switches_of_the_topology_do() -> None:
     several, one = {"10.2.0.0/16": ["10.0.0.1", "10.0.0.2"]}, {"10.2.0.0/16": ["10.0.0.1"], "10.3.0.0/16": "10.0.0.1"}
-    assert router_ways.in_force(Ways("spray", seed=3), several) == Ways(seed=3)
-    assert router_ways.in_force(None, several) == Ways()
-    assert router_ways.in_force(Ways(), one) is None
-    asked = Ways(fields=("source", "queue pair"))
-    assert router_ways.in_force(asked, several) == Ways()
+    assert router_ways.in_force({"ways": Ways("spray", seed=3), "routes": several}) == Ways(seed=3)
+    assert router_ways.in_force({"routes": several}) == Ways()
+    assert router_ways.in_force({"ways": Ways(), "routes": one}) is None
+    assert router_ways.in_force({"ways": Ways(fields=("source", "queue pair")), "routes": several}) == Ways()
+    command = "ip -6 route add fd00::/16 nexthop via fd01::1 dev r1-eth0 nexthop via fd02::1 dev r1-eth1"
+    assert router_ways.in_force({"ways": Ways(seed=2), "commands": [command]}) == Ways(seed=2)
+    assert router_ways.in_force({"ways": Ways(seed=2), "commands": ["ip -6 route add fd00::/16 via fd01::1"]}) is None
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from testbed.srv6.lab.routers import Leg, WanGraph
 from testbed.srv6.protocol import behaviours
 from testbed.srv6.protocol.sid import Flavours
 from testbed.srv6.session.messages import LinkEnd, Report, RouterPort, SliceInfo
+from testbed.switch.ways.settings import Ways
 from testbed.units import Duration
 from tests.unit.srv6.srv6_kernel import Encap, Kernel
 
@@ -353,3 +354,17 @@ def test_a_site_without_a_controller_is_a_vrf_with_a_route_into_the_tunnel() -> 
         "red": {"members": {1}, "routes": {"10.2.0.0/16": Encap(tuple(segments), 2)}, "last": set()},
         "fd00:5:1:d4::": ("End.DT4", "red"),
     }
+
+
+def test_equally_short_ways_are_one_route_if_the_routers_are_to_choose() -> None:
+    square = graph(
+        [("r1", "r2", 1), ("r2", "r4", 1), ("r1", "r3", 1), ("r3", "r4", 1), ("r1", "r5", 2), ("r5", "r4", 3)]
+    )
+    to_r4 = [str(one) for one in square.setup("r1", [], Ways()) if " fd00:5:4::/48 " in str(one)]
+    assert to_r4 == [
+        "ip -6 route add fd00:5:4::/48 nexthop via fd00:c:1::2 dev r1-eth0 nexthop via fd00:c:3::2 dev r1-eth1",
+        "ip -6 route add fd00:5:4::/48 via fd00:c:5::2 dev r1-eth2 metric 2050",
+    ]
+    as_before = [str(one) for one in square.setup("r1", []) if " fd00:5:4::/48 " in str(one)]
+    assert len(as_before) == 3 and not any("nexthop" in one for one in as_before)
+    assert square.setup("r1", [], Ways("host number")) == square.setup("r1", [])

@@ -19,6 +19,7 @@ from .conftest import Runner
 
 BLOCKS = {str(block): block for block in pages.blocks()}
 EXPERIMENTS = [block for block in BLOCKS.values() if block.is_experiment]
+APPLICATIONS = "docs/applications.md"
 AROUND = """
 from testbed.lab import Run, experiment
 
@@ -55,6 +56,8 @@ def test_an_experiment_runs_its_claims_hold_and_the_lab_keeps_its_promises(
     assert result.fidelity.verdict is not Verdict.DEGRADED
     if (further := FURTHER.get(str(block))) is not None:
         further(result)
+    if block.page == APPLICATIONS:  # programs of others repeat to the byte as ours do
+        assert lab.run(saved(block, tmp_path), on=ready, out=tmp_path).digest == result.digest
 
 
 def leaves_its_events(result: lab.Result) -> None:

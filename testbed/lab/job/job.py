@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import stat
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -228,7 +229,8 @@ class UserCode(Protocol):
 
 def pack(job: Job, experiment: UserCode | None = None, *, held: Sequence[str] = ()) -> bytes:
     """Return the job and all code that it may use as a tar, without the packages that the lab holds already."""
-    packed = _tar(_code(job, experiment, held) | {"job.json": job.encode().encode()})
+    files = _code(job, experiment, held) | {"job.json": job.encode().encode()}
+    packed = _tar(files, _programs(job, experiment))
     if len(packed) > LARGEST:
         raise UsageError(f"the job and its files have {len(packed) >> 20} MB; the lab takes {LARGEST >> 20} MB")
     return packed
@@ -236,7 +238,7 @@ def pack(job: Job, experiment: UserCode | None = None, *, held: Sequence[str] = 
 
 def digest_of_code(job: Job, experiment: UserCode | None = None) -> str:
     """Return the digest of all code that the job may use, whatever its parameters and its seed are."""
-    return hashlib.sha256(_tar(_code(job, experiment))).hexdigest()
+    return hashlib.sha256(_tar(_code(job, experiment), _programs(job, experiment))).hexdigest()
 
 
 def _code(job: Job, experiment: UserCode | None, held: Sequence[str] = ()) -> dict[str, bytes]:
@@ -255,6 +257,14 @@ def _code(job: Job, experiment: UserCode | None, held: Sequence[str] = ()) -> di
             except (OSError, ValueError) as error:  # ValueError: a name that no file can have
                 raise UsageError(f"{experiment.name} needs {path}, which cannot be read: {error}") from None
     return files
+
+
+def _programs(job: Job, experiment: UserCode | None) -> set[str]:
+    """Return the paths in the lab of those of the user's files that can be executed."""
+    if experiment is None or not job.source.startswith(f"{USER_CODE}/"):
+        return set()
+    folder = experiment.source.parent
+    return {f"code/{USER_CODE}/{name}" for name in experiment.files if (folder / name).stat().st_mode & stat.S_IXUSR}
 
 
 def held(ours: Sequence[str], packages: Packages | None = None) -> bytes:
@@ -292,8 +302,8 @@ def _in_lab(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {f"code/{name}": content for name, content in files.items()}
 
 
-def _tar(files: Mapping[str, bytes]) -> bytes:
-    """Return files as a tar that depends on their names and contents alone.
+def _tar(files: Mapping[str, bytes], programs: Collection[str] = ()) -> bytes:
+    """Return files as a tar that depends on their names and contents alone, and on which of them are programs.
 
     It is not compressed because compressors differ between machines, and it is sorted and has no dates.
     """
@@ -302,6 +312,8 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
         for name, content in sorted(files.items()):
             member = tarfile.TarInfo(name)
             member.size = len(content)
+            if name in programs:
+                member.mode = 0o755
             archive.addfile(member, io.BytesIO(content))
     return out.getvalue()
 

@@ -290,3 +290,16 @@ def test_a_job_that_the_lab_has_no_room_for_is_refused(experiment_file: Write) -
 
 def test_the_largest_job_and_its_length_fill_the_labs_room() -> None:
     assert job.LARGEST + 8 == qemu.JOB_SPACE_MB << 20
+
+
+def test_a_users_program_is_one_in_the_lab_too_and_its_code_another(users_own: Experiment) -> None:
+    def modes() -> dict[str, int]:
+        with tarfile.open(fileobj=io.BytesIO(pack(job_for(users_own, {}), users_own, held=job.OURS))) as archive:
+            return {member.name: member.mode for member in archive}
+
+    program = users_own.source.parent / "table.txt"
+    before, code = modes(), digest_of_code(job_for(users_own, {}), users_own)
+    program.chmod(0o750)
+    changed = {name: mode for name, mode in modes().items() if before[name] != mode}
+    assert changed == {"code/user/table.txt": 0o755}
+    assert digest_of_code(job_for(users_own, {}), users_own) != code

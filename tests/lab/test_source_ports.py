@@ -62,6 +62,8 @@ def test_packets_come_from_the_port_of_the_rule_and_take_its_way(run: Run, in_pr
             for one in report.queue_pairs:
                 by_way[_way(net, "h1", "h2", one.source_port)] += one.sent
             by_way[_way(net, "h1", "h2", from_number(1))] += 2 * 4  # REQ and RTU
+            taken = {f"leaf1 spine{_way(net, 'h1', 'h2', one.source_port) + 1} leaf2" for one in report.queue_pairs}
+            run.claim(f"{rule}: ways in the log", set(running.log[0]["ways"].split("; ")) == taken, equals=True)
             run.claim(f"{rule}: frames of uplinks", [one.frames for one in net.ways("leaf1")], equals=by_way)
         sent = [one.sent for one in report.queue_pairs]
         run.claim(f"{rule}: ports", all(one.source_port in possible(one) for one in report.queue_pairs), equals=True)
@@ -82,6 +84,10 @@ def test_a_udp_flow_comes_from_its_port(run: Run) -> None:
             words = Fields(net["h1"].IP(), net["h2"].IP(), _UDP, 40_000, 20_000 + number).words()
             by_way[Group(_SETTINGS, 5, [1] * 4, 1, 1).choose(words) or 0] += 10 + number
         run.claim("frames of uplinks", [one.frames for one in net.ways("leaf1")], equals=by_way)
+        by_log = [0] * 4
+        for number, line in enumerate(flows.log):
+            by_log[int(line["ways"].split()[1].removeprefix("spine")) - 1] += 10 + number
+        run.claim("frames of uplinks by the ways of the log", by_log, equals=by_way)
         run.claim("lost", flows.lost, equals=0)
 
 

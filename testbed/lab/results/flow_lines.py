@@ -9,7 +9,7 @@ from typing import Any
 from testbed.units import Scale
 
 FLOWS = "flows.jsonl"
-_TEXTS = ("source", "target", "transport", "rate_control", "failure")
+_TEXTS = ("source", "target", "transport", "rate_control", "failure", "ways")
 _NUMBERS = (
     "priority", "size_bytes", "worst_delay_ns", "sent", "received", "lost", "doubled", "out_of_order", "octets",
     "marked", "retransmitted", "cnps",

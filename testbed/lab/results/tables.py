@@ -25,6 +25,7 @@ FLOWS = (
     "t_ns", "lab_ns", "network", "flow", "source", "target", "transport", "priority", "rate_control", "size_bytes",
     "completion_ns", "best_ns", "slowdown", "goodput_bps", "worst_delay_ns", "sent", "received", "lost", "doubled",
     "out_of_order", "octets", "marked", "retransmitted", "cnps", "failure",
+    "ways",
 )  # fmt: skip
 """The columns of `flows`."""
 COUNTERS = (

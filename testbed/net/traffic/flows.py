@@ -26,7 +26,7 @@ from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import PortState
 from testbed.net.traffic.demand import asked_of, demand
 from testbed.net.traffic.flow import Flow, FlowError
-from testbed.net.traffic.report import Report, logged
+from testbed.net.traffic.report import Report, log_ways, logged
 from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
 from testbed.units import Duration, Rate, Scale
 
@@ -302,6 +302,7 @@ class Flows:
                 if run:
                     ended = enumerate(zip(self._flows, self.reports, self._ways, strict=True), self._first)
                     self.log = [logged(index, *one) for index, one in ended]
+                    log_ways(FabricCore.current(), self._parts[: len(self.log)], self.reports, self.log)
                     run.lines_at_end(FLOW_LOG, self.log)
         finally:
             for process in self._processes:

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import warn
 from testbed.switch.ecn.field import Ecn
+from testbed.switch.ways.model import Fields
+from testbed.switch.ways.path import path
 from testbed.units import Duration, Rate, Scale, Size, real_ns
 
 if TYPE_CHECKING:
+    from testbed.net.fabric.core import FabricCore
     from testbed.net.fabric.ports import PortState
     from testbed.net.traffic.flow import Flow
 
 WINDOW_NS = 10_000_000
 """The length of the windows in which receivers count, in the lab's time."""
+_UDP = 17
 WIRE_OCTETS = 24
 """The octets that a frame takes on the wire beside its own without FCS: preamble, FCS and gap."""
 
@@ -159,6 +163,30 @@ def logged(index: int, flow: Flow, report: Report, way: Sequence[PortState]) -> 
         "failure": failure,
         "scale": scale.k,
     }
+
+
+def log_ways(
+    core: FabricCore, flows: Sequence[Flow], reports: Sequence[Report], lines: Sequence[dict[str, Any]]
+) -> None:
+    """Add to the lines of flows by which nodes their frames went, where switches have equal ways.
+
+    There is a way for each queue pair that takes another one, as switches choose by its fields. It is empty if they do
+    not go by the flow, or its ports are not known.
+    """
+    if core.ways is None or not core.ways.plans:
+        return
+    switches = core.ways.switches()
+    for flow, report, line in zip(flows, reports, lines, strict=True):
+        source, target = flow.source, flow.target
+        first = core.ports.graph.neighbours[source.name][0]
+        macs = [bytes.fromhex(node.MAC().replace(":", "")) for node in (source, target)]
+        found = dict[str, None]()
+        for from_port, to_port, pair in flow.transport.ports(flow, line["flow"], report):
+            packet = Fields(source.IP(), target.IP(), _UDP, from_port, to_port, 0, pair, *macs)
+            way = path(switches, source.name, target.name, first, packet)
+            is_whole = way.is_known and way.nodes[-1] == target.name
+            found[" ".join(way.nodes[1:-1]) if is_whole else ""] = None
+        line["ways"] = "" if "" in found else "; ".join(found)
 
 
 def _size(flow: Flow, report: Report) -> int:

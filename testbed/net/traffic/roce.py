@@ -169,6 +169,10 @@ class Roce(RoceOptions, Transport):
         silent = without_marks([flow for flow in flows.values() if flow.rate_control not in (None, "fixed")])
         return [*silent, *without_effect(flows.values())]
 
+    def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
+        pairs = report.queue_pairs if isinstance(report, RoceReport) else ()
+        return [(pair.source_port, PORT, pair.far_number) for pair in pairs]
+
     def report(self, flow: Flow, outcome: Outcome) -> Report:
         taken: Taken = outcome.receiver
         given: Given = outcome.sender or Given()

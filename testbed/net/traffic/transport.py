@@ -240,6 +240,13 @@ class Transport(ABC):
         """Settings of the flows that have no effect in this network; each is printed before the flows begin."""
         return ()
 
+    def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
+        """Return the UDP ports that frames of data came from and went to, and the queue pair; none if not known.
+
+        `flow` has the port that was drawn for it, and a flow over several queue pairs has each of them.
+        """
+        return ()
+
     @abstractmethod
     def report(self, flow: Flow, outcome: Outcome) -> Report:
         """Return the report of a flow."""

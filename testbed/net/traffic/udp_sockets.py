@@ -12,7 +12,8 @@ from testbed.net.traffic.transport import HEADERS, Line
 from testbed.units import Size
 
 BATCH = 32
-_FIRST_PORT = 20_000
+FIRST_PORT = 20_000
+"""Flow n goes to this port and n."""
 _SO_PRIORITY, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 12, 32, 33
 _SEND_BUFFER = Size("256kB")
 _RECEIVE_BUFFER = 256 << 20
@@ -52,7 +53,7 @@ def sending(index: int, flow: Flow, line: Line) -> socket.socket:
     if flow.source_port is not None:
         udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # several flows may have the same one
         udp.bind(("", flow.source_port))
-    udp.connect((flow.target.IP(), _FIRST_PORT + index))
+    udp.connect((flow.target.IP(), FIRST_PORT + index))
     return udp
 
 
@@ -60,6 +61,6 @@ def receiving(index: int) -> socket.socket:
     """Return the bound socket of a receiver, which does not block."""
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
-    udp.bind(("", _FIRST_PORT + index))
+    udp.bind(("", FIRST_PORT + index))
     udp.setblocking(False)
     return udp

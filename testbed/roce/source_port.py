@@ -23,7 +23,7 @@ def from_number(number: int) -> int:
 
 
 def from_both(number: int, far_number: int) -> int:
-    """Return the port that the verbs' library of Linux derives from both numbers; it is the same in both directions.
+    """Return the port that Linux's RDMA core derives from both numbers; it is the same in both directions.
 
     Their product is folded to a flow label of 20 bits, and the label to the 14 bits of a dynamic port.
     """

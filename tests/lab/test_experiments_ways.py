@@ -19,3 +19,13 @@ def test_every_claim_holds_and_the_lab_kept_its_promises(ready: PreparedEngine, 
 
 def test_flows_are_on_the_uplinks_of_the_reference_with_five_seeds(run: Runner) -> None:
     assert failed_claims(run("equal_ways:seeds")) == set()
+
+
+def test_a_switch_that_hashes_in_place_of_spraying_is_seen(run: Runner) -> None:
+    found = failed_claims(run("equal_ways:hashing_in_place_of_spraying"))
+    assert found == {"spray: part of the emptiest uplink", "spray: slowest flow"}
+
+
+def test_flowlets_that_are_hashed_flows_are_seen(run: Runner) -> None:
+    found = failed_claims(run("equal_ways:no_silence_is_looked_for"))
+    assert "one flow, gap of 8 us: uplinks" in found

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 import struct
+from unittest.mock import patch
 
+from experiments import ecmp_collisions, flowlets
 from testbed.linux.port_program import PortProgram
+from testbed.net.fabric import switch_ways
 from testbed.net.fabric.switch_ways import CODES
 from testbed.switch.ways.frame import fields_of
 from testbed.switch.ways.model import Fields, Group, table
@@ -245,3 +248,17 @@ def seeds(run: Run, many: int = 5) -> None:
                     group.choose(packet.words())
             found = [one.frames for one in net.ways("leaf1")]
         run.claim(f"seed {seed}: frames of uplinks", found, equals=[one.frames for one in group.members])
+
+
+@experiment(timeout="120s")
+def hashing_in_place_of_spraying(run: Run) -> None:
+    """Run an experiment in which a switch that should spray hashes."""
+    with patch.dict(switch_ways.CODES, {By.SPRAY: CODES[By.HASH]}):
+        ecmp_collisions.ecmp_collisions(run)
+
+
+@experiment(timeout="120s")
+def no_silence_is_looked_for(run: Run) -> None:
+    """Run an experiment in which flowlets are as hashed flows."""
+    with patch.dict(switch_ways.CODES, {By.ADAPTIVE_FLOWLET: CODES[By.HASH]}):
+        flowlets.flowlets(run)

@@ -188,7 +188,7 @@ def _resolved(wanted: Sequence[str], status: bytes, suite: str, work: Path, repo
     _apt(["apt-get", "-qq", *flags, "update"], f"getting the lists of packages of {suite}")
     printed = _apt(
         ["apt-get", "-qq", *flags, "--print-uris", "-y", "--no-remove", "install", "--", *wanted],
-        f"finding what {listed(wanted)} need beyond the lab's image",
+        f"finding what the lab's image lacks for {listed(wanted)}",
     )
     files = [urllib.parse.unquote(line[1 : line.index("' ")]) for line in printed.splitlines() if line.startswith("'")]
     records = _apt(["apt-cache", *flags, "dumpavail"], "reading the lists of packages").split("\n\n")

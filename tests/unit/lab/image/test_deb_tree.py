@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import shutil
 import stat
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from testbed.lab.image import deb_archive, deb_tree, erofs
 from testbed.lab.image.deb_archive import PackageError
 from testbed.lab.image.erofs import Joined, Node
+from testbed.lab.job import debian
 from tests.unit.lab.image.deb_files import ar, deb, member, tar, written
 
 TIME = 1_735_689_600
@@ -255,3 +257,39 @@ def test_a_disk_is_read_back_as_it_was_written_and_joined_with_another() -> None
         node = again.find(name)
         assert node is not None and isinstance(node.content, int)
         assert out.getvalue()[node.content : node.content + node.size] == content
+
+
+def test_a_virtual_machine_gets_the_same_tree_and_moves_it_into_its_root(tmp_path: Path) -> None:
+    content = deb(
+        FOLDER,
+        PROGRAM,
+        (member("./etc/one.conf"), b"new"),
+        (member("./etc/link", tarfile.SYMTYPE, "/usr/bin/one"), b""),
+        (member("./var/lib/one", tarfile.DIRTYPE, mode=0o750), b""),
+    )
+    tree, archive = tree_of(tmp_path, content)
+    for node in tree.entries.values():
+        node.uid, node.gid = os.getuid(), os.getgid()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as out:
+        deb_tree.add_to_tar(tree, archive, out, "debian")
+    packed.seek(0)
+    with tarfile.open(fileobj=packed) as archived:
+        names = {one.name: (one.type, one.mode, one.linkname) for one in archived}
+        archived.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)  # Debian 12's Python has none
+        archived.extractall(tmp_path)
+    assert names["debian/usr/bin/one"] == (tarfile.REGTYPE, 0o755, "")
+    assert names["debian/etc/link"] == (tarfile.SYMTYPE, 0o777, "/usr/bin/one")
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    (root / "etc/one.conf").write_text("old")
+    (root / "etc/kept").write_text("of the image")
+    (root / "usr/bin/one").mkdir(parents=True)  # a folder that a program replaces
+    for path in sorted((tmp_path / "debian").iterdir()):
+        debian._move(path, root / path.name)
+    assert list((tmp_path / "debian").iterdir()) == []
+    assert (root / "etc/one.conf").read_text() == "new"
+    assert (root / "etc/kept").read_text() == "of the image"
+    assert os.readlink(root / "etc/link") == "/usr/bin/one"  # noqa: PTH115
+    assert (root / "usr/bin/one").read_bytes() == b"a program"
+    assert stat.S_IMODE((root / "var/lib/one").stat().st_mode) == 0o750

@@ -24,10 +24,10 @@ from testbed.frames.roce import Opcode, Packet
 from testbed.roce import rates
 from testbed.roce.memory import Region
 from testbed.roce.nic import PLAIN, NicTiming
-from testbed.roce.queue_pair import QueuePair, State
+from testbed.roce.queue_pair import CnpPace, QueuePair, State
 from testbed.roce.rates.base import Line, Maker
 from testbed.roce.sequence import psn
-from testbed.roce.settings import CnpScope, RoceError, Settings, Timing
+from testbed.roce.settings import CnpModeration, CnpScope, RoceError, Settings, Timing
 from testbed.roce.source_port import QUEUE_PAIR, PortRule, from_number, source_port
 from testbed.units import NEVER
 
@@ -87,6 +87,8 @@ class Endpoint:
         self._asking: dict[int, _Asking] = {}
         self._accepted: dict[tuple[str, int], tuple[QueuePair, roce_cm.Reply, int]] = {}
         """The accepted connections, by the peer's address and communication ID."""
+        self._cnp_paces: dict[str, CnpPace] = {}
+        """What queue pairs share, by the sender's address, or all of them."""
         self._management: list[Outgoing] = []
         self._transaction = 0
 
@@ -156,9 +158,16 @@ class Endpoint:
             memory=self._memory,
             rate=rate,
             nic=nic,
+            cnp_pace=self._cnp_pace(far_address),
         )
         self.queue_pairs[number] = made
         return made
+
+    def _cnp_pace(self, far_address: str) -> CnpPace:
+        moderation = self.settings.cnp_moderation
+        if moderation is CnpModeration.FLOW:
+            return CnpPace()
+        return self._cnp_paces.setdefault(far_address if moderation is CnpModeration.ADDRESS else "", CnpPace())
 
     # What comes in
 

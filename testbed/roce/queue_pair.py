@@ -59,6 +59,13 @@ def ahead_ns(line: Line, mtu: int) -> int:
     return packets * gap_ns if packets >= _LEAST_AHEAD else 0
 
 
+class CnpPace:
+    """The moment of the last CNP of those that share an interval."""
+
+    def __init__(self) -> None:
+        self.last_ns = _NEVER_NS
+
+
 class QueuePair:
     """One end of a connection."""
 
@@ -74,6 +81,7 @@ class QueuePair:
         memory: Mapping[int, Region],
         rate: RateControl,
         nic: NicTiming = PLAIN,
+        cnp_pace: CnpPace | None = None,
     ) -> None:
         self.number = number
         self.far_address = far_address
@@ -102,7 +110,7 @@ class QueuePair:
         self._ahead_ns = ahead_ns(rate.line, settings.mtu)
         self._next_ns = _NEVER_NS
         self._was_idle = True
-        self._last_cnp_ns = _NEVER_NS
+        self._cnp_pace = cnp_pace or CnpPace()
         self._cnps_due_ns: deque[int] = deque()
         """The moments at which CNPs leave; 0: at once."""
         self.sent_packets = self.sent_octets = self.received_packets = self.received_octets = 0
@@ -179,8 +187,8 @@ class QueuePair:
 
     def _notify(self, now_ns: int) -> None:
         self.marked += 1
-        if now_ns - self._last_cnp_ns >= self._timing.cnp_ns:
-            self._last_cnp_ns = now_ns
+        if now_ns - self._cnp_pace.last_ns >= self._timing.cnp_ns:
+            self._cnp_pace.last_ns = now_ns
             self._owe_notification(now_ns)
 
     def _owe_notification(self, now_ns: int) -> None:

@@ -18,6 +18,14 @@ class CnpScope(enum.StrEnum):
     PRIORITY = "priority"  # all queue pairs of its priority at this host
 
 
+class CnpModeration(enum.StrEnum):
+    """The marked packets that share one interval of CNPs at their receiver."""
+
+    FLOW = "flow"  # those of one queue pair
+    ADDRESS = "address"  # those from one sender
+    NIC = "nic"  # all of this host
+
+
 class RoceError(UsageError):
     """Settings of RoCE that cannot be."""
 
@@ -38,6 +46,8 @@ class Settings:
     """The most such times in a row, until the queue pair fails."""
     cnp_interval: Duration = Duration("50us")
     """A receiver sends at most one CNP for a queue pair in this time."""
+    cnp_moderation: CnpModeration = CnpModeration.FLOW
+    """What that limit is for. With another than a queue pair Python serves the hosts, and not the lab's kernel."""
     cnp_scope: CnpScope = CnpScope.FLOW
     connect_after: Duration = Duration("4ms")
     """The time after which a connection request without a reply is sent again."""

@@ -30,6 +30,7 @@ from testbed.roce.endpoint import DatagramKind, Outgoing
 from testbed.roce.memory import known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
 from testbed.roce.rates import Line
+from testbed.roce.settings import CnpModeration
 
 _LONGEST_END = 64 + telemetry.octets_of(telemetry.ROOM)
 """Octets of a datagram behind the payload of a full packet, or behind as much of anything else, at most."""
@@ -61,10 +62,11 @@ class RoceEndpoint(Endpoint):
 
     @property
     def is_in_kernel(self) -> bool:
-        """True if the kernel serves the queue pairs of this host: that of `um`, with rate controls that it has, and
-        without telemetry, of which it knows nothing.
+        """True if the kernel serves the queue pairs of this host: that of `um`, with rate controls that it has, without
+        telemetry, of which it knows nothing, and with an interval of CNPs for each queue pair.
         """
-        if not roce_device.is_there():
+        settings = transport_of(next(iter(self.flows.values()))).settings
+        if not roce_device.is_there() or settings.cnp_moderation is not CnpModeration.FLOW:
             return False
         sources = [maker_of_source(self.flows[index])(self._line) for index in self.sends]
         peers = [maker_of_source(self.flows[index])(self._line) for index in self.receives]

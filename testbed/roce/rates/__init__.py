@@ -5,6 +5,7 @@
     fixed            the line rate, or the rate that a flow asks for
     dcqcn            DCQCN with the parameters of its paper
     dcqcn-mlx        DCQCN with separate timers for alpha and decrease, as simulators and cards commonly have it
+    dcqcn-connectx   the same with the defaults of ConnectX cards, and their byte counter
     timely           TIMELY: by the gradient of the round trip
     swift            Swift: a window by the delay and its target
     hpcc             HPCC: a window by the telemetry (INT) of the ports on the way

@@ -21,6 +21,11 @@ file. It differs in three ways:
   before. Rt follows only if Rc has been increased since the last decrease.
 - There is no byte counter, and the rate timer counts alone: T < F fast recovery, T == F additive, T > F hyper
   increase.
+
+`CONNECTX` has the defaults that `mlxconfig` prints of cards of the ConnectX family: the same timers, with a byte
+counter, so that stages are those of the paper, by both counters. What firmware can be set to beside that is in
+`DcqcnParameters` from `decrease_divisor` on. The lab's kernel knows none of these settings, nor separate timers with a
+byte counter: such a flow is served by Python.
 """
 
 from __future__ import annotations
@@ -48,6 +53,17 @@ class DcqcnParameters:
     minimum: Rate = Rate("40Mb/s")
     decrease_interval: Duration | None = None
     """The interval of decreases in the variant with separate timers; None: each CNP decreases the rate at once."""
+    decrease_divisor: float = 2.0
+    """Gd: a decrease is Rc = Rc (1 - alpha / Gd)."""
+    least_decrease_factor: float = 0.0
+    """The least part of its rate that a flow keeps in one decrease (min_dec_fac)."""
+    first_rate: Rate | None = None
+    """The rate that the first CNP sets (rate_to_set_on_first_cnp); None: it decreases like any other."""
+    clamp_target: bool = False
+    """True: Rt follows at every decrease, also with separate timers (clamp_tgt_rate)."""
+    clamp_after_time: bool = True
+    """With separate timers: True if Rt follows after the timer alone has increased the rate, and not only after the
+    byte counter has (clamp_tgt_rate_after_time_inc)."""
 
     def __post_init__(self) -> None:
         for name, value, holds, meaning in (
@@ -58,10 +74,27 @@ class DcqcnParameters:
             ("increase_interval", self.increase_interval, self.increase_interval.ns > 0, "1 ns or more"),
             ("minimum", self.minimum, self.minimum.bps > 0, "above 0"),
             ("byte_counter", self.byte_counter, self.byte_counter is None or self.byte_counter.bytes > 0, "above 0"),
+            ("decrease_divisor", self.decrease_divisor, self.decrease_divisor >= 1, "1 or more"),
+            (
+                "least_decrease_factor",
+                self.least_decrease_factor,
+                0 <= self.least_decrease_factor < 1,
+                "0 or more and below 1",
+            ),
+            ("first_rate", self.first_rate, self.first_rate is None or self.first_rate.bps > 0, "above 0"),
         ):
             if not holds:
                 raise RateControlError(f"DCQCN's {name} is {value}; it is {meaning}")
 
+    @property
+    def in_kernel(self) -> bool:
+        """True if the lab's kernel knows all of these settings."""
+        known = {name: getattr(PAPER, name) for name in _NOT_IN_KERNEL}
+        both = self.decrease_interval is not None and self.byte_counter is not None
+        return not both and all(getattr(self, name) == value for name, value in known.items())
+
+
+_NOT_IN_KERNEL = "decrease_divisor", "least_decrease_factor", "first_rate", "clamp_target", "clamp_after_time"
 
 PAPER = DcqcnParameters()
 MLX = replace(
@@ -74,6 +107,20 @@ MLX = replace(
     hyper_increase=Rate("100Mb/s"),
     minimum=Rate("100Mb/s"),
     decrease_interval=Duration("4us"),
+)
+
+CONNECTX = DcqcnParameters(
+    gain=5 / 1024,
+    initial_alpha=1023 / 1024,
+    alpha_interval=Duration("1us"),
+    increase_interval=Duration("300us"),
+    byte_counter=Size.from_bytes(32_767 * 64),
+    fast_recovery=1,
+    additive_increase=Rate("5Mb/s"),
+    hyper_increase=Rate("50Mb/s"),
+    minimum=Rate("1Mb/s"),
+    decrease_interval=Duration("4us"),
+    least_decrease_factor=0.5,
 )
 
 _BEHIND_ALPHA = Duration("1ns")
@@ -97,6 +144,7 @@ class Dcqcn(RateControl):
         self._additive_bps = scale.lab(k.additive_increase).bps
         self._hyper_bps = scale.lab(k.hyper_increase).bps
         self._minimum_bps = min(float(scale.lab(k.minimum).bps), self._line_bps)
+        self._first_bps = None if k.first_rate is None else float(scale.lab(k.first_rate).bps)
         self.target_bps = self._line_bps
         """Rt"""
         self.alpha = k.initial_alpha
@@ -158,7 +206,7 @@ class Dcqcn(RateControl):
                 self._increase()
 
     def in_kernel(self) -> tuple[KernelRate, dict[str, float]] | None:
-        if type(self) is not Dcqcn:
+        if type(self) is not Dcqcn or not self.parameters.in_kernel:
             return None
         return KernelRate.DCQCN, {
             "rate_bps": self.rate_bps,
@@ -190,16 +238,23 @@ class Dcqcn(RateControl):
         self._alpha_due_ns += times * self._alpha_ns
 
     def _decrease(self, now_ns: int) -> None:
-        if not self._decrease_ns or self.timer_events:
-            self.target_bps = self.rate_bps
-        self.rate_bps = max(self._minimum_bps, self.rate_bps * (1 - self.alpha / 2))
+        k, before_bps = self.parameters, self.rate_bps
+        has_increased = self.byte_events or (self.timer_events and k.clamp_after_time)
+        if not self._decrease_ns or k.clamp_target or has_increased:
+            self.target_bps = before_bps
+        factor = max(1 - self.alpha / k.decrease_divisor, k.least_decrease_factor)
+        if self._first_bps is None:
+            self.rate_bps = max(self._minimum_bps, before_bps * factor)
+        else:
+            self.rate_bps = max(self._minimum_bps, min(self._first_bps, before_bps))
+            self._first_bps = None
         self.timer_events = self.byte_events = self._sent_octets = 0
         self._increase_due_ns = now_ns + self._increase_ns
         self._wants_decrease = False
 
     def _increase(self) -> None:
         recovery = self.parameters.fast_recovery
-        if self._decrease_ns:  # the count before this event decides
+        if self._decrease_ns and not self._bytes:  # the count before this event decides
             stage = self.timer_events - 1
             least = most = stage
         else:
@@ -231,5 +286,10 @@ def _mlx(line: Line) -> Dcqcn:
     return Dcqcn(line, MLX)
 
 
+def _connectx(line: Line) -> Dcqcn:
+    return Dcqcn(line, CONNECTX)
+
+
 register("dcqcn", _paper)
 register("dcqcn-mlx", _mlx)
+register("dcqcn-connectx", _connectx)

@@ -20,10 +20,10 @@ from testbed.roce.queue_pair import State
 from testbed.roce.rates import Fixed
 from testbed.roce.rates.base import RateControl
 from testbed.roce.sequence import psn, sequence
-from testbed.roce.settings import CnpScope, RoceError, Settings
+from testbed.roce.settings import CnpModeration, CnpScope, RoceError, Settings
 from testbed.roce.work import Operation, Work
 from testbed.units import Rate
-from tests.unit.roce.roce_link import ECT_0, PORT, SETTINGS, B, Link, Network, paced
+from tests.unit.roce.roce_link import ECT_0, PORT, SETTINGS, A, B, Link, Network, paced
 
 
 def opcode(outgoing: Outgoing) -> int:
@@ -349,6 +349,25 @@ def test_marked_data_are_answered_by_at_most_one_cnp_in_each_interval() -> None:
     gaps = [after - before for before, after in zip(Counting.times, Counting.times[1:], strict=False)]
     assert len(gaps) >= 1
     assert min(gaps) >= 50_000_000, "50 us at a scale of 1000"
+
+
+@pytest.mark.parametrize(
+    ("moderation", "cnps"), [(CnpModeration.FLOW, 2), (CnpModeration.ADDRESS, 1), (CnpModeration.NIC, 1)]
+)
+def test_an_interval_of_cnps_is_that_of_a_queue_pair_a_sender_or_the_nic(moderation: CnpModeration, cnps: int) -> None:
+    link = Link(Network(marks=lambda now_ns: True), replace(SETTINGS, cnp_moderation=moderation))
+    pairs = [link.near, link.a.connect(B, PORT, 0)]
+    for pair in pairs:
+        pair.post(written(link, 256))
+    link.until(lambda: all(pair.requester.idle for pair in pairs))
+    assert sum(pair.cnps_received for pair in pairs) == cnps
+    marked = roce.Packet(roce.Opcode.SEND_ONLY, 0, 0)
+    both = [link.b.connect(address, PORT, 0) for address in (A, "10.0.0.3")]
+    later_ns = link.now_ns + 10**9
+    for pair in both:
+        pair.receive(marked, True, later_ns)
+    notified = [pair.notification(later_ns) is not None for pair in both]
+    assert notified == [True, moderation is not CnpModeration.NIC]
 
 
 @pytest.mark.parametrize(("scope", "slowed"), [(CnpScope.FLOW, [0]), (CnpScope.PRIORITY, [0, 1])])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.roce import rates
 from testbed.roce.rates import Dcqcn, Fixed, Line, RateControl, RateControlError, Timely, TimelyParameters
-from testbed.roce.rates.dcqcn import MLX, PAPER
+from testbed.roce.rates.dcqcn import CONNECTX, MLX, PAPER
 from testbed.units import NEVER, Duration, Rate, Scale, Size
 
 LINE = Line(Rate("40Gb/s"), Scale(1))
@@ -266,13 +266,90 @@ def test_a_fixed_rate_is_at_most_the_line() -> None:
     assert Fixed(LINE, Rate("100Gb/s")).rate_bps == 40e9
 
 
+def test_a_decrease_is_by_alpha_over_its_divisor_and_keeps_the_least_factor() -> None:
+    control = Dcqcn(LINE, replace(PAPER, decrease_divisor=4.0))
+    control.on_cnp(0)
+    assert control.rate_bps == 30e9
+    control = Dcqcn(LINE, replace(PAPER, least_decrease_factor=0.8))
+    control.on_cnp(0)
+    assert (control.rate_bps, control.target_bps) == (32e9, 40e9)
+
+
+def test_the_first_cnp_sets_the_rate_that_is_given_and_later_ones_do_not() -> None:
+    control = Dcqcn(LINE, replace(PAPER, first_rate=Rate("8Gb/s")))
+    control.on_cnp(0)
+    assert (control.rate_bps, control.target_bps) == (8e9, 40e9)
+    control.on_cnp(1)
+    assert control.rate_bps == pytest.approx(8e9 * (1 - control.alpha / 2), rel=1e-2)
+    assert control.rate_bps < 8e9
+
+
+def test_the_target_follows_each_decrease_only_where_it_is_clamped() -> None:
+    found = []
+    for clamp in (False, True):
+        control = Dcqcn(LINE, replace(MLX, clamp_target=clamp))
+        control.on_cnp(0)
+        reach(control, 5 * US)
+        control.on_cnp(6 * US)
+        reach(control, 9 * US)
+        found.append(control.target_bps)
+    assert found[0] == 40e9  # nothing has increased the rate since the first decrease
+    assert found[1] == pytest.approx(20e9, rel=0.03)
+
+
+def test_increases_by_the_timer_alone_let_the_target_follow_only_where_they_are_to() -> None:
+    found = []
+    for after_time in (True, False):
+        control = Dcqcn(LINE, replace(MLX, clamp_after_time=after_time))
+        control.on_cnp(0)
+        reach(control, 910 * US)
+        assert control.timer_events == 1
+        before = control.rate_bps
+        control.on_cnp(911 * US)
+        reach(control, 920 * US)
+        found.append(control.target_bps == before)
+    assert found == [True, False]
+
+
+def test_a_connectx_counts_bytes_and_time_for_its_stages() -> None:
+    control = Dcqcn(LINE, CONNECTX)
+    control.on_cnp(0)
+    reach(control, 10 * US)
+    rate, target = control.rate_bps, control.target_bps
+    assert rate == pytest.approx(20e9, rel=0.03)
+    control.on_sent(11 * US, 32_767 * 64)
+    assert (control.byte_events, control.timer_events) == (1, 0)
+    assert control.rate_bps == pytest.approx((min(target + 5e6, 40e9) + rate) / 2)  # additive from the first one on
+    control.target_bps = 30e9
+    reach(control, 310 * US)
+    assert control.target_bps == pytest.approx(30e9 + 5e6)
+    control.on_sent(311 * US, 32_767 * 64)
+    control.target_bps = 30e9
+    reach(control, 610 * US)  # both counters are above F: hyper increase
+    assert control.target_bps == pytest.approx(30e9 + 50e6)
+
+
+def test_settings_that_the_kernel_does_not_know_are_left_to_python() -> None:
+    assert Dcqcn(LINE).in_kernel() and Dcqcn(LINE, MLX).in_kernel()
+    for parameters in (
+        CONNECTX,
+        replace(MLX, byte_counter=Size("10MB")),
+        replace(MLX, clamp_target=True),
+        replace(MLX, clamp_after_time=False),
+        replace(PAPER, first_rate=Rate("1Gb/s")),
+        replace(PAPER, decrease_divisor=4.0),
+        replace(PAPER, least_decrease_factor=0.5),
+    ):
+        assert Dcqcn(LINE, parameters).in_kernel() is None
+
+
 def test_rate_controls_have_names_and_a_class_of_the_user_needs_none() -> None:
     class Half(RateControl):
         def __init__(self, line: Line) -> None:
             super().__init__(line)
             self.rate_bps = line.rate.bps / 2
 
-    assert rates.names() == ["dcqcn", "dcqcn-mlx", "fixed", "hpcc", "swift", "timely"]
+    assert rates.names() == ["dcqcn", "dcqcn-connectx", "dcqcn-mlx", "fixed", "hpcc", "swift", "timely"]
     assert rates.control(Half, LINE).rate_bps == 20e9
     assert isinstance(rates.control("dcqcn", LINE), Dcqcn)
     assert isinstance(rates.control(lambda line: Fixed(line, Rate("1Gb/s")), LINE), Fixed)

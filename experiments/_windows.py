@@ -1,10 +1,10 @@
 """A packet-level model of one bottleneck for rate controls with a window, in pure Python. Not an experiment.
 
 Sources with a window and a pace send full packets. A packet is `before_ns` on its way to the queue, which is served at
-line rate; from its end on it takes `behind_ns` until its acknowledgement is at the source. The queue writes what a port
-with telemetry writes, when the packet comes. There is no loss, no PFC and no host, and the only thing shared with the
-lab is the rate control itself, which has unit tests of its own. As it computes with the lab's rates and times, so does
-all of the model.
+line rate. From the moment at which the line begins with it, as in the lab, it takes `behind_ns` until its
+acknowledgement is at the source. The queue writes what a port with telemetry writes, when the packet comes. There is no
+loss, no PFC and no host, and the only thing shared with the lab is the rate control itself, which has unit tests of its
+own. As it computes with the lab's rates and times, so does all of the model.
 """
 
 import heapq
@@ -92,7 +92,9 @@ def simulate(model: Queue, starts_ns: Sequence[int], lasts_ns: int, window_ns: i
         if queue:
             sent_octets += model.frame_octets  # a packet that is being sent has left the queue
             number, stamps = queue.popleft()
-            at(now_ns + service_ns, _LEAVE, number, stamps)
+            flows[number].windows[now_ns // window_ns] += 1
+            at(now_ns + model.behind_ns, _ACKNOWLEDGED, number, stamps)
+            at(now_ns + service_ns, _LEAVE, number)
 
     while events and events[0][0] < lasts_ns:
         now_ns, _, what, number, stamps = heapq.heappop(events)
@@ -113,8 +115,6 @@ def simulate(model: Queue, starts_ns: Sequence[int], lasts_ns: int, window_ns: i
             if not is_busy:
                 serve(now_ns)
         elif what == _LEAVE:
-            flow.windows[now_ns // window_ns] += 1
-            at(now_ns + model.behind_ns, _ACKNOWLEDGED, number, stamps)
             serve(now_ns)
         else:
             round_trip_ns = now_ns - flow.sent_ns.popleft()

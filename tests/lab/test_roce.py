@@ -27,6 +27,8 @@ EXPERIMENTS = (
     "fairness",
     "ai_training_step",
     "timely",
+    "rate_controls",
+    "window_model",
     "long_haul",
     "storm_dcqcn",
     "deadlock_dcqcn",
@@ -81,6 +83,15 @@ def test_a_rate_control_without_marks_warns_of_the_ports_and_with_them_it_is_not
     assert "rate control dcqcn of h1 to r, h2 to r" in warnings[0]
     assert "no port on the way marks priority 3: s1-eth3." in warnings[0]
     assert warnings[0].encode() in output.err
+
+
+def test_ports_stamp_telemetry_in_the_order_of_the_way_and_hpcc_without_it_warns(run: Runner) -> None:
+    folder = folder_of(run("roce:stamped"))
+    warnings = [line for line in (folder / "output.log").read_text().splitlines() if line.startswith("warning: ")]
+    assert warnings == [
+        "warning: rate control hpcc goes by telemetry alone, and keeps its first window: no port on the way stamps it: "
+        "s1-eth2, s2-eth1. Port(telemetry=True) makes these ports stamp"
+    ]
 
 
 def test_timely_by_default_takes_little_longer_than_the_line(run: Runner) -> None:

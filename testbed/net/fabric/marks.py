@@ -1,4 +1,4 @@
-"""A check whether any port on the way of packets marks them: else a rate control that needs marks does nothing.
+"""A check whether any port on the way of packets marks or stamps them, as their rate control needs it.
 
 The way follows the forwarding tables with which switches are filled. At each port on it, the reference of the port
 program (`testbed.switch.priority`) classifies a packet, by the port's own trust and tables.
@@ -60,6 +60,14 @@ def unmarked(table: PortTable, source: str, target: str, priority: int, ds_field
         return None
     known = [place.queue for place in places if place.queue is not None]
     return Unmarked(known[-1] if known else priority, tuple(one.port for one in places if forwards(one.port.node)))
+
+
+def unstamped(table: PortTable, source: str, target: str) -> tuple[PortState, ...] | None:
+    """Return the ports on the way between two hosts that could stamp telemetry, if none does; None if one does."""
+    way = table.graph.way(source, target)
+    known = list(table) if way is None else [table.port(name) for name in way]
+    ports = tuple(port for port in known if forwards(port.node))
+    return None if any(port.settings is not None and port.settings.telemetry for port in ports) else ports
 
 
 def _places(table: PortTable, way: Sequence[str], priority: int, ds_field: int) -> Iterator[_Place]:

@@ -17,8 +17,7 @@ from typing import Any
 from testbed.errors import UsageError, listed
 from testbed.frames.roce import MAXIMUM_MESSAGE, PORT
 from testbed.net.fabric.core import FabricCore
-from testbed.net.fabric.marks import unmarked
-from testbed.net.fabric.ports import has_rdma
+from testbed.net.fabric.marks import unmarked, unstamped
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
 from testbed.net.traffic.roce_endpoint import RoceEndpoint
@@ -94,12 +93,6 @@ class Roce(RoceOptions, Transport):
             raise UsageError("RoCE flows that run together have the same Roce(settings=...); these have different ones")
         for index, flow in flows.items():
             assert isinstance(flow.transport, cls)
-            for host in (flow.source, flow.target):
-                if has_rdma(host):
-                    raise UsageError(
-                        f"flow {index}: {host.name} has rdma=True, so the kernel's Soft-RoCE has port {PORT} there; "
-                        "take a host without it for RoCE flows, or programs that use verbs"
-                    )
             if flow.transport.operation == Operation.READ and flow.rate_control not in (None, "fixed"):
                 control = rates.control(flow.rate_control, line_of(flow.source))
                 if control.counts_acknowledgements:
@@ -172,9 +165,11 @@ class Roce(RoceOptions, Transport):
 
     @classmethod
     def warnings(cls, flows: Mapping[int, Flow]) -> Sequence[str]:
-        """Name the rate controls that go by marks where no port marks, and the NIC's settings without effect."""
-        silent = without_marks([flow for flow in flows.values() if flow.rate_control not in (None, "fixed")])
-        return [*silent, *without_effect(flows.values())]
+        """Name the rate controls that go by marks where no port marks, or by telemetry where none stamps, and the NIC's
+        settings without effect.
+        """
+        controlled = [flow for flow in flows.values() if flow.rate_control not in (None, "fixed")]
+        return [*without_marks(controlled), *without_telemetry(controlled), *without_effect(flows.values())]
 
     def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
         pairs = report.queue_pairs if isinstance(report, RoceReport) else ()
@@ -312,6 +307,27 @@ def without_marks(flows: Sequence[Flow]) -> list[str]:
         concerned.setdefault(key, []).append(flow)
         silent.setdefault(key, {}).update((port.name, None) for port in (found.ports if found else ()))
     return [_without_marks(*key, flows, list(silent[key])) for key, flows in concerned.items()]
+
+
+def without_telemetry(flows: Sequence[Flow]) -> list[str]:
+    """Return a warning for each rate control that goes by telemetry, if no port on the way stamps it."""
+    fabric = FabricCore.current()
+    silent: dict[str, dict[str, None]] = {}
+    for flow in flows:
+        control = rates.control(flow.rate_control, line_of(flow.source))
+        ports = unstamped(fabric.ports, flow.source.name, flow.target.name) if control.needs_telemetry else None
+        if ports is not None:
+            name = flow.rate_control if isinstance(flow.rate_control, str) else type(control).__name__
+            silent.setdefault(name, {}).update((port.name, None) for port in ports)
+    return [
+        f"rate control {name} goes by telemetry alone, and keeps its first window: "
+        + (
+            f"no port on the way stamps it: {listed(list(ports), 8)}. Port(telemetry=True) makes these ports stamp"
+            if ports
+            else "there is no switch on the way"
+        )
+        for name, ports in silent.items()
+    ]
 
 
 def _without_marks(name: str, priority: int | None, flows: Sequence[Flow], ports: Sequence[str]) -> str:

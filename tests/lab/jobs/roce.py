@@ -2,8 +2,9 @@
 
 import time
 
+from testbed.frames.telemetry import Stamp
 from testbed.lab import Run, experiment
-from testbed.roce.rates import Line, RateControl
+from testbed.roce.rates import Acknowledgement, Line, RateControl
 from testbed.units import Duration, Rate, Size
 
 
@@ -256,3 +257,56 @@ def notified_by_priority(run: Run) -> None:
         slowest[scope.value] = round(min(rates) / 10**9, 1)
     run.claim("Gb/s with a scope of flows", slowest["flow"], equals=10.0)
     run.claim("Gb/s with a scope of priorities", slowest["priority"], at_most=5.0)
+
+
+class _OneByOne(RateControl):
+    """One packet under way, which collects telemetry; its state is what the last one brought back."""
+
+    counts_acknowledgements = needs_telemetry = True
+
+    def __init__(self, line: Line) -> None:
+        super().__init__(line)
+        self.window = 1
+        self._stamps: tuple[Stamp, ...] = ()
+        self._told = self._wrong = 0
+
+    def on_acknowledged(self, now_ns: int, acknowledged: Acknowledgement) -> None:
+        before, self._stamps = self._stamps, acknowledged.stamps
+        self._told += 1
+        for old, new in zip(before, self._stamps, strict=False):
+            time_ns, octets = new.since(old)
+            # The packet before this one is all that the port has sent since: a whole one, or the shorter last one.
+            self._wrong += octets not in (1182, 1166) or time_ns <= 0 or new.queue_octets != 0
+
+    def state(self) -> dict[str, float]:
+        kbps = {stamp.kbps for stamp in self._stamps}
+        return {"stamps": len(self._stamps), "told": self._told, "wrong": self._wrong, "kbps": sum(kbps)}
+
+
+@experiment(timeout="60s")
+def stamped(run: Run) -> None:
+    """A flow past six ports that stamp into five places, and one of HPCC past ports that do not."""
+    from xoff import Chain, Flow, Network, Port, Roce, network
+
+    stamping, transport = Port(telemetry=True), Roce(message=Size("64kB"), sample=Duration("10us"))
+
+    def states(net: Network, hosts: tuple[str, str], rate_control: object) -> list[dict[str, float]]:
+        flow = Flow(*hosts, transport=transport, count=1, rate_control=rate_control)
+        (report,) = net.run(flow).reports
+        run.claim(f"{hosts}: intact", report.intact, equals=True)  # type: ignore[attr-defined]
+        return [sample for sample in report.samples if sample.get("told", 1)]  # type: ignore[attr-defined]
+
+    with network(Chain(6, port=stamping), case="six") as net:
+        found = states(net, ("h1", "h6"), _OneByOne)
+        run.claim("stamps past six ports", sorted({one["stamps"] for one in found}), equals=[5])
+        run.claim("wrong stamps", found[-1]["wrong"], equals=0)
+        run.claim("lines that were stamped, kb/s", sorted({one["kbps"] for one in found}), equals=[10_000])
+        stampings = net.fabric.core.running_program().stampings
+        assert stampings is not None
+        ports = [net.fabric.port(name).slot for name in ("s1-eth2", "s5-eth3", "s6-eth1", "h1-eth0")]
+        run.claim("packets stamped, and not for want of room", [list(stampings.counters(slot)) for slot in ports],
+                  equals=[[63, 0], [63, 0], [0, 63], [0, 0]])  # fmt: skip
+    with network(Chain(2), case="two") as net:
+        found = states(net, ("h1", "h2"), "hpcc")
+        run.claim("HPCC without stamps: window", sorted({one["window_octets"] for one in found}), equals=[16_250.0])
+        run.claim("a program with telemetry", net.fabric.core.running_program().telemetry, equals=False)

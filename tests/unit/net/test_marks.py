@@ -209,3 +209,22 @@ def test_a_rate_that_was_written_for_the_lab_is_warned_about(capsys: pytest.Capt
     built(LEAVES, {})
     Flows([Flow("h1", "r", rate="5Mb/s")])
     assert "it is now rate='5Gb/s'" in capsys.readouterr().err
+
+
+def test_hpcc_without_a_port_that_stamps_is_named_with_the_ports_and_with_one_it_is_not() -> None:
+    hpcc = dcqcn(rate_control="hpcc")
+    assert warnings(hpcc, hpcc) == [
+        "rate control hpcc goes by telemetry alone, and keeps its first window: no port on the way stamps it: s1-eth3, "
+        "s2-eth2. Port(telemetry=True) makes these ports stamp"
+    ]
+    assert warnings(hpcc, ports={"s2-eth2": Port(telemetry=True)}) == []
+    assert len(warnings(hpcc, ports={"s2-eth3": Port(telemetry=True)})) == 1
+    assert "no switch on the way" in warnings(hpcc, cables=["h1-r"])[0]
+    assert warnings(dcqcn(rate_control="swift")) == []
+
+
+def test_a_read_has_no_rate_control_that_goes_by_acknowledgements() -> None:
+    node = built(LEAVES, {}).core.ports.node
+    read = Flow(node("h1"), node("r"), transport=Roce(operation="read"), rate_control="swift")
+    with pytest.raises(UsageError, match=r"flow 0 from h1 is a read.*rate control Swift goes by acknowledgements"):
+        Roce.endpoints({0: read})

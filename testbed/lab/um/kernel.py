@@ -39,6 +39,8 @@ _DRIVER = {
     "xoff_roce_kern.c": "arch/um/drivers",
     "xoff_roce_user.c": "arch/um/drivers",
     "xoff_roce_library.c": "arch/um/drivers",
+    "xoff_verbs_kern.c": "arch/um/drivers",
+    "xoff_verbs_library.c": "arch/um/drivers",
     "xoff_confine.c": "arch/um/os-Linux",
     "xoff_landlock.h": "arch/um/include/shared",
     "bpf_jit.c": "arch/x86/um",
@@ -54,8 +56,8 @@ _OTHER_ARCHITECTURES = (
     "parisc", "powerpc", "riscv", "s390", "sh", "sparc", "xtensa",
 )  # fmt: skip
 _HARDWARE = (
-    "accel", "bluetooth", "clk", "comedi", "gpu", "hid", "hwmon", "iio", "infiniband", "input", "media", "mfd", "mtd",
-    "net/ethernet", "net/wireless", "phy", "pinctrl", "power", "scsi", "staging", "usb", "video",
+    "accel", "bluetooth", "clk", "comedi", "gpu", "hid", "hwmon", "iio", "infiniband/hw", "infiniband/ulp", "input",
+    "media", "mfd", "mtd", "net/ethernet", "net/wireless", "phy", "pinctrl", "power", "scsi", "staging", "usb", "video",
 )  # fmt: skip
 _LEFT_OUT = (
     *(f"*/arch/{name}/*.{kind}" for name in _OTHER_ARCHITECTURES for kind in ("[chS]", "dts", "dtsi")),
@@ -94,6 +96,8 @@ in_root "$1" "make -s ARCH=um KCONFIG_ALLCONFIG=/xoff/{config} allnoconfig"
 grep '=[^n]' "$1/xoff/{config}" | while read -r line; do
     grep -qx "$line" .config || {{ echo "the kernel has no $line" >&2; exit 1; }}
 done
+in_root "$1" "gcc -O2 -shared -fPIC -fvisibility=hidden -nostartfiles -Wl,--build-id=none -Wl,-z,noseparate-code -s \
+    -o arch/um/drivers/xoff_verbs_library.so arch/um/drivers/xoff_verbs_library.c"
 chmod +x "$1/xoff/{compiler}"
 for target in kernel/exit.o linux; do
     in_root "$1" "make -s ARCH=um CC=/xoff/{compiler} KCFLAGS=-fno-var-tracking -j{jobs} $target" >>"$1/log" 2>&1 \

@@ -66,7 +66,7 @@ def command_line(job_mb: int = JOB_MB) -> list[str]:
         "root=/dev/xoffroot", "rootfstype=erofs", "ro", "init=/init",
         "seccomp=on", "time-travel=inf-cpu", f"time-travel-start={_START_NS}", f"um-syscall-ns={SYSCALL_NS}",
         "norandmaps", "rcupdate.rcu_expedited=1", "panic=-1", "quiet", "loglevel=4", "con=null", "con0=null,fd:1",
-        "umid=lab", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1",
+        "umid=lab", "ib_core.netns_mode=0", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1",
         f"GLIBC_TUNABLES=glibc.cpu.hwcaps={_NOT_EVERYWHERE}",
     ]  # fmt: skip
 

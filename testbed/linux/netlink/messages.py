@@ -81,10 +81,10 @@ def text(kind: int, value: str) -> bytes:
 
 
 class Socket:
-    """A route netlink socket of the network namespace in which it is constructed."""
+    """A netlink socket, of routes by default, of the network namespace in which it is constructed."""
 
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+    def __init__(self, protocol: int = 0) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._socket.bind((0, 0))
         self._socket.setsockopt(_SOL_NETLINK, _EXT_ACK, 1)
         self._socket.setsockopt(_SOL_NETLINK, _CAP_ACK, 1)

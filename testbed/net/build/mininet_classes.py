@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import XoffError
 
-__all__ = ["Intf", "Link", "Mininet", "Node", "Switch", "require_mininet"]
+__all__ = ["Host", "Intf", "Link", "Mininet", "Node", "Switch", "require_mininet"]
 
 _missing: ImportError | None = None
 """The reason why Mininet could not be imported, or None if it could."""
@@ -31,12 +31,12 @@ def require_mininet() -> None:
 if TYPE_CHECKING:
     from mininet.link import Intf, Link
     from mininet.net import Mininet
-    from mininet.node import Node, Switch
+    from mininet.node import Host, Node, Switch
 else:
     try:
         from mininet.link import Intf, Link
         from mininet.net import Mininet
-        from mininet.node import Node, Switch
+        from mininet.node import Host, Node, Switch
     except ImportError as error:
         _missing = error
 
@@ -53,5 +53,7 @@ else:
         class Mininet(_StandIn): ...
 
         class Node(_StandIn): ...
+
+        class Host(Node): ...
 
         class Switch(Node): ...

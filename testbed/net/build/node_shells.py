@@ -42,7 +42,7 @@ def few_processes() -> Iterator[None]:
         match program:
             case ["mnexec", flags, "env", variable, *shell] if flags.startswith("-c"):
                 name, _, value = variable.partition("=")
-                options |= {"env": {**os.environ, name: value}, "close_fds": True}
+                options |= {"env": {**(options.get("env") or os.environ), name: value}, "close_fds": True}
                 program = ["mnexec", f"-{flags[2:]}", *shell]
         return popen(self, program, **options)
 

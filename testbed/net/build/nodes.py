@@ -1,18 +1,21 @@
 """Mininet's nodes for lossless networks.
 
-A host needs no class of its own: what is lossless about it is its link. Switches and routers have a buffer.
+A host needs no class of its own: what is lossless about it is its link. Only one whose programs use verbs has a class.
+Switches and routers have a buffer.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
 from testbed.experiment.run import Run
+from testbed.linux import soft_roce
 from testbed.linux.vswitch import Vswitch
 from testbed.net.build import node_commands, router_ways
-from testbed.net.build.mininet_classes import Node, Switch
+from testbed.net.build.mininet_classes import Host, Node, Switch
 from testbed.net.build.options import LEAF, ROUTER, SWITCH, refuse_unknown
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import FabricError
@@ -24,6 +27,26 @@ _GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")
 """Options that Mininet gives nodes, whatever their class."""
 _GIVEN_BY_TOPOLOGIES = ("ways_source",)
 """Options that `LosslessTopo` gives switches, and nobody writes."""
+
+
+class RdmaHost(Host):
+    """A host with Soft-RoCE on its lossless ports: `addHost("h1", rdma=True)`.
+
+    Its programs, from its shell or by `popen`, have the library that lets time go on while they poll.
+    """
+
+    def __init__(self, name: str, **params: Any) -> None:
+        if not soft_roce.is_there():
+            raise FabricError(
+                f"host {name}: rdma=True needs Soft-RoCE, which the kernel of the engine um has and this one has not; "
+                "run it with --engine um, or leave rdma=True out"
+            )
+        self._library = str(soft_roce.provide_library())
+        super().__init__(name, **params | {"rdma": True})
+
+    def _popen(self, cmd: Any, **params: Any) -> Any:
+        environment = {"LD_PRELOAD": self._library, **(params.pop("env", None) or os.environ)}
+        return super()._popen(cmd, env=environment, **params)
 
 
 class LosslessSwitch(Switch):

@@ -20,7 +20,7 @@ from testbed.net.build import options as words
 from testbed.net.build import router_ways
 from testbed.net.build.graph import Key, Topo
 from testbed.net.build.link import LosslessLink
-from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
+from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch, RdmaHost
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.cabling import Forwarding
@@ -30,7 +30,7 @@ from testbed.units import Duration, Scale
 
 _OF_ALL = (
     "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "ways", "mismatch", "dcbx",
-    "deadlock_poll", "forwarding",
+    "deadlock_poll", "forwarding", "rdma",
 )  # fmt: skip
 _ANYTHING = "**"
 _OF_MININET = ("hopts", "sopts", "lopts")
@@ -62,6 +62,7 @@ class LosslessTopo(Topo):
       are on the lab's scale, so scale=1 is best for looking on.
     - `forwarding`: "cut-through" or "store-and-forward": when a node has a frame, of nodes that name none.
     - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
+    - `rdma`: hosts have Soft-RoCE devices, for programs that use verbs.
     - Mininet's `hopts`, `sopts` and `lopts`: further defaults of hosts, switches and links.
 
     Any other option is refused, and so is an unknown option of a node or a link.
@@ -80,6 +81,7 @@ class LosslessTopo(Topo):
         "dcbx",
         "deadlock_poll",
         "forwarding",
+        "rdma",
     )
     """The options of every topology beside the arguments of its `build`."""
 
@@ -94,6 +96,7 @@ class LosslessTopo(Topo):
     dcbx: bool | int = False
     deadlock_poll: Duration | None = None
     forwarding: str | None = None
+    rdma: bool | int = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.scale = Scale(options.pop("scale", self.scale))
@@ -105,7 +108,8 @@ class LosslessTopo(Topo):
         self.choose(list(Mismatch), mismatch=mismatch)
         self.mismatch = Mismatch(mismatch)
         self.dcbx = options.pop("dcbx", self.dcbx)
-        self.choose((False, True), dcbx=self.dcbx)
+        self.rdma = options.pop("rdma", self.rdma)
+        self.choose((False, True), dcbx=self.dcbx, rdma=self.rdma)
         poll = options.pop("deadlock_poll", self.deadlock_poll)
         self.deadlock_poll = None if poll is None else Duration(poll)
         if self.deadlock_poll is not None and not self.deadlock_poll.ns:
@@ -131,7 +135,14 @@ class LosslessTopo(Topo):
     def addHost(self, name: str, **options: Any) -> str:
         options = self._checked("addHost", name, self.hopts | options, words.HOST)
         port = self.port.with_pfc().with_dcbx(willing=True) if self.dcbx else self.port
-        added: str = super().addHost(name, **{"port": port} | self._forwards | options)
+        defaults: dict[str, Any] = {"port": port} | self._forwards
+        if options.pop("rdma", self.rdma):
+            defaults["cls"] = RdmaHost
+            kind = options.get("cls", RdmaHost)
+            if not (isinstance(kind, type) and issubclass(kind, RdmaHost)):
+                shown = getattr(kind, "__name__", kind)
+                raise TopoError(f"addHost({name}): rdma=True needs the class RdmaHost; make {shown} a subclass of it")
+        added: str = super().addHost(name, **defaults | options)
         return added
 
     def addSwitch(self, name: str, **options: Any) -> str:

@@ -16,12 +16,13 @@ from testbed.agent.event_log import LoggedEvent
 from testbed.frames import Mac
 from testbed.linux.port_program import NODES, PortProgram
 from testbed.linux.process.forked_helper import ForkedHelper
+from testbed.linux.soft_roce import SoftRoce
 from testbed.linux.vswitch import Vswitch
 from testbed.net.fabric import bring_up, deadlocks
 from testbed.net.fabric.agent_plans import agent_plan
 from testbed.net.fabric.bring_up import Mismatch, NodeSetup
 from testbed.net.fabric.cabling import Cabling
-from testbed.net.fabric.ports import FabricError, NodeSockets, PortTable, is_leaf
+from testbed.net.fabric.ports import FabricError, NodeSockets, PortTable, has_rdma, is_leaf, type_of_service
 from testbed.net.fabric.routes import Graph
 from testbed.net.fabric.switch_ways import SwitchWays
 from testbed.switch.buffer.settings import BufferSettings
@@ -76,6 +77,7 @@ class FabricCore:
         """The interval of looking for deadlocks, in the lab's time; None turns the watch off."""
         self.disagreements: list[Disagreement] = []
         """The places where priorities are mapped differently along a path, so that PFC cannot work."""
+        self._soft_roce = SoftRoce()
         self._deadlock_watch: ForkedHelper[Any] | None = None
         self.ways: SwitchWays | None = None
         """The equal ways of the switches, once the network has started."""
@@ -117,6 +119,9 @@ class FabricCore:
                 self._start_agents(setup, program)
             for vswitch in self.vswitches.values():
                 vswitch.watch()
+            for port in self.ports:
+                if has_rdma(port.node) and port.settings is not None:
+                    self._soft_roce.add(port.node.pid, port.name, type_of_service(port.settings))
         except BaseException:
             self.stop()
             raise
@@ -142,6 +147,7 @@ class FabricCore:
 
     def stop(self) -> None:
         """End the agents and detach the program from all ports; a second call does nothing."""
+        self._soft_roce.close()
         if self._deadlock_watch:
             watch, self._deadlock_watch = self._deadlock_watch, None
             watch.stop()

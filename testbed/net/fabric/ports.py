@@ -191,6 +191,17 @@ def forwards(node: Any) -> bool:
     return bool(getattr(node, "forwards", False))
 
 
+def has_rdma(node: Any) -> bool:
+    """Return True if programs of the node use verbs: its ports get Soft-RoCE devices."""
+    return bool(getattr(node, "params", {}).get("rdma"))
+
+
+def type_of_service(settings: Port) -> int:
+    """Return the octet of IP's header by which packets get a port's lowest lossless priority; 0 if there is none."""
+    priority = min(settings.pfc.enabled, default=0)
+    return (settings.priorities.carrier(priority) or 0) << 2
+
+
 def bridges(node: Any) -> bool:
     """Return True if the node is a switch."""
     return bool(getattr(node, "bridges", False))

@@ -18,6 +18,7 @@ from testbed.errors import UsageError, listed
 from testbed.frames.roce import MAXIMUM_MESSAGE, PORT
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.marks import unmarked, unstamped
+from testbed.net.fabric.ports import has_rdma
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
 from testbed.net.traffic.roce_endpoint import RoceEndpoint
@@ -93,6 +94,12 @@ class Roce(RoceOptions, Transport):
             raise UsageError("RoCE flows that run together have the same Roce(settings=...); these have different ones")
         for index, flow in flows.items():
             assert isinstance(flow.transport, cls)
+            for host in (flow.source, flow.target):
+                if has_rdma(host):
+                    raise UsageError(
+                        f"flow {index}: {host.name} has rdma=True, so the kernel's Soft-RoCE has port {PORT} there; "
+                        "take a host without it for RoCE flows, or programs that use verbs"
+                    )
             if flow.transport.operation == Operation.READ and flow.rate_control not in (None, "fixed"):
                 control = rates.control(flow.rate_control, line_of(flow.source))
                 if control.counts_acknowledgements:

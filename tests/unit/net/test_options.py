@@ -9,9 +9,14 @@ import pytest
 
 from testbed.errors import UsageError, nearest
 from testbed.net.build import options
+from testbed.net.build.mininet_classes import Host
+from testbed.net.build.nodes import RdmaHost
 from testbed.net.fabric.cable import Cable
-from testbed.net.fabric.port import Buffer
+from testbed.net.fabric.port import Buffer, Port
+from testbed.net.fabric.ports import type_of_service
 from testbed.switch.buffer.settings import Dynamic, Static
+from testbed.switch.pfc.settings import PfcSettings
+from testbed.switch.priority.settings import PriorityMap, Trust
 from testbed.units import Duration, Length, Rate
 from topologies.incast import Incast
 
@@ -128,3 +133,39 @@ def test_words_describe_a_buffer_and_leave_the_rest_as_it_is(given: dict[str, An
 )
 def test_a_buffer_that_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
     assert refusal(lambda: Incast(2, **given)).startswith(message)
+
+
+def test_hosts_have_soft_roce_only_if_they_are_asked_to() -> None:
+    """A host without it has no option and no class for it, so its network is as it was before there was Soft-RoCE."""
+    plain, all_hosts = Incast(1), Incast(1, rdma=True)
+    assert plain.nodeInfo("h1").keys() == {"port"}
+    assert {all_hosts.nodeInfo(host)["cls"] for host in all_hosts.hosts()} == {RdmaHost}
+    all_hosts.addHost("x", rdma=False)
+    assert "cls" not in all_hosts.nodeInfo("x")
+    plain.addHost("y", rdma=True)
+    assert plain.nodeInfo("y")["cls"] is RdmaHost
+
+
+def test_a_class_of_hosts_that_cannot_have_soft_roce_is_refused() -> None:
+    class Mine(RdmaHost): ...
+
+    topology = Incast(1)
+    topology.addHost("x", rdma=True, cls=Mine)
+    assert topology.nodeInfo("x")["cls"] is Mine
+    message = "addHost(y): rdma=True needs the class RdmaHost; make Host a subclass of it"
+    assert refusal(lambda: topology.addHost("y", rdma=True, cls=Host)) == message
+    assert refusal(lambda: Incast(1, rdma="yes")).startswith("Incast: rdma is 'yes'; False or True is expected")
+
+
+def test_a_kernel_without_soft_roce_is_named_before_a_host_starts() -> None:
+    assert refusal(lambda: RdmaHost("h1")).startswith(
+        "host h1: rdma=True needs Soft-RoCE, which the kernel of the engine"
+    )
+
+
+def test_connections_get_the_priority_of_the_port_that_is_lossless() -> None:
+    assert type_of_service(Port()) == 24 << 2
+    assert type_of_service(Port(pfc=PfcSettings(enabled=frozenset({4, 5})))) == 32 << 2
+    moved = PriorityMap(Trust.DSCP, dscp_to_dot1p={24: 0})
+    assert type_of_service(Port(priorities=moved)) == 25 << 2
+    assert type_of_service(Port(pfc=PfcSettings(enabled=frozenset()))) == 0

@@ -1,0 +1,72 @@
+"""The kernel's Soft-RoCE (`rdma_rxe`) on hosts' interfaces, for programs that use verbs.
+
+The kernel of the engine `um` has it, keeps the devices of network namespaces apart, and carries the library that such
+programs need there (testbed/lab/um/linux/xoff_verbs_library.c). Nothing here is called for hosts without `rdma=True`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from testbed.linux.netlink import rdma
+from testbed.linux.netlink.messages import Socket
+from testbed.linux.process import kernel
+
+_IN_KERNEL = Path("/sys/kernel/xoff_verbs_library")
+LIBRARY = Path("/run/xoff-verbs.so")
+"""The library for LD_PRELOAD: it lets time go on while a program polls a completion queue."""
+_SETTINGS = Path("/sys/kernel/config")
+_CONNECTIONS = _SETTINGS / "rdma_cm"
+
+
+def is_there() -> bool:
+    """Return True if this kernel has Soft-RoCE devices for each host, which only that of `um` has."""
+    return _IN_KERNEL.exists()
+
+
+def provide_library() -> Path:
+    """Return the path of the library, after writing it out of the kernel if it is not there yet."""
+    if not LIBRARY.exists():
+        LIBRARY.write_bytes(_IN_KERNEL.read_bytes())
+    return LIBRARY
+
+
+def device_name(interface: str) -> str:
+    """Return the name of the device of an interface: that of h1-eth0 is rxe-h1-eth0."""
+    return f"rxe-{interface}"
+
+
+class SoftRoce:
+    """The Soft-RoCE devices of a network."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Socket] = {}
+
+    def add(self, pid: int, interface: str, type_of_service: int) -> None:
+        """Make a device on an interface in the network namespace of process `pid`.
+
+        Connections that programs make by the RDMA connection manager get this type of service, unless they ask for
+        another one.
+        """
+        name = device_name(interface)
+        with kernel.in_network_of(pid):
+            socket = Socket(rdma.PROTOCOL)
+        self._made[name] = socket
+        socket.send([rdma.add(name, interface)])
+        if not _CONNECTIONS.exists():
+            kernel.mount("configfs", str(_SETTINGS))
+        settings = _CONNECTIONS / name
+        settings.mkdir()
+        (settings / "ports/1/default_roce_tos").write_text(f"{type_of_service}\n")
+
+    def close(self) -> None:
+        """Remove all devices; programs that use one find it gone."""
+        for name, socket in self._made.items():
+            with suppress(FileNotFoundError):
+                (_CONNECTIONS / name).rmdir()
+            indices = dict(rdma.listed(body) for _, body in socket.dump(rdma.LIST, b""))
+            if name in indices:
+                socket.send([rdma.delete(indices[name], name)])
+            socket.close()
+        self._made.clear()

@@ -22,6 +22,7 @@ from .conftest import ROOT, Output, Runner, kept
 EXPERIMENTS = (
     "dcqcn_recovery",
     "go_back_n",
+    "roce_recovery",
     "dcqcn",
     "dcqcn_model",
     "fairness",

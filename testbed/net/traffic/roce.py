@@ -188,7 +188,8 @@ class Roce(RoceOptions, Transport):
         return RoceReport(
             sent=outcome.sent,
             received=taken.packets,
-            lost=0 if taken.packets >= outcome.sent or given.failure else outcome.sent - taken.packets,
+            # A sender that failed, or was stopped within a message, has packets that it would have sent again.
+            lost=max(0, outcome.sent - taken.packets) if outcome.sender and not given.failure else 0,
             doubled=taken.doubled,
             out_of_order=taken.out_of_order,
             ecn=taken.ecn,

@@ -20,7 +20,7 @@ def test_the_port_program_hashes_the_fields_of_any_frame_as_the_reference_does(r
 
 @pytest.mark.parametrize(
     ("by", "frames", "lost"),
-    [("resilient", [492, 406, 661, 217], 21), ("hash", [545, 406, 555, 270], 21), ("spray", [514, 232, 515, 515], 12)],
+    [("resilient", [386, 348, 603, 439], 18), ("hash", [651, 348, 603, 174], 18), ("spray", [514, 232, 515, 515], 12)],
 )
 def test_frames_leave_a_lost_way_after_the_time_that_is_set(run: Runner, by: str, frames: list[int], lost: int) -> None:
     result = run("equal_ways:a_lost_way", by=by)
@@ -40,7 +40,7 @@ def test_spraying_fills_each_uplink_of_permutation_traffic_evenly(run: Runner) -
 
 def test_hashing_leaves_uplinks_empty_that_no_flow_hashes_to(run: Runner) -> None:
     found = run("equal_ways:permutation", ways="hash").figure("frames")
-    assert [row.count(0) for row in found] == [1, 1, 2, 2]
+    assert [row.count(0) for row in found] == [2, 2, 1, 1]
 
 
 @pytest.mark.parametrize(

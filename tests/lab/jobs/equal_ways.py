@@ -130,7 +130,14 @@ def a_lost_way(run: Run, by: str = "resilient") -> None:
     with network(LeafSpine(2, 4, 16, delay="1us", ways=Ways(by, seed=3, gone_after="50us"))) as net:
         uplink = net.ways("leaf1")[1].port
         flows = [
-            Flow(f"h{number}", f"h{number + 16}", rate="100Mb/s", duration="3ms", frame="200B")
+            Flow(
+                f"h{number}",
+                f"h{number + 16}",
+                rate="100Mb/s",
+                duration="3ms",
+                frame="200B",
+                source_port=50_000 + number,
+            )
             for number in range(1, 17)
         ]
         with flowing(*flows) as running:
@@ -169,7 +176,8 @@ def permutation(run: Run, ways: str = "spray") -> None:
     """Send from each host of a leaf-spine network to one of another leaf, at line rate."""
     pairs = [(f"h{number}", f"h{(number + 7) % 16 + 1}") for number in range(1, 17)]
     with network(LeafSpine(4, 4, 4, ways=ways)) as net:
-        flows = net.run(*[Flow(one, other, duration="500us") for one, other in pairs])
+        numbered = enumerate(pairs, 50_000)  # a kernel that is built anew draws other ports
+        flows = net.run(*[Flow(one, other, duration="500us", source_port=port) for port, (one, other) in numbered])
         run.figure("frames", [[one.frames for one in net.ways(f"leaf{leaf}")] for leaf in range(1, 5)])
     run.claim("lost", flows.lost, equals=0)
 

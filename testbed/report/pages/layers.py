@@ -22,6 +22,7 @@ _MANY_HOSTS, _FEW_HOSTS = 16, 3
 _CELL, _LARGE_CELL = 18.0, 58.0
 _SWITCH, _GAP, _MANY_GAP = 36.0, 10.0, 5.0
 _HOST_HEIGHT, _SWITCH_HEIGHT = 18.0, 30.0
+_LEAST_LIFT, _MOST_LIFT = 27.0, 170.0
 _LAYER, _MOST_LAYER = 96.0, 190.0
 _HOSTS_BELOW = 56.0
 _GUTTER = 1.6
@@ -139,7 +140,12 @@ def layout(network: Network) -> Layers:
         places |= _spread(by_layer[number], below, places, found.width)
 
     y = [0.0] * (highest + 1)
-    top = _MARGIN + _SWITCH_HEIGHT / 2
+    beside_each_other = [
+        abs(places[one][0] - places[other][0])
+        for one, other in _pairs(network)
+        if layer[one] == layer[other] == highest
+    ]
+    top = _MARGIN + _SWITCH_HEIGHT / 2 + (0.75 * _lift(max(beside_each_other)) - _MARGIN if beside_each_other else 0)
     for number in range(highest, 0, -1):
         y[number] = top
         top += min(_MOST_LAYER, _LAYER + cables[number] * 0.35) if number > 1 else 0
@@ -154,6 +160,11 @@ def layout(network: Network) -> Layers:
     middles = _middles(by_layer, above, places, "above") | _middles(by_layer, below, places, "below")
     _Routes(network, found, layer, middles, cables, rows).lay()
     return found
+
+
+def _lift(distance: float) -> float:
+    """Return how high a cable between switches of the highest layer goes: the higher, the farther they are apart."""
+    return min(_MOST_LIFT, max(_LEAST_LIFT, 0.16 * distance))
 
 
 def _host_grid(hosts: dict[str, list[str]], room: float) -> tuple[dict[str, int], int, float]:
@@ -285,7 +296,7 @@ class _Routes:
             if low == 0:
                 found.lines.append(_to_host(a, b, layer[one] == 0, rows))
             elif low == high:
-                lift = _SWITCH_HEIGHT * 0.9
+                lift = _lift(abs(a[0] - b[0])) if low == max(layer.values()) else _LEAST_LIFT
                 found.lines.append(Line((a, (a[0], a[1] - lift), (b[0], b[1] - lift), b)))
             else:
                 found.lines.append(self._between((one, a), (other, b), self.cables[high] > _BUNDLED))

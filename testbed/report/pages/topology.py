@@ -125,6 +125,8 @@ def _place_group(
             count = (len(names) + (1 if side < 0 else 0)) // 2
             x = number + 1.0 + (position - (count - 1) / 2) * spread
             level = 1.2 + (position % 2) * 0.5 if count > 2 else 1.2
+            if number % 2 == 0 and count > 1 and {number - 1, number + 1} & over.keys():
+                level += 1.0  # beyond the hosts of the columns beside it, which would overlap
             found[name] = Place(left + x, side * (highest + level))
     return left + deepest + 2
 

@@ -105,6 +105,16 @@ def test_cables_of_a_pod_pass_through_its_middle() -> None:
     assert all(len(line.points) == 2 for line in straight.lines if line is not None), "few cables are straight"
 
 
+def test_cables_between_switches_of_the_highest_layer_go_over_them_inside_of_the_drawing() -> None:
+    ring = [f"s{number}" for number in range(1, 31)]
+    network = of([*zip(ring, [*ring[1:], ring[0]], strict=True), *((f"h{one}", one) for one in ring)])
+    at = layout(network)
+    lines = [line for line, cable in zip(at.lines, network.cables, strict=True) if line and cable["nodes"][1][0] == "s"]
+    heights = [line.points[0][1] - line.points[1][1] for line in lines]
+    assert max(heights) > 3 * min(heights), "the farther, the higher"
+    assert all(line.points[0][1] - 0.75 * height >= 0 for line, height in zip(lines, heights, strict=True))
+
+
 def test_halves_of_a_cable_meet_in_its_middle() -> None:
     assert halves(Line(((0, 0), (10, 20)))) == ("M0.0 0.0L5.0 10.0", "M10.0 20.0L5.0 10.0")
     curve = Line(((0, 0), (0, 8), (8, 8), (8, 16)))

@@ -26,13 +26,17 @@ TWO = of([("h1", "s1"), ("s1", "h2"), ("h3", "s2"), ("s2", "h4"), ("h5", "h6")],
 DUAL = of(
     [("h1", "s1"), ("h1", "s2"), ("s1", "s3"), ("s2", "s3"), ("s3", "s4"), ("s3", "s5"), ("h2", "s4"), ("h2", "s5")]
 )
+DRAGONFLY = of(
+    [(f"h{switch}{number}", f"s{switch}") for switch in range(1, 7) for number in range(2)]
+    + [("s1", "s2"), ("s3", "s4"), ("s5", "s6"), ("s1", "s4"), ("s3", "s6"), ("s5", "s2")]
+)
 FABRIC = of(
     [(f"s{leaf}", f"s{spine}") for leaf in range(1, 5) for spine in (11, 12)]
     + [(f"h{leaf}{n}", f"s{leaf}") for leaf in range(1, 5) for n in range(4)]
 )
 
 
-@pytest.mark.parametrize("network", [CHAIN, RING, STAR, TWO, DUAL, FABRIC])
+@pytest.mark.parametrize("network", [CHAIN, RING, STAR, TWO, DUAL, DRAGONFLY, FABRIC])
 def test_no_two_nodes_share_a_place(network: Network) -> None:
     found = places(network)
     assert found.keys() == network.nodes.keys()

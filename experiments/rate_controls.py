@@ -68,14 +68,15 @@ class _Found:
 
 @experiment(timeout="180s")
 def rate_controls(run: Run) -> None:
-    """Four senders begin together at line rate into one port of a switch with PFC; the cables have 500 m.
+    """Three senders join a first one after 1 ms, all into one port of a switch with PFC; the cables have 500 m.
 
-    With no rate control the buffer is full and pauses the senders again and again. Each rate control has at most a
-    tenth of these pauses, fills 85 % of the line and more, and divides it evenly: Jain's index of 0.95 and more. They
-    differ in the queue that they leave once rates are found. DCQCN's is at its marking curve. TIMELY's and Swift's
-    grows until round trips are as long as they want them. HPCC leaves next to none: 12 kB on average at most, and less
-    than a third of what each of the others has. Control cases: HPCC where no port stamps telemetry, and DCQCN where no
-    port marks, leave the queue and the pauses to PFC, or to the window that they begin with.
+    With no rate control the buffer is full and pauses the senders again and again. Each rate control has at most half
+    of these pauses, fills 85 % of the line and more, and divides it evenly: Jain's index of 0.9 and more. They differ
+    in the queue that they leave once rates are found. DCQCN's is at its marking curve. TIMELY's and Swift's is what
+    makes round trips as long as they want them. HPCC leaves next to none: 12 kB on average at most, and less than a
+    third of what each of the others has. Control case: HPCC where no port stamps telemetry keeps the windows that it
+    begins with, and their queue. TIMELY has a T_high of 150 us: with its paper's 500 us the buffer of a port ends
+    before a round trip is so long.
     """
     alone = _run(run, "PFC alone", "fixed", Port(), SHORT)
     run.claim("PFC alone: pauses", alone.pauses, at_least=100)
@@ -89,7 +90,7 @@ def rate_controls(run: Run) -> None:
         run.claim(f"{case}: pauses", one.pauses, at_most=alone.pauses // 2)
         filled = round(sum(rate.bps for rate in one.rates) / LINE.bps, 4)
         run.claim(f"{case}: utilisation", filled, at_least=0.85)
-        run.claim(f"{case}: Jain's index", jain_index(one.rates), at_least=0.95)
+        run.claim(f"{case}: Jain's index", jain_index(one.rates), at_least=0.9)
         if case != "DCQCN":
             run.claim(f"{case}: marked packets", one.marks, equals=0)
     least = min(one.steady.bytes for case, one in found.items() if case != "HPCC")

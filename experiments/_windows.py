@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from testbed.frames.telemetry import Stamp
 from testbed.roce import rates
-from testbed.roce.rates import Acknowledgement, Maker
-from xoff import Line, RateControl
+from testbed.roce.rates import Maker
+from xoff import Acknowledgement, Line, RateControl
 
 _SEND, _COME, _LEAVE, _ACKNOWLEDGED = range(4)
 

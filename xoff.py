@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from testbed.measures.stopped_queue import StoppedQueue
     from testbed.net.build.graph import Topo
     from testbed.net.build.network import Network, network
-    from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch
+    from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch, RdmaHost
     from testbed.net.build.topo import LosslessTopo, TopoError
     from testbed.net.fabric.cable import Cable
     from testbed.net.fabric.fabric import Fabric, Mismatch
@@ -155,6 +155,7 @@ __all__ = [
     "Rate",
     "RateControl",
     "RawPort",
+    "RdmaHost",
     "Recommend",
     "Report",
     "Result",
@@ -235,7 +236,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.agent.event_log": "LoggedEvent",
         "testbed.net.build.topo": "LosslessTopo TopoError",
         "testbed.net.build.graph": "Topo",
-        "testbed.net.build.nodes": "LosslessSwitch LosslessLeaf LosslessRouter",
+        "testbed.net.build.nodes": "LosslessSwitch LosslessLeaf LosslessRouter RdmaHost",
         "testbed.net.fabric.cable": "Cable",
         "testbed.net.fabric.port": "Port Buffer ROCE_PRIORITY=ROCE",
         "testbed.switch.buffer.headroom": "DynamicSharedHeadroom SharedHeadroomPool",

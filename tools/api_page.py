@@ -48,6 +48,7 @@ _MEMBERS = {
     "LosslessSwitch": "",
     "LosslessLeaf": "vswitch",
     "LosslessRouter": "",
+    "RdmaHost": "",
     "Port": "with_pfc, with_dcbx, with_vls",
     "Buffer": "",
     "Rate": "from_bps, bps, time_for, time_for_quanta, quanta",

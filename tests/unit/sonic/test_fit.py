@@ -196,7 +196,7 @@ def test_the_command_answers_by_its_exit_code_and_its_first_line(capsys: pytest.
 def test_the_headroom_command_has_the_terms_too(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["switch", "headroom", "--rate", "100Gb/s", "--fec", "rs", "--macsec", "--optics", "5us"]
     assert main([*words, "--length", "2km", "--json"]) == 0
-    adaptive, worst, _ = json.loads(capsys.readouterr().out)["models"]
+    adaptive, worst, *_ = json.loads(capsys.readouterr().out)["models"]
     for model, fec in ((adaptive, 10240), (worst, 81920)):
         terms = {term["name"]: term["bits"] for term in model["terms"]}
         assert terms["FEC"] == fec and terms["optics"] == 2_000_000 and terms["SecTAG and ICV"] == 768

@@ -13,7 +13,7 @@ PAIRS = [(number, (number + HOSTS - 1) % (LEAVES * HOSTS) + 1) for number in ran
 """The number of each sender, and that of its receiver behind the next leaf."""
 
 
-@experiment(timeout="120s")
+@experiment(timeout="120s", free_cpu=True)
 def ecmp_collisions(run: Run) -> None:
     """Sixteen hosts send 512 kB to one behind the next leaf each, over four uplinks of each leaf: who shares one?
 

@@ -15,7 +15,7 @@ PAIRS = [(number, (number + HALF * HALF - 1) % HOSTS + 1) for number in range(1,
 AGGREGATION = [f"agg{number}" for number in range(1, K * HALF + 1)]
 
 
-@experiment(timeout="120s")
+@experiment(timeout="120s", free_cpu=True)
 def ecmp_polarisation(run: Run) -> None:
     """Each host of a fat tree sends 512 kB to the next pod over four queue pairs: which links to the core are used?
 

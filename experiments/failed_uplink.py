@@ -20,7 +20,7 @@ UDP_PORT = 20_000
 """Flow n of those that run together goes to this port and n."""
 
 
-@experiment(timeout="120s")
+@experiment(timeout="120s", free_cpu=True)
 def failed_uplink(run: Run) -> None:
     """A leaf spreads flows over four uplinks, and the second loses its light.
 

@@ -13,7 +13,7 @@ TWO_SHARE = 21
 """A seed by which the third and the fourth flow have one uplink."""
 
 
-@experiment(timeout="120s")
+@experiment(timeout="120s", free_cpu=True)
 def flowlets(run: Run) -> None:
     """Four hosts send 500 kB each over four uplinks, in windows that leave the line silent for 10 us.
 

@@ -53,7 +53,7 @@ class Seen:
     most: int  # the most that a sender's group held
 
 
-@experiment(timeout="120s")
+@experiment(timeout="120s", free_cpu=True)
 def headroom_sharing(run: Run, percent: Annotated[int, Between(15, 30)] = 25) -> None:
     """Which burst can a switch take without a pause, if groups share headroom?
 

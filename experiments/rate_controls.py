@@ -66,7 +66,7 @@ class _Found:
     rates: list[Rate]
 
 
-@experiment(timeout="180s")
+@experiment(timeout="180s", free_cpu=True)
 def rate_controls(run: Run) -> None:
     """Three senders join a first one after 1 ms, all into one port of a switch with PFC; the cables have 500 m.
 

@@ -12,7 +12,7 @@ LIMITS = {"go-back-N": ("15Gb/s", "75Gb/s"), "selective repeat": ("75Gb/s", "100
 """Ranges in which the goodput is with any seed: go-back-N sends about as much again as it delivers."""
 
 
-@experiment(timeout="120s")
+@experiment(timeout="120s", free_cpu=True)
 def roce_recovery(run: Run, message: Annotated[str, OneOf("2MB", "4MB")] = "4MB") -> None:
     """What is left of a line at one lost frame in 256, by the way in which RoCE recovers?
 

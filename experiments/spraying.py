@@ -22,7 +22,7 @@ CASES: tuple[tuple[str, Ways, Mapping[str, Any]], ...] = (
 )
 
 
-@experiment(timeout="120s")
+@experiment(timeout="120s", free_cpu=True)
 def spraying(run: Run) -> None:
     """Four hosts send 500 kB each over four uplinks, and the leaf draws an uplink for each packet.
 

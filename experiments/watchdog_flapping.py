@@ -44,7 +44,7 @@ class Seen:
     gaps: tuple[Duration, ...]  # between two storms found, in the time of the hardware
 
 
-@experiment(timeout="300s")
+@experiment(timeout="300s", free_cpu=True)
 def watchdog_flapping(run: Run, cycles: Annotated[int, Between(2, 4)] = 3) -> None:
     """Why does a watchdog restore a queue in the middle of a storm?
 

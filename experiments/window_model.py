@@ -36,7 +36,7 @@ def _hpcc(line: Line) -> Hpcc:
     return Hpcc(line, HpccParameters(flows=8))
 
 
-@experiment(timeout="120s")
+@experiment(timeout="120s", free_cpu=True)
 def window_model(run: Run) -> None:
     """1, 2 and 8 flows start together and share a port. The cables have 500 m, a round trip is 10 us.
 

@@ -26,13 +26,13 @@ def livelock(run: Run) -> None:
         run.claim(f"{operation}, go-back-0: part of the line that is busy", busy, at_least=0.75)
         cured, _ = _goodput(f"{operation}, go-back-N", operation, "go-back-N", LOSS)
         run.claim(f"{operation}, go-back-N: goodput", cured, at_least=LINE // 4)
-    goodput, _ = _goodput("write, go-back-0, nothing lost", "write", "go-back-0", None)
+    goodput, _ = _goodput("write, go-back-0, nothing lost", "write", "go-back-0", "0")
     run.claim("write, go-back-0, nothing lost: goodput", goodput, at_least=LINE * 3 // 4)
 
 
-def _goodput(case: str, operation: str, recovery: str, loss: str | None) -> tuple[Rate, float]:
+def _goodput(case: str, operation: str, recovery: str, loss: str) -> tuple[Rate, float]:
     """Return the goodput of whole messages, and the part of the line that the sender's frames took."""
-    with network(Incast(1, cable=Cable(LINE, delay="1us", **({"loss": loss} if loss else {}))), case=case) as net:
+    with network(Incast(1, cable=Cable(LINE, delay="1us", loss=loss)), case=case) as net:
         transport = Roce(recovery=recovery, operation=operation, message=MESSAGE)
         with flowing(Flow("h1", "r", transport=transport, duration=LASTS)) as flows:
             net.sleep(LASTS)

@@ -70,6 +70,8 @@ class Experiment:
     """The command that selected the experiment; None if it was selected by its name."""
     in_lab_time: bool = False
     """True if its rates and times are values of the lab."""
+    free_cpu: bool = False
+    """True if its claims are for labs whose CPU work takes no time, as on `um`."""
     debs: tuple[str, ...] = ()
     """The Debian packages that the image lacks."""
 
@@ -135,6 +137,7 @@ def experiment(
     packages: Sequence[str] = (),
     debs: Sequence[str] = (),
     in_lab_time: bool = False,
+    free_cpu: bool = False,
 ) -> Callable[[Callable[..., None]], Experiment]: ...
 def experiment(
     body: Callable[..., None] | None = None,
@@ -145,6 +148,7 @@ def experiment(
     packages: Sequence[str] = (),
     debs: Sequence[str] = (),
     in_lab_time: bool = False,
+    free_cpu: bool = False,
 ) -> Experiment | Callable[[Callable[..., None]], Experiment]:
     """Make an experiment of a function: `@experiment`, or `@experiment(timeout="30s")`.
 
@@ -152,7 +156,8 @@ def experiment(
     to its own; they are beside it there too. `packages` are Python packages that the image lacks
     (`testbed.lab.image.packages`), by name, or lock files, named as `files` are, and `debs` such packages of Debian
     (`testbed.lab.image.debs`). With `in_lab_time` its rates and times are values of the lab in all its networks, not of
-    the modelled hardware, as they were before Xoff 0.1.
+    the modelled hardware, as they were before Xoff 0.1. With `free_cpu` its claims are for labs whose CPU work takes no
+    time, as on `um`: another engine says so before the run, and `xoff verify` leaves it out there.
     """
     for name, value in (("files", files), ("packages", packages), ("debs", debs)):
         if isinstance(value, str):
@@ -169,6 +174,7 @@ def experiment(
             packages=tuple(packages),
             source=source,
             in_lab_time=in_lab_time,
+            free_cpu=free_cpu,
             debs=tuple(debs),
         )
 
@@ -289,6 +295,12 @@ def conformance() -> list[Experiment]:
 def published() -> list[Experiment]:
     """Return the experiments that reproduce what others have published, by name."""
     return _in_package(shipped_packages.PUBLISHED)
+
+
+def for_any_engine() -> list[Experiment]:
+    """Return the shipped experiments that are for engines whose CPU work takes time, too (decision 0290)."""
+    others = {one.name for one in (*conformance(), *published())}
+    return [one for one in shipped() if not one.free_cpu and one.name not in others]
 
 
 def _in_package(package: str) -> list[Experiment]:

@@ -17,9 +17,7 @@ QUICK = ("incast", "duty_cycle")
 """The experiments that every run of the tests compares on both engines; `xoff test --all` compares the others."""
 
 ROOT = Path(__file__).parents[2]
-CASES = {case.name for case in definition.conformance()}
-"""The cases of `xoff switch conformance`, which are for um alone."""
-NAMES = [experiment.name for experiment in definition.shipped() if experiment.name not in CASES]
+NAMES = [experiment.name for experiment in definition.for_any_engine()]
 
 
 @pytest.fixture(scope="module")

@@ -122,6 +122,12 @@ def run_as(
     for setting in options.fidelity:
         thresholds = thresholds.changed(setting)
     engine = ready(options.engine)
+    for experiment in chosen:
+        if experiment.free_cpu and options.engine.cpu_takes_time:
+            console.print_error(
+                f"{experiment.name} is for labs whose CPU work takes no time, and its claims may fail on "
+                f"{options.engine.name}"
+            )
     tasks = [
         Task(
             experiment,

@@ -160,11 +160,8 @@ def _show(published: Mapping[str, Sequence[Published]]) -> None:
 
 
 def _all_on(engine: Engine) -> list[Experiment]:
-    """Return the shipped experiments; conformance cases and published results are for labs whose CPU is free (decision
-    0290)."""
-    others = [*definition.conformance(), *definition.published()] if engine.cpu_takes_time else []
-    cases = {case.name for case in others}
-    return [experiment for experiment in definition.shipped() if experiment.name not in cases]
+    """Return the shipped experiments that are for an engine."""
+    return definition.for_any_engine() if engine.cpu_takes_time else definition.shipped()
 
 
 def _compared(result: Result, known: Mapping[str, Reference]) -> Comparison:

@@ -20,9 +20,7 @@ from tools.tolerances import Stated, ToleranceError, parsed
 ROOT = Path(__file__).parents[4]
 KEPT = Fidelity(Verdict.KEPT, (), 1, None, None, None, Thresholds())
 DEGRADED = replace(KEPT, verdict=Verdict.DEGRADED, reasons=("the CPU was busy",))
-NAMES = {one.name for one in definition.shipped()} - {
-    one.name for one in (*definition.conformance(), *definition.published())
-}
+NAMES = {one.name for one in definition.for_any_engine()}
 
 
 def result(engine: str, figures: dict[str, Any], *, unit: str = "", fidelity: Fidelity = KEPT) -> Result:

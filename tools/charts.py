@@ -186,4 +186,4 @@ def problems(chart: Chart) -> Sequence[str]:
         if len(label) > (_MOST_LETTERS if chart.kind == "bars" else 13 if chart.kind == "lanes" else 60)
     ]  # fmt: skip
     found += [f"{tone!r} is no tone" for _, tone, _ in chart.rows if tone not in TONES]
-    return found + ([f"{chart.title!r} is longer than the picture"] if len(chart.title) > 56 else [])
+    return found + ([f"{chart.title!r} is longer than the picture"] if len(chart.title) > 51 else [])

@@ -58,7 +58,7 @@ def test_a_flow_fills_its_line_and_its_completion_is_the_same_to_the_nanosecond(
 
 
 @pytest.mark.engines("vm")
-def test_a_flow_fills_a_line_of_100_mbps_with_the_cpu_at_most_60_percent_busy(
+def test_a_flow_fills_a_line_of_100_mbps_with_the_cpu_at_most_62_percent_busy(
     vm: PreparedEngine, tmp_path: Path
 ) -> None:
     """Where an instruction takes a nanosecond, so that this is the same on every machine; `bench/roce.py` has more.
@@ -69,7 +69,7 @@ def test_a_flow_fills_a_line_of_100_mbps_with_the_cpu_at_most_60_percent_busy(
     found = lab.run(job, parameters={"milliseconds": "1200"}, on=vm, out=tmp_path).check()
     assert found.figure("lost") == 0
     assert float(found.figure("filled")) >= 0.98
-    assert float(found.figure("busy")) <= 0.6
+    assert float(found.figure("busy")) <= 0.62
 
 
 def test_a_rate_control_without_marks_warns_of_the_ports_and_with_them_it_is_notified(

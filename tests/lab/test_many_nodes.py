@@ -4,9 +4,10 @@ import time
 from itertools import combinations
 
 from testbed.lab import Run, experiment
+from testbed.lab.job.job import Limits
 
 MARKS = {"test_many_hosts_start_and_end": [("slow",)]}
-CASES = {"test_many_hosts_start_and_end": [{"hosts": "512"}]}
+CASES = {"test_many_hosts_start_and_end": [{"hosts": "512", "limits": Limits(memory_mb=4000)}]}
 
 
 @experiment(timeout="300s")

@@ -33,7 +33,7 @@ from testbed.net.watch.run_series import recorded
 from testbed.switch.ways.path import FlowPath
 from testbed.units import Duration, Scale
 
-_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 24
+_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 28
 """The files that are open anyway with a socket for each port, and those of each node in the process that starts agents:
 the ends of its shell, its logs, the sockets of its agent, and some room."""
 _MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE

@@ -86,7 +86,8 @@ def test_arguments_that_make_no_sense_get_one_message(run: Runner) -> None:
         "incast,4,5,6": "topology incast,4,5,6: incast takes at most 1 values (n), and not 3",
         "incast,foo=1": (
             "topology incast,foo=1: incast has no foo; "
-            "it takes n, scale, cable, rate, length, delay, port, buffer, ways, mismatch, dcbx, deadlock_poll, forwarding, rdma"
+            "it takes n, scale, cable, rate, length, delay, port, buffer, ways, mismatch, dcbx, deadlock_poll, "
+            "forwarding, rdma"
         ),
         "incast,3,lenght=5m": "topology incast,3,lenght=5m: incast has no lenght; did you mean length?",
         "incast,3,n=4": "topology incast,3,n=4: n is given twice",

@@ -28,7 +28,7 @@ gc.set_threshold(100_000, 50, 100)
 
 settings.register_profile("xoff", deadline=None)  # a busy machine is no failure
 # `./xoff test --unit` is what one runs after each change. The whole suite has Hypothesis' own number of examples.
-settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("xoff")
 
 

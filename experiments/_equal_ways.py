@@ -1,4 +1,4 @@
-"""What equal ways were given, and what their reference says that they are given. Not an experiment."""
+"""The loads of equal ways, measured and by their reference in Python. Not an experiment."""
 
 from testbed.switch.ways.model import Fields, Group, seed_of_switch
 from xoff import Duration, Network, Rate, Size, Ways

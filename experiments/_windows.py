@@ -59,7 +59,7 @@ class Flow:
 
 @dataclass
 class Found:
-    """What came of all flows."""
+    """The outcome of all flows."""
 
     flows: list[Flow]
     longest_queue: int

@@ -29,7 +29,7 @@ ETA = 56_840
 BURSTING, BACKGROUND = 16, 2
 PORTS = BURSTING + BACKGROUND + 2
 SHARED = 75 * 2 * ETA
-"""What DSH leaves to share. Static headroom leaves a fifth of it, as at the 32 ports of the publication."""
+"""The octets that DSH leaves to share. Static headroom leaves a fifth, as at the 32 ports of the publication."""
 TOTAL = SHARED + PORTS * ETA
 POLICIES: dict[str, int | SharedHeadroomPool | DynamicSharedHeadroom] = {
     "per group": ETA,
@@ -43,7 +43,7 @@ BACKGROUND_FRAMES, BEFORE_BURST = 1600, Duration("100us")
 
 @dataclass(frozen=True)
 class Seen:
-    """What a burst did."""
+    """The pauses and losses of a burst."""
 
     pauses: int  # XOFF to senders of the burst
     background: int  # XOFF to the background's senders
@@ -55,7 +55,7 @@ class Seen:
 
 @experiment(timeout="120s", free_cpu=True)
 def headroom_sharing(run: Run, percent: Annotated[int, Between(15, 30)] = 25) -> None:
-    """Which burst can a switch take without a pause, if groups share headroom?
+    """A burst of a quarter of the buffer, by headroom for each group, SONiC's shared pool, and DSH.
 
     Two background flows at line rate overload one port, so that their groups stay at their thresholds. Then 16 hosts
     send a burst to another port, each at line rate, which is so many percent of the switch's buffer. With headroom for

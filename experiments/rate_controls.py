@@ -56,7 +56,7 @@ def _timely(line: Line) -> Timely:
 
 @dataclass(frozen=True)
 class _Found:
-    """What came of one case."""
+    """The outcome of one case."""
 
     pauses: int
     longest: Size

@@ -14,7 +14,7 @@ LIMITS = {"go-back-N": ("15Gb/s", "75Gb/s"), "selective repeat": ("75Gb/s", "100
 
 @experiment(timeout="120s", free_cpu=True)
 def roce_recovery(run: Run, message: Annotated[str, OneOf("2MB", "4MB")] = "4MB") -> None:
-    """What is left of a line at one lost frame in 256, by the way in which RoCE recovers?
+    """Goodput at one lost frame in 256, by the way in which RoCE recovers.
 
     Writes of 4 MB over a line of 100 Gb/s, for 3 ms. With go-back-0 a loss lets the message begin again, and of some
     3900 packets one is always lost: no message ever arrives. Go-back-N sends again what was under way, and selective

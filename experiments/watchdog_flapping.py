@@ -46,7 +46,7 @@ class Seen:
 
 @experiment(timeout="300s", free_cpu=True)
 def watchdog_flapping(run: Run, cycles: Annotated[int, Between(2, 4)] = 3) -> None:
-    """Why does a watchdog restore a queue in the middle of a storm?
+    """Watchdogs that restore a queue in the middle of a storm, and others that do not.
 
     A receiver pauses its switch for seconds. SONiC's watchdog, with 200 ms for poll, detection and restoration, looks
     at counters: a storm is over when the port's counter of received PFC frames stands still. But it has switched PFC

@@ -12,7 +12,7 @@ LASTS = Duration("5ms")
 
 @experiment(timeout="120s")
 def livelock(run: Run) -> None:
-    """What does a NIC deliver that begins a message of 4 MB again at each loss, at one lost frame in 256?
+    """Goodput of a NIC that begins a message of 4 MB again at each loss, at one lost frame in 256.
 
     Sends, writes and reads between two hosts, whose line is busy all the time. With go-back-0 no message ever arrives,
     as published. Go-back-N, the published cure, delivers. The control case is go-back-0 without loss.

@@ -14,7 +14,7 @@ FRAME = Size(f"{MTU + 14}B")
 
 @experiment(timeout="60s")
 def mlx5_headroom(run: Run) -> None:
-    """How much headroom does the mlx5 driver keep, and how much of it does the lab need?
+    """The headroom that the mlx5 driver keeps, and how much of it the lab needs.
 
     Two hosts send to a third one, with the formula's headroom at the switch: nothing is lost. Most of the formula is
     what the interfaces of both ends may take, and in the lab they take next to nothing. The control case has headroom

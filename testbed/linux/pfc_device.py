@@ -108,14 +108,14 @@ class PfcState(NamedTuple):
     interval_ns: int
     """The time from one XOFF to the next."""
     detection_ns: int
-    """Of the watchdog, with the period of its polls, which is 0 without one, and the next poll."""
+    """The watchdog's times: the period of its polls, 0 without a watchdog, and the next poll."""
     period_ns: int
     polls_at_ns: int
     since_ns: tuple[int, ...]
     paused_since_ns: tuple[int, ...]
-    """When each pause began that is counted; NEVER without one."""
+    """The moment at which each pause began that is counted; NEVER without one."""
     paused_ns: tuple[int, ...]
-    """What was counted while the kernel served: for each priority the time of pauses that have ended."""
+    """The counts of the time while the kernel served: for each priority the time of pauses that have ended."""
     counts: tuple[tuple[int, ...], ...]
     """And events: COUNTS kinds, for each priority."""
 
@@ -142,7 +142,7 @@ class PfcState(NamedTuple):
 
 
 class PfcDevice(FlowDevice):
-    """What the kernel has of one agent, from when it is made until it is closed, or the agent has ended."""
+    """The kernel's part of one agent, from when it is made until it is closed, or the agent has ended."""
 
     def __init__(
         self, ring: bpf.Ring, groups: bpf.Map, congested_at: int, lateness: memoryview[int], ports: Sequence[PfcPlan]

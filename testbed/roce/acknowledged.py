@@ -1,4 +1,4 @@
-"""When the packets of a queue pair were sent, for rate controls that count acknowledgements."""
+"""The times at which packets of a queue pair were sent, for rate controls that count acknowledgements."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Endpoint:
         self._accepted: dict[tuple[str, int], tuple[QueuePair, roce_cm.Reply, int]] = {}
         """The accepted connections, by the peer's address and communication ID."""
         self._cnp_paces: dict[str, CnpPace] = {}
-        """What queue pairs share, by the sender's address, or all of them."""
+        """The state that queue pairs share, by the sender's address, or all of them."""
         self._management: list[Outgoing] = []
         self._transaction = 0
 

@@ -24,7 +24,7 @@ _MASK = (1 << 64) - 1
 
 
 class Recovery(enum.StrEnum):
-    """What is sent again after a loss."""
+    """The packets that are sent again after a loss."""
 
     GO_BACK_N = "go-back-N"  # the missing packet and all behind it
     GO_BACK_0 = "go-back-0"  # the whole message from its first packet

@@ -103,7 +103,7 @@ class QueuePair:
         kind = SelectiveRequester if nic.is_selective else Requester
         self.requester = kind(0, first, asks, timing, nic=nic, jitter=self._jitter)
         self._returned: Telemetry | None = None
-        """What the next acknowledgement brings back."""
+        """The telemetry that the next acknowledgement brings back."""
         self.responder = Responder(0, 0, settings, memory, nic=nic, jitter=self._jitter)
         self._timing = timing
         self._wire_octets = _IPV6_WIRE_OCTETS if ":" in far_address else _IPV4_WIRE_OCTETS

@@ -1,4 +1,4 @@
-"""When a node has a frame: with its first bit, with its header, or with its last bit; times are exact."""
+"""Exact moments at which a node has a frame: with its first bit, with its header, or with its last bit."""
 
 from __future__ import annotations
 

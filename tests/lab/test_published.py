@@ -1,4 +1,4 @@
-"""What others have published comes out as `docs/published.md` says, and `xoff verify --published` shows it."""
+"""Results of others come out as `docs/published.md` says, and `xoff verify --published` shows them."""
 
 from __future__ import annotations
 

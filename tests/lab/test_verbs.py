@@ -100,7 +100,7 @@ def verbs(run: Run) -> None:
 
 @experiment
 def without_rdma(run: Run) -> None:
-    """What hosts have without `rdma=True`."""
+    """The namespace of hosts without `rdma=True`."""
     from testbed.net.build.network import network
     from topologies.incast import Incast
 

@@ -1,4 +1,4 @@
-"""What an agent waits by: an event of the port program, a deadline, or something to be read.
+"""The waits of an agent: for an event of the port program, for a deadline, or for something to be read.
 
 On `um` the kernel does what is frequent meanwhile (decision 0540), and wakes the agent for the rest. Elsewhere the
 agent is woken for each event.
@@ -38,7 +38,7 @@ class Waiting:
         self._files.register(self.timer.fd, select.EPOLLIN | select.EPOLLET)
         self._set_ns = NEVER
         self.started_ns = NEVER
-        """When the agent began: no event before that is late."""
+        """The moment at which the agent began; no event before that is late."""
 
     def wait(self, ports: Iterable[AgentPort], due_ns: int, at_once: bool) -> list[int]:
         """Wait, and return the files that are ready; with `at_once` there may be none.

@@ -23,11 +23,11 @@ class Published:
     """The tolerance of the claim; None if nothing was claimed."""
     source: str
     differs: str
-    """What is not as it was there."""
+    """The differences from how it was there."""
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """What was published, what was measured, and the tolerance, for people."""
+        """The published value, the measured one, and the tolerance, for people."""
         claimed = {"0": "exactly", None: "not claimed"}.get(self.within, f"within {self.within}")
         return written(self.published, self.unit), written(self.measured, self.unit), claimed
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import stat
-import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
@@ -25,7 +24,7 @@ from testbed.lab.image.packages import Packages
 from testbed.lab.job import debian
 from testbed.lab.um import disks
 from testbed.lab.um.kernel import Kernel
-from testbed.lab.um.machine import Machine
+from testbed.lab.um.machine import boot_alone
 
 _LAYERS, _JOINED = "um-debs-*", "um-joined-*"
 _KEPT = 10
@@ -86,16 +85,8 @@ def _configure(kernel: Kernel, root_disk: Path, work: Path) -> None:
     with tarfile.open(work / "job", "w"):
         pass
     mounted = {"XOFF_ROOT": root_disk, "XOFF_CODE": work / "unpacked", "XOFF_JOB": work / "job"}
-    machine = Machine(kernel.file, mounted, work)
-    try:
-        code = machine.process.wait(_CONFIGURE_S)
-    except subprocess.TimeoutExpired:
-        code = None
-    finally:
-        machine.close()
-    if code != 0 or not machine.stream.stat().st_size:
-        late = f" within {_CONFIGURE_S:g} s; is this machine very busy?" if code is None else ""
-        raise PackageError(f"the lab could not configure the Debian packages{late}{machine.last_words()}")
+    if (why := boot_alone(kernel.file, mounted, work, _CONFIGURE_S)) is not None:
+        raise PackageError(f"the lab could not configure the Debian packages{why}")
 
 
 def apply(tree: Node, archive: IO[bytes], changes: IO[bytes], image: Node) -> None:

@@ -19,7 +19,7 @@ from testbed.lab.image.recipe import ImageError
 from testbed.lab.job import job
 from testbed.lab.um import system_calls
 from testbed.lab.um.kernel import Kernel
-from testbed.lab.um.machine import Machine
+from testbed.lab.um.machine import boot_alone
 
 _ROOM = 1 << 30
 _CODE, KEPT = "um-code-*", 20
@@ -106,16 +106,9 @@ def code(kernel: Kernel, root_disk: Path, report: Report, packages: Packages | N
 
 def _compile(kernel: Kernel, root_disk: Path, work: Path) -> None:
     """Boot without a disk of code: process 1 compiles what is in the job's place and writes it out."""
-    machine = Machine(kernel.file, {"XOFF_ROOT": root_disk, "XOFF_JOB": work / "job"}, work)
-    try:
-        code = machine.process.wait(_COMPILE_S)
-    except subprocess.TimeoutExpired:
-        code = None
-    finally:
-        machine.close()
-    if code != 0 or not machine.stream.stat().st_size:
-        late = f" within {_COMPILE_S:g} s; is this machine very busy?" if code is None else ""
-        raise ImageError(f"the lab could not compile Xoff{late}{machine.last_words()}")
+    disks = {"XOFF_ROOT": root_disk, "XOFF_JOB": work / "job"}
+    if (why := boot_alone(kernel.file, disks, work, _COMPILE_S)) is not None:
+        raise ImageError(f"the lab could not compile Xoff{why}")
 
 
 def _rewrite_library(tree: erofs.Node, archive: IO[bytes]) -> None:

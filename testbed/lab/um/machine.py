@@ -199,3 +199,21 @@ def _state(pid: int) -> str:
     except OSError:
         return ""
     return f"{lines['State'].strip()[:1]} {lines.get('voluntary_ctxt_switches', '').strip()}"
+
+
+def boot_alone(kernel: Path, disks: Mapping[str, Path], folder: Path, within_s: float) -> str | None:
+    """Boot a lab without commands, which ends by itself and leaves its output in the folder's `out`.
+
+    Return None, or the reason why it failed as the end of a message.
+    """
+    machine = Machine(kernel, disks, folder)
+    try:
+        code = machine.process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        code = None
+    finally:
+        machine.close()
+    if code == 0 and machine.stream.stat().st_size:
+        return None
+    late = f" within {within_s:g} s; is this machine very busy?" if code is None else ""
+    return f"{late}{machine.last_words()}"

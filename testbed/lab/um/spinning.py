@@ -27,7 +27,7 @@ _AT_WORK_NS = 20_000_000
 
 
 class Look(NamedTuple):
-    """What the host shows of a lab at one moment."""
+    """The state of a lab's processes at one moment, as the host shows it."""
 
     kernel_ns: int
     """The CPU time of the kernel's process."""

@@ -146,7 +146,7 @@ class PortProgram:
         self.ways = WaysTables(self._object.map("ways").shared(), self._object.program("choose_way"))
         """The groups of equal ways of all switches."""
         self.stampings = Stampings(self._object.map("stampings").shared()) if self.telemetry else None
-        """What ports stamp, in a network with telemetry."""
+        """The stamps of ports, in a network with telemetry."""
         if missing := bpf.run(self._object.program("prepare"), bytearray(REQUEST.size)):
             function = _NEEDED[missing - 1]
             raise bpf.BpfError(f"this kernel has no function {function}, in which the port program counts lost frames")

@@ -28,7 +28,7 @@ GROUP = struct.Struct("=8I3I3III2Q2Q2Q8Q8QQ")
 GROUP_SETTINGS = struct.Struct("=8I")
 XOFF_AT = struct.Struct("=8I3I3II").size
 LOSSY, LOSSLESS, WITH_PORT = range(3)
-"""What a group is; WITH_PORT: lossless, and its port is paused as a whole when it has no room."""
+"""The kinds of a group; WITH_PORT: lossless, and its port is paused as a whole when it has no room."""
 WHOLE = struct.Struct("=8I2Q")
 WHOLE_SETTINGS = struct.Struct("=2I")
 QUEUE = struct.Struct("=5I2I2II4Q")

@@ -30,7 +30,7 @@ _NETWORK = 10 << 24
 
 @dataclass(frozen=True)
 class FlowNames:
-    """What tells a flow apart from others between the same hosts, as far as switches look."""
+    """The fields that tell a flow apart from others between the same hosts, as far as switches look."""
 
     transport: str = "roce"
     source_port: int | None = None

@@ -91,7 +91,7 @@ class LosslessTopo(Topo):
     buffer = Buffer()
     ways: Ways | str = Ways(By.HOST_NUMBER)
     ways_source = WaysSource.DEFAULT
-    """Who has chosen the topology's `ways`."""
+    """The source of the topology's `ways`."""
     mismatch = Mismatch.REFUSE
     dcbx: bool | int = False
     deadlock_poll: Duration | None = None

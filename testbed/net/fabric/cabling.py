@@ -22,7 +22,7 @@ from testbed.units import Duration, Scale, Size
 
 
 class Forwarding(enum.StrEnum):
-    """When a node has a frame that comes in; one without this setting has it with the first bit."""
+    """The moment at which a node has a frame that comes in; without this setting it is that of the first bit."""
 
     CUT_THROUGH = "cut-through"  # with the preamble and the first 64 octets
     STORE_AND_FORWARD = "store-and-forward"  # with the last bit

@@ -287,7 +287,7 @@ class Buffer:
 
     @property
     def policy(self) -> HeadroomPolicy:
-        """Who may use how much headroom."""
+        """The policy of headroom: who may use how much."""
         return policy_of(self.headroom)
 
     def lab_response(self, scale: Scale) -> Duration:

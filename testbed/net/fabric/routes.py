@@ -34,7 +34,7 @@ class Graph:
     forwarding: set[str] = field(default_factory=set)
     chosen: NextHop | None = None
     costs: dict[str, int] = field(default_factory=dict)
-    """What it costs to leave by a port, where that is not 1: the shortest way is the one that costs least."""
+    """The cost of leaving by a port, where it is not 1: the shortest way is the one that costs least."""
     _found: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @classmethod

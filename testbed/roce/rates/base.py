@@ -37,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Acknowledgement:
-    """What an acknowledgement tells a rate control that counts them."""
+    """The content of an acknowledgement, for a rate control that counts them."""
 
     packets: int
     """The packets that it acknowledges and none before did."""
@@ -48,7 +48,7 @@ class Acknowledgement:
     round_trip_ns: int | None = None
     """The time since the newest acknowledged packet was sent; None if that was sent more than once."""
     stamps: tuple[Stamp, ...] = ()
-    """What ports with `Port(telemetry=True)` wrote into the newest packet, in the order of its way."""
+    """The stamps that ports with `Port(telemetry=True)` wrote into the newest packet, in the order of its way."""
 
 
 class RateControl:

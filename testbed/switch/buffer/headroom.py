@@ -34,7 +34,7 @@ class HeadroomPolicy(ABC):
     """A policy. The headrooms of groups are those of lossless groups in one ingress pool, by (port, priority)."""
 
     name: ClassVar[str]
-    """What users write: `Buffer(headroom="dsh")`."""
+    """The names that users write: `Buffer(headroom="dsh")`."""
     pauses_ports: ClassVar[bool] = False
     """True if a port is paused as a whole when it has no room."""
     overbooks: ClassVar[bool] = False

@@ -30,7 +30,7 @@ class Action(enum.StrEnum):
 
 
 class Kind(enum.StrEnum):
-    """How a watchdog finds a storm, and its end (decision 0581)."""
+    """The ways in which a watchdog finds a storm, and its end (decision 0581)."""
 
     IDEAL = "ideal"  # it misses nothing: at the first poll at or after the time
     SONIC = "sonic"  # by what SONiC's scripts see at their polls

@@ -29,7 +29,7 @@ class Switch:
     seed: int
     ways: Mapping[str, tuple[Way, ...]]
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why there is one way to a station, where others are as short or the topology has chosen: in words."""
+    """The reason in words for a single way to a station, where others are as short or the topology has chosen."""
 
     @property
     def hashes(self) -> bool:
@@ -38,7 +38,7 @@ class Switch:
 
     @property
     def key(self) -> tuple[HashField, int]:
-        """What the hash of a frame depends on: the fields and the seed."""
+        """The inputs of a frame's hash: the fields and the seed."""
         assert self.settings is not None
         return self.settings.mask, self.seed
 

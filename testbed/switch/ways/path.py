@@ -38,7 +38,7 @@ class Hop:
     why: str
     """The reason in words."""
     hashed: Hashed | None = None
-    """What is hashed and what comes of it, where that decides."""
+    """The hashed fields and the hash, where it decides."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Polarisation:
 
 @dataclass(frozen=True)
 class _Coming:
-    """What can come to a switch: hashes by key, each as a bit, and the switch that chose by it; all where none is."""
+    """Hashes that can come to a switch, by key, each as a bit, with the switch that chose by it; all where none is."""
 
     hashes: Mapping[_Key, tuple[int, str]]
 

@@ -37,7 +37,7 @@ class By(enum.StrEnum):
 
 
 class WaysSource(enum.Enum):
-    """Who has chosen a switch's settings: what nobody asked for is not warned of."""
+    """The source of a switch's settings; what nobody asked for is not warned of."""
 
     DEFAULT = enum.auto()
     TOPOLOGY = enum.auto()

@@ -1,4 +1,4 @@
-"""What `xoff verify` refuses."""
+"""The refusals of `xoff verify`, and its choice of experiments for an engine."""
 
 from __future__ import annotations
 

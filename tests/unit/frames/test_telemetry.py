@@ -12,7 +12,7 @@ PATH = Path("10.0.0.1", "10.0.0.2", 0xC123)
 FIRST, SECOND = Stamp(1, 2, 3, 4), Stamp(0xFFFFFFFF, 1082, 7, 10_000)
 DATA = Packet(Opcode.WRITE_ONLY, 0x123, 77, b"four", reth=Reth(1, 2, 4), ack_request=True, telemetry=Telemetry())
 AT = roce.BTH_OCTETS
-"""Where the area begins."""
+"""The first octet of the area."""
 
 
 def stamped(datagram: bytes, *stamps: Stamp) -> bytes:

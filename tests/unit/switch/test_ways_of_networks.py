@@ -1,4 +1,4 @@
-"""What is seen of equal ways without a network: polarisation, and the way of a flow."""
+"""Equal ways without a network: polarisation, and the way of a flow."""
 
 from __future__ import annotations
 

@@ -190,6 +190,11 @@ class Ring:
         self._lengths = memoryview(self._producer).cast("I")
         self.memory = memoryview(self._producer)
 
+    def map_pages(self) -> None:
+        """Map the pages of the first record now, so that nothing has to be mapped when it comes."""
+        self._consumed[0] = self._consumed[0]
+        self._produced[0], self._lengths[_PAGE >> 2]
+
     def records(self) -> Iterator[int]:
         """Yield the position in `memory` of each waiting record; its room is freed when the next one is asked for."""
         consumed, produced, lengths = self._consumed, self._produced, self._lengths

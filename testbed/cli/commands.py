@@ -159,8 +159,20 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             True,
             True,
         ),
+        "benchmark": Command(
+            "a benchmark for AI training fabrics, after an IETF draft",
+            "studies.benchmark",
+            "benchmark",
+            "options",
+            True,
+            True,
+        ),
         "compare": Command(
-            "what differs between two results or sweeps", "studies.compare", "compare", "compare_options", True
+            "what differs between two results, sweeps or benchmarks",
+            "studies.compare",
+            "compare",
+            "compare_options",
+            True,
         ),
         "verify": Command(
             "compare this machine's results with the repository's",

@@ -73,22 +73,22 @@ class OfferedLoad:
         """
         found = distribution(sizes) if table is None else read_distribution(table, sizes)
         part, who = read_load(load), Pattern.parse(pattern)
-        makes_marks = _needs_marks(control) if ecn == "auto" else ecn == "on"
-        plain = _built(topo)
-        line, names = _line_of(plain, topo), plain.hosts()
+        makes_marks = needs_marks(control) if ecn == "auto" else ecn == "on"
+        plain = built(topo)
+        line, names = line_of(plain, topo), plain.hosts()
         if hosts > len(names):
             raise WorkloadError(f"--hosts {hosts}: {topo} has {len(names)}; take fewer, or a larger topology")
         names = names[:hosts] if hosts else names
         who.require(len(names), f"{topo} with --hosts {hosts}" if hosts else topo)
-        port = Port(ecn={ROCE: _curve(line)} if makes_marks else {})
+        port = Port(ecn={ROCE: curve_of(line)} if makes_marks else {})
         host = Port()
         if not pfc:
             port, host = port.with_pfc(), host.with_pfc()
-        built = _built(topo, port=port, hopts={"port": host})
+        made = built(topo, port=port, hopts={"port": host})
         time = lasts if lasts.ps else None
         if time is None and not 0 < flows <= MOST_FLOWS:
             raise WorkloadError(f"--flows {flows}: a run has 1 to {MOST_FLOWS} flows")
-        return cls(topo, found, part, control, who, flows, time, pfc, makes_marks, tuple(names), line, built)
+        return cls(topo, found, part, control, who, flows, time, pfc, makes_marks, tuple(names), line, made)
 
     def transfers(self, dice: Any) -> list[Any]:
         """Return the flows as transfers; UsageError if there are none, or too many."""
@@ -153,29 +153,32 @@ def known_sizes() -> str:
     return ", ".join(distributions())
 
 
-def _needs_marks(control: str) -> bool:
+def needs_marks(control: str) -> bool:
+    """Return True if a rate control goes by ECN marks."""
     line = rates.Line(Rate("10Mb/s"), Scale(1000))
     return bool(rates.control(control, line).needs_marks)
 
 
-def _curve(line: Rate) -> EcnCurve:
+def curve_of(line: Rate) -> EcnCurve:
+    """Return the marks of switches for a line: those for 10 Gb/s in proportion."""
     kmin, kmax, most = _MARKS
     times = max(1, round(line.bps / 10**10 * 100)) / 100
     low, high = (Size.from_bytes(round(Size(one).bytes * times)) for one in (kmin, kmax))
     return EcnCurve(low, high, most)
 
 
-def _built(topo: str, **options: Any) -> LosslessTopo:
+def built(topo: str, **options: Any) -> LosslessTopo:
+    """Return the topology of this name and arguments, with the buffer and the delay of cables that workloads have."""
     delayed = {} if any(f"{word}=" in topo for word in ("delay", "length", "cable")) else {"delay": _DELAY}
-    kind = topologies.find((topologies.file_of(topo)[0] and topo) or topo.partition(",")[0])
+    kind = topologies.find(topo.partition(",")[0])
     if not (isinstance(kind, type) and issubclass(kind, LosslessTopo)):
         raise UsageError(f"topology {topo} has no lossless ports, which RoCE flows take; fat-tree,4 has some")
     defaults: dict[str, Any] = {"total": _CELLS, **delayed, **options}
-    built: LosslessTopo = topologies.build(topo, **defaults)
-    return built
+    made: LosslessTopo = topologies.build(topo, **defaults)
+    return made
 
 
-def _line_of(topo: LosslessTopo, name: str) -> Rate:
+def line_of(topo: LosslessTopo, name: str) -> Rate:
     """Return the rate of the slowest line of a host."""
     hosts = set(topo.hosts())
     found: list[Rate] = [

@@ -18,8 +18,8 @@ from testbed.plot.canvas import Canvas
 from testbed.plot.groups import short
 from testbed.plot.quantities import Quantity, linear, logarithmic, wants_log
 from testbed.plot.style import marked
-from testbed.report.pages.sweep_page import Mean, Study, is_sweep
-from testbed.report.pages.sweep_page import read as read_study
+from testbed.report.studies.sweep_page import Mean, Study, is_sweep
+from testbed.report.studies.sweep_page import read as read_study
 from testbed.units import Duration, Length, Rate, Size
 
 __all__ = ["SUMMARY", "is_sweep", "sweep"]

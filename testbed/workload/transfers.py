@@ -85,6 +85,42 @@ def ring_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
     ]
 
 
+def ring_all_gather(hosts: Sequence[str], size: Size) -> list[Transfer]:
+    """All-gather of `size` in a ring of n hosts: each has an n-th part, and sends on what it gets, n - 1 times."""
+    found = _hosts(hosts, 2)
+    count = len(found)
+    part = Size.from_bytes(-(-size.bytes // count))
+    return [
+        Transfer(host, found[(place + 1) % count], part * (count - 1), _AT_ONCE, part, ((place - 1) % count,), 1)
+        for place, host in enumerate(found)
+    ]
+
+
+def halving_doubling_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
+    """All-reduce of `size` by recursive halving and doubling, between a number of hosts that is a power of two.
+
+    In the first round each host exchanges half of the data with the host that is half of all hosts away, in the next
+    one a quarter with the one that is a quarter away, and so on; then the same rounds backwards gather the sums. A host
+    begins a round when it has the data of the round before.
+    """
+    found = _hosts(hosts, 2)
+    count, rounds = len(found), (len(found) - 1).bit_length()
+    if count != 1 << rounds:
+        raise WorkloadError(
+            f"there are {count} hosts; halving and doubling takes a power of two, such as {1 << rounds}"
+        )
+    distances = [count >> number for number in range(1, rounds + 1)]
+    transfers: list[Transfer] = []
+    before = 0
+    for number, distance in enumerate([*distances, *reversed(distances)]):
+        part = Size.from_bytes(max(1, size.bytes * distance // count))
+        for place, host in enumerate(found):
+            after = ((number - 1) * count + (place ^ before),) if number else ()
+            transfers.append(Transfer(host, found[place ^ distance], part, _AT_ONCE, part, after))
+        before = distance
+    return transfers
+
+
 def tree_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
     """All-reduce of `size` in a binary tree: up to the first host, which has the sum, and down again.
 

@@ -19,7 +19,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="RESULT",
-        help="result folders, side by side; or a sweep's folder",
+        help="folders of results or of benchmarks, side by side; or a sweep's folder",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=f"default: {FILE} in the first folder")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""`xoff compare`: what differs between two results or sweeps."""
+"""`xoff compare`: what differs between two results, sweeps or benchmarks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from testbed.lab.studies.comparison import compare_folders
 
 
 def compare_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", type=Path, metavar="A", help="a result folder, or a sweep's")
+    parser.add_argument("first", type=Path, metavar="A", help="a result folder, a sweep's or a benchmark's")
     parser.add_argument("second", type=Path, metavar="B", help="another of the same kind")
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Show what differs between two results, or between the means of two sweeps. Exit code 1 if anything does."""
+    """Show what differs between two results, the means of two sweeps, or the KPIs of two benchmarks. Exit code
+    1 if anything does."""
     differences = compare_folders(options.first, options.second)
     if options.json:
         print(json.dumps([asdict(one) for one in differences], indent=1))

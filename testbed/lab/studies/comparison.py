@@ -1,4 +1,4 @@
-"""Differences between two results, or between two sweeps, for a user who has changed something."""
+"""Differences between two results, two sweeps or two benchmarks, for a user who has changed something."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.lab.results.foreign import ForeignError, ForeignFolder
 from testbed.lab.results.result import RESULT, ResultFile, distinct
+from testbed.lab.studies.benchmark import Benchmark, is_benchmark
 from testbed.lab.studies.sweep_tables import OWN_COLUMNS, SUMMARY, spread
 
 _ABSENT = "absent"
@@ -40,8 +41,10 @@ class SweepMean:
 
 
 def compare_folders(first: Path, second: Path) -> list[Difference]:
-    """Return the differences between two result folders, or between two folders of sweeps."""
+    """Return the differences between two result folders, or between two folders of sweeps or of benchmarks."""
     one, other = ForeignFolder(first), ForeignFolder(second)
+    if is_benchmark(first) and is_benchmark(second):
+        return list(_differences(*(_of_benchmark(Benchmark.read(folder)) for folder in (first, second))))
     for folder in (one, other):
         if not folder.has(RESULT) and not folder.has(SUMMARY):
             raise UsageError(f"{folder.path} has neither {RESULT} nor {SUMMARY}; name a result folder, or a sweep's")
@@ -82,6 +85,17 @@ def _of_result(folder: ForeignFolder) -> dict[str, Any]:
 
 def _with_unit(value: Any, unit: str) -> Any:
     return f"{value}{unit}" if unit else value
+
+
+def _of_benchmark(found: Benchmark) -> dict[str, Any]:
+    """Return the contents of a benchmark, by a name for each of them; it may be of another fabric than the other."""
+    values: dict[str, Any] = {"fabric": found.fabric, "quick": found.quick, "seeds": found.seeds}
+    values |= {f"setting {name}": value for name, value in found.settings}
+    for outcome in found.outcomes:
+        for row, columns in outcome.rows.items():
+            values |= {f"{outcome.test}, {row}: {name}": str(value) for name, value in columns.items()}
+        values |= {f"{outcome.test}: failed, seed {one.seed}, {one.what}": True for one in outcome.failed}
+    return values
 
 
 def _of_sweep(folder: ForeignFolder) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from typing import Any
 
 import testbed
 from testbed.lab.results.folder import Folder, Network, read
-from testbed.report.pages import claims, conformance_page, ladders, panels, sweep_page, tables, topology
+from testbed.report.pages import claims, ladders, panels, tables, topology
 from testbed.report.pages.document import asset, digest, script_json
 from testbed.report.pages.flow_charts import FEW, FlowCharts, flow_charts
 from testbed.report.pages.headroom_budget import budget
 from testbed.report.pages.markup import folded, heading, readable, text
 from testbed.report.pages.question import question
+from testbed.report.studies import benchmark_page, conformance_page, sweep_page
 from testbed.report.timeline import columns, series, states
 from testbed.report.timeline.derived import active, derived, moment, ratios
 from testbed.report.timeline.tracks import Tracks, tracks
@@ -49,11 +50,13 @@ _LAB = "Rates and times are the lab's."
 
 
 def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = False) -> str:
-    """Return the report of one or more result folders, of a sweep, or of a conformance run.
+    """Return the report of result folders, of benchmarks, of a sweep, or of a conformance run.
 
     Its rates and times are those of the modelled hardware, or with `lab_time` the lab's; so they are where results have
     different scales, since all panels have one axis.
     """
+    if all(map(benchmark_page.is_benchmark, paths)):
+        return _document("Benchmark", benchmark_page.body(paths), with_script=False)
     if len(paths) == 1 and sweep_page.is_sweep(paths[0]):
         name = paths[0].resolve().name
         return _document(name, sweep_page.body(paths[0]), with_script=False)

@@ -10,8 +10,8 @@ import pytest
 from testbed.lab.results.folder import ReportError
 from testbed.lab.studies import sweep_tables
 from testbed.lab.studies.sweep_tables import Failure, Row
-from testbed.report.pages import sweep_page
 from testbed.report.pages.page import report
+from testbed.report.studies import sweep_page
 from tests.report_folders import HOSTILE
 
 

@@ -67,6 +67,40 @@ def test_a_ring_moves_twice_all_but_one_part_over_each_link(count: int, octets: 
         assert one.target == hosts(count)[(place + 1) % count]
 
 
+@given(st.integers(2, 12))
+def test_a_gathering_ring_moves_all_but_one_part_over_each_link(count: int) -> None:
+    pattern = transfers.ring_all_gather(hosts(count), MB)
+    assert [one.size.bytes for one in pattern] == [-(-MB.bytes // count) * (count - 1)] * count
+    assert finished(pattern) == [count - 1] * count
+    assert all(pattern[one.after[0]].target == one.source for one in pattern)
+
+
+@given(st.integers(1, 4))
+def test_halving_and_doubling_gives_each_host_the_data_of_all(rounds: int) -> None:
+    count = 1 << rounds
+    pattern = transfers.halving_doubling_all_reduce(hosts(count), MB)
+    assert len(pattern) == 2 * rounds * count
+    finished(pattern)
+    sent = Counter[str]()
+    has = {host: {host} for host in range(count)}
+    for number in range(rounds):
+        of_round = pattern[number * count : (number + 1) * count]
+        before = {host: set(all_) for host, all_ in has.items()}
+        for one in of_round:
+            has[int(one.target[1:]) - 1] |= before[int(one.source[1:]) - 1]
+    assert all(all_ == set(range(count)) for all_ in has.values()), "a part is the sum over all hosts"
+    for number, one in enumerate(pattern):
+        sent[one.source] += one.size.bytes
+        for other in one.after:
+            assert pattern[other].target == one.source and other // count == number // count - 1
+    assert set(sent.values()) == {2 * (MB.bytes - MB.bytes // count)}, "as much as an ideal all-reduce sends"
+
+
+def test_halving_and_doubling_takes_a_power_of_two() -> None:
+    with pytest.raises(WorkloadError, match="there are 6 hosts; halving and doubling takes a power of two, such as 8"):
+        transfers.halving_doubling_all_reduce(hosts(6), MB)
+
+
 @given(st.integers(2, 20))
 def test_a_tree_reduces_to_the_first_host_and_broadcasts_from_there(count: int) -> None:
     pattern = transfers.tree_all_reduce(hosts(count), MB)

@@ -1,0 +1,44 @@
+"""One test of the benchmark for training fabrics; `xoff benchmark` runs them all."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from experiments._benchmark import balancing, collectives, congestion, jobs, transport
+from testbed.lab.studies.benchmark import TESTS
+from testbed.measures.fabric_under_test import FabricUnderTest
+from xoff import File, OneOf, Run, experiment
+
+_BODIES: dict[str, Callable[[Run, FabricUnderTest, bool], None]] = {
+    "throughput": transport.throughput,
+    "latency": transport.latency,
+    "ecn": congestion.ecn,
+    "incast": congestion.incast,
+    "dcqcn": congestion.dcqcn,
+    "storm": congestion.storm,
+    "ecmp": balancing.ecmp,
+    "flowlet": balancing.flowlet,
+    "spray": balancing.spray,
+    "all-reduce": collectives.all_reduce,
+    "all-to-all": collectives.all_to_all,
+    "all-gather": collectives.all_gather,
+    "jct": jobs.jct,
+    "tenants": jobs.tenants,
+    "failure": jobs.failure,
+}
+
+
+@experiment(timeout="3600s", free_cpu=True)
+def benchmark(
+    run: Run,
+    files: tuple[File, ...] | None = None,
+    *,
+    test: Annotated[str, OneOf(*(one.name for one in TESTS))] = "incast",
+    topo: str = "leaf-spine,4,4,4",
+    control: str = "dcqcn",
+    pfc: bool = True,
+    ecn: str = "auto",
+    quick: bool = True,
+) -> None:
+    """A test of the benchmark for AI training fabrics on one fabric."""
+    paths = [file.path for file in files or ()]
+    _BODIES[test](run, FabricUnderTest.of(topo, paths, control=control, pfc=pfc, ecn=ecn), quick)

@@ -1,0 +1,214 @@
+"""The benchmark for AI training fabrics: its tests, and the outcome of a run as `benchmark.json`.
+
+Tests, KPIs and numbers of sections are those of draft-calabria-bmwg-ai-fabric-training-bench-00. Each test is a run of
+its own (`experiments/_benchmark`), made by a sweep, so on this machine or on a cluster. What it reports as
+"ROW: COLUMN" becomes a table of the test.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.lab.results.foreign import ForeignFolder
+from testbed.lab.results.result import Result
+from testbed.units import written
+
+DRAFT = "draft-calabria-bmwg-ai-fabric-training-bench-00"
+FILE = "benchmark.json"
+"""The file in the folder of the benchmark, beside the tables of the sweep."""
+SCHEMA = 1
+
+
+class BenchmarkError(UsageError):
+    """Raised if a folder has no benchmark that can be read."""
+
+
+@dataclass(frozen=True)
+class DraftTest:
+    """A test of the draft."""
+
+    name: str
+    section: str
+    title: str
+    main: str
+    """The column whose spread over seeds the statement of repeatability has."""
+
+
+TESTS = (
+    DraftTest("throughput", "5.1", "Baseline throughput", "of all lines"),
+    DraftTest("latency", "5.2", "Latency", "mean"),
+    DraftTest("ecn", "7.1", "ECN marking accuracy and threshold", "marked"),
+    DraftTest("incast", "7.2", "PFC behaviour under incast", "throughput"),
+    DraftTest("dcqcn", "7.3", "DCQCN convergence time", "JFI at the end"),
+    DraftTest("storm", "7.4", "PFC storm and deadlock resilience", "PAUSE frames"),
+    DraftTest("ecmp", "8.1", "ECMP entropy and polarisation", "JFI"),
+    DraftTest("flowlet", "8.2", "Dynamic load balancing by flowlets", "JFI"),
+    DraftTest("spray", "8.3", "Packet spraying", "JFI"),
+    DraftTest("all-reduce", "9.1", "All-reduce", "completion"),
+    DraftTest("all-to-all", "9.2", "All-to-all", "completion"),
+    DraftTest("all-gather", "9.3", "All-gather", "completion"),
+    DraftTest("jct", "10.1", "Synthetic job completion time", "JCT ratio"),
+    DraftTest("tenants", "10.3", "Interference of jobs", "interference factor"),
+    DraftTest("failure", "11.2", "Link failure", "overhead factor"),
+)
+"""The tests that are run, by the order of the draft."""
+LEFT_OUT = (
+    ("5.3 Burst absorption", "a lossless fabric loses no frame, however long the burst is; 7.2 has the pauses"),
+    ("6 Ultra Ethernet", "the lab has no transport of Ultra Ethernet"),
+    ("10.2 MLPerf", "the lab has no accelerators; `xoff workload --trace` takes the communication of such jobs"),
+    ("11.1 Scale limits", "run the benchmark on larger topologies, and compare"),
+    ("12 Soak", "hours of the hardware are weeks at the lab's scale, and a virtual clock does not age"),
+)
+"""The tests of the draft that are not run, each with the reason."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of a table: the mean over the seeds of a number, or a text."""
+
+    value: Any
+    unit: str
+    variation: float | None = None
+    """Standard deviation over mean, with several seeds."""
+
+    def __str__(self) -> str:
+        value = self.value
+        if isinstance(value, float):
+            value = int(value) if value.is_integer() else float(f"{value:.5g}")
+        return written(value, self.unit) if self.unit != "%" else f"{value:g} %"
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A claim that did not hold, or a run that did not end."""
+
+    what: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class OutcomeOfTest:
+    """What a test found."""
+
+    test: str
+    rows: Mapping[str, Mapping[str, Value]]
+    failed: tuple[Failed, ...]
+    claims: int
+    """The number of claims, of all seeds."""
+    folders: tuple[str, ...]
+    digests: tuple[str, ...]
+
+    @classmethod
+    def of(cls, test: str, results: Sequence[Result], folder: Path, missing: Iterable[Failed] = ()) -> OutcomeOfTest:
+        """Return the outcome of a test from the results of its seeds."""
+        values: dict[str, dict[str, list[tuple[Any, str]]]] = {}
+        failed, claims = list(missing), 0
+        for result in results:
+            for figure in result.figures:
+                row, colon, column = str(figure.name).partition(": ")
+                if colon:
+                    values.setdefault(row, {}).setdefault(column, []).append((figure.value, figure.unit))
+            for claim in result.claims:
+                claims += 1
+                if not claim.passed:
+                    measured = written(claim.measured, claim.unit)
+                    failed.append(Failed(f"{claim.name}: {measured}", result.seed))
+        rows = {row: {name: _value(all_) for name, all_ in columns.items()} for row, columns in values.items()}
+        folders = tuple(str(one.folder.relative_to(folder)) for one in results if one.folder is not None)
+        return cls(test, rows, tuple(failed), claims, folders, tuple(one.digest for one in results))
+
+    @property
+    def variation(self) -> float | None:
+        """The largest coefficient of variation of the test's main column; None with one seed."""
+        main = next(one.main for one in TESTS if one.name == self.test)
+        found = [row[main].variation for row in self.rows.values() if main in row]
+        known = [one for one in found if one is not None]
+        return max(known, default=None)
+
+
+def _value(found: Sequence[tuple[Any, str]]) -> Value:
+    values, unit = [value for value, _ in found], found[0][1]
+    if any(isinstance(one, bool) or not isinstance(one, int | float) for one in values):
+        texts = dict.fromkeys(map(str, values))
+        return Value(values[0] if len(values) == 1 else "; ".join(texts), unit)
+    mean = statistics.fmean(values) if len(values) > 1 else values[0]
+    if len(values) == 1:
+        return Value(mean, unit)
+    return Value(mean, unit, round(statistics.stdev(values) / mean, 6) if mean else 0.0)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """The outcome of all tests on one fabric."""
+
+    fabric: str
+    settings: tuple[tuple[str, str], ...]
+    """What the fabric is made of, in words."""
+    quick: bool
+    seeds: int
+    command: str
+    made_with: tuple[tuple[str, str], ...]
+    outcomes: tuple[OutcomeOfTest, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not any(one.failed for one in self.outcomes)
+
+    def outcome(self, test: str) -> OutcomeOfTest | None:
+        return next((one for one in self.outcomes if one.test == test), None)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "draft": DRAFT,
+            "fabric": self.fabric,
+            "settings": dict(self.settings),
+            "quick": self.quick,
+            "seeds": self.seeds,
+            "command": self.command,
+            "made_with": dict(self.made_with),
+            "passed": self.passed,
+            "tests": [asdict(one) for one in self.outcomes],
+        }
+
+    @classmethod
+    def read(cls, folder: Path) -> Benchmark:
+        """Read the benchmark of a folder."""
+        path = folder / FILE
+        try:
+            content = ForeignFolder(folder).json(FILE)
+        except OSError as error:
+            raise BenchmarkError(f"{path}: {error.strerror}") from None
+        try:
+            return cls(
+                str(content["fabric"]),
+                tuple((str(name), str(value)) for name, value in content["settings"].items()),
+                bool(content["quick"]),
+                int(content["seeds"]),
+                str(content["command"]),
+                tuple((str(name), str(value)) for name, value in content["made_with"].items()),
+                tuple(map(_outcome, content["tests"])),
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BenchmarkError(f"{path} is no result of `xoff benchmark`: {error}") from None
+
+
+def _outcome(content: Mapping[str, Any]) -> OutcomeOfTest:
+    if content["test"] not in [one.name for one in TESTS]:
+        raise ValueError(f"there is no test {str(content['test'])[:40]!r}")
+    rows = {
+        str(row): {str(name): Value(one["value"], str(one["unit"]), one["variation"]) for name, one in columns.items()}
+        for row, columns in content["rows"].items()
+    }
+    failed = tuple(Failed(str(one["what"]), int(one["seed"])) for one in content["failed"])
+    folders, digests = (tuple(map(str, content[name])) for name in ("folders", "digests"))
+    return OutcomeOfTest(content["test"], rows, failed, int(content["claims"]), folders, digests)
+
+
+def is_benchmark(folder: Path) -> bool:
+    return ForeignFolder(folder).has(FILE)

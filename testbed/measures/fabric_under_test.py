@@ -1,0 +1,164 @@
+"""The fabric that a benchmark measures: a topology, one of a user's file, or switches of config_db.json files.
+
+Its hosts and the way to make it anew for each network are the same for all tests. A test changes what it is about: the
+rule of equal ways, PFC, or the interval at which deadlocks are looked for. Switches of config_db.json have the marks,
+buffers and priorities of their files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.measures import offered_load
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.port import ROCE, Port
+from testbed.net.traffic import Flow
+from testbed.sonic.lab.places import free_places, hosts_at
+from testbed.sonic.lab.settings import Switch
+from testbed.sonic.lab.topo import SonicTopo
+from testbed.switch.ecn.curve import EcnCurve
+from testbed.switch.ways.settings import Ways, ways_of
+from testbed.units import Rate, Size
+
+MOST_HOSTS = 64
+_LEAST_HOSTS = 3
+"""An incast has two senders."""
+_OF_CONFIG = 16
+"""The hosts at switches of config_db.json files, at the ports most at risk first."""
+
+
+@dataclass(frozen=True)
+class FabricUnderTest:
+    """A fabric whose settings have been checked."""
+
+    name: str
+    """What was asked for: a topology with its arguments, or the names of files."""
+    hosts: tuple[str, ...]
+    line: Rate
+    """The rate of the slowest line of a host."""
+    control: str
+    """The rate control of flows, where a test does not choose its own."""
+    ways: Ways
+    """The rule of equal ways, where a test does not choose its own."""
+    curve: EcnCurve | None
+    """The marks at the port to the last host; None if it does not mark."""
+    settings: tuple[tuple[str, str], ...]
+    """What the fabric is made of, in words: name and value."""
+    pfc: bool = True
+    """True if switches pause the priority of the flows."""
+    _make: Callable[..., LosslessTopo] = field(repr=False, default=LosslessTopo)
+    _dscp: Mapping[str, int] = field(repr=False, default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, topo: str = "", files: Sequence[Path] = (), *, control: str = "dcqcn", pfc: bool = True, ecn: str = "auto"
+    ) -> FabricUnderTest:
+        """Check what is asked for; UsageError with one line and the way out.
+
+        `files` are config_db.json files, or one file of Python that has the topology `topo`, which may be empty.
+        """
+        if files and files[0].suffix != ".py":
+            if topo:
+                raise UsageError(
+                    f"{topo[:60]!r} is beside {files[0].name}, whose switches are the topology; leave it out"
+                )
+            return _of_config(files, control)
+        if len(files) > 1:
+            raise UsageError(f"{files[0].name} and {len(files) - 1} more: a topology is in one file of Python")
+        marks = offered_load.needs_marks(control) if ecn == "auto" else ecn == "on"
+        wanted, shown = (f"{files[0]}{topo}", f"{files[0].name}{topo}") if files else (topo, topo)
+        return _of_topology(wanted, shown, control, pfc, marks)
+
+    def topo(self, ways: Ways | str | None = None, **options: Any) -> LosslessTopo:
+        """Return the topology for a network; `pfc` and `marks` change what ports do, where no file says it."""
+        return self._make(ways=self.ways if ways is None else ways_of(ways), **options)
+
+    def flow(self, source: str, target: str, **options: Any) -> Flow:
+        """Return a flow of the priority that is lossless, with the DSCP that the sender's switch takes for it."""
+        given = {"priority": ROCE} | options
+        if source in self._dscp:
+            given["dscp"] = self._dscp[source]
+        return Flow(source, target, **given)
+
+    def across(self) -> list[tuple[str, str]]:
+        """Return a permutation: each host sends to the one half of all hosts further on."""
+        many = len(self.hosts)
+        return [(host, self.hosts[(place + many // 2) % many]) for place, host in enumerate(self.hosts)]
+
+    def senders(self, many: int) -> list[str]:
+        """Return so many senders of an incast to the last host; hosts have several flows if there are too few."""
+        others = self.hosts[:-1]
+        return [others[place % len(others)] for place in range(many)]
+
+
+def _of_topology(wanted: str, shown: str, control: str, pfc: bool, marks: bool) -> FabricUnderTest:
+    words = wanted.split(",")
+    named = [word.partition("=")[2] for word in words if word.startswith("ways=")]
+    plain = ",".join(word for word in words if not word.startswith("ways="))
+    built = offered_load.built(plain)
+    line, hosts = offered_load.line_of(built, plain), tuple(built.hosts())
+    if not _LEAST_HOSTS <= len(hosts) <= MOST_HOSTS:
+        raise UsageError(f"{shown} has {len(hosts)} hosts; a benchmark takes {_LEAST_HOSTS} to {MOST_HOSTS}")
+    curve = offered_load.curve_of(line)
+
+    def make(ways: Ways, pfc: bool = pfc, marks: bool = marks, **options: Any) -> LosslessTopo:
+        port, host = Port(ecn={ROCE: curve} if marks else {}), Port()
+        if not pfc:
+            port, host = port.with_pfc(), host.with_pfc()
+        return offered_load.built(plain, **{"port": port, "hopts": {"port": host}, "ways": ways} | options)
+
+    ways = ways_of(named[0] if named else built.ways)
+    total = Size.from_bytes(built.buffer.total * built.buffer.cell)
+    settings = (
+        ("topology", shown),
+        ("hosts", f"{len(hosts)}, with lines of {line}"),
+        ("switches", str(len(built.switches()))),
+        ("buffer of a switch", f"{total}, cells of {built.buffer.cell} B"),
+        ("PFC", f"priority {ROCE}" if pfc else "off"),
+        ("ECN", _of_curve(curve if marks else None)),
+        ("equal ways", str(ways.by)),
+        ("rate control", control),
+    )
+    return FabricUnderTest(shown, hosts, line, control, ways, curve if marks else None, settings, pfc, make)
+
+
+def _of_config(files: Sequence[Path], control: str) -> FabricUnderTest:
+    scale = max((Switch.from_config_db(file).scale for file in files), key=lambda one: one.k)
+    switches = [Switch.from_config_db(file, scale=scale) for file in files]
+    for switch in switches:
+        switch.require()
+    many = min(_OF_CONFIG, len(free_places(switches)))
+    names = ", ".join(file.name for file in files)
+    if many < _LEAST_HOSTS:
+        raise UsageError(f"{names}: {many} ports are up and free, and a benchmark takes {_LEAST_HOSTS} hosts or more")
+    places = hosts_at(switches, many, last_receives=True)
+    by_name = {switch.name: switch for switch in switches}
+    ports = [by_name[name].ports[port] for name, port in places]
+    hosts = tuple(f"h{number}" for number in range(1, many + 1))
+    dscp = {host: by_name[name].dscp(ROCE, port) for host, (name, port) in zip(hosts, places, strict=True)}
+    pfc = all(ROCE in port.settings.pfc.enabled for port in ports)
+    curve = ports[-1].settings.ecn.get(ROCE)
+    line = min((port.rate for port in ports), key=lambda rate: rate.bps)
+
+    def make(ways: Ways, pfc: bool = True, marks: bool = True, **options: Any) -> LosslessTopo:
+        return SonicTopo(*switches, places=places, ways=ways, **options)
+
+    settings = (
+        ("switches", names),
+        ("hosts", f"{many}, with lines of {line}, at {', '.join(f'{name} {port}' for name, port in places)}"),
+        ("PFC", f"priority {ROCE}" if pfc else f"none of priority {ROCE} at each of these ports"),
+        ("ECN", _of_curve(curve)),
+        ("equal ways", str(Ways().by)),
+        ("rate control", control),
+    )
+    return FabricUnderTest(names, hosts, line, control, Ways(), curve, settings, pfc, make, dscp)
+
+
+def _of_curve(curve: EcnCurve | None) -> str:
+    if curve is None:
+        return "no marks"
+    return f"{float(curve.pmax) * 100:g} % at most, from {curve.kmin} to {curve.kmax} of queue, all above"

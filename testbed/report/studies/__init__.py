@@ -1,0 +1,1 @@
+"""Pages of studies: a sweep, a run of conformance cases, a benchmark."""

@@ -1,0 +1,270 @@
+"""The report of `xoff benchmark`: what the draft asks a report to have, of one fabric, or of several side by side.
+
+It reads `benchmark.json`; what happened in a run is in the report of its result folder, which each test names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from testbed.lab.results import folder as result_folder
+from testbed.lab.results.foreign import ForeignError
+from testbed.lab.studies.benchmark import DRAFT, LEFT_OUT, TESTS, Benchmark, OutcomeOfTest, Value, is_benchmark
+from testbed.report.pages import topology
+from testbed.report.pages.axes import linear
+from testbed.report.pages.markup import Html, folded, heading, table, text, verdict
+
+__all__ = ["body", "is_benchmark"]
+
+_WIDTH, _BAR, _LEFT, _TOP = 560, 26, 170, 6
+_HOST = (
+    ("transport", "RoCEv2, writes, packets of 1024 octets of data, go-back-N"),
+    (
+        "NICs",
+        "take packets in order alone; with spraying they wait 50 us for late ones, where a row says so or ways spray",
+    ),
+    ("queue pairs", "one for each flow, where a row has no number"),
+    ("rate control", "the fabric's; fixed at line rate in 5.1 and 5.2, and in rows that say fixed"),
+)
+_KPIS = (
+    ("JCT ratio", "completion of all iterations over that of the roofline: C + S x 2(n-1)/n / line"),
+    ("bus bandwidth", "what a line ideally carries, 2(n-1)/n S of an all-reduce and (n-1)/n S else, over the time"),
+    ("MMR", "max-mean ratio of octets over a switch's equal ways, of the switch that fills them least evenly"),
+    ("JFI", "Jain's index: in 7 of the flows' rates, in 8 and 9 of the same switch's ways"),
+    ("PAUSE frames", "XOFF that all switches sent; the longest pause is of the port that was paused longest"),
+    ("marked", "packets that arrived with CE"),
+    ("out of order", "packets that came behind a later one"),
+)  # fmt: skip
+
+
+def body(folders: Sequence[Path]) -> str:
+    """Return the body of the report of one benchmark, or of several side by side."""
+    found = [Benchmark.read(folder) for folder in folders]
+    names = _names(folders)
+    alone = len(found) == 1
+    title = f"Benchmark of {found[0].fabric}" if alone else f"Benchmark of {' and '.join(names)}"
+    parts: list[str] = [
+        f"<header>{heading(1, title)}",
+        f'<p class="note">Tests, KPIs and numbers of sections are those of {DRAFT}. Times and rates are those of the '
+        f"hardware. Values are no verdicts: {text(_about(found))}</p></header><main>",
+        heading(2, "Fabric"),
+        _facts("Fabric", names, [dict(one.settings) for one in found]),
+    ]
+    if alone and (drawing := _drawing(folders[0], found[0])):
+        parts += [heading(2, "Topology"), drawing]
+    parts += [heading(2, "Summary"), _summary(found, names), *_charts(found, names)]
+    for test in TESTS:
+        outcomes = [one.outcome(test.name) for one in found]
+        if any(outcomes):
+            parts.append(heading(2, f"{test.section} {test.title}"))
+            parts.append(_single(outcomes[0]) if alone and outcomes[0] else _beside(outcomes, names))
+    parts += [
+        heading(2, "Anomalies"),
+        _anomalies(found, names),
+        heading(2, "Repeatability"),
+        _repeatability(found, names),
+        folded("Host configuration", table("Hosts", ("what", "how"), _HOST), "transport, NICs and rate control"),
+        folded("What the KPIs are", table("KPIs", ("KPI", "definition"), _KPIS), "definitions"),
+        folded("Tests of the draft that are not run", table("Not run", ("test", "reason"), LEFT_OUT), "with reasons"),
+        folded("Made with", _facts("Made with", names, [dict(one.made_with) for one in found]), "versions"),
+        folded("Make it again", "".join(f"<pre>{text(one.command)}</pre>" for one in found), "the command"),
+        folded("Runs", _runs(found, names), "result folders and digests"),
+    ]  # fmt: skip
+    return "\n".join([*parts, "</main>"])
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """Return a name for each folder; folders of one name in different places get numbers."""
+    names = [folder.resolve().name for folder in folders]
+    return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, 1)]
+
+
+def _about(found: Sequence[Benchmark]) -> str:
+    seeds = max(one.seeds for one in found)
+    quick = "the quick form, with small sizes and few rounds" if any(one.quick for one in found) else "the whole form"
+    return f"they depend on sizes and on this fabric. This is {quick}, with {seeds} seed{'' if seeds == 1 else 's'}."
+
+
+def _facts(title: str, names: Sequence[str], facts: Sequence[Mapping[str, str]]) -> Html:
+    known = dict.fromkeys(name for one in facts for name in one)
+    rows = [[name, *(one.get(name, "-") for one in facts)] for name in known]
+    return table(title, ("what", *(names if len(names) > 1 else ("value",))), rows)
+
+
+def _drawing(folder: Path, found: Benchmark) -> str:
+    """Return a drawing of the fabric, as a run with its hosts recorded it."""
+    for outcome in found.outcomes:
+        if outcome.test == "ecn":
+            continue  # it has a switch of its own
+        for name in outcome.folders[:1]:
+            try:
+                networks = result_folder.read(folder / name).networks
+            except ForeignError:
+                continue
+            if networks:
+                return topology.drawing(networks[0], "fabric")
+    return ""
+
+
+_HEADLINES = (
+    ("7.2", "incast", "throughput", "fixed"),
+    ("7.3", "dcqcn", "JFI of 95 after", ""),
+    ("8.4", "all-to-all", "JFI", ""),
+    ("9.1", "all-reduce", "bus bandwidth", ""),
+    ("9.2", "all-to-all", "completion", ""),
+    ("9.3", "all-gather", "bus bandwidth", ""),
+    ("10.1", "jct", "JCT ratio", ""),
+    ("10.3", "tenants", "interference factor", ""),
+    ("11.2", "failure", "overhead factor", ""),
+)
+"""The KPIs of the summary: section, test, column, and a word that rows have."""
+
+
+def _summary(found: Sequence[Benchmark], names: Sequence[str]) -> Html:
+    rows = []
+    for section, test, column, word in _HEADLINES:
+        outcomes = [one.outcome(test) for one in found]
+        for row in dict.fromkeys(row for one in outcomes if one for row in one.rows):
+            values = [one.rows.get(row, {}).get(column) if one else None for one in outcomes]
+            if word in row and any(values):
+                rows.append([f"{section} {column}", row, *map(_cell, values)])
+    return table("Summary", ("KPI", "of", *(names if len(names) > 1 else ("measured",))), rows, "Nothing was measured.")
+
+
+def _single(outcome: OutcomeOfTest) -> str:
+    """Return the table of a test, as the draft has it: a row for each point, a column for each KPI."""
+    columns = dict.fromkeys(name for row in outcome.rows.values() for name in row)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for row, values in outcome.rows.items():
+        groups.setdefault(tuple(name for name in columns if name in values), []).append(row)
+    return "".join(
+        table(outcome.test, ("", *shown), ([row, *(outcome.rows[row][name] for name in shown)] for row in rows))
+        for shown, rows in groups.items()
+    )
+
+
+def _beside(outcomes: Sequence[OutcomeOfTest | None], names: Sequence[str]) -> Html:
+    """Return the table of a test of several fabrics: a row for each KPI of each point."""
+    rows = []
+    for row in dict.fromkeys(row for one in outcomes if one for row in one.rows):
+        for column in dict.fromkeys(name for one in outcomes if one for name in one.rows.get(row, {})):
+            values = [one.rows.get(row, {}).get(column) if one else None for one in outcomes]
+            rows.append(
+                [row, column, *map(_cell, values), *([_change(values[0], values[1])] if len(values) == 2 else [])]
+            )
+    return table("Side by side", ("", "KPI", *names, *(["change"] if len(names) == 2 else [])), rows)  # fmt: skip
+
+
+def _cell(value: Value | None) -> object:
+    return "-" if value is None else str(value)
+
+
+def _change(first: Value | None, second: Value | None) -> str:
+    """Return how much the second number is more than the first, in percent."""
+    if first is None or second is None or str(first) == str(second):
+        return ""
+    if not all(isinstance(one.value, int | float) for one in (first, second)) or not first.value:
+        return "differs"
+    return f"{100 * (second.value / first.value - 1):+.1f} %"
+
+
+def _charts(found: Sequence[Benchmark], names: Sequence[str]) -> list[str]:
+    """Return the draft's bar chart of load balancing, and bars of incast throughput and of bus bandwidth."""
+    wanted = (
+        ("all-to-all", "JFI", "Jain's index of the links by strategy, all-to-all (8.4)", ""),
+        ("all-reduce", "bus bandwidth", "Bus bandwidth of all-reduce (9.1)", ""),
+        ("incast", "of the line", "Part of the line that an incast fills, fixed rate (7.2)", "fixed"),
+    )
+    pictures = [
+        _bars(title, _of(found, test, column, word), names) for test, column, title, word in wanted
+    ]  # fmt: skip
+    pictures = [one for one in pictures if one]
+    return [f'<div class="pair">{"".join(pictures)}</div>'] if pictures else []
+
+
+def _of(found: Sequence[Benchmark], test: str, column: str, word: str) -> dict[str, list[Value | None]]:
+    outcomes = [one.outcome(test) for one in found]
+    rows = dict.fromkeys(row for one in outcomes if one for row in one.rows if word in row)
+    return {row: [one.rows.get(row, {}).get(column) if one else None for one in outcomes] for row in rows}
+
+
+def _bars(title: str, values: Mapping[str, Sequence[Value | None]], names: Sequence[str]) -> str:
+    numbers = [one for row in values.values() for one in row if one and isinstance(one.value, int | float)]
+    if not numbers:
+        return ""
+    unit, most = numbers[0].unit, max(float(one.value) for one in numbers) or 1.0
+    many = len(names)
+    wide, tall = (_BAR - 8) / many, _BAR * len(values)
+    axis = linear(0, most, unit if unit != "%" else "", 4)
+    span = _WIDTH - _LEFT - 96
+    out = [
+        f'<svg class="curves" viewBox="0 0 {_WIDTH} {tall + _TOP + 22}" role="img" aria-label="{text(title)}">',
+        *(f'<path class="grid" d="M{_LEFT + span * tick / most:.1f} {_TOP}v{tall}"/>' for tick in axis.values),
+    ]
+    for place, (row, found) in enumerate(values.items()):
+        y = _TOP + place * _BAR
+        out.append(f'<text x="{_LEFT - 8}" y="{y + _BAR / 2 + 4:.0f}" text-anchor="end">{text(row, 30)}</text>')
+        for number, one in enumerate(found):
+            if one is None or not isinstance(one.value, int | float):
+                continue
+            length = span * float(one.value) / most
+            at = y + 4 + number * wide
+            out.append(
+                f"<g><title>{text(f'{names[number]}, {row}: {one}')}</title>"
+                f'<rect class="s{number % 6 + 1}" x="{_LEFT}" y="{at:.1f}" width="{length:.1f}" '
+                f'height="{wide:.1f}"/></g>'
+            )
+            if many == 1:
+                out.append(f'<text x="{_LEFT + length + 5:.1f}" y="{y + _BAR / 2 + 4:.0f}">{text(one, 24)}</text>')
+    for tick, words in zip(axis.values, axis.texts, strict=True):
+        label = text(f"{words} {axis.unit if unit != '%' else '%'}".strip(), 20)
+        x = _LEFT + span * tick / most
+        out.append(f'<text x="{x:.1f}" y="{tall + _TOP + 16}" text-anchor="middle">{label}</text>')
+    keys = "".join(_key(number, name) for number, name in enumerate(names)) if many > 1 else ""
+    return f"<figure><figcaption>{text(title)}<br>{keys}</figcaption>{''.join(out)}</svg></figure>"
+
+
+def _key(number: int, name: str) -> str:
+    swatch = (
+        f'<svg viewBox="0 0 14 10" aria-hidden="true"><rect class="s{number % 6 + 1}" width="14" height="10"/></svg>'
+    )
+    return f'<span class="key">{swatch}{text(name, 60)}</span>'
+
+
+def _anomalies(found: Sequence[Benchmark], names: Sequence[str]) -> str:
+    claims = sum(outcome.claims for one in found for outcome in one.outcomes)
+    rows = [
+        [name, outcome.test, failed.seed, failed.what]
+        for one, name in zip(found, names, strict=True)
+        for outcome in one.outcomes
+        for failed in outcome.failed
+    ]
+    if rows:
+        return table("Anomalies", ("benchmark", "test", "seed", "what did not hold"), rows)
+    held = f"none: all {claims} claims hold, that nothing is dropped and every octet arrives as it was sent"
+    return f"<p>{verdict(True, held, '')}</p>"
+
+
+def _repeatability(found: Sequence[Benchmark], names: Sequence[str]) -> str:
+    same = '<p class="note">The same inputs give the same digest on each machine. What varies is the seed.</p>'
+    if all(one.seeds == 1 for one in found):
+        return same + '<p class="note">One seed was run; with --seeds 5 this table has coefficients of variation.</p>'
+    rows = []
+    for test in TESTS:
+        outcomes = [one.outcome(test.name) for one in found]
+        shown = ["-" if one is None or one.variation is None else f"{100 * one.variation:.2f} %" for one in outcomes]
+        if any(outcomes):
+            rows.append([f"{test.section} {test.title}", test.main, *shown])
+    head = ("test", "value", *(names if len(names) > 1 else ("largest coefficient of variation",)))
+    return same + table("Repeatability", head, rows)
+
+
+def _runs(found: Sequence[Benchmark], names: Sequence[str]) -> Html:
+    rows = [
+        [name, outcome.test, folder, digest]
+        for one, name in zip(found, names, strict=True)
+        for outcome in one.outcomes
+        for folder, digest in zip(outcome.folders, outcome.digests, strict=True)
+    ]
+    return table("Runs", ("benchmark", "test", "folder", "digest"), rows, most=2000)

@@ -1,0 +1,78 @@
+"""The report and the comparison of benchmarks: tables of figures named by row and column, and what failed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from testbed.lab.studies.benchmark import FILE, Benchmark, BenchmarkError, Failed, OutcomeOfTest, Value
+from testbed.lab.studies.comparison import compare_folders
+from testbed.report.pages.page import report
+from tests.report_folders import HOSTILE
+
+ROWS = {
+    "128kB, ECMP": {"JFI": Value(0.5, ""), "completion": Value(200_000, "ns"), "MMR": Value(2, "")},
+    "128kB, spray": {"JFI": Value(1.0, ""), "completion": Value(100_000, "ns", 0.25)},
+}
+BENCHMARK = Benchmark(
+    "leaf-spine,4,4,4", (("PFC", "priority 3"),), True, 1, "xoff benchmark --quick", (("engine", "um"),),
+    (OutcomeOfTest("all-to-all", ROWS, (), 4, ("runs/a",), ("d" * 64,)),),
+)  # fmt: skip
+
+
+def written(folder: Path, benchmark: Benchmark) -> Path:
+    folder.mkdir()
+    (folder / FILE).write_text(json.dumps(benchmark.as_json()))
+    return folder
+
+
+def test_a_benchmark_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert Benchmark.read(written(tmp_path / "one", BENCHMARK)) == BENCHMARK
+
+
+def test_rows_and_columns_are_a_table_and_the_draft_s_bars_are_drawn(tmp_path: Path) -> None:
+    page = report([written(tmp_path / "one", BENCHMARK)])
+    assert "9.2 All-to-all" in page and "<td>200us</td>" in page and "<td>100us</td>" in page
+    assert page.count('<rect class="s1"') == 2 and "all 4 claims hold" in page
+    assert "10.2 MLPerf" in page, "what is not run is named"
+
+
+def test_a_claim_that_does_not_hold_is_an_anomaly(tmp_path: Path) -> None:
+    bad = replace(BENCHMARK.outcomes[0], failed=(Failed("128kB, ECMP: frames dropped: 7", 2),))
+    benchmark = replace(BENCHMARK, outcomes=(bad,))
+    assert not benchmark.passed and BENCHMARK.passed
+    page = report([written(tmp_path / "one", benchmark)])
+    assert "frames dropped: 7" in page and "claims hold" not in page
+
+
+def test_two_fabrics_are_side_by_side_with_the_change(tmp_path: Path) -> None:
+    faster = {"128kB, ECMP": ROWS["128kB, ECMP"] | {"completion": Value(150_000, "ns")}}
+    other = replace(BENCHMARK, fabric="rail,2", outcomes=(replace(BENCHMARK.outcomes[0], rows=faster),))
+    folders = [written(tmp_path / "one", BENCHMARK), written(tmp_path / "two", other)]
+    page = report(folders)
+    assert "-25.0 %" in page and "<td>150us</td>" in page
+    differences = {one.what: (one.first, one.second) for one in compare_folders(*folders)}
+    assert differences["all-to-all, 128kB, ECMP: completion"] == ("200us", "150us")
+    assert differences["fabric"] == ("leaf-spine,4,4,4", "rail,2")
+    assert differences["all-to-all, 128kB, spray: JFI"] == ("1", "absent")
+    assert not compare_folders(folders[0], folders[0])
+
+
+def test_names_are_text(tmp_path: Path) -> None:
+    hostile = replace(
+        BENCHMARK,
+        fabric=HOSTILE,
+        outcomes=(replace(BENCHMARK.outcomes[0], rows={HOSTILE: {HOSTILE: Value(HOSTILE, "")}}),),
+    )
+    page = report([written(tmp_path / "one", hostile)])
+    assert "<img src=x" not in page and "\x1b" not in page and page.count("<script") == 0
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"tests": [{"test": "none"}]}'])
+def test_something_else_is_refused_by_its_name(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE).write_text(content)
+    with pytest.raises(BenchmarkError, match="is no result of `xoff benchmark`"):
+        report([tmp_path])

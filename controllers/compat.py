@@ -20,7 +20,9 @@ _app_manager = _part("base.app_manager")  # before the controller: os-ken's part
 _handler = _part("controller.handler")
 _controller = _part("controller.controller")
 ofp_event = _part("controller.ofp_event")
-ofproto = _part("ofproto.ofproto_v1_3")
+EventBase: Any = _part("controller.event").EventBase
+OPENFLOW_VERSIONS = [_part(f"ofproto.ofproto_v1_{minor}").OFP_VERSION for minor in (3, 5)]
+"""OpenFlow 1.3, and 1.5 with switches that have it: there a group can say what is hashed, and with which seed."""
 hub = _part("lib.hub")
 App: Any = _app_manager.OSKenApp if _package == "os_ken" else _app_manager.RyuApp
 set_ev_cls = _handler.set_ev_cls

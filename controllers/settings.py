@@ -31,6 +31,7 @@ from testbed.typed_json.text import InvalidError
 KEY_FILE, TOKEN_FILE = "XOFF_SR_KEY_FILE", "XOFF_SR_TOKEN_FILE"
 AGENTS, REST, NAME = "XOFF_SR_AGENTS", "XOFF_SR_REST", "XOFF_SR_NAME"
 ROUTERS, REST_NAMES = "XOFF_SR_ROUTERS", "XOFF_SR_REST_NAMES"
+WAYS_SEED = "XOFF_SR_WAYS_SEED"
 TLS_CERTIFICATE, TLS_KEY, OPEN = "XOFF_SR_TLS_CERTIFICATE", "XOFF_SR_TLS_KEY", "XOFF_SR_OPEN_TO_NETWORK"
 DEFAULT_AGENTS, DEFAULT_REST, DEFAULT_NAME = "127.0.0.1:7179", "127.0.0.1:8181", "controller"
 
@@ -151,6 +152,8 @@ class Settings:
     routers_file: str = ""
     rest_names: tuple[str, ...] = ()
     """The host names of the REST interface, besides localhost."""
+    ways_seed: int = 0
+    """The seed of which each switch's own is made, for the hash by which it chooses among equal ways."""
     tls: ssl.SSLContext | None = None
     """The certificate and key of the REST interface, or None for requests in the clear."""
 
@@ -166,6 +169,7 @@ class Settings:
             Routers.read(routers_file) if routers_file else None,
             routers_file,
             tuple(filter(None, environment.get(REST_NAMES, "").split(","))),
+            _ways_seed(environment),
             _tls(environment),
         )
         settings.agents.check_open("agents", environment)
@@ -200,6 +204,13 @@ def make_secrets(folder: Path) -> tuple[Path, Path]:
                 file.write(secrets.token_urlsafe(32) + "\n")
         made.append(path)
     return made[0], made[1]
+
+
+def _ways_seed(environment: Mapping[str, str]) -> int:
+    text = environment.get(WAYS_SEED, "0")
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"{text!r} is no seed for equal ways ({WAYS_SEED}); write a whole number, such as 7")
+    return int(text)
 
 
 def _tls(environment: Mapping[str, str]) -> ssl.SSLContext | None:

@@ -11,13 +11,15 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, ClassVar
 
 from controllers import compat
 from controllers.io_loop import IoLoop
-from controllers.leaf import FLOOD, TO_CONTROLLER, Leaves, Order, RemoveHost, Rule, Send
+from controllers.leaf import Leaves
+from controllers.openflow import messages
+from controllers.orders import Orders
 from controllers.settings import Address, Settings
 
 LOG = logging.getLogger("xoff")
@@ -25,8 +27,6 @@ _FACTS_NS = 100_000_000
 """The time between two reports of the switches' state to the manager."""
 _PATIENCE_S = 0.5
 """The time for which a switch whose queue is full may leave messages unread."""
-COOKIE = 0x786F6666
-"""The cookie of the controller's flow entries, so that it removes no others."""
 
 
 Handler = Callable[["XoffController", Any], None]
@@ -49,10 +49,14 @@ def _guarded(handler: Handler) -> Handler:
     return safe
 
 
+class PortsAreDue(compat.EventBase):
+    """The event of the moment at which `leaf` has something to do, though no switch has sent anything."""
+
+
 class XoffController(compat.App):
     """The application: OpenFlow's events go to `leaf` and `io_loop`, and their orders to the switches."""
 
-    OFP_VERSIONS: ClassVar = [compat.ofproto.OFP_VERSION]
+    OFP_VERSIONS: ClassVar = compat.OPENFLOW_VERSIONS
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -60,13 +64,14 @@ class XoffController(compat.App):
         where = Address(path=host) if host.startswith("/") else Address(host or "0.0.0.0")
         where.check_open("switches", os.environ)
         self.io_loop = IoLoop(Settings.read())
-        self.leaves = Leaves()
+        self.leaves = Leaves(seed=self.io_loop.settings.ways_seed)
         self.library = compat.library()
         self.serving: Any = None
         self._datapaths: dict[int, Any] = {}  # by number: the connection that counts
         self._lock = threading.Lock()  # `leaves` is read by the I/O loop's thread
         self._changed: set[int] = set()  # switches with changes that the manager does not have
         self._told_ns = -_FACTS_NS
+        self._wakes_ns: int | None = None  # the next PortsAreDue
         LOG.info("agents %s, REST %s, %s", self.io_loop.agents_at, self.io_loop.rest_at, self.library)
 
     def start(self) -> None:
@@ -98,8 +103,8 @@ class XoffController(compat.App):
         self._datapaths[datapath.id] = datapath
         compat.DOOR.identified(datapath.socket)
         with self._lock:
-            orders = self.leaves.connected(datapath.id, usual, name)
-        self._tell(datapath, orders)
+            orders = self.leaves.connected(datapath.id, usual, time.monotonic_ns(), name)
+        self._tell(orders)
         self._facts(datapath.id)
 
     @compat.set_ev_cls(compat.ofp_event.EventOFPStateChange, compat.DEAD_DISPATCHER)
@@ -110,7 +115,8 @@ class XoffController(compat.App):
             return  # it was not identified yet, or has another connection already
         del self._datapaths[number]
         with self._lock:
-            self.leaves.disconnected(number)
+            orders = self.leaves.disconnected(number, time.monotonic_ns())
+        self._tell(orders)
         self._facts(number)
 
     @compat.set_ev_cls(compat.ofp_event.EventOFPPortStatus, compat.MAIN_DISPATCHER)
@@ -121,9 +127,9 @@ class XoffController(compat.App):
             is_gone = event.msg.reason == datapath.ofproto.OFPPR_DELETE
             state = None if is_gone else _state(datapath, port)
             with self._lock:
-                orders = self.leaves.port(datapath.id, port.port_no, state)
-            self._tell(datapath, orders)
-            self._facts(datapath.id)
+                orders = self.leaves.port(datapath.id, port.port_no, state, time.monotonic_ns())
+            self._tell(orders)
+            self._facts(*self.leaves.numbers)  # a link that has failed ends at another switch
 
     @compat.set_ev_cls(compat.ofp_event.EventOFPPacketIn, compat.MAIN_DISPATCHER)
     @_guarded
@@ -137,7 +143,7 @@ class XoffController(compat.App):
             known = self.leaves.counters.copy()
             orders = self.leaves.frame(number, message.match["in_port"], message.data)
             news = self.leaves.counters - known
-        self._tell(message.datapath, orders)
+        self._tell(orders)
         if "lldp_parsed" in news:
             self._facts(*self.leaves.numbers)  # the far end of the link is another switch
         elif news.keys() & {"learned", "moved"}:
@@ -163,20 +169,45 @@ class XoffController(compat.App):
         for number, leaf in facts.items():
             self.io_loop.manager.put_leaf(number, leaf, now_ns)
 
-    def _tell(self, datapath: Any, orders: Iterable[Order]) -> None:
-        for order in orders:
+    @compat.set_ev_cls(PortsAreDue)
+    def ports_are_due(self, event: Any) -> None:
+        """Have ports be edges of which it has not become known that they lead to switches."""
+        try:
+            with self._lock:
+                self._wakes_ns = None
+                orders = self.leaves.poll(time.monotonic_ns())
+            self._tell(orders)
+            self._facts(*self.leaves.numbers)
+        except Exception:  # under os-ken it would end all handlers
+            compat.DOOR.counters["defects"] += 1
+            LOG.exception("a defect of the controller, when ports of switches were due")
+
+    def _wake(self) -> None:
+        """Have `ports_are_due` called when `leaf` wants it."""
+        with self._lock:
+            due_ns = self.leaves.deadline_ns
+            if due_ns is None or (self._wakes_ns is not None and self._wakes_ns <= due_ns):
+                return
+            self._wakes_ns = due_ns
+        delay_s = max(0, due_ns - time.monotonic_ns()) / 1e9
+        compat.hub.spawn_after(delay_s, self.send_event, self.name, PortsAreDue())
+
+    def _tell(self, orders: Orders) -> None:
+        """Send orders to their switches; those to one that has gone meanwhile are left out."""
+        closed = set()
+        for number, order in orders:
+            datapath = self._datapaths.get(number)
+            if datapath is None or number in closed:
+                continue
             if not _has_room(datapath):
                 compat.DOOR.counters["does_not_read"] += 1
                 compat.DOOR.log(datapath.address, f"switch {datapath.id} does not read what it is sent, and is closed")
                 datapath.close()
-                return
-            match order:
-                case Rule():
-                    datapath.send_msg(_flow(datapath, order))
-                case RemoveHost():
-                    datapath.send_msg(_remove_host(datapath, order))
-                case Send():
-                    datapath.send_msg(_packet(datapath, order))
+                closed.add(number)
+                continue
+            for message in messages(datapath, order):
+                datapath.send_msg(message)
+        self._wake()
 
 
 def _has_room(datapath: Any) -> bool:
@@ -187,41 +218,6 @@ def _has_room(datapath: Any) -> bool:
             return False
         compat.hub.sleep(0.002)
     return queue is not None
-
-
-def _flow(datapath: Any, rule: Rule) -> Any:
-    parser, ofproto = datapath.ofproto_parser, datapath.ofproto
-    actions = [] if rule.queue is None else [parser.OFPActionSetQueue(rule.queue)]
-    actions += [_output(datapath, output) for output in rule.outputs]
-    instructions = [parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, actions)] if actions else []
-    if rule.goto is not None:
-        instructions.append(parser.OFPInstructionGotoTable(rule.goto))
-    return parser.OFPFlowMod(
-        datapath, cookie=COOKIE, table_id=rule.table, priority=rule.priority, idle_timeout=rule.idle_s,
-        match=parser.OFPMatch(**dict(rule.match)), instructions=instructions,
-    )  # fmt: skip
-
-
-def _remove_host(datapath: Any, order: RemoveHost) -> Any:
-    parser, ofproto = datapath.ofproto_parser, datapath.ofproto
-    return parser.OFPFlowMod(
-        datapath, cookie=COOKIE, cookie_mask=(1 << 64) - 1, table_id=1, command=ofproto.OFPFC_DELETE,
-        out_port=ofproto.OFPP_ANY, out_group=ofproto.OFPG_ANY, match=parser.OFPMatch(eth_dst=order.destination),
-    )  # fmt: skip
-
-
-def _packet(datapath: Any, order: Send) -> Any:
-    ofproto = datapath.ofproto
-    return datapath.ofproto_parser.OFPPacketOut(
-        datapath=datapath, buffer_id=ofproto.OFP_NO_BUFFER, in_port=ofproto.OFPP_CONTROLLER,
-        actions=[_output(datapath, order.output)], data=order.frame,
-    )  # fmt: skip
-
-
-def _output(datapath: Any, output: int) -> Any:
-    ofproto = datapath.ofproto
-    port = {FLOOD: ofproto.OFPP_FLOOD, TO_CONTROLLER: ofproto.OFPP_CONTROLLER}.get(output, output)
-    return datapath.ofproto_parser.OFPActionOutput(port, ofproto.OFPCML_NO_BUFFER)
 
 
 def _is_usual(datapath: Any, port: Any) -> bool:

@@ -18,7 +18,8 @@ from dataclasses import replace
 from ipaddress import IPv6Network
 from typing import Any
 
-from controllers.leaf import NEIGHBOURS, Leaves, Send
+from controllers.leaf import NEIGHBOURS, Leaves
+from controllers.orders import Send
 from controllers.services import services
 from testbed.errors import XoffError
 from testbed.frames import Mac
@@ -347,8 +348,8 @@ class SwitchDoor:
         self.manager = Manager()
         self.leaves = Leaves()
         self._ports = {number: (f"s-eth{number}", True, f"02:00:00:00:00:{number:02x}") for number in range(1, 5)}
-        hellos = [self.leaves.connected(number, self._ports, f"s{number}") for number in (1, 2, 3)]
-        self._frames = [order.frame for orders in hellos for order in orders if isinstance(order, Send)]
+        hellos = [self.leaves.connected(number, self._ports, 0, f"s{number}") for number in (1, 2, 3)]
+        self._frames = [order.frame for orders in hellos for _, order in orders if isinstance(order, Send)]
         self._frames += [
             Mac(bytes([2, 0, 0, 0, 1, n])).octets + bytes([2, 0, 0, 0, 1, n + 1]) + bytes(60) for n in (1, 2)
         ]
@@ -369,12 +370,13 @@ class SwitchDoor:
     def again(self) -> None:
         for number in (1, 2, 3):
             if self.mutator.dice.random() < 0.002:
-                self.leaves.disconnected(number)
-                self.leaves.connected(number, self._ports, f"s{number}")
+                self.leaves.disconnected(number, self.now_ns)
+                self.leaves.connected(number, self._ports, self.now_ns, f"s{number}")
+        self.leaves.poll(self.now_ns)
 
     def _port(self, number: int, port: int, state: tuple[str, bool, str] | None) -> None:
         self.outcomes["ports"] += 1
-        self.leaves.port(number, port, state)
+        self.leaves.port(number, port, state, self.now_ns)
         self._facts(number)
         # The names that a switch gives are in REST's answers.
         CODEC.decode(TopologyView, CODEC.encode(views.topology(self.manager)))

@@ -74,7 +74,7 @@ class Bridge:
         """Return the arguments of ovs-vsctl that create the bridge in one transaction."""
         keys = {"datapath-id": f'"{self.number:016x}"', "disable-in-band": "true", "hwaddr": f'"{self.mac}"'}
         mode = "secure" if controller else "standalone"
-        made = ["--", "add-br", self.name, "--", "set", "Bridge", self.name, "protocols=OpenFlow13"]
+        made = ["--", "add-br", self.name, "--", "set", "Bridge", self.name, "protocols=OpenFlow13,OpenFlow15"]
         made += [f"fail_mode={mode}", *(f"other_config:{key}={value}" for key, value in keys.items())]
         made += ["--", "--id=@ours", "create", "QoS", "type=linux-noop"]
         for port, number in self.ports.items():

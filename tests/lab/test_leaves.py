@@ -37,9 +37,11 @@ COUNT = 800
 SENDERS, TARGET = ("h1", "h2", "h4"), "h3"
 
 
-@experiment(in_lab_time=True, timeout="180s")
+@experiment(in_lab_time=True, timeout="180s", files=("jobs/select_groups.py",))
 def controlled(run: Run, library: str = "os-ken") -> None:
     """Run an incast with PFC and the controller's rules: nothing is lost, though the ports' own mapping is lossy."""
+    from jobs.select_groups import equal_ways
+
     from testbed.net.build.network import network
     from testbed.srv6.lab.controller import SrController
 
@@ -57,6 +59,7 @@ def controlled(run: Run, library: str = "os-ken") -> None:
                 if lossless:
                     run.claim(f"{name}: all got it", sent.sent_frames[LOSSLESS], equals=len(SENDERS) * COUNT)
             controller.wait(lambda: not leaves(controller), "the leaves are gone")
+        equal_ways(run, controller)
 
 
 @experiment(in_lab_time=True, timeout="120s")

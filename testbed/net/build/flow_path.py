@@ -92,6 +92,9 @@ def in_topology(
     graph = Graph.of_topo(topo)
     switches = graph.switches(lambda name: _ways_of(topo.nodeInfo(name)), seed)
     found = _path(graph, switches, hosts, (source, target), flow)
+    _refuse_leaves(
+        graph, {name for name in topo.nodes() if getattr(topo.nodeInfo(name).get("cls"), "steered", 0)}, found
+    )
     return found, polarisation(switches, graph.entries())
 
 
@@ -107,11 +110,23 @@ def in_network(net: Any, source: str, target: str, flow: FlowNames) -> FlowPath:
     graph, switches = core.ports.graph, core.ways.switches()
     routers = {node.name for node in net.hosts if getattr(node, "forwards", False)}
     if not routers:
-        return _path(graph, switches, hosts, (source, target), flow)
+        found = _path(graph, switches, hosts, (source, target), flow)
+        _refuse_leaves(graph, {node.name for node in net.switches if getattr(node, "steered", False)}, found)
+        return found
     _check(hosts, source, target)
     by_address = {port.intf.IP(): port.node for port in core.ports if port.intf.IP()}
     fields = flow.fields(hosts[source], hosts[target])
     return routed_path(core.ports, switches, (source, target), fields, by_address)
+
+
+def _refuse_leaves(graph: Graph, leaves: set[str], found: FlowPath) -> None:
+    """Refuse a way on which a leaf has a choice, which is Open vSwitch's."""
+    for name in found.nodes:
+        if name in leaves and found.target in graph.equal_ways(name):
+            raise UsageError(
+                f"{name} chooses among equal ways to {found.target} as its controller says; ask Open vSwitch in a "
+                f"network that runs: net[{name!r}].vswitch.appctl('ofproto/trace', {name!r}, 'in_port=1,udp,...')"
+            )
 
 
 def _check(hosts: Iterable[str], source: str, target: str) -> None:

@@ -30,7 +30,7 @@ from testbed.units import Duration, Scale
 
 _OF_ALL = (
     "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "ways", "mismatch", "dcbx",
-    "deadlock_poll", "forwarding", "rdma",
+    "deadlock_poll", "forwarding", "rdma", "controller",
 )  # fmt: skip
 _ANYTHING = "**"
 _OF_MININET = ("hopts", "sopts", "lopts")
@@ -63,6 +63,7 @@ class LosslessTopo(Topo):
     - `forwarding`: "cut-through" or "store-and-forward": when a node has a frame, of nodes that name none.
     - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
     - `rdma`: hosts have Soft-RoCE devices, for programs that use verbs.
+    - `controller`: switches forward by Open vSwitch, as this OpenFlow controller tells them (`addLeaf`).
     - Mininet's `hopts`, `sopts` and `lopts`: further defaults of hosts, switches and links.
 
     Any other option is refused, and so is an unknown option of a node or a link.
@@ -82,6 +83,7 @@ class LosslessTopo(Topo):
         "deadlock_poll",
         "forwarding",
         "rdma",
+        "controller",
     )
     """The options of every topology beside the arguments of its `build`."""
 
@@ -97,6 +99,7 @@ class LosslessTopo(Topo):
     deadlock_poll: Duration | None = None
     forwarding: str | None = None
     rdma: bool | int = False
+    controller: str | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.scale = Scale(options.pop("scale", self.scale))
@@ -109,6 +112,10 @@ class LosslessTopo(Topo):
         self.mismatch = Mismatch(mismatch)
         self.dcbx = options.pop("dcbx", self.dcbx)
         self.rdma = options.pop("rdma", self.rdma)
+        self.controller = options.pop("controller", self.controller)
+        if self.controller is not None and not str(self.controller).startswith(("unix:/", "tcp:")):
+            expected = "write 'unix:/run/controller' or 'tcp:192.0.2.1:6653', or leave it out"
+            raise TopoError(f"{type(self).__name__}: controller is {self.controller!r}; {expected}")
         self.choose((False, True), dcbx=self.dcbx, rdma=self.rdma)
         poll = options.pop("deadlock_poll", self.deadlock_poll)
         self.deadlock_poll = None if poll is None else Duration(poll)
@@ -146,6 +153,8 @@ class LosslessTopo(Topo):
         return added
 
     def addSwitch(self, name: str, **options: Any) -> str:
+        if self.controller is not None and "cls" not in options:
+            options |= {"cls": LosslessLeaf, "controller": self.controller}
         known = words.LEAF if options.get("cls") is LosslessLeaf else words.SWITCH
         options = self._checked("addSwitch", name, self.sopts | options, known)
         if "ways" in options:

@@ -182,16 +182,25 @@ class NodeSetup:
 
     def start_vswitch(self, name: str, ports: list[PortState]) -> Vswitch:
         """Start the Open vSwitch of a leaf."""
-        if self._graph.has_loop():
-            raise FabricError(
-                f"the switches make a loop, round which Open vSwitch in {name} would send broadcasts; build none"
-            )
         node = ports[0].node
+        controller = node.params.get("controller")
+        if self._graph.has_loop() and (
+            alone := [one for one in self._graph.forwarding if not self._is_controlled(one)]
+        ):
+            raise FabricError(
+                f"the switches make a loop, and {min(alone)} has no controller that would keep Open vSwitch in {name} "
+                "from sending broadcasts round it; give all of them one, as in "
+                "LeafSpine(controller='unix:/run/controller'), or use addSwitch alone"
+            )
         numbers = {port.name: port.number for port in ports}
-        bridge = Bridge(name, self._numbers[name] + 1, ports[0].mac, numbers, node.params.get("controller"))
+        bridge = Bridge(name, self._numbers[name] + 1, ports[0].mac, numbers, controller)
         vswitch = Vswitch(bridge, node.pid)
         vswitch.start()
         return vswitch
+
+    def _is_controlled(self, name: str) -> bool:
+        node = self._by_node[name][0].node
+        return is_leaf(node) and bool(node.params.get("controller"))
 
     def set_stations(self, switch: str, ways: Mapping[str, str]) -> None:
         """Fill the forwarding table of a switch; `ways` has the port that leads to each station."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import XoffError
+from testbed.experiment.run import Run
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import is_leaf
 from testbed.rest.client import Client
@@ -51,9 +52,14 @@ class ControllerAccess:
 
 
 class SrController:
-    """A controller for one network, with secrets of its own. Routers may be there before it, or after."""
+    """A controller for one network, with secrets of its own. Routers may be there before it, or after.
 
-    def __init__(self, library: str = "os-ken") -> None:
+    `ways_seed` is that of equal ways of leaves; by default the run's.
+    """
+
+    def __init__(self, library: str = "os-ken", ways_seed: int | None = None) -> None:
+        run = Run.current()
+        seed = ways_seed if ways_seed is not None else run.seed if run else 1
         self._library = library
         self._folder = tempfile.TemporaryDirectory(prefix="xoff-sr-")
         folder = Path(self._folder.name)
@@ -70,6 +76,7 @@ class SrController:
         self._routers = folder / "routers.toml"
         self._routers.touch()
         self._environment["XOFF_SR_ROUTERS"] = str(self._routers)
+        self._environment["XOFF_SR_WAYS_SEED"] = str(seed)
         self.session = ControllerAccess(str(folder / "agents"), self._admit, f"unix:{folder / 'openflow'}")
         self.client = Client(f"http://{_REST}", token)
         self._process: subprocess.Popen[str] | None = None

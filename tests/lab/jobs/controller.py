@@ -61,7 +61,7 @@ def controls(run: Run, library: str = "os-ken") -> None:
         run.claim("pings with a priority that were answered", pings(hosts, 3, dscp=PRIORITY * 8), equals=3)
         fleet.run(lambda: queued("s1", PRIORITY) - before >= 6, seconds=3)  # the kernel's counts come in now and then
         run.claim("packets there and back that got its queue", queued("s1", PRIORITY) - before, equals=6)
-        learned = [line for line in flows("s1") if "dl_dst=" in line and "idle_timeout" in line]
+        learned = [line for line in flows("s1") if "dl_dst=" in line and "table=2" in line]
         run.claim("rules that s1 has learned", len(learned), equals=2)
         fleet.log()
         process.send_signal(signal.SIGTERM)

@@ -24,7 +24,7 @@ def split(words: list[str]) -> list[list[str]]:
 def test_a_leaf_of_a_controller_has_only_the_rules_of_the_controller() -> None:
     commands = split(LEAF.commands("unix:/run/controller"))
     (bridge,) = (command for command in commands if command[:2] == ["set", "Bridge"])
-    assert "fail_mode=secure" in bridge and "protocols=OpenFlow13" in bridge
+    assert "fail_mode=secure" in bridge and "protocols=OpenFlow13,OpenFlow15" in bridge
     assert 'other_config:datapath-id="0000000000000007"' in bridge
     assert ["set-controller", "s1", "unix:/run/controller"] in commands
     assert ["set", "Controller", "s1", "max_backoff=1000", "connection_mode=out-of-band"] in commands

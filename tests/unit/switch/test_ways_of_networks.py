@@ -199,3 +199,15 @@ def test_a_roce_flow_has_the_ports_of_its_queue_pair() -> None:
 def test_what_cannot_be_asked_gets_one_line(what: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         what()
+
+
+def test_a_way_on_which_leaves_choose_is_refused_and_a_single_one_is_not() -> None:
+    with pytest.raises(UsageError, match="leaf1 chooses among equal ways to h3 as its controller says"):
+        in_topology(LeafSpine(controller="unix:/run/controller"), "h1", "h3", UDP)
+    found, _ = in_topology(LeafSpine(spines=1, controller="unix:/run/controller"), "h1", "h3", UDP)
+    assert found.nodes == ["h1", "leaf1", "spine1", "leaf2", "h3"]
+
+
+def test_a_controller_is_named_by_its_address() -> None:
+    with pytest.raises(UsageError, match="controller is 'c0'; write 'unix:/run/controller'"):
+        LeafSpine(controller="c0")

@@ -174,6 +174,13 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "compare_options",
             True,
         ),
+        "artifact": Command(
+            "results with all that makes them again, for an artifact evaluation",
+            "studies.artifact",
+            "artifact",
+            "options",
+            True,
+        ),
         "verify": Command(
             "compare this machine's results with the repository's",
             "studies.verify",

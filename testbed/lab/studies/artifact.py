@@ -1,0 +1,347 @@
+"""An artifact: results, the code that made them, and what a reviewer needs to make them again and compare digests.
+
+It is a folder of its own, to be packed and sent: `README.md`, `artifact.json` (commands, expected digests, minutes),
+`rerun.py` (Python alone), `results/`, `xoff/` with the code, `files/` with the user's files, and
+`ro-crate-metadata.json` (RO-Crate 1.1), by which archives know what it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import testbed
+from testbed.errors import UsageError
+from testbed.lab.job.job import OURS
+from testbed.lab.job.job import read as code_of
+from testbed.lab.results.foreign import ForeignFolder
+from testbed.lab.results.result import RESULT, Result, Status
+from testbed.lab.studies.benchmark import FILE as BENCHMARK
+from testbed.lab.studies.sweep_tables import SUMMARY
+
+CONTENT, README, RERUN, CRATE = "artifact.json", "README.md", "rerun.py", "ro-crate-metadata.json"
+LAB = "lab.tar"
+RESULTS, CODE, FILES = "results", "xoff", "files"
+SCHEMA = 1
+_ROOT = Path(testbed.__path__[0]).parent
+_OUT = {"run": "--out", "workload": "--out", "demo": "--out", "benchmark": "-o"}
+"""The commands whose runs can be made again into a folder, and the option that names it."""
+_NOT_NEEDED = ("docs/", "tests/", "bench/", "tools/", ".github/", ".ci/")
+_MOST = 1000
+
+
+class ArtifactError(UsageError):
+    """Raised if something cannot be packed."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that makes one run or several again, with the digests that have to come out."""
+
+    words: tuple[str, ...]
+    """The words after `xoff`, to be called in the folder of the code."""
+    out: str
+    """The option that names the folder of results."""
+    digests: tuple[str, ...]
+    minutes: float
+    """The time that the runs took, on the machine that made them."""
+    figure: str = ""
+    """The figure or table of the publication, as the author names it."""
+    results: tuple[str, ...] = ()
+    """The result folders below `results/`."""
+
+    @property
+    def shown(self) -> str:
+        return f"./xoff {shlex.join(self.words)}"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """An artifact that has been written."""
+
+    folder: Path
+    commands: tuple[Command, ...]
+    octets: int = 0
+    made_with: Mapping[str, str] = field(default_factory=dict)
+
+
+def result_folders(folder: Path) -> list[Path]:
+    """Return the result folders in a folder: itself, or those below it, as those of a sweep or in `results`."""
+    if ForeignFolder(folder).has(RESULT):
+        return [folder]
+    found = sorted(path.parent for path in [*folder.glob(f"*/{RESULT}"), *folder.glob(f"runs/*/{RESULT}")])
+    if not found:
+        raise ArtifactError(f"{folder} has no results: neither {RESULT} nor folders with one; `xoff run` makes some")
+    if len(found) > _MOST:
+        raise ArtifactError(f"{folder} has {len(found)} results; an artifact has {_MOST} at most")
+    return found
+
+
+def pack(folder: Path, out: Path, figures: Mapping[Path, str], lab: Path | None = None) -> Packed:
+    """Write the artifact of a folder; `figures` names what results of the publication are from, by their folders."""
+    folders = result_folders(folder)
+    _require_empty(out, folder)
+    known = {path.resolve() for path in folders}
+    for path, name in figures.items():
+        if path.resolve() not in known:
+            raise ArtifactError(f"--figure {name}={path}: that is no result folder in {folder}")
+    named = {path.resolve(): name for path, name in figures.items()}
+    results = [(path, _read(path)) for path in folders]
+    files = _user_files(results)
+    commands = _commands(folder, results, named, files)
+    (out / RESULTS).mkdir(parents=True)
+    for path, _ in results:
+        shutil.copytree(path, out / RESULTS / _name(folder, path), symlinks=True)
+    for table in (SUMMARY, "table.csv", BENCHMARK, "report.html"):
+        if len(folders) > 1 and (folder / table).is_file():
+            shutil.copyfile(folder / table, out / RESULTS / table)
+    for name, source in files.items():
+        (out / FILES).mkdir(exist_ok=True)
+        shutil.copyfile(source, out / FILES / name)
+    _copy_code(out / CODE)
+    if lab is not None:
+        shutil.copyfile(lab, out / LAB)
+    shutil.copyfile(Path(__file__).with_name(RERUN), out / RERUN)
+    first = results[0][1].provenance
+    made_with = {name: str(getattr(first, name)) for name in ("xoff", "commit", "engine", "kernel_digest", "image")}
+    content = {
+        "schema": SCHEMA,
+        "made_with": made_with,
+        "commands": [asdict(one) for one in commands],
+        "files": {name: _sha256(out / FILES / name) for name in files},
+        "lab": _sha256(out / LAB) if lab is not None else None,
+    }
+    (out / CONTENT).write_text(json.dumps(content, indent=1) + "\n")
+    (out / README).write_text(_readme(commands, made_with, lab is not None))
+    (out / CRATE).write_text(json.dumps(crate(out, commands, made_with), indent=1) + "\n")
+    octets = sum(path.lstat().st_size for path in out.rglob("*") if path.is_file())
+    return Packed(out, tuple(commands), octets, made_with)
+
+
+def _require_empty(out: Path, folder: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ArtifactError(f"{out} is there already; name an empty or new folder with -o")
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise ArtifactError(f"{out} is in {folder}, which it is to have a copy of; name a folder elsewhere with -o")
+
+
+def _read(path: Path) -> Result:
+    try:
+        result = Result.read(path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError(f"{path / RESULT} cannot be read ({error}); remove its folder, and run it again") from None
+    if result.status is not Status.OK:
+        raise ArtifactError(f"{path}: the run ended with {result.status}; an artifact has runs that came to their end")
+    if result.again is None:
+        raise ArtifactError(
+            f"{path} does not say by which command it was made, as older versions of Xoff; run it again"
+        )
+    return result
+
+
+def _user_files(results: Sequence[tuple[Path, Result]]) -> dict[str, Path]:
+    """Return the user's files that commands name, by their names in the artifact."""
+    found: dict[str, Path] = {}
+    digests: dict[str, str] = {}
+    for path, result in results:
+        assert result.again is not None
+        for given, digest in result.again.files.items():
+            source = Path(given)
+            if source.resolve().is_relative_to(_ROOT):
+                continue  # it comes with the code
+            if not source.is_file() or _sha256(source) != digest:
+                raise ArtifactError(
+                    f"{path} was made with {given}, which is not there now or not the same; call this in the folder in "
+                    "which the run was made, or run it again"
+                )
+            if digests.setdefault(source.name, digest) != digest:
+                raise ArtifactError(f"two different files have the name {source.name}; rename one, and run it again")
+            found[source.name] = source
+    return found
+
+
+def _commands(
+    folder: Path, results: Sequence[tuple[Path, Result]], figures: Mapping[Path, str], files: Mapping[str, Path]
+) -> list[Command]:
+    """Return the commands, each once, in the order of the results."""
+    found: dict[tuple[str, ...], list[tuple[Path, Result]]] = {}
+    for path, result in results:
+        assert result.again is not None
+        words = result.again.command
+        if words[0] not in _OUT:
+            raise ArtifactError(
+                f"{path} was made by `xoff {words[0]}`, and an artifact takes results of {', '.join(_OUT)} and sweep"
+            )
+        found.setdefault(_in_artifact(words, files), []).append((path, result))
+    return [
+        Command(
+            words,
+            _OUT[words[0]],
+            tuple(sorted(result.digest for _, result in made)),
+            round(sum(result.times.wall_s for _, result in made) / 60, 2),
+            "; ".join(dict.fromkeys(figures[path.resolve()] for path, _ in made if path.resolve() in figures)),
+            tuple(_name(folder, path) for path, _ in made),
+        )
+        for words, made in found.items()
+    ]
+
+
+def _in_artifact(words: Sequence[str], files: Mapping[str, Path]) -> tuple[str, ...]:
+    """Return a command's words with the paths that files have in the artifact, seen from the folder of the code."""
+    return tuple(",".join(_place(part, files) for part in word.split(",")) for word in words)
+
+
+def _place(word: str, files: Mapping[str, Path]) -> str:
+    name, equals, value = word.rpartition("=")
+    path, colon, rest = value.partition(":")
+    if path and Path(path).name in files and Path(path).resolve() == files[Path(path).name].resolve():
+        return f"{name}{equals}../{FILES}/{Path(path).name}{colon}{rest}"
+    if Path(path).is_absolute() and Path(path).is_relative_to(_ROOT):
+        return f"{name}{equals}{Path(path).relative_to(_ROOT)}{colon}{rest}"
+    return word
+
+
+def _name(folder: Path, path: Path) -> str:
+    return folder.resolve().name if path == folder else str(path.relative_to(folder)).replace(os.sep, "-")
+
+
+def _copy_code(out: Path) -> None:
+    """Copy Xoff: what git has of a checkout, without documentation and tests, or the installed packages."""
+    for name, content in (_checkout() or code_of(OURS)).items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes(content)
+        if os.access(_ROOT / name, os.X_OK):
+            (out / name).chmod(0o755)
+
+
+def _checkout() -> dict[str, bytes]:
+    """Return the files of the checkout that is at work, as they are now; none if Xoff is installed."""
+    if not (_ROOT / "xoff").is_file():
+        return {}
+    listed = subprocess.run(
+        ["git", "-C", str(_ROOT), "ls-files", "-z", "--cached"], capture_output=True, text=True, check=False
+    )
+    names = listed.stdout.split("\0") if listed.returncode == 0 else []
+    if not names:  # an artifact's own copy, which git does not know
+        names = [str(path.relative_to(_ROOT)) for path in _ROOT.rglob("*") if "__pycache__" not in path.parts]
+    kept = [name for name in names if name and not name.startswith(_NOT_NEEDED) and (_ROOT / name).is_file()]
+    return {name: (_ROOT / name).read_bytes() for name in sorted(kept)}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _readme(commands: Sequence[Command], made_with: Mapping[str, str], has_lab: bool) -> str:
+    minutes = max(1, round(sum(one.minutes for one in commands)))
+    rows = "\n".join(
+        f"| {one.figure or '-'} | `{one.shown}` | {', '.join(f'`{digest[:16]}`' for digest in one.digests[:8])}"
+        f"{f' and {len(one.digests) - 8} more' if len(one.digests) > 8 else ''} | {one.minutes:g} |"
+        for one in commands
+    )
+    lab = (
+        f"`rerun.py` takes the lab from `{LAB}`, so nothing is downloaded and nothing is compiled.\n"
+        if has_lab
+        else "The first run downloads Debian packages and builds the lab with its kernel, once: 10 to 20 minutes.\n"
+    )
+    return f"""# Artifact
+
+Results of [Xoff](xoff/README.md) {made_with["xoff"]}, and all that makes them again. Runs are in virtual time: they
+give the same digests on each machine, whatever its speed and load.
+
+## Requirements
+
+Linux on x86-64, Python 3.11 or newer, 4 GB of memory, 4 GB of disk. No root, no special hardware.
+{lab}
+## Make the results again
+
+    python3 rerun.py             all {len(commands)} commands, {minutes} minutes on the author's machine
+    python3 rerun.py 1 3         some of them, by their number
+    python3 rerun.py --list      numbers, commands and expected digests
+
+It prints for each command whether the digests are the expected ones, and ends with exit code 0 if all are. Results go
+to `rerun/`; `xoff/xoff report rerun/...` makes a page of one, `xoff/xoff compare results/A rerun/B` lists what differs.
+
+| figure | command, in `xoff/` | digests | minutes |
+|---|---|---|---|
+{rows}
+
+A digest is the SHA-256 of everything that a run reported and left: figures, claims, logs, time series. There is no
+tolerance. If one differs, `result.json` has the kernel and the image that it was made with; these results are of kernel
+`{made_with["kernel_digest"][:16]}` and image `{made_with["image"][:16]}`.
+
+## What is where
+
+| path | content |
+|---|---|
+| `{RESULTS}/` | the author's results, each with `result.json`, events, flows |
+| `{CODE}/` | the code, with the locks of all packages (`requirements/`, `testbed/lab/`) |
+| `{FILES}/` | the author's own files, if there are any |
+| `{CONTENT}` | the table above for programs, with whole digests |
+| `{CRATE}` | metadata by RO-Crate 1.1 |
+"""
+
+
+def crate(out: Path, commands: Sequence[Command], made_with: Mapping[str, str]) -> dict[str, Any]:
+    """Return the metadata of an artifact's folder by RO-Crate 1.1, with an action for each command."""
+    program = {
+        "@id": f"{CODE}/",
+        "@type": ["Dataset", "SoftwareApplication"],
+        "name": "Xoff",
+        "version": made_with["xoff"],
+        "description": "The code that made the results.",
+        "license": {"@id": "https://spdx.org/licenses/Apache-2.0"},
+    }
+    parts: list[dict[str, Any]] = [
+        {"@id": README, "@type": "File", "name": "How to make the results again", "encodingFormat": "text/markdown"},
+        {"@id": CONTENT, "@type": "File", "name": "Commands and digests", "encodingFormat": "application/json"},
+        {"@id": RERUN, "@type": ["File", "SoftwareSourceCode"], "name": "Runs all and compares digests"},
+        program,
+    ]
+    if (out / LAB).is_file():
+        parts.append({"@id": LAB, "@type": "File", "name": "The lab: kernel and root file system"})
+    if (out / FILES).is_dir():
+        parts += [
+            {"@id": f"{FILES}/{path.name}", "@type": "File", "name": path.name, "sha256": _sha256(path)}
+            for path in sorted((out / FILES).iterdir())
+        ]
+    actions: list[dict[str, Any]] = []
+    for number, one in enumerate(commands, 1):
+        for name in one.results:
+            parts.append({"@id": f"{RESULTS}/{name}/", "@type": "Dataset", "name": f"Result {name}"})
+        actions.append(
+            {
+                "@id": f"#command-{number}",
+                "@type": "CreateAction",
+                "name": one.figure or f"Command {number}",
+                "description": f"{one.shown}; digests {', '.join(one.digests)}",
+                "instrument": {"@id": program["@id"]},
+                "result": [{"@id": f"{RESULTS}/{name}/"} for name in one.results],
+            }
+        )
+    root = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": "Results of Xoff, with all that makes them again",
+        "description": f"{len(commands)} commands; digests are the same on each machine.",
+        "license": {"@id": "https://spdx.org/licenses/Apache-2.0"},
+        "datePublished": "2026",
+        "hasPart": [{"@id": one["@id"]} for one in parts],
+        "mentions": [{"@id": one["@id"]} for one in actions],
+    }
+    about = {
+        "@id": CRATE,
+        "@type": "CreativeWork",
+        "about": {"@id": "./"},
+        "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
+    }
+    return {"@context": "https://w3id.org/ro/crate/1.1/context", "@graph": [about, root, *parts, *actions]}

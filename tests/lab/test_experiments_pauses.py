@@ -15,7 +15,6 @@ EXPERIMENTS = (
     "storm",
     "response",
     "watchdog",
-    "watchdog_flapping",
     "deadlock",
     "ecn_step",
     "ecn_ramp",

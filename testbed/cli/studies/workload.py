@@ -16,10 +16,13 @@ from testbed.experiment.definition import Origin
 from testbed.lab.results import citation
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Result
+from testbed.measures.fabric_under_test import FabricUnderTest
 from testbed.measures.offered_load import FLOWS, OfferedLoad, known_sizes
+from testbed.measures.training_load import TrainingLoad
 from testbed.plot.figure import plot
 from testbed.roce import rates
 from testbed.units import Duration
+from testbed.workload import traces
 from testbed.workload.arrivals import PATTERNS
 
 _EXPERIMENT = shipped_packages.folder(shipped_packages.EXPERIMENTS) / "_workload.py"
@@ -60,12 +63,24 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--ecn", type=one_of("setting", ("auto", "on", "off")), default="auto", metavar="on|off",
         help="marks before PFC (default: if the rate control goes by them)",
     )  # fmt: skip
+    parser.add_argument(
+        "--trace", metavar="T", help=f"a training job: {', '.join(traces.names())}, or Chakra's files by rank"
+    )
+    parser.add_argument("--straggler", default="", metavar="R=F,...", help="ranks that compute longer, as in 3=1.5")
+    parser.add_argument(
+        "--shrink", type=whole_number(1, 100), default=1, metavar="N", help="divide sizes and times of traces by N"
+    )
     parser.add_argument("--no-figures", action="store_true", help="draw nothing")
     running.run_options(parser)
 
 
 def workload(options: argparse.Namespace) -> int:
-    """Offer a load of flows to a topology in the lab: completion times, slowdown, pauses, marks and losses."""
+    """Offer a load of flows to a topology in the lab: completion times, slowdown, pauses, marks and losses. With
+    --trace the flows are those of a training job."""
+    if options.trace is not None:
+        return _trace(options)
+    if options.straggler or options.shrink > 1:
+        raise UsageError("--straggler and --shrink are for training jobs, which --trace names")
     path = Path(options.sizes)
     is_file = path.suffix != "" or "/" in options.sizes
     wanted = OfferedLoad.of(
@@ -91,6 +106,51 @@ def workload(options: argparse.Namespace) -> int:
         given["table"] = options.sizes
     options.set = [f"{name}={value}" for name, value in given.items()]
     return running.run_as(options, origin, after=lambda results: _finish(results, options))
+
+
+def _trace(options: argparse.Namespace) -> int:
+    """Run a training job of execution traces."""
+    for name, default in _OF_FLOWS.items():
+        if getattr(options, name) != default:
+            raise UsageError(f"--{name} is for flows at random; those of --trace {options.trace[:40]} are the job's")
+    words = options.trace.split(",")
+    own = any(Path(word).suffix for word in words)
+    files = [Path(word) for word in words] if own else traces.files(options.trace)
+    fabric = FabricUnderTest.of(options.topo, control=options.control, pfc=options.pfc == "on", ecn=options.ecn)
+    contents = [(path.name, _octets(path)) for path in files]
+    TrainingLoad.of(
+        fabric, contents, ranks=options.hosts, shrink=options.shrink, stragglers=options.straggler
+    )  # a mistake is told before the run
+    given = {
+        "topo": options.topo, "control": options.control, "pfc": options.pfc, "ecn": options.ecn,
+        "shrink": str(options.shrink), "straggler": options.straggler, "hosts": str(options.hosts or ""),
+    }  # fmt: skip
+    chosen = {name: value for name, value in given.items() if value}
+    again = [
+        "workload",
+        "--trace",
+        options.trace,
+        *(part for name, one in chosen.items() for part in (f"--{name}", one)),
+    ]
+    options.experiment, options.packages = [str(_EXPERIMENT.with_name("_trace.py"))], []
+    renamed = {"straggler": "stragglers", "hosts": "ranks"}
+    options.set = [f"{renamed.get(name, name)}={value}" for name, value in chosen.items()]
+    options.set.append(f"traces={','.join(map(str, files))}")
+    origin = Origin(tuple(again), tuple(words) if own else (), takes_parameters=False)
+    return running.run_as(options, origin)
+
+
+_OF_FLOWS = {"sizes": "websearch", "load": "50%", "pattern": "random", "flows": FLOWS, "duration": None}
+"""The options about flows at random, with their defaults."""
+
+
+def _octets(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"--trace {path}: {error.strerror}; {', '.join(traces.names())} are traces that come with Xoff"
+        ) from None
 
 
 def _finish(results: list[Result], options: argparse.Namespace) -> None:

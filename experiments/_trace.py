@@ -1,0 +1,26 @@
+"""A training job of execution traces over a topology; `xoff workload --trace` runs it."""
+
+from testbed.measures import training_load
+from testbed.measures.fabric_under_test import FabricUnderTest
+from testbed.measures.training_load import TrainingLoad
+from xoff import File, Run, experiment
+
+
+@experiment(timeout="3600s")
+def trace(
+    run: Run,
+    traces: tuple[File, ...],
+    *,
+    topo: str = "fat-tree,4",
+    control: str = "dcqcn",
+    ranks: int = 0,
+    shrink: int = 1,
+    stragglers: str = "",
+    pfc: bool = True,
+    ecn: str = "auto",
+) -> None:
+    """A training job: computing, collectives and messages of its execution traces, and the job completion time."""
+    fabric = FabricUnderTest.of(topo, control=control, pfc=pfc, ecn=ecn)
+    files = [(file.name, file.read_bytes()) for file in traces]
+    load = TrainingLoad.of(fabric, files, ranks=ranks, shrink=shrink, stragglers=stragglers)
+    training_load.perform(run, load)

@@ -1,0 +1,118 @@
+"""A training job of execution traces over a fabric: job completion time, and what of it communication takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.errors import UsageError
+from testbed.experiment.run import Run
+from testbed.measures.fabric_under_test import FabricUnderTest
+from testbed.net.build.network import network
+from testbed.net.fabric.port import ROCE
+from testbed.net.traffic import Flows
+from testbed.net.traffic.roce import RoceReport
+from testbed.net.traffic.workload import flows
+from testbed.units import Duration
+from testbed.workload.chakra import Node, read_trace
+from testbed.workload.training_job import TrainingJob, Wave
+from testbed.workload.transfers import WorkloadError
+
+_MOST_WAVES = 200
+
+
+@dataclass(frozen=True)
+class TrainingLoad:
+    """A job and the fabric that carries it; all of it has been checked."""
+
+    fabric: FabricUnderTest
+    traces: tuple[tuple[Node, ...], ...]
+    shrink: int
+    stragglers: Mapping[int, float]
+
+    @classmethod
+    def of(
+        cls, fabric: FabricUnderTest, files: Sequence[tuple[str, bytes]], *, ranks: int, shrink: int, stragglers: str
+    ) -> TrainingLoad:
+        """Check names and contents of traces and return the load.
+
+        One file is the trace of all `ranks`, of as many as the fabric has hosts if `ranks` is 0.
+        """
+        found = [read_trace(content, name) for name, content in files]
+        if len(found) == 1:
+            found *= ranks or len(fabric.hosts)
+        elif ranks and ranks != len(found):
+            raise WorkloadError(f"--hosts {ranks}: there are {len(found)} traces, one for each rank; leave it out")
+        load = cls(fabric, tuple(found), shrink, read_stragglers(stragglers))
+        load.job()
+        return load
+
+    def job(self) -> TrainingJob:
+        return TrainingJob(self.traces, self.fabric.hosts, shrink=self.shrink, stragglers=self.stragglers)
+
+
+def read_stragglers(text: str) -> dict[int, float]:
+    """Return by how much each straggler computes longer, from text such as 3=1.5,7=2."""
+    found: dict[int, float] = {}
+    for word in filter(None, text.split(",")):
+        rank, equals, factor = word.partition("=")
+        try:
+            found[int(rank)] = float(factor)
+        except ValueError:
+            equals = ""
+        if not equals or not 0 < found[int(rank)] <= 1000:
+            raise UsageError(f"straggler {word[:40]}: RANK=FACTOR is expected, as in 3=1.5 for half as long again")
+    return found
+
+
+def perform(run: Run, load: TrainingLoad) -> None:
+    """Play the job in a network of its own, and report and claim what came of it."""
+    job, intact, paused, count, data = load.job(), True, 0, 0, 0
+    with network(load.fabric.topo()) as net:
+        while (wave := job.wave()) is not None:
+            count += 1
+            if count > _MOST_WAVES:
+                raise WorkloadError(f"the job has more than {_MOST_WAVES} waves of communication; cut the traces")
+            arrivals, reports = _carried(load.fabric, wave)
+            job.ended(wave, arrivals)
+            intact = intact and all(one.intact for one in reports)
+            data += sum(one.size.bytes for one in reports)
+            names = ", ".join(dict.fromkeys(one.name for one in wave.operations))
+            run.figure(f"wave {count}, {names[:60]}: completion", max(arrivals))
+        dropped = net.fabric.dropped()
+        ports = [port.name for port in net.fabric.ports.values() if port.node in net.switches]
+        paused = sum(net.fabric.group(name, ROCE).xoffs for name in ports)
+    slowest = max(job.computing.values())
+    run.figure("ranks", job.ranks)
+    run.figure("data sent, in octets", data)
+    run.figure("job completion time", job.completion)
+    run.figure("computing of the slowest rank", slowest)
+    run.figure("communication that computing does not hide", Duration.from_ps(job.completion.ps - slowest.ps))
+    run.figure("part of the time that is not hidden", round(100 * (1 - slowest.ps / job.completion.ps), 2), "%")
+    run.figure("times a switch paused a neighbour", paused)
+    run.claim("every octet as it was sent", intact, equals=True)
+    run.claim("job completion time, at least the computing", job.completion, at_least=slowest)
+    if load.fabric.pfc:
+        run.claim("frames dropped by switches", dropped, equals=0)
+    else:
+        run.figure("frames dropped by switches", dropped)
+
+
+def _carried(fabric: FabricUnderTest, wave: Wave) -> tuple[list[Duration], list[RoceReport]]:
+    """Have the network carry a wave, and return when each transfer was complete, counted from the wave's begin."""
+    plain = flows(wave.transfers)
+    chosen = [
+        fabric.flow(
+            str(one.source), str(one.target), transport=one.transport, size=one.size, start=one.start,
+            rate_control=fabric.control,
+        )
+        for one in plain
+    ]  # fmt: skip
+    with Flows(chosen) as running:
+        running.wait()
+    reports = [one for one in running.reports if isinstance(one, RoceReport)]
+    arrivals = [
+        Duration.from_ps(transfer.start.ps + report.completion.ps)
+        for transfer, report in zip(wave.transfers, reports, strict=True)
+    ]
+    return arrivals, reports

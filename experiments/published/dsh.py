@@ -52,10 +52,10 @@ def dsh(run: Run) -> None:
 
     Figure 11: two hosts overload one port of a switch with 32 x 100 Gb/s and 16 MB; then 16 hosts send a burst to
     another one. Published is that DSH pauses none of them up to 40 % of the buffer, over four times what static
-    headroom takes. The control case of each claim is the other policy. Figure 13: F0 and F1 share a cable with 50 Gb/s
-    each, and 24 hosts send 64 KB to the receiver of F1. Published is that F0 falls with static headroom alone.
+    headroom takes. Figure 13: F0 and F1 share a cable with 50 Gb/s each, and 24 hosts send 64 KB to the receiver of
+    F1. Published is that F0 falls with static headroom alone. The control case of each claim is the other policy.
     """
-    static, shared = _burst("static", STATIC, 20), _burst("dsh", DSH, 60)
+    static, shared = _burst("static", STATIC, 14), _burst("dsh", DSH, 46)
     for name, seen in (("static", static), ("dsh", shared)):
         run.claim(f"{name}: lost", seen.lost, equals=0)
     assert static.unpaused is not None and shared.unpaused is not None
@@ -67,15 +67,23 @@ def dsh(run: Run) -> None:
         "static: burst without a pause, in percent of the buffer", static.unpaused, value=10.0, within=1.0,
         source=SOURCE, differs="published as: DSH takes over four times as much",
     )  # fmt: skip
-    run.claim("dsh takes more than static, times", round(shared.unpaused / static.unpaused, 2), at_least=3.6)
+    run.published(
+        "dsh: burst without a pause, times that of static headroom", round(shared.unpaused / static.unpaused, 2),
+        value=4.0, within="5%", source=SOURCE, differs="published as: over four times",
+    )  # fmt: skip
     for name, policy in (("static", STATIC), ("dsh", DSH)):
         pauses, lowest = _beside_burst(name, policy)
-        run.figure(f"{name}: pauses of the cable that F0 shares", pauses)
+        if name == "static":
+            run.claim("static: pauses of the cable that F0 shares", pauses, at_least=1)
+            run.claim("static: F0 in percent of its rate, in the worst 10 us", lowest, at_most=50.0)
+            continue
         run.published(
-            f"{name}: F0 in percent of its rate, in the worst 10 us", lowest, value=100.0 if name == "dsh" else 0.0,
-            source=SOURCE,
-            differs="F0 falls, without a number, with static headroom alone; hosts and cables of the figure are not "
-            "stated, and here F1 itself waits behind the burst for longer than a threshold of either policy holds",
+            "dsh: pauses of the cable that F0 shares", pauses, value=0, within=0, source=SOURCE,
+            differs="hosts and cables of the figure are not stated: here F0 and F1 come by one cable of 100 Gb/s",
+        )  # fmt: skip
+        run.published(
+            "dsh: F0 in percent of its rate, in the worst 10 us", lowest, value=100.0, within=5.0, source=SOURCE,
+            differs="read from a plot; 10 us are 40 frames, of which two may come late",
         )  # fmt: skip
 
 
@@ -121,7 +129,7 @@ class _Collateral(LosslessTopo):
 def _beside_burst(name: str, policy: int | DynamicSharedHeadroom) -> tuple[int, float]:
     """Return the pauses of the shared cable, and F0's lowest rate in percent of what it sends."""
     topo = _Collateral(cable=CABLE, port=Port(pfc=PfcSettings(enabled=LOSSLESS)), buffer=_buffer(policy))
-    rate, lasts, frame = LINE // 2, Duration("400us"), f"{FRAME}B"
+    rate, lasts, frame = LINE // 2, Duration("300us"), f"{FRAME}B"
     burst = EACH.bytes // FRAME
     with network(topo, case=f"collateral, {name}") as net:
         flows = net.run(

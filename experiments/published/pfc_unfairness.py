@@ -35,11 +35,13 @@ def pfc_unfairness(run: Run) -> None:
         "PFC alone: goodput of H4", rates[3], value=Rate("20Gb/s"), within="5%", source=SOURCE,
         differs="'as much as', of transfers of 4 MB; the other uplink is left out, and flows last 1 ms",
     )  # fmt: skip
+    run.figure("PFC alone: goodput of H1 to H3", rates[:3])
     run.claim("PFC alone: H4 over the fastest of H1 to H3", round(rates[3].bps / max(rates[:3]).bps, 2), at_least=2)
     without = _rates("DCQCN without marks", "dcqcn-mlx", None, SHORT)
     run.claim("DCQCN without marks: Jain's index", jain_index(without), at_most=0.8)
     cured = _rates("DCQCN", "dcqcn-mlx", curve, LONG)
-    run.figure("DCQCN: goodput", cured)
+    run.figure("DCQCN: goodput of H4", cured[3])
+    run.figure("DCQCN: goodput of H1 to H3", cured[:3])
     run.published(
         "DCQCN: Jain's index", jain_index(cured), value=1.0, within=0.05, source=SOURCE.replace("2.2, figure 3", "6.1"),
         differs="'all four flows get an equal share', without an index; in a window of 1.9 ms, after 3 ms",

@@ -164,6 +164,22 @@ def test_a_user_with_nothing_but_python_imports_the_lab_and_gets_the_same(
         assert theirs["provenance"][name] == ours["provenance"][name], name
 
 
+def test_an_artifact_gives_the_same_digest_to_a_reviewer_with_nothing_but_python(
+    elsewhere: Maker, exported: Path, tmp_path: Path
+) -> None:
+    there = elsewhere("trixie")
+    ours = _here("um", tmp_path / "results", "hello", "--seed", "7")
+    command = [str(ROOT / "xoff"), "artifact", str(tmp_path / "results"), "--lab", str(exported)]
+    place = there.path / "home" / "user" / "artifact"
+    subprocess.run([*command, "-o", str(place)], check=True)
+    subprocess.run(["chown", "-R", f"{USER}:{USER}", place], check=True)
+    done = there.run("python3", "/home/user/artifact/rerun.py", XOFF_CACHE="/home/user/reviewer")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 of 1 commands gave the expected digests" in done.stdout
+    (again,) = (place / "rerun").rglob("result.json")
+    assert json.loads(again.read_text())["digest"] == ours["digest"]
+
+
 @pytest.mark.long  # it compresses the whole lab once more; the unit tests do the same with a small one
 def test_what_was_imported_is_exported_to_the_same_bytes(elsewhere: Maker, exported: Path) -> None:
     there = elsewhere("trixie")

@@ -38,6 +38,15 @@ TABLE = "size,percent\n2kB,50\n100kB,100\n"
         ("--flows 9999", "a run has 1 to 5000 flows"),
         ("--duration 1ns", "no flow arrives in 1ns"),
         ("--pfc maybe", "there are on, off"),
+        ("--trace pipelin", "there is no trace 'pipelin'; did you mean pipeline?"),
+        ("--trace none.et", "--trace none.et: No such file or directory; data-parallel, mixture-of-experts, pipeline"),
+        ("--trace falling.csv", "falling.csv is no execution trace of Chakra"),
+        ("--trace pipeline --topo incast,2", "the job has 4 ranks, and the topology 3 hosts; take a larger one"),
+        ("--trace pipeline --load 40%", "--load is for flows at random; those of --trace pipeline are the job's"),
+        ("--trace pipeline --hosts 3", "--hosts 3: there are 4 traces, one for each rank; leave it out"),
+        ("--trace pipeline --straggler 4=2", "straggler 4: ranks are 0 to 3"),
+        ("--trace pipeline --straggler 1", "straggler 1: RANK=FACTOR is expected, as in 3=1.5"),
+        ("--straggler 1=2", "--straggler and --shrink are for training jobs, which --trace names"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_way_out(

@@ -1,0 +1,94 @@
+"""A routing loop is a circle of buffers: from which rate on it becomes a deadlock of PFC."""
+
+import struct
+from dataclasses import dataclass
+
+from xoff import Duration, LosslessTopo, Network, Port, Rate, RawPort, Run, Size, experiment, network
+
+SOURCE = (
+    "Hu et al., Deadlocks in Datacenter Networks: Why Do They Form, and How to Avoid Them, HotNets 2016: r > nB/TTL"
+)
+LINE = Rate("10Gb/s")
+ROUTERS, PRIORITY = 2, 3
+FRAME, ON_THE_WIRE = Size("1514B"), Size("1538B")
+NOWHERE = "10.9.0.1"
+LASTS, AFTERWARDS = Duration("1500us"), Duration("1ms")
+BELOW, ABOVE = 90, 110
+"""The rates that are tried, in percent of the threshold."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What became of a loop after its sender had stopped."""
+
+    held: int  # cells, a while after the last frame was sent
+    held_later: int
+    dropped: int
+
+    @property
+    def is_dead(self) -> bool:
+        """True if frames are there and none moves."""
+        return self.held > 0 and self.held == self.held_later
+
+
+@experiment(timeout="120s", free_cpu=True)
+def routing_loop(run: Run) -> None:
+    """Two routers send each other the frames of one destination, until their TTL has run out.
+
+    Published is the threshold: a loop of n switches with lines B is a deadlock if the sender's rate is above nB/TTL, as
+    each frame passes each line TTL/n times. With a tenth less all frames die of their TTL, and with a tenth more both
+    routers wait for each other for ever. Twice the TTL has half the threshold. The control case is the loop without
+    PFC, where what is too much is dropped and nothing stands still.
+    """
+    for ttl in (16, 32):
+        threshold = Rate.from_bps(ROUTERS * LINE.bps // ttl)
+        dead = [percent for percent in (BELOW, ABOVE) if _looped(ttl, threshold * percent // 100, Port()).is_dead]
+        found = threshold * ((BELOW + ABOVE) // 2 if dead == [ABOVE] else 0) // 100
+        run.claim(f"TTL {ttl}: rates of a deadlock, in percent of nB/TTL", dead, equals=[ABOVE])
+        run.published(
+            f"TTL {ttl}: threshold of the rate", found, value=threshold, within="10%", source=SOURCE,
+            differs=f"between {BELOW} and {ABOVE} % of it, with lines of 10 Gb/s",
+        )  # fmt: skip
+    without = _looped(16, Rate.from_bps(ROUTERS * LINE.bps // 16 * ABOVE // 100), Port().with_pfc())
+    run.claim("TTL 16 without PFC: a deadlock", without.is_dead, equals=False)
+    run.claim("TTL 16 without PFC: frames dropped", without.dropped, at_least=1)
+
+
+class _Loop(LosslessTopo):
+    """h1 at r1, whose route to 10.9.0.0/16 is r2, whose route there is r1."""
+
+    def build(self) -> None:
+        self.addRouter("r1", ip=None, routes={"10.9.0.0/16": "10.100.0.2"})
+        self.addRouter("r2", ip=None, routes={"10.9.0.0/16": "10.100.0.1"})
+        host = self.addHost("h1", ip="10.1.0.2/30", defaultRoute="via 10.1.0.1")
+        self.addLink(host, "r1", params2={"ip": "10.1.0.1/30"})
+        self.addLink("r1", "r2", params1={"ip": "10.100.0.1/30"}, params2={"ip": "10.100.0.2/30"})
+
+
+def _looped(ttl: int, rate: Rate, port: Port) -> Seen:
+    with network(_Loop(port=port, total=600, xoff=60, xon_offset=16), case=f"TTL {ttl}, {rate}") as net:
+        interval = rate.time_for(ON_THE_WIRE)
+        with RawPort(net["h1"], "h1-eth0") as wire:
+            wire.repeat(_frame(net, ttl), net.lab_ns(interval), LASTS // interval)
+        net.sleep(AFTERWARDS)
+        held = net.fabric.held(PRIORITY)
+        net.sleep(AFTERWARDS)
+        return Seen(held, net.fabric.held(PRIORITY), net.fabric.dropped())
+
+
+def _frame(net: Network, ttl: int) -> bytes:
+    """Return a datagram from h1 to nowhere, of the lossless priority."""
+    first = net["r1"].intf(net.port("r1", "h1")).MAC()
+    macs = b"".join(bytes.fromhex(one.replace(":", "")) for one in (first, net["h1"].MAC()))
+    addresses = b"".join(bytes(map(int, one.split("."))) for one in (net["h1"].IP(), NOWHERE))
+    size = FRAME.bytes - 14
+    head = struct.pack("!BBHHHBBH", 0x45, PRIORITY * 8 << 2, size, 0, 0, ttl, 17, 0) + addresses
+    checked = struct.pack("!BBHHHBBH", 0x45, PRIORITY * 8 << 2, size, 0, 0, ttl, 17, _sum(head)) + addresses
+    return macs + b"\x08\x00" + checked + struct.pack("!HHHH", 5000, 5000, size - 20, 0) + bytes(size - 28)
+
+
+def _sum(header: bytes) -> int:
+    """Return the Internet checksum."""
+    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF

@@ -24,7 +24,7 @@ from xoff import (
     progress,
 )
 
-_SENDERS = (2, 4, 8, 16, 32, 64)
+_SENDERS, _FEW_SENDERS = (2, 4, 8, 16, 32, 64), (8, 64)
 _PARTS = (25, 50, 75)
 _PACKETS = 12_000
 """The packets that a run of DCQCN may have, which decides how long it is."""
@@ -72,10 +72,10 @@ def ecn(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
 
 def incast(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
     """Senders at line rate to the last host at one moment, with a fixed rate and with the fabric's rate control."""
-    target, whole = fabric.hosts[-1], Size("1MB") if quick else Size("8MB")
+    target, whole = fabric.hosts[-1], Size("4MB") if quick else Size("16MB")
     for control in dict.fromkeys(("fixed", fabric.control)):
-        for many in _SENDERS:
-            size = max(Size("16kB"), Size.from_bytes(whole.bytes // many))
+        for many in _SENDERS if control == "fixed" or not quick else _FEW_SENDERS:
+            size = Size.from_bytes(whole.bytes // many)
             name = f"N = {many}, {control}"
             flows = [
                 fabric.flow(one, target, transport=Roce(), size=size, rate_control=control)
@@ -116,7 +116,7 @@ def dcqcn(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
             last = rates[-1] if rates else []
             total = sum(one.bps for one in last)
             row(
-                run, name, within_10_percent_after=_after(near, half), JFI_of_95_after=_after(even, half),
+                run, name, within_10_percent_after=_after(near, half), **{"JFI of 0.95 after": _after(even, half)},
                 JFI_at_the_end=round(jain([one.bps for one in last]), 3),
                 of_the_line_percent=round(100 * total / fabric.line.bps, 2),
                 marked_percent=load.marked, CNPs=sum(one.cnps_received for one in load.reports),

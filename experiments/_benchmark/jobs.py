@@ -14,6 +14,8 @@ from xoff import Duration, Flow, Flows, Network, RoceReport, Run, Size, network
 _SIZE = Size("256kB")
 _PAYLOAD = 1024 / 1106
 """The part of the line that is data, with packets of 1024 octets."""
+_LOST_FOR = Duration("100us")
+"""The time for which a link is lost."""
 _STRAGGLES = 5
 """The part of the time, one in so many, that a straggler computes longer."""
 
@@ -76,7 +78,10 @@ def tenants(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
 
 
 def failure(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
-    """A ring all-reduce, in the middle of which a switch with hosts loses one of its equal ways."""
+    """A ring all-reduce, in the middle of which a switch loses one of its equal ways for a while.
+
+    It comes back, since no routing protocol tells the other switches, which go on sending towards the lost cable.
+    """
     pattern = transfers.ring_all_reduce(fabric.hosts, _SIZE if quick else _SIZE * 4)
     for strategy, (ways, nic) in STRATEGIES.items():
         steady = offer(fabric, flows(fabric, pattern, nic=nic), f"{strategy}, steady", ways=ways)
@@ -87,7 +92,10 @@ def failure(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
         def pull(net: Network, running: Flows, after: Duration = steady.completion // 2) -> None:
             net.sleep(after)
             switch = next(one for one in net.switches if net.ways(one.name))
-            net.fabric.cabling.pull(net.ways(switch.name)[0].port)
+            port = net.ways(switch.name)[0].port
+            net.fabric.cabling.pull(port)
+            net.sleep(_LOST_FOR)
+            net.fabric.cabling.plug(port)
 
         failed = offer(fabric, flows(fabric, pattern, nic=nic), f"{strategy}, a link fails", ways=ways, meanwhile=pull)
         row(

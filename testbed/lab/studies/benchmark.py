@@ -77,10 +77,12 @@ class Value:
     """Standard deviation over mean, with several seeds."""
 
     def __str__(self) -> str:
-        value = self.value
-        if isinstance(value, float):
-            value = int(value) if value.is_integer() else float(f"{value:.5g}")
-        return written(value, self.unit) if self.unit != "%" else f"{value:g} %"
+        """Return the value for people, with four digits."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            return str(self.value)
+        near = float(f"{self.value:.4g}")
+        value = int(near) if near.is_integer() else near
+        return f"{value:g} %" if self.unit == "%" else written(value, self.unit)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from testbed.report.pages.markup import Html, folded, heading, table, text, verd
 
 __all__ = ["body", "is_benchmark"]
 
-_WIDTH, _BAR, _LEFT, _TOP = 560, 26, 170, 6
+_WIDTH, _BAR, _LEFT, _TOP = 560, 26, 216, 6
 _HOST = (
     ("transport", "RoCEv2, writes, packets of 1024 octets of data, go-back-N"),
     (
@@ -109,7 +109,7 @@ def _drawing(folder: Path, found: Benchmark) -> str:
 
 _HEADLINES = (
     ("7.2", "incast", "throughput", "fixed"),
-    ("7.3", "dcqcn", "JFI of 95 after", ""),
+    ("7.3", "dcqcn", "JFI of 0.95 after", ""),
     ("8.4", "all-to-all", "JFI", ""),
     ("9.1", "all-reduce", "bus bandwidth", ""),
     ("9.2", "all-to-all", "completion", ""),
@@ -180,7 +180,7 @@ def _charts(found: Sequence[Benchmark], names: Sequence[str]) -> list[str]:
         _bars(title, _of(found, test, column, word), names) for test, column, title, word in wanted
     ]  # fmt: skip
     pictures = [one for one in pictures if one]
-    return [f'<div class="pair">{"".join(pictures)}</div>'] if pictures else []
+    return [heading(2, "Charts"), f'<div class="pair">{"".join(pictures)}</div>'] if pictures else []
 
 
 def _of(found: Sequence[Benchmark], test: str, column: str, word: str) -> dict[str, list[Value | None]]:
@@ -204,7 +204,7 @@ def _bars(title: str, values: Mapping[str, Sequence[Value | None]], names: Seque
     ]
     for place, (row, found) in enumerate(values.items()):
         y = _TOP + place * _BAR
-        out.append(f'<text x="{_LEFT - 8}" y="{y + _BAR / 2 + 4:.0f}" text-anchor="end">{text(row, 30)}</text>')
+        out.append(f'<text x="{_LEFT - 8}" y="{y + _BAR / 2 + 4:.0f}" text-anchor="end">{text(row, 36)}</text>')
         for number, one in enumerate(found):
             if one is None or not isinstance(one.value, int | float):
                 continue

@@ -27,18 +27,21 @@ from testbed.agent.lives import Lives
 from testbed.agent.pfc import loop
 from testbed.agent.pfc.pause_failsafe import PauseFailsafe
 from testbed.agent.pfc.resources import AgentResources
+from testbed.agent.pfc.served_loop import ServedLoop
 from testbed.agent.plan import AgentPlan, PortPlan
 from testbed.agent.speaker import speaker
-from testbed.linux import bpf
+from testbed.linux import bpf, pfc_device
 from testbed.linux.port_program import PortProgram
 from testbed.linux.process import kernel
-from testbed.linux.process.child import Child
+from testbed.linux.process.child import Child, fork_each
 
 _MOST_RESTARTS = 5
 _WITHIN_NS = 10**9
 _UNKNOWN = -1
 """The status of a process that this one has not forked."""
 _NO_SLOT = 0xFFFF
+WAIT, ASK = b"w", b"a"
+"""What the supervisor tells when it has forked all agents: they wait by now, or have to be asked."""
 _URGENCY, _FORKING, _BEGINNING = loop.URGENCY + 1, loop.URGENCY - 1, loop.URGENCY - 2
 """Priorities of the supervisor: more urgent than an agent, whose end may take milliseconds of CPU; but not while it
 forks."""
@@ -55,6 +58,8 @@ class SharedResources:
     """The process of each agent, then of each speaker, then of the supervisor and of its deputy; 0 if there is none."""
     given_up: memoryview[int]
     """1 for each agent, then each speaker, that has died too often and gets no successor; 0 otherwise."""
+    asleep: memoryview[int]
+    """1 for each agent that has not been woken since its birth; 0 otherwise."""
     lives: Lives
     """The locks that the running processes hold, by the same numbers as `pids`."""
     lateness: memoryview[int]
@@ -109,11 +114,15 @@ class AgentSupervisor:
         self._wait_for(self._common.ending.fileno(), self._end)
         # What an agent takes to be made and opened is done here, before the first fork: after its own a process has to
         # copy each page of memory that it touches, and that is nearly all of an agent's start.
-        self._start({index: self._agent(index) for index in range(len(self._plans))})
+        agents = {index: self._agent(index) for index in range(len(self._plans))}
+        asleep = {index: agent for index, agent in agents.items() if isinstance(agent, ServedLoop)}
+        self._start_asleep(asleep)
+        self._start({index: agent for index, agent in agents.items() if index not in asleep})
         for index in range(len(self._plans)):
             self._start_speaker(index)
         if self._plans:
             self._start_deputy()
+        self._common.ending.send(WAIT if len(asleep) == len(agents) else ASK)
         self._supervise()
 
     def _supervise(self) -> None:
@@ -204,8 +213,14 @@ class AgentSupervisor:
         self._waiting.unregister(file)
 
     def _end(self) -> None:
+        """Let the network end. Agents end when their control sockets are closed; those that still sleep have done
+        nothing, and would copy all that they run for it.
+        """
         self._ending = True
         self._no_more(self._common.ending.fileno())
+        for index, is_asleep in enumerate(self._common.asleep):
+            if is_asleep and self._common.pids[index]:
+                os.kill(self._common.pids[index], signal.SIGKILL)
 
     def _agent(self, index: int) -> loop.Loop:
         """Return an agent with its sockets; only its process is missing."""
@@ -221,23 +236,50 @@ class AgentSupervisor:
             own.orders[1],
             own.news[0],
         )
-        agent = loop.Loop(plan, resources)
+        agent = (ServedLoop if pfc_device.is_there() and plan.ports else loop.Loop)(plan, resources)
         with kernel.in_network_of(plan.pid):
             agent.open()
         return agent
 
     def _start(self, agents: Mapping[int, loop.Loop]) -> None:
-        """Fork the processes of agents, and close their sockets here. What this process touches between two forks is
-        copied as well, so there is nothing else between them.
+        """Fork the processes of agents. What this process touches between two forks is copied as well, so there is
+        nothing else between them.
         """
         gc.freeze()  # existing objects stay; the collector need not scan them
         gc.disable()  # an agent creates no cycles
         pids = self._fork({index: partial(self._be, index, agent.run) for index, agent in agents.items()})
         gc.enable()
+        self._have_forked(agents, pids)
+
+    def _start_asleep(self, agents: Mapping[int, ServedLoop]) -> None:
+        """Fork the processes of first agents as `_start` does, but they sleep until there is something to do."""
+        lives = self._common.lives
+        children = [
+            ([lives.acquiring(index), *one.first_calls()], partial(self._wake_up, index, one))
+            for index, one in agents.items()
+        ]
+        for index in agents:
+            self._common.asleep[index] = 1
+        gc.freeze()
+        gc.disable()
+        kernel.real_time(_FORKING, for_children=True)
+        pids = fork_each(children)
+        kernel.real_time(_URGENCY)
+        gc.enable()
+        self._have_forked(agents, dict(zip(agents, pids, strict=True)))
+
+    def _wake_up(self, index: int, agent: ServedLoop, found: object) -> None:
+        self._common.asleep[index] = 0
+        agent.wake_up(found)
+
+    def _have_forked(self, agents: Mapping[int, loop.Loop], pids: Mapping[int, int]) -> None:
+        """Close the sockets of agents here, and wait for the ends of their processes."""
         for index, pid in pids.items():
             agents[index].close()
             self._common.pids[index] = pid
             self._wait_for_end(pid, os.pidfd_open(pid), partial(self._ended, index))
+            for port in self._plans[index].ports:
+                self._note(AgentEvent.AGENT_STARTED, pid, index, port.slot)
 
     def _start_speaker(self, index: int) -> None:
         plan, own = self._plans[index], self._each[index]
@@ -287,6 +329,8 @@ class AgentSupervisor:
         """Clear up after an agent or a speaker that has ended."""
         common, index = self._common, who % len(self._plans)
         common.pids[who] = 0
+        if who == index:
+            common.asleep[index] = 0
         control = self._control(who)
         if self._ending or control is None or _is_closed(control) or self._keep(who):
             return

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from testbed.agent import event_log, query_socket
-from testbed.agent.agent_supervisor import AgentSupervisor, NodeResources, SharedResources
+from testbed.agent.agent_supervisor import ASK, WAIT, AgentSupervisor, NodeResources, SharedResources
 from testbed.agent.handover import Handover
 from testbed.agent.lives import Lives
 from testbed.agent.orders import Order
@@ -38,7 +38,7 @@ _TRIES = 5
 _WAN = 80
 """The number of ports that take as much of the handover as a router's policies, tunnels and VPNs do
 (`sr_notes.MOST_OCTETS`)."""
-_LONGEST_END_S = 2.0
+_LONGEST_START_S, _LONGEST_END_S = 10.0, 2.0
 
 
 Ends = tuple[socket.socket, socket.socket]
@@ -74,6 +74,7 @@ class Agents:
         self._pids = memoryview(mmap.mmap(-1, 8 * (2 * len(plans) + 2))).cast("q")
         """The processes at this moment, as supervisors have them (`SharedResources.pids`)."""
         self._given_up = memoryview(mmap.mmap(-1, max(1, 2 * len(plans))))
+        self._asleep = memoryview(mmap.mmap(-1, max(1, len(plans))))
         self._lives = Lives()
         self._lateness = memoryview(mmap.mmap(-1, 8 * max(1, len(plans)))).cast("q")
 
@@ -87,8 +88,15 @@ class Agents:
             *sum(self._orders + self._news, ()),
         ):
             other_end.close()
+        self._ending[0].settimeout(_LONGEST_START_S)
+        try:
+            begun = self._ending[0].recv(1)
+        except TimeoutError:
+            begun = b""
+        if begun not in (WAIT, ASK):
+            raise AgentError("the agents did not start: their supervisor does not answer")
         for plan, control, speaker in zip(self._plans, self._controls, self._speakers, strict=True):
-            for ends in (control, speaker):
+            for ends in (control if begun == ASK else None, speaker):
                 if ends:
                     self._ask(ends, plan.node, "ready")
 
@@ -114,8 +122,8 @@ class Agents:
             )
         ]
         common = SharedResources(
-            self._program, self._timers, self._shared, self._pids, self._given_up, self._lives, self._lateness,
-            self._ending[1],
+            self._program, self._timers, self._shared, self._pids, self._given_up, self._asleep, self._lives,
+            self._lateness, self._ending[1],
         )  # fmt: skip
         AgentSupervisor(self._plans, common, each).run()
 

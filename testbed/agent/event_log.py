@@ -115,7 +115,7 @@ class MappedLog:
         self._memory = mmap.mmap(self._log, size)
         self._written = memoryview(self._memory).cast("Q")
         self._room = size
-        at = self._written[0] or _FRONT
+        at = self._written[0] = self._written[0] or _FRONT  # without it, all of the file would be records
         return at if at + _SIZE <= size else self._map()
 
 

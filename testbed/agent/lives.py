@@ -10,6 +10,8 @@ import errno
 import fcntl
 import os
 import struct
+from collections.abc import Callable
+from functools import partial
 
 _LOCK = struct.Struct("=hh4xqqi4x")
 """The struct flock of fcntl.h on x86-64: type, whence, start, length, process."""
@@ -30,6 +32,10 @@ class Lives:
                 return False
             raise
         return True
+
+    def acquiring(self, number: int) -> Callable[[], object]:
+        """Return `acquire` as one system call, which raises OSError if another process is the holder."""
+        return partial(fcntl.lockf, self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
 
     def holder(self, number: int) -> int:
         """Return the process that holds a lock, or 0 if there is none."""

@@ -12,9 +12,10 @@ import fcntl
 import mmap
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -185,6 +186,10 @@ class PfcDevice(FlowDevice):
         `log` is the memory of the event log: its address, where the next record goes, and its end.
         """
         self.give(_SERVE, _SERVED.pack(due_ns, started_ns, *log))
+
+    def serving(self, due_ns: int, started_ns: int, log: tuple[int, int, int]) -> Callable[[], object]:
+        """Return `serve` as a call of one system call, for a process that has just been forked."""
+        return partial(fcntl.ioctl, self.fd, _SERVE, bytearray(_SERVED.pack(due_ns, started_ns, *log)))
 
     def take(self) -> tuple[int, int]:
         """Have the kernel serve no more, when it has done what it has begun. Return the time, and what is new."""

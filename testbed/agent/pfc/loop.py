@@ -23,10 +23,9 @@ from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order,
 from testbed.agent.pfc.lost_ways import LostWays
 from testbed.agent.pfc.port import SHARED, AgentPort
 from testbed.agent.pfc.resources import AgentResources
-from testbed.agent.pfc.waiting import KernelWaiting, Waiting
+from testbed.agent.pfc.waiting import Waiting
 from testbed.agent.plan import AgentPlan
 from testbed.frames.headroom import EXTENSION_OPCODE
-from testbed.linux import pfc_device
 from testbed.linux.netlink.link_state import Link, LinkWatch
 from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind
 from testbed.linux.process import kernel
@@ -38,8 +37,7 @@ from testbed.units import NEVER
 URGENCY = 50
 """An agent's real-time priority."""
 _MEASUREMENT = EXTENSION_OPCODE.to_bytes(2, "big")
-# Looked up faster than members of an enum:
-_FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)
+_FRAME, _XOFF, _XON, _DROP = (int(kind) for kind in EventKind)  # looked up faster than members of an enum
 _THRESHOLD, _FRAME_SENT, _QUEUE_STOPPED = (
     int(event) for event in (AgentEvent.THRESHOLD, AgentEvent.FRAME_SENT, AgentEvent.QUEUE_STOPPED)
 )
@@ -62,13 +60,11 @@ class Loop:
         self._stop_ns = 0
         """The time from the decision to stop a queue until it is stopped; the longest so far."""
         self._links_unknown = True
-        """True if the links are still to be looked at: a change while no agent ran has left no message in this
-        socket."""
+        """True if the links are still to be looked at: a change while no agent ran has left no message here."""
         self._listed: list[Link] | None = None
         """The links as they were when the sockets were opened."""
         self._later: list[tuple[int, int, int, bytes]] = []
-        """A heap of MAC control frames at ports with a delayed reaction: time when they are due, slot, time of arrival,
-        octets."""
+        """A heap of frames at ports with a delayed reaction: when they are due, slot, time of arrival, octets."""
         self._ports = {
             port.slot: AgentPort(
                 port,
@@ -90,14 +86,13 @@ class Loop:
             port.open()
         self._news.setblocking(False)
         files = self._control.fileno(), self._orders.fileno(), self._links.fd
-        self._waiting = (
-            KernelWaiting(files, self._ports, self._resources, self._log)
-            if pfc_device.is_there() and self._ports
-            else Waiting(files, self._ring.fd)
-        )
+        self._waiting = self._new_waiting(files)
         if not self._succeeds:
             self._measure_stopping()
         self._listed = self._links.all()
+
+    def _new_waiting(self, files: Iterable[int]) -> Waiting:
+        return Waiting(files, self._ring.fd)
 
     def close(self) -> None:
         """Close what `open` opened: the process that was forked since has it."""
@@ -108,22 +103,22 @@ class Loop:
         self._waiting.close()
 
     def run(self) -> None:
-        """Run until the control socket is closed, or an end is requested. The process outlives the supervisor: queues
-        that it stopped must be resumed.
-        """
+        """Run until the end. The process outlives the supervisor: queues that it stopped must be resumed."""
         kernel.real_time(URGENCY)
         self._take_over()
+        self._go_on(None)
+
+    def _go_on(self, ready: list[int] | None) -> None:
         waiting, touched = self._waiting, self._touched
         control, orders, links = self._control.fileno(), self._orders.fileno(), self._links.fd
         while True:
-            due_ns = min(self._later[0][0] if self._later else NEVER, self._ways.deadline_ns)
-            ready = waiting.wait(touched.values(), due_ns, at_once=self._links_unknown)
-            touched.clear()
+            if ready is None:
+                due_ns = min(self._later[0][0] if self._later else NEVER, self._ways.deadline_ns)
+                ready = waiting.wait(touched.values(), due_ns, at_once=self._links_unknown)
+                touched.clear()
             self._read_events(self._ring.memory, self._ring.records())
             if not ready:  # no event is pending
-                self._links_unknown = False
-                self._follow(self._listed or self._links.all(), self._clock())
-                self._listed = None
+                self._look_at_links()
             for file in ready:
                 if file == waiting.timer.fd:
                     touched.update(self._ports)
@@ -139,20 +134,26 @@ class Loop:
                 elif file == control and not self._answer():
                     self._write_log()
                     return
+            ready = None
             if self._sent:  # the receiver of the frame runs first; the log can wait
                 self._sent = False
                 if self._cpu_takes_time:
                     os.sched_yield()
             self._write_log()
 
+    def _look_at_links(self) -> None:
+        self._links_unknown = False
+        self._follow(self._listed or self._links.all(), self._clock())
+        self._listed = None
+
     def _take_over(self) -> None:
         """Take over the predecessor's state from shared memory; for the first agent there is none."""
         if self._plan.warms_up and not self._succeeds:
             self._warm_up(next(iter(self._ports.values())))
+        self._log.room()  # mapped before there is an event
         now_ns = self._started_ns = self._waiting.started_ns = self._clock()
         self._ways.take_over()
         for slot, port in self._ports.items():
-            self._log.note((now_ns, AgentEvent.AGENT_STARTED, slot, 0, os.getpid()))
             congested = 0
             if port.plan.has_buffer:
                 for priority in range(PRIORITIES):
@@ -254,7 +255,6 @@ class Loop:
         self._notify_speaker(NOTICE.pack(NoticeType.MEASUREMENT, 0, slot, arrived_ns, effective_ns) + frame, slot)
 
     def _notify_speaker(self, what: bytes, slot: int) -> None:
-        """Send a notice to the speaker."""
         try:
             self._news.send(what)
         except OSError as error:  # its socket is full
@@ -277,8 +277,8 @@ class Loop:
         """Handle a few pauses and their ends, at a copy of a port, which sends nothing and logs nothing.
 
         What an agent runs for the first time it also copies, as memory that it shares with its parent: 200 us of CPU.
-        When eight agents were paused at the same time, the last one stopped its queue after headroom was full. After
-        three times Python has fitted its instructions to what they work on.
+        Of eight agents paused at once the last one stopped its queue too late. After three times Python has fitted its
+        instructions to what they work on.
         """
         if not port.plan.pfc.enabled:
             return

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from testbed.agent.event_log import MappedLog
 from testbed.agent.pfc.port import AgentPort
@@ -95,11 +96,21 @@ class KernelWaiting(Waiting):
         if at_once:
             self._woke_ns = 0
             return super().wait((), NEVER, at_once=True)
-        for slot, port in self._changed.items():
-            self._device.put(self._places[slot], port.give())
-        self._changed.clear()
+        self._give()
         self._device.serve(due_ns, self.started_ns, self._log.room())
-        ready = super().wait((), NEVER, at_once=False)
+        return self.woken(super().wait((), NEVER, at_once=False))
+
+    def first_calls(self, ports: Iterable[AgentPort], due_ns: int) -> list[Callable[[], object]]:
+        """Return the two calls of the first wait, which run no Python."""
+        self._changed |= {port.plan.slot: port for port in ports}
+        self._give()
+        serve = self._device.serving(due_ns, self.started_ns, self._log.room())
+        return [serve, partial(self._files.poll, None, _MOST_READY)]
+
+    def woken(self, ready: list[int]) -> list[int]:
+        """Take the state of the ports back after a wait that ended with these files, and return those that are
+        ready.
+        """
         self._woke_ns, news = self._device.take()
         self._log.follow()
         for place, state in self._device.changed():
@@ -107,6 +118,11 @@ class KernelWaiting(Waiting):
             port.pfc.take_back(state)
             self._changed[port.plan.slot] = port  # what has been counted is not to be counted again
         return [*ready, self.timer.fd] if news & News.DUE else ready
+
+    def _give(self) -> None:
+        for slot, port in self._changed.items():
+            self._device.put(self._places[slot], port.give())
+        self._changed.clear()
 
     def woke_ns(self) -> int:
         return self._woke_ns or super().woke_ns()

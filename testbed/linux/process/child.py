@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 from testbed.linux.process import kernel
+
+
+def fork_each(
+    children: Sequence[tuple[Sequence[Callable[[], object]], Callable[[object], None]]],
+) -> list[int]:
+    """Fork a process for each of `children`, one right after the other, and return their pids.
+
+    A child makes its calls, and goes on with what the last one has returned. It survives its parent, and ends as a
+    `Child` does. Its calls should run no Python: whatever a process touches after a fork, in parent and child, is
+    copied. For calls that wait that is all a child takes until it has something to do.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    fork, pids = kernel.forking(), [0] * len(children)
+    for place, (calls, go_on) in enumerate(children):
+        pid = fork()
+        if not pid:
+            code = 1
+            try:
+                found: object = None
+                for call in calls:
+                    found = call()
+                go_on(found)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                _end(code)
+        pids[place] = pid
+    if min(pids, default=0) < 0:
+        raise OSError(errno.EAGAIN, f"forking {len(children)} processes: {os.strerror(errno.EAGAIN)}")
+    return pids
+
+
+def _end(code: int) -> NoReturn:
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 class Child:
@@ -33,10 +74,7 @@ class Child:
             except BaseException:
                 traceback.print_exc()
             finally:
-                with suppress(OSError, ValueError):
-                    sys.stdout.flush()
-                    sys.stderr.flush()
-                os._exit(code)
+                _end(code)
 
     def signal(self, number: int) -> None:
         """Send the process a signal; nothing happens if it has ended."""

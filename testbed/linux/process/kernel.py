@@ -12,9 +12,9 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -76,13 +76,16 @@ def fork() -> int:
     from an unseeded `random` get the same numbers. Where page faults are what costs time, the handlers are most of the
     cost of a fork. If the process has several threads, it is `os.fork` with its handlers.
     """
-    if _thread._count():
-        return os.fork()
-    pid: int = _libc_with_gil.fork()
+    pid: int = forking()()
     if pid < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"fork: {os.strerror(code)}")
     return pid
+
+
+def forking() -> Callable[[], int]:
+    """Return the call that `fork` makes, which runs no Python; it returns -1 if it fails."""
+    return os.fork if _thread._count() else _libc_with_gil.fork
 
 
 def unshare(flags: int) -> None:
@@ -268,6 +271,11 @@ def real_time(priority: int, for_children: bool = False, pid: int = 0) -> None:
     """Schedule a process by SCHED_FIFO, ahead of all ordinary ones; with `for_children` its children inherit that."""
     policy = os.SCHED_FIFO if for_children else os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
     os.sched_setscheduler(pid, policy, os.sched_param(priority))
+
+
+def getting_real_time(priority: int) -> Callable[[], object]:
+    """Return `real_time` for the process that makes the call, as a call that runs no Python."""
+    return partial(os.sched_setscheduler, 0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
 
 
 @contextmanager

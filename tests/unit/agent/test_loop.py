@@ -69,6 +69,9 @@ class Ring:
     def records(self) -> Iterator[int]:
         yield from range(0, len(self.memory), EVENT.size)
 
+    def map_pages(self) -> None:
+        pass
+
 
 class Agent:
     """A loop with one port, driven by hand; `shared` is the memory of its predecessor."""
@@ -105,6 +108,7 @@ class Agent:
         loop._touched, loop._later, loop._sent = {}, [], False
         loop._lateness, loop._stop_ns, loop._started_ns, loop._now_ns = [0], 0, 0, 0
         loop._waiting = SimpleNamespace(started_ns=0)
+        loop._resources = SimpleNamespace(timers=self.timers, shared=self.shared)
         loop._cpu_takes_time, loop._ways = True, LostWays((), WaysTables(bytearray(), 0))
         self.log = event_log.new()
         loop._log = event_log.MappedLog(self.log)
@@ -171,7 +175,7 @@ def test_a_warm_up_leaves_nothing_behind() -> None:
     agent = Agent()
     before = agent.port.pfc.snapshot(0), bytes(agent.shared), list(agent.timers)
     agent.loop._warm_up(agent.port)
-    assert agent.requests == [b"stop 3,", b"go 3,"] and agent.frames() == [] and agent.told == []
+    assert agent.requests == 3 * [b"stop 3,", b"go 3,"] and agent.frames() == [] and agent.told == []
     assert (agent.port.pfc.snapshot(0), bytes(agent.shared), list(agent.timers)) == before
     assert agent.loop._ports[SLOT] is agent.loop._touched[SLOT] is agent.port and agent.logged() == []
     agent.receive(65535)

@@ -8,6 +8,7 @@ from experiments._held import FRAME, Held, Marking
 from testbed.measures.fabric_under_test import FabricUnderTest
 from testbed.workload.statistics import jain
 from xoff import (
+    LONGEST_PAUSE,
     ROCE_PRIORITY,
     Duration,
     Ecn,
@@ -34,7 +35,6 @@ _NEAR = 10
 _EVEN = 0.95
 _RECEIVER = Mac.parse("02:00:00:00:00:01")
 _STORM, _SPREAD, _REPEAT = Duration("1ms"), Duration("300us"), Duration("5us")
-_QUANTA = 400
 _CELL = 208
 
 
@@ -176,7 +176,8 @@ def _storm(run: Run, fabric: FabricUnderTest) -> None:
         with Flows([*flows.values()]) as running:
             net.sleep("200us")
             begin_ns = time.monotonic_ns() + net.lab_ns(_SPREAD)
-            xoff = PfcFrame.xoff(_RECEIVER, [ROCE_PRIORITY], _QUANTA).encode()
+            quanta = min(LONGEST_PAUSE, fabric.line.bits_in(_REPEAT * 4) // 512)  # four repetitions may be late
+            xoff = PfcFrame.xoff(_RECEIVER, [ROCE_PRIORITY], quanta).encode()
             wire.repeat(xoff, net.lab_ns(_REPEAT), _STORM // _REPEAT)
             end_ns = time.monotonic_ns() + net.lab_ns("50us")
             net.sleep(_STORM // 2)

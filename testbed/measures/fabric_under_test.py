@@ -42,8 +42,8 @@ class FabricUnderTest:
     """The rate of the slowest line of a host."""
     control: str
     """The rate control of flows, where a test does not choose its own."""
-    ways: Ways
-    """The rule of equal ways, where a test does not choose its own."""
+    ways: Ways | None
+    """The rule of equal ways that was asked for, where a test does not choose its own; None for the fabric's own."""
     curve: EcnCurve | None
     """The marks at the port to the last host; None if it does not mark."""
     settings: tuple[tuple[str, str], ...]
@@ -75,7 +75,8 @@ class FabricUnderTest:
 
     def topo(self, ways: Ways | str | None = None, **options: Any) -> LosslessTopo:
         """Return the topology for a network; `pfc` and `marks` change what ports do, where no file says it."""
-        return self._make(ways=self.ways if ways is None else ways_of(ways), **options)
+        chosen = self.ways if ways is None else ways_of(ways)
+        return self._make(**({} if chosen is None else {"ways": chosen}), **options)
 
     def flow(self, source: str, target: str, **options: Any) -> Flow:
         """Return a flow of the priority that is lossless, with the DSCP that the sender's switch takes for it."""
@@ -105,13 +106,13 @@ def _of_topology(wanted: str, shown: str, control: str, pfc: bool, marks: bool) 
         raise UsageError(f"{shown} has {len(hosts)} hosts; a benchmark takes {_LEAST_HOSTS} to {MOST_HOSTS}")
     curve = offered_load.curve_of(line)
 
-    def make(ways: Ways, pfc: bool = pfc, marks: bool = marks, **options: Any) -> LosslessTopo:
+    def make(pfc: bool = pfc, marks: bool = marks, **options: Any) -> LosslessTopo:
         port, host = Port(ecn={ROCE: curve} if marks else {}), Port()
         if not pfc:
             port, host = port.with_pfc(), host.with_pfc()
-        return offered_load.built(plain, **{"port": port, "hopts": {"port": host}, "ways": ways} | options)
+        return offered_load.built(plain, **{"port": port, "hopts": {"port": host}} | options)
 
-    ways = ways_of(named[0] if named else built.ways)
+    ways = ways_of(named[0]) if named else None
     total = Size.from_bytes(built.buffer.total * built.buffer.cell)
     settings = (
         ("topology", shown),
@@ -120,7 +121,7 @@ def _of_topology(wanted: str, shown: str, control: str, pfc: bool, marks: bool) 
         ("buffer of a switch", f"{total}, cells of {built.buffer.cell} B"),
         ("PFC", f"priority {ROCE}" if pfc else "off"),
         ("ECN", _of_curve(curve if marks else None)),
-        ("equal ways", str(ways.by)),
+        ("equal ways", str((ways or ways_of(built.ways)).by)),
         ("rate control", control),
     )
     return FabricUnderTest(shown, hosts, line, control, ways, curve if marks else None, settings, pfc, make)
@@ -131,31 +132,34 @@ def _of_config(files: Sequence[Path], control: str) -> FabricUnderTest:
     switches = [Switch.from_config_db(file, scale=scale) for file in files]
     for switch in switches:
         switch.require()
-    many = min(_OF_CONFIG, len(free_places(switches)))
-    names = ", ".join(file.name for file in files)
-    if many < _LEAST_HOSTS:
-        raise UsageError(f"{names}: {many} ports are up and free, and a benchmark takes {_LEAST_HOSTS} hosts or more")
-    places = hosts_at(switches, many, last_receives=True)
     by_name = {switch.name: switch for switch in switches}
+    names = ", ".join(file.name for file in files)
+    free = hosts_at(switches, len(free_places(switches)), last_receives=True)
+    places = [one for one in free if ROCE in by_name[one[0]].ports[one[1]].settings.pfc.enabled][-_OF_CONFIG:]
+    many = len(places)
+    if many < _LEAST_HOSTS:
+        raise UsageError(
+            f"{names}: {many} ports are up and free and have PFC of priority {ROCE}, and a benchmark takes "
+            f"{_LEAST_HOSTS} hosts or more"
+        )
     ports = [by_name[name].ports[port] for name, port in places]
     hosts = tuple(f"h{number}" for number in range(1, many + 1))
     dscp = {host: by_name[name].dscp(ROCE, port) for host, (name, port) in zip(hosts, places, strict=True)}
-    pfc = all(ROCE in port.settings.pfc.enabled for port in ports)
     curve = ports[-1].settings.ecn.get(ROCE)
     line = min((port.rate for port in ports), key=lambda rate: rate.bps)
 
-    def make(ways: Ways, pfc: bool = True, marks: bool = True, **options: Any) -> LosslessTopo:
-        return SonicTopo(*switches, places=places, ways=ways, **options)
+    def make(marks: bool = True, **options: Any) -> LosslessTopo:
+        return SonicTopo(*switches, places=places, **options)
 
     settings = (
         ("switches", names),
         ("hosts", f"{many}, with lines of {line}, at {', '.join(f'{name} {port}' for name, port in places)}"),
-        ("PFC", f"priority {ROCE}" if pfc else f"none of priority {ROCE} at each of these ports"),
+        ("PFC", f"priority {ROCE}"),
         ("ECN", _of_curve(curve)),
-        ("equal ways", str(Ways().by)),
+        ("equal ways", str(SonicTopo.ways.by if isinstance(SonicTopo.ways, Ways) else SonicTopo.ways)),
         ("rate control", control),
     )
-    return FabricUnderTest(names, hosts, line, control, Ways(), curve, settings, pfc, make, dscp)
+    return FabricUnderTest(names, hosts, line, control, None, curve, settings, True, make, dscp)
 
 
 def _of_curve(curve: EcnCurve | None) -> str:

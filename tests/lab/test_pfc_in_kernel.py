@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
 
 from testbed.lab import Result
+from testbed.lab.engines.um import PreparedUm
 from testbed.lab.results.result import Status
 from testbed.lab.um import machine
+from tools import compare_pfc
 
 from .conftest import Runner
 
@@ -58,6 +60,26 @@ def test_the_kernel_does_what_agents_do_to_the_nanosecond(run: Runner, monkeypat
         if name == "events":
             mine, other = by_port(mine), by_port(other)
         assert differences(mine, other, name) == []
+
+
+def compared(ready: PreparedUm, events: int, seed: int) -> Counter[str]:
+    """Compare the kernel's rules with Python, by the library that is built with the kernel."""
+    library = ready.kernel.library()
+    if library is None:
+        pytest.skip("the kernel was not built on this machine, so there is no library of its rules")
+    differences, kinds = compare_pfc.compare(library, events, seed)
+    assert differences == []
+    return kinds
+
+
+def test_its_rules_do_with_random_events_what_python_does(ready: PreparedUm) -> None:
+    kinds = compared(ready, 6000, seed=1)
+    assert kinds["served by the rules"] > 2000 and kinds["left to the process"] > 200
+
+
+@pytest.mark.long
+def test_its_rules_do_with_a_million_events_what_python_does(ready: PreparedUm) -> None:
+    compared(ready, 1_000_000, seed=2)
 
 
 def test_an_agent_that_is_killed_is_served_no_more(run: Runner) -> None:

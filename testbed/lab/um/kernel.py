@@ -21,7 +21,7 @@ from testbed.lab.host.cache import Report
 from testbed.lab.image import image, recipe
 from testbed.lab.image.recipe import ImageError
 
-KERNEL, LIBRARY, MANIFEST = "linux", "roce.so", "manifest.json"
+KERNEL, LIBRARY, MANIFEST = "linux", "library.so", "manifest.json"
 SOURCES = resources.files("testbed.lab.um") / "linux"
 _PATCH, _CONFIG = "uml.patch", "uml.config"
 _DRIVER = {
@@ -31,7 +31,9 @@ _DRIVER = {
     "xoff_flow.h": "arch/um/drivers",
     "xoff_flow_kern.c": "arch/um/drivers",
     "xoff_pfc_device.h": "arch/um/drivers",
+    "xoff_pfc_rules.h": "arch/um/drivers",
     "xoff_pfc_kern.c": "arch/um/drivers",
+    "xoff_pfc_library.c": "arch/um/drivers",
     "xoff_udp_device.h": "arch/um/drivers",
     "xoff_udp_kern.c": "arch/um/drivers",
     "xoff_roce.h": "arch/um/drivers",
@@ -105,7 +107,7 @@ for target in kernel/exit.o linux; do
 done
 in_root "$1" "strip -o /{kernel} linux"
 in_root "$1" "gcc -O2 -shared -fPIC -ffp-contract=off -Wl,--build-id=none -s -o /{library} \
-    arch/um/drivers/xoff_roce_user.c arch/um/drivers/xoff_roce_library.c"
+    arch/um/drivers/xoff_roce_user.c arch/um/drivers/xoff_roce_library.c arch/um/drivers/xoff_pfc_library.c"
 chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/tools"
 """
 
@@ -128,8 +130,8 @@ class Kernel:
         return self.path / KERNEL
 
     def library(self) -> Path | None:
-        """Return the kernel's RoCE as a library of this machine, for tests; None if it is not there as it was built, as
-        in a lab that was imported.
+        """Return the kernel's RoCE and PFC as a library of this machine, for tests; None if it is not there as it was
+        built, as in a lab that was imported.
         """
         path = cache.own(self.path, LIBRARY) / LIBRARY
         built = json.loads((self.path / MANIFEST).read_text()).get("library")

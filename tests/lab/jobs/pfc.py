@@ -144,7 +144,7 @@ def reacts(run: Run, in_kernel: bool = True) -> None:
 
 @experiment(in_lab_time=True, timeout="60s", files=("looking.py",))
 def killed(run: Run) -> None:
-    """An agent is killed while the kernel serves it: in a reaction, and in the pause after it."""
+    """An agent is killed while the kernel serves it, in a reaction and in the pause after it; another is stopped."""
     from looking import agent_pid
 
     from testbed.net.build.network import network
@@ -162,7 +162,16 @@ def killed(run: Run) -> None:
                     time.sleep(after_us / 1e6)
                 os.kill(agent_pid(fabric, "h1"), signal.SIGKILL)
                 time.sleep(0.1)
-        seen = [event for event in fabric.events() if event.port == "h1-eth0"]
+            seen = [event for event in fabric.events() if event.port == "h1-eth0"]
+            os.kill(agent_pid(fabric, "h1"), signal.SIGSTOP)
+            raw.send(PfcFrame.xoff(far.mac, [3], quanta).encode())
+            time.sleep(0.02)
+            while_stopped = [event for event in fabric.events() if event.port == "h1-eth0"][len(seen) :]
+            os.kill(agent_pid(fabric, "h1"), signal.SIGCONT)
+            time.sleep(0.1)
+            later = [event for event in fabric.events() if event.port == "h1-eth0"][len(seen) :]
+    run.claim("events while an agent is stopped", [event.kind for event in while_stopped], equals=[])
+    run.claim("and then", [event.kind for event in later], equals=["xoff_received", "queue_stopped", "pause_expired"])
     moments = {kind: [event.lab_ns for event in seen if event.kind == kind] for kind in {one.kind for one in seen}}
     absent = list(zip(moments["agent_died"], moments["agent_started"][1:], strict=True))
     run.claim("deaths", len(absent), equals=3)

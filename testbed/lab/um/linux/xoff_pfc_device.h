@@ -6,7 +6,17 @@
 #ifndef __XOFF_PFC_DEVICE_H
 #define __XOFF_PFC_DEVICE_H
 
+#ifdef __KERNEL__
 #include <linux/types.h>
+#else
+#include <stdbool.h>
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+typedef long long s64;
+#endif
 
 #define XP_PRIORITIES 8
 #define XP_PLACES 4		/* plugs of one queue, at the most */
@@ -67,7 +77,7 @@ struct xp_state {
 	s64 interval_ns;	/* from one XOFF to the next */
 	s64 detection_ns, period_ns, polls_at_ns;	/* of the watchdog; the period is 0 without one */
 	s64 since_ns[XP_PRIORITIES];
-	s64 paused_since_ns[XP_PRIORITIES];		/* of pauses that are counted, or XF_NEVER */
+	s64 paused_since_ns[XP_PRIORITIES];		/* of pauses that are counted, or the largest number */
 	s64 paused_ns[XP_PRIORITIES];			/* from here on: what came since */
 	u32 counts[XP_COUNTS][XP_PRIORITIES];
 };

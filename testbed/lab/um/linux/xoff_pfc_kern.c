@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The frequent work of PFC agents: testbed/agent/pfc/loop.py without switches between the kernel and a process.
+ * The frequent work of PFC agents: testbed/agent/pfc/loop.py without switches between the kernel and a process. What
+ * is decided is in xoff_pfc_rules.h.
  *
  * An agent opens /dev/xoff-pfc, adds its ports with their packet sockets, and sleeps. From then on the port program's
  * events are read here: for a crossed threshold a PFC frame is sent after the agent's reaction time, and a PFC frame
@@ -14,7 +15,6 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
-#include <linux/if_ether.h>
 #include <linux/init.h>
 #include <linux/interrupt.h>
 #include <linux/miscdevice.h>
@@ -22,54 +22,27 @@
 #include <linux/net.h>
 #include <linux/pid.h>
 #include <linux/poll.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
-#include <linux/unaligned.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 #include <net/sock.h>
 #include "xoff_flow.h"
-#include "xoff_pfc_device.h"
+#include "xoff_pfc_rules.h"
 
 #define XP_STATE_SIZE 512
-#define XP_FRAME_OCTETS 64	/* of a frame, at the most, behind its event */
-#define XP_PFC_LENGTH 60
-#define XP_PFC_FIELDS 34	/* octets that a frame to be obeyed has at the least */
 #define XP_MOST_RECORDS 24	/* more than one event ever leads to */
 #define XP_LOG_PAGES 16		/* of the log at once, at the most: each holds some memory */
 
-/* As in testbed/linux/port_program/records.py */
-enum xp_kind { XP_FRAME = 1, XP_XOFF, XP_XON, XP_DROP };
-
-struct xp_event {
-	u64 time_ns;
-	u16 kind, slot;
-	u8 priority, reason;
-	u16 length;
-	u32 shared, headroom;
-	u8 octets[XP_FRAME_OCTETS];
-};
-
-/* As in testbed/agent/event_log.py, events.py and testbed/switch/pfc/record.py */
+/* As in testbed/agent/event_log.py */
 struct xp_record {
 	u64 time_ns;
 	u16 kind, slot;
 	u32 mask;
 	s64 value;
-};
-
-enum {
-	XP_LOG_XOFF_RECEIVED = 0, XP_LOG_XON_RECEIVED = 1, XP_LOG_XOFF_SENT = 5, XP_LOG_XON_SENT = 7,
-	XP_LOG_CONGESTED = 8, XP_LOG_RELIEVED = 9, XP_LOG_DROP = 100, XP_LOG_THRESHOLD = 101,
-	XP_LOG_QUEUE_STOPPED = 102, XP_LOG_FRAME_SENT = 103, XP_LOG_SEND_FAILED = 107
-};
-
-static const u16 xp_logged[XP_COUNTS] = {
-	[XP_XOFF_RECEIVED] = XP_LOG_XOFF_RECEIVED, [XP_XON_RECEIVED] = XP_LOG_XON_RECEIVED,
-	[XP_XOFF_SENT] = XP_LOG_XOFF_SENT, [XP_XON_SENT] = XP_LOG_XON_SENT,
-	[XP_CONGESTED] = XP_LOG_CONGESTED, [XP_RELIEVED] = XP_LOG_RELIEVED,
 };
 
 /* Memory of the process, which is not mapped here: each page is found by itself, so that a network with hundreds of
@@ -81,18 +54,9 @@ struct xp_pages {
 };
 
 struct xp_port {
-	struct xp_add given;
+	struct xp_served served;
 	struct socket *socket;
 	struct xp_pages timers;
-	struct xp_state *state;
-};
-
-/* What is done next for the event at the ring's head */
-enum xp_step {
-	XP_READ,		/* nothing is begun */
-	XP_SEND_XOFF,
-	XP_SEND_XON,
-	XP_CHANGE_QUEUES
 };
 
 struct xp_agent {
@@ -117,16 +81,23 @@ struct xp_agent {
 	u32 count, most;
 	struct xp_pages states, lateness, log_front, log;
 	u64 log_first, log_end, log_room;
-	s64 started_ns, own_due_ns, armed_ns;
+	s64 own_due_ns, armed_ns;
 
 	struct tasklet_struct tasklet;
 	struct hrtimer reaction, deadline;
-	enum xp_step step;
-	struct xp_port *port;	/* of the event under way */
-	struct xp_event event;
+	struct xp_turn turn;	/* of the event at the ring's head */
 	u64 next;		/* the ring's position behind it */
-	u8 mask, stop, resume;	/* what is sent, and changed */
 };
+
+static struct xp_agent *xp_agent_of(const struct xp_turn *turn)
+{
+	return container_of(turn, struct xp_agent, turn);
+}
+
+static struct xp_port *xp_whole(const struct xp_served *port)
+{
+	return container_of(port, struct xp_port, served);
+}
 
 /* Memory */
 
@@ -183,8 +154,9 @@ static void xp_put(const struct xp_pages *pages, u64 at, const void *from, u32 s
 }
 
 /* The log: first the record, then the end behind it */
-static void xp_log(struct xp_agent *agent, s64 at_ns, u16 kind, u16 slot, u32 mask, s64 value)
+static void xp_log(struct xp_turn *turn, s64 at_ns, u16 kind, u16 slot, u32 mask, s64 value)
 {
+	struct xp_agent *agent = xp_agent_of(turn);
 	struct xp_record record = { .time_ns = at_ns, .kind = kind, .slot = slot, .mask = mask, .value = value };
 
 	xp_put(&agent->log, agent->log_end - agent->log_first, &record, sizeof(record));
@@ -197,176 +169,42 @@ static bool xp_has_room(const struct xp_agent *agent)
 	return agent->log_end + XP_MOST_RECORDS * sizeof(struct xp_record) <= agent->log_room;
 }
 
-/* The state of a port */
+/* What the rules ask for */
 
-static s64 *xp_timer(const struct xp_port *port, u32 number)
+static s64 xp_now(const struct xp_turn *turn)
 {
-	return xp_at(&port->timers, number * sizeof(s64));
+	return ktime_get_ns();
 }
 
-/* Log and count an event of these priorities */
-static void xp_note(struct xp_agent *agent, struct xp_port *port, enum xp_count kind, u8 mask, s64 value, s64 at_ns)
+static s64 *xp_timer(const struct xp_served *port, u32 number)
 {
-	struct xp_state *state = port->state;
-	u32 i;
-
-	xp_log(agent, at_ns, xp_logged[kind], port->given.slot, mask, value);
-	for (i = 0; i < XP_PRIORITIES; i++) {
-		if (!(mask >> i & 1))
-			continue;
-		state->counts[kind][i]++;
-		if (kind == XP_XOFF_RECEIVED && state->paused_since_ns[i] == XF_NEVER) {
-			state->paused_since_ns[i] = at_ns;
-		} else if (kind == XP_XON_RECEIVED && state->paused_since_ns[i] != XF_NEVER) {
-			state->paused_ns[i] += at_ns - state->paused_since_ns[i];
-			state->paused_since_ns[i] = XF_NEVER;
-		}
-	}
+	return xp_at(&xp_whole(port)->timers, number * sizeof(s64));
 }
 
-/* PfcPort.congested: the priorities for which XOFF is to be sent now */
-static u8 xp_congested(struct xp_agent *agent, struct xp_port *port, u8 mask, s64 now_ns)
+static void xp_note_late(struct xp_turn *turn, s64 late_ns)
 {
-	struct xp_state *state = port->state;
+	s64 *worst = xp_at(&xp_agent_of(turn)->lateness, 0);
 
-	mask &= ~state->congested;
-	if (!mask)
-		return 0;
-	state->congested |= mask;
-	xp_note(agent, port, XP_CONGESTED, mask, 0, now_ns);
-	mask &= state->active;
-	if (!mask)
-		return 0;
-	if (!state->announced)
-		*xp_timer(port, XP_REFRESH) = now_ns + state->interval_ns;
-	state->announced |= mask;
-	xp_note(agent, port, XP_XOFF_SENT, mask, state->quanta, now_ns);
-	return mask;
+	WRITE_ONCE(*worst, max(*worst, late_ns));
 }
 
-/* PfcPort.relieved: those for which XON is to be sent */
-static u8 xp_relieved(struct xp_agent *agent, struct xp_port *port, u8 mask, s64 now_ns)
+static bool xp_is_congested(const struct xp_turn *turn)
 {
-	struct xp_state *state = port->state;
+	const struct xp_agent *agent = xp_agent_of(turn);
+	u32 key = turn->event.slot * XP_PRIORITIES + (turn->event.priority & 7);
+	const void *group = agent->groups->ops->map_lookup_elem(agent->groups, &key);
 
-	mask &= state->congested;
-	if (!mask)
-		return 0;
-	state->congested ^= mask;
-	xp_note(agent, port, XP_RELIEVED, mask, 0, now_ns);
-	mask &= state->announced;
-	if (!mask)
-		return 0;
-	state->announced ^= mask;
-	if (!state->announced)
-		*xp_timer(port, XP_REFRESH) = XF_NEVER;
-	if (!state->sends_xon)
-		return 0;
-	xp_note(agent, port, XP_XON_SENT, mask, 0, now_ns);
-	return mask;
+	return group && *(const u32 *)(group + agent->congested_at);
 }
 
-static s64 xp_pause_ns(const struct xp_port *port, u32 quanta)
+static void xp_send(struct xp_turn *turn, const u8 *frame)
 {
-	return DIV_ROUND_UP_ULL((u64)quanta * 512 * NSEC_PER_SEC, port->given.rate_bps);
-}
-
-/* Watchdog.paused */
-static void xp_watch(struct xp_port *port, u8 mask, s64 now_ns)
-{
-	struct xp_state *state = port->state;
-	s64 due_ns;
-	u32 i;
-
-	if (!state->period_ns)
-		return;
-	for (i = 0; i < XP_PRIORITIES; i++)
-		if (mask >> i & 1)
-			state->since_ns[i] = now_ns;
-	state->began |= mask;
-	due_ns = DIV_ROUND_UP_ULL(now_ns + state->detection_ns, state->period_ns) * state->period_ns;
-	state->polls_at_ns = min(state->polls_at_ns, due_ns);
-	*xp_timer(port, XP_POLL) = state->polls_at_ns;
-}
-
-/* Is this a PFC frame, for priorities that are active and no other? */
-static bool xp_is_plain(const struct xp_state *state, const struct xp_event *event)
-{
-	static const u8 to[ETH_ALEN] = { 0x01, 0x80, 0xc2, 0, 0, 1 };
-
-	return event->length >= XP_PFC_FIELDS && !memcmp(event->octets, to, ETH_ALEN) &&
-	       get_unaligned_be16(event->octets + 12) == ETH_P_PAUSE &&
-	       get_unaligned_be16(event->octets + 14) == 0x0101 && !(event->octets[17] & ~state->active);
-}
-
-/* PfcPort.receive: `stop` and `resume` of the agent are the priorities whose queues change */
-static void xp_receive(struct xp_agent *agent, struct xp_port *port)
-{
-	const struct xp_event *event = &agent->event;
-	struct xp_state *state = port->state;
-	u8 named = event->octets[17], xoff = 0, xon = 0;
-	u16 quanta[XP_PRIORITIES];
-	u32 i, j;
-
-	for (i = 0; i < XP_PRIORITIES; i++) {
-		quanta[i] = get_unaligned_be16(event->octets + 18 + 2 * i);
-		if (!(named >> i & 1))
-			continue;
-		if (!quanta[i]) {
-			xon |= 1 << i;
-			continue;
-		}
-		xoff |= 1 << i;
-		*xp_timer(port, i) = event->time_ns + xp_pause_ns(port, quanta[i]);
-	}
-	/* Those that are to stop for the same time are one event */
-	for (i = 0, named = xoff; named; i++) {
-		u8 same = 0;
-
-		if (!(named >> i & 1))
-			continue;
-		for (j = i; j < XP_PRIORITIES; j++)
-			if (named >> j & 1 && quanta[j] == quanta[i])
-				same |= 1 << j;
-		named ^= same;
-		xp_note(agent, port, XP_XOFF_RECEIVED, same, quanta[i], event->time_ns);
-	}
-	agent->stop = xoff & ~state->paused;
-	if (agent->stop) {
-		state->paused |= agent->stop;
-		xp_watch(port, agent->stop, event->time_ns);
-	}
-	if (xon)
-		xp_note(agent, port, XP_XON_RECEIVED, xon, 0, event->time_ns);
-	agent->resume = xon & state->paused;
-	state->paused ^= agent->resume;
-	for (i = 0; i < XP_PRIORITIES; i++)
-		if (agent->resume >> i & 1)
-			*xp_timer(port, i) = XF_NEVER;
-}
-
-/* Frames and queues */
-
-static void xp_send(struct xp_agent *agent, const struct xp_port *port, u8 mask, u32 quanta)
-{
-	static const u8 to[ETH_ALEN] = { 0x01, 0x80, 0xc2, 0, 0, 1 };
 	struct msghdr message = { .msg_flags = MSG_DONTWAIT };
-	u8 frame[XP_PFC_LENGTH] = { };
-	struct kvec piece = { .iov_base = frame, .iov_len = sizeof(frame) };
-	int err;
-	u32 i;
+	struct kvec piece = { .iov_base = (u8 *)frame, .iov_len = XP_PFC_LENGTH };
+	int err = kernel_sendmsg(xp_whole(turn->port)->socket, &message, &piece, 1, XP_PFC_LENGTH);
 
-	memcpy(frame, to, ETH_ALEN);
-	memcpy(frame + ETH_ALEN, port->given.source, ETH_ALEN);
-	put_unaligned_be16(ETH_P_PAUSE, frame + 12);
-	put_unaligned_be16(0x0101, frame + 14);
-	frame[17] = mask;
-	for (i = 0; i < XP_PRIORITIES; i++)
-		if (mask >> i & 1)
-			put_unaligned_be16(quanta, frame + 18 + 2 * i);
-	err = kernel_sendmsg(port->socket, &message, &piece, 1, sizeof(frame));
 	if (err < 0)
-		xp_log(agent, ktime_get_ns(), XP_LOG_SEND_FAILED, port->given.slot, 0, -err);
+		xp_log(turn, ktime_get_ns(), XP_LOG_SEND_FAILED, turn->port->given.slot, 0, -err);
 }
 
 /* As the netlink message of testbed/linux/netlink/qdiscs.py, to which the kernel does not answer either */
@@ -390,36 +228,19 @@ static void xp_change_plug(struct net_device *dev, u32 below, int action)
 		plug->ops->change(plug, &message.head, NULL);
 }
 
-static u8 xp_queues_of(const struct xp_state *state, u8 mask)
+static void xp_change_queues(struct xp_turn *turn, u8 queues, bool stop)
 {
-	u8 queues = 0;
-	u32 i;
-
-	for (i = 0; i < XP_PRIORITIES; i++)
-		if (mask >> i & 1)
-			queues |= state->queues[i];
-	return queues;
-}
-
-static void xp_change_queues(const struct xp_port *port, u8 queues, int action)
-{
+	const struct xp_add *given = &turn->port->given;
+	int action = stop ? TCQ_PLUG_BUFFER : TCQ_PLUG_RELEASE_INDEFINITE;
 	struct net_device *dev;
 	u32 queue, i;
 
 	rcu_read_lock();
-	dev = dev_get_by_index_rcu(sock_net(port->socket->sk), port->given.interface);
+	dev = dev_get_by_index_rcu(sock_net(xp_whole(turn->port)->socket->sk), given->interface);
 	for (queue = 0; dev && queue < XP_PRIORITIES; queue++)
-		for (i = 0; queues >> queue & 1 && i < XP_PLACES && port->given.places[queue][i]; i++)
-			xp_change_plug(dev, port->given.places[queue][i], action);
+		for (i = 0; queues >> queue & 1 && i < XP_PLACES && given->places[queue][i]; i++)
+			xp_change_plug(dev, given->places[queue][i], action);
 	rcu_read_unlock();
-}
-
-static void xp_note_lateness(const struct xp_agent *agent, s64 event_ns, s64 now_ns, s64 allowed_ns)
-{
-	s64 *worst = xp_at(&agent->lateness, 0);
-
-	if (event_ns > agent->started_ns)
-		WRITE_ONCE(*worst, max(*worst, now_ns - event_ns - allowed_ns));
 }
 
 /* Events */
@@ -438,8 +259,8 @@ static bool xp_read(struct xp_agent *agent)
 		length = header & ~BPF_RINGBUF_DISCARD_BIT;
 		agent->next = *consumed + round_up(length + BPF_RINGBUF_HDR_SZ, 8);
 		if (!(header & BPF_RINGBUF_DISCARD_BIT)) {
-			xp_get(&agent->produced, at + BPF_RINGBUF_HDR_SZ, &agent->event,
-			       min_t(u32, length, sizeof(agent->event)));
+			xp_get(&agent->produced, at + BPF_RINGBUF_HDR_SZ, &agent->turn.event,
+			       min_t(u32, length, sizeof(agent->turn.event)));
 			return true;
 		}
 		smp_store_release(consumed, agent->next);
@@ -447,24 +268,16 @@ static bool xp_read(struct xp_agent *agent)
 	return false;
 }
 
-static struct xp_port *xp_port_of(const struct xp_agent *agent, u32 slot)
+static struct xp_served *xp_port_of(const struct xp_agent *agent, u32 slot)
 {
-	u32 place = slot - agent->ports[0].given.slot;
+	u32 place = slot - agent->ports[0].served.given.slot;
 
-	if (place < agent->count && agent->ports[place].given.slot == slot)
-		return &agent->ports[place];
+	if (place < agent->count && agent->ports[place].served.given.slot == slot)
+		return &agent->ports[place].served;
 	for (place = 0; place < agent->count; place++)
-		if (agent->ports[place].given.slot == slot)
-			return &agent->ports[place];
+		if (agent->ports[place].served.given.slot == slot)
+			return &agent->ports[place].served;
 	return NULL;
-}
-
-static bool xp_is_congested(const struct xp_agent *agent)
-{
-	u32 key = agent->event.slot * XP_PRIORITIES + (agent->event.priority & 7);
-	const void *group = agent->groups->ops->map_lookup_elem(agent->groups, &key);
-
-	return group && *(const u32 *)(group + agent->congested_at);
 }
 
 /* Have the process take over when the event under way is done */
@@ -473,112 +286,6 @@ static void xp_want(struct xp_agent *agent, u32 news)
 	agent->serves = false;
 	WRITE_ONCE(agent->news, agent->news | news);
 	wake_up_interruptible(&agent->wait);
-}
-
-/* Return true, and go on at `step`, if there is time left until a moment */
-static bool xp_waits(struct xp_agent *agent, s64 moment_ns, enum xp_step step)
-{
-	agent->step = step;
-	if (moment_ns <= (s64)ktime_get_ns())
-		return false;
-	hrtimer_start(&agent->reaction, ns_to_ktime(moment_ns), HRTIMER_MODE_ABS_SOFT);
-	return true;
-}
-
-/* Do what is next for the event, which is at one of these steps; false if it has to wait, or is not for the kernel */
-static bool xp_go_on(struct xp_agent *agent)
-{
-	const struct xp_event *event = &agent->event;
-	struct xp_port *port = agent->port;
-	const struct xp_add *given = &port->given;
-	struct xp_state *state = port->state;
-	u8 bit = 1 << (event->priority & 7);
-	s64 now_ns, due_ns;
-
-	switch (agent->step) {
-	case XP_READ:
-		if (event->kind == XP_DROP) {
-			xp_log(agent, event->time_ns, XP_LOG_DROP, event->slot, bit,
-			       (s64)event->reason << 32 | event->length);
-			return true;
-		}
-		if (event->kind == XP_FRAME) {
-			if (!(state->serves & XP_FRAMES) || !xp_is_plain(state, event)) {
-				xp_want(agent, XP_EVENT);
-				return false;
-			}
-			state->touched = 1;
-			xp_receive(agent, port);
-			due_ns = event->time_ns + given->stop_delay_ns;
-			if ((agent->stop || agent->resume) && xp_waits(agent, due_ns, XP_CHANGE_QUEUES))
-				return false;
-			goto change_queues;
-		}
-		if (event->kind != XP_XOFF && event->kind != XP_XON)
-			return true;
-		if (!(state->serves & XP_THRESHOLDS)) {
-			xp_want(agent, XP_EVENT);
-			return false;
-		}
-		state->touched = 1;
-		agent->mask = 0;
-		if (event->kind == XP_XOFF) {
-			agent->mask = xp_congested(agent, port, bit, event->time_ns);
-			due_ns = event->time_ns + given->xoff_delay_ns;
-			if (agent->mask && xp_waits(agent, due_ns, XP_SEND_XOFF))
-				return false;
-		}
-		fallthrough;
-	case XP_SEND_XOFF:
-		if (agent->mask) {
-			xp_send(agent, port, agent->mask, state->quanta);
-			now_ns = ktime_get_ns();
-			xp_log(agent, now_ns, XP_LOG_FRAME_SENT, event->slot, bit, now_ns - event->time_ns);
-			xp_note_lateness(agent, event->time_ns, now_ns, given->xoff_allowed_ns);
-		}
-		/* The group itself has the last word: it may have room again by now */
-		agent->mask = 0;
-		if (!xp_is_congested(agent)) {
-			agent->mask = xp_relieved(agent, port, bit, event->time_ns);
-			due_ns = event->time_ns + given->xoff_delay_ns;
-			if (agent->mask && xp_waits(agent, due_ns, XP_SEND_XON))
-				return false;
-		}
-		fallthrough;
-	case XP_SEND_XON:
-		if (agent->mask)
-			xp_send(agent, port, agent->mask, 0);
-		xp_log(agent, event->time_ns, XP_LOG_THRESHOLD, event->slot, bit, event->shared);
-		return true;
-	case XP_CHANGE_QUEUES:
-change_queues:
-		if (agent->stop) {
-			xp_change_queues(port, xp_queues_of(state, agent->stop), TCQ_PLUG_BUFFER);
-			now_ns = ktime_get_ns();
-			xp_log(agent, now_ns, XP_LOG_QUEUE_STOPPED, event->slot, agent->stop,
-			       now_ns - event->time_ns);
-			xp_note_lateness(agent, event->time_ns, now_ns, given->stop_allowed_ns);
-		}
-		if (agent->resume) {
-			u8 queues = xp_queues_of(state, agent->resume);
-
-			if (state->overlaps || state->held)
-				queues &= ~xp_queues_of(state, state->paused | state->held);
-			xp_change_queues(port, queues, TCQ_PLUG_RELEASE_INDEFINITE);
-		}
-		return true;
-	}
-	return true;
-}
-
-static s64 xp_due_ns(const struct xp_port *port)
-{
-	s64 due_ns = XF_NEVER;
-	u32 i;
-
-	for (i = 0; i < XP_TIMERS; i++)
-		due_ns = min(due_ns, *xp_timer(port, i));
-	return due_ns;
 }
 
 /* A timer that is set already and fires too early costs less than to set it with each event */
@@ -590,25 +297,51 @@ static void xp_arm(struct xp_agent *agent, s64 due_ns)
 	}
 }
 
+/* A process that is stopped by a signal does nothing, so nothing is done for it */
+static bool xp_is_stopped(const struct xp_agent *agent)
+{
+	struct task_struct *task;
+	bool is_stopped;
+
+	rcu_read_lock();
+	task = pid_task(agent->owner, PIDTYPE_TGID);
+	is_stopped = task && task->signal->flags & SIGNAL_STOP_STOPPED;
+	rcu_read_unlock();
+	return is_stopped;
+}
+
 /* Serve the events that are there */
 static void xp_serve_events(struct xp_agent *agent)
 {
-	while (agent->step != XP_READ || agent->serves) {
-		if (agent->step == XP_READ) {
+	struct xp_turn *turn = &agent->turn;
+
+	while (turn->step != XP_READ || agent->serves) {
+		if (turn->step == XP_READ) {
 			if (!xp_read(agent))
 				return;
 			if (!xp_has_room(agent)) {
 				xp_want(agent, XP_LOG);
 				return;
 			}
-			agent->port = xp_port_of(agent, agent->event.slot);
-		}
-		if (agent->port) {
-			if (!xp_go_on(agent))
+			if (xp_is_stopped(agent)) {
+				xp_want(agent, XP_EVENT);
 				return;
-			xp_arm(agent, xp_due_ns(agent->port));
+			}
+			turn->port = xp_port_of(agent, turn->event.slot);
 		}
-		agent->step = XP_READ;
+		if (turn->port) {
+			switch (xp_go_on(turn)) {
+			case XP_WAITS:
+				hrtimer_start(&agent->reaction, ns_to_ktime(turn->due_ns), HRTIMER_MODE_ABS_SOFT);
+				return;
+			case XP_LEAVES:
+				xp_want(agent, XP_EVENT);
+				return;
+			case XP_DONE:
+				xp_arm(agent, xp_due_ns(turn->port));
+			}
+		}
+		turn->step = XP_READ;
 		smp_store_release((u64 *)xp_at(&agent->consumed, 0), agent->next);
 		if (agent->is_wanted)
 			wake_up(&agent->wait);
@@ -619,7 +352,7 @@ static void xp_has_events(struct tasklet_struct *tasklet)
 {
 	struct xp_agent *agent = from_tasklet(agent, tasklet, tasklet);
 
-	if (agent->serves && agent->step == XP_READ)
+	if (agent->serves && agent->turn.step == XP_READ)
 		xp_serve_events(agent);
 }
 
@@ -627,7 +360,7 @@ static int xp_ring_wakes(wait_queue_entry_t *entry, unsigned int mode, int sync,
 {
 	struct xp_agent *agent = container_of(entry, struct xp_agent, entry);
 
-	if (agent->serves && agent->step == XP_READ)
+	if (agent->serves && agent->turn.step == XP_READ)
 		tasklet_schedule(&agent->tasklet);
 	return 0;
 }
@@ -636,7 +369,7 @@ static enum hrtimer_restart xp_has_reacted(struct hrtimer *timer)
 {
 	struct xp_agent *agent = container_of(timer, struct xp_agent, reaction);
 
-	if (agent->step != XP_READ)
+	if (agent->turn.step != XP_READ)
 		xp_serve_events(agent);
 	return HRTIMER_NORESTART;
 }
@@ -647,7 +380,7 @@ static s64 xp_first_due_ns(const struct xp_agent *agent)
 	u32 i;
 
 	for (i = 0; i < agent->count; i++)
-		due_ns = min(due_ns, xp_due_ns(&agent->ports[i]));
+		due_ns = min(due_ns, xp_due_ns(&agent->ports[i].served));
 	return due_ns;
 }
 
@@ -729,18 +462,18 @@ static long xp_add(struct xp_agent *agent, const struct xp_add __user *from)
 
 	if (agent->count == agent->most)
 		return -ENOSPC;
-	if (copy_from_user(&port->given, from, sizeof(port->given)))
+	if (copy_from_user(&port->served.given, from, sizeof(port->served.given)))
 		return -EFAULT;
-	if (!port->given.rate_bps || port->given.timers % sizeof(s64))
+	if (!port->served.given.rate_bps || port->served.given.timers % sizeof(s64))
 		return -EINVAL;
-	socket = sockfd_lookup(port->given.socket, &err);
+	socket = sockfd_lookup(port->served.given.socket, &err);
 	if (!socket)
 		return err;
 	if (socket->sk->sk_family != AF_PACKET) {
 		sockfd_put(socket);
 		return -EINVAL;
 	}
-	err = xp_pin(&port->timers, port->given.timers, XP_TIMERS * sizeof(s64), FOLL_WRITE);
+	err = xp_pin(&port->timers, port->served.given.timers, XP_TIMERS * sizeof(s64), FOLL_WRITE);
 	if (err) {
 		xp_unpin(&port->timers);
 		sockfd_put(socket);
@@ -748,7 +481,7 @@ static long xp_add(struct xp_agent *agent, const struct xp_add __user *from)
 	}
 	socket->sk->sk_allocation = GFP_ATOMIC;	/* frames are sent in softirqs */
 	port->socket = socket;
-	port->state = xp_at(&agent->states, agent->count * XP_STATE_SIZE);
+	port->served.state = xp_at(&agent->states, agent->count * XP_STATE_SIZE);
 	return agent->count++;
 }
 
@@ -797,7 +530,7 @@ static long xp_serve(struct xp_agent *agent, const struct xp_serve __user *from)
 	if (!agent->owner)
 		agent->owner = get_pid(task_tgid(current));
 	local_bh_disable();
-	agent->started_ns = given.started_ns;
+	agent->turn.started_ns = given.started_ns;
 	agent->own_due_ns = given.due_ns;
 	agent->is_wanted = false;
 	agent->news = 0;
@@ -817,7 +550,7 @@ static long xp_take(struct xp_agent *agent, struct xp_taken __user *to)
 	agent->serves = false;
 	agent->is_wanted = true;
 	local_bh_enable();
-	err = wait_event_killable(agent->wait, READ_ONCE(agent->step) == XP_READ);
+	err = wait_event_killable(agent->wait, READ_ONCE(agent->turn.step) == XP_READ);
 	if (err)
 		return err;
 	taken.now_ns = ktime_get_ns();
@@ -882,7 +615,7 @@ static void xp_end(struct xp_agent *agent)
 	local_bh_disable();
 	agent->is_ended = true;
 	agent->serves = false;
-	agent->step = XP_READ;
+	agent->turn.step = XP_READ;
 	local_bh_enable();
 	if (agent->ring_wait)
 		remove_wait_queue(agent->ring_wait, &agent->entry);

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Set
 from typing import Any
 
 from testbed.otg.config import Counting, FlowPlan
 from testbed.otg.lab.generator import Generator
 from testbed.otg.pacing import GAP, PREAMBLE
 from testbed.otg.requests import MetricsRequest
+from testbed.otg.roce_counting import FlowCounts
+from testbed.otg.rocev2 import RoceFlow
 from testbed.otg.transmit import State
 
 _ALWAYS = {"name", "port_tx", "port_rx", "loss", "timestamps", "latency"}
+_ROCE_ANSWERS = {"rocev2_ipv4": "rocev2_ipv4_per_peer_metrics", "rocev2_flow": "rocev2_flow_per_qp_metrics"}
+_MESSAGES = [
+    *(
+        f"{message}_{end}"
+        for message in ("connect_request", "connect_reply", "ready", "disconnect_request", "disconnect_reply")
+        for end in ("tx", "rx")
+    ),
+    "reject_tx",
+]
 _VERSIONS = {"ipv4_neighbors": 4, "ipv6_neighbors": 6}
 
 
 def metrics(generator: Generator | None, wanted: MetricsRequest) -> dict[str, Any]:
     """Return the metrics of ports or of flows at this moment; without a generator there are none."""
+    if wanted.what in _ROCE_ANSWERS:
+        return _roce(generator, wanted)
     if generator is None:
         return {"choice": f"{wanted.what}_metrics", f"{wanted.what}_metrics": []}
     generator.count()
@@ -41,7 +55,7 @@ def _port(generator: Generator, name: str) -> dict[str, Any]:
     sending, receiving = [tally.rates(now_ns) for tally in sent], received.rates(now_ns)
     is_sending = any(
         flow.tx_port == name and generator.state(flow.name) is State.STARTED for flow in generator.plan.flows
-    )
+    ) or any(flow.tx_port == name and flow.name in generator.roce.running for flow in generator.plan.roce.flows)
     row = {
         "name": name,
         "location": generator.plan.ports[name].location or place.interface,
@@ -103,6 +117,78 @@ def _rates(end: str, frames: int, octets: int) -> Mapping[str, float]:
         f"{end}_rate_bps": bits,
         f"{end}_rate_kbps": bits / 1e3,
         f"{end}_rate_mbps": bits / 1e6,
+    }
+
+
+def _roce(generator: Generator | None, wanted: MetricsRequest) -> dict[str, Any]:
+    answer = _ROCE_ANSWERS[wanted.what]
+    if generator is None:
+        return {"choice": answer, answer: []}
+    counts, messages, up = generator.roce_counts()
+    plan = generator.plan.roce
+    if wanted.what == "rocev2_ipv4":
+        rows = []
+        for peer in plan.peers:
+            if wanted.has(peer):
+                pairs = {pair.name for pair in plan.pairs if pair.peer == peer}
+                connected = {flow.pair.name for flow in plan.connections if flow.number in up}
+                rows.append(_peer(peer, pairs, pairs & connected, messages[peer]))
+    else:
+        rows = [_queue_pair(generator, flow, counts[flow.number]) for flow in plan.flows]
+    always = {"name", "flow_name"}
+    fields = wanted.fields | always if wanted.fields else None
+    return {
+        "choice": answer,
+        answer: [{name: value for name, value in row.items() if fields is None or name in fields} for row in rows],
+    }
+
+
+def _peer(name: str, pairs: Set[str], connected: Set[str], messages: Counter[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "name": name,
+        "qp_configured": len(pairs),
+        "qp_up": len(connected),
+        "qp_down": len(pairs) - len(connected),
+    }
+    return row | {word: messages[word] for word in _MESSAGES}
+
+
+def _queue_pair(generator: Generator, flow: RoceFlow, counts: FlowCounts) -> dict[str, Any]:
+    many, least, most, total = counts.latency_ns
+    failed = counts.messages_sent - counts.messages_received if flow.name in generator.roce.failures else 0
+    return {
+        "flow_name": flow.name,
+        "port_tx": flow.tx_port,
+        "port_rx": flow.rx_port,
+        "src_qp": counts.source_pair,
+        "dest_qp": counts.target_pair,
+        "src_ipv4": str(flow.pair.address),
+        "dest_ipv4": str(flow.pair.destination),
+        "data_frames_tx": counts.data_sent,
+        "data_frames_rx": counts.data_received,
+        "frame_delta": counts.data_sent - counts.data_received,
+        "data_frames_retransmitted": counts.retransmitted,
+        "frame_sequence_error": counts.sequence_errors,
+        "tx_bytes": counts.octets_sent,
+        "rx_bytes": counts.octets_received,
+        "data_tx_rate": counts.sent_bps / 1e9,
+        "data_rx_rate": counts.received_bps / 1e9,
+        "message_tx": counts.messages_sent,
+        "message_complete_rx": counts.messages_received,
+        "message_fail": failed,
+        "flow_completion_time": (counts.last_ns - counts.begin_ns) // 10**6 if counts.last_ns else 0,
+        "avg_latency": total // max(1, many),
+        "min_latency": least,
+        "max_latency": most,
+        "ecn_ce_rx": counts.marked,
+        "cnp_tx": counts.cnps_sent,
+        "cnp_rx": counts.cnps_received,
+        "ack_tx": counts.acks_sent,
+        "ack_rx": counts.acks_received,
+        "nak_tx": counts.naks_sent,
+        "nak_rx": counts.naks_received,
+        "first_timestamp": f"{counts.first_ns / 1e9:.9f}",
+        "last_timestamp": f"{counts.last_ns / 1e9:.9f}",
     }
 
 

@@ -29,7 +29,9 @@ class Api(snappi.Api):
         older_calls(self)
 
     def set_config(self, payload: Any) -> Any:
-        return self._changed(self._session.set_config, payload)
+        warning = self._changed(self._session.set_config, payload)
+        warning.warnings = list(self._session.plan.roce.warnings)
+        return warning
 
     def get_config(self) -> Any:
         return self.config().deserialize(json.dumps(self._session.config))

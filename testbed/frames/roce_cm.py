@@ -25,6 +25,8 @@ from testbed.frames.roce import DEFAULT_P_KEY, Deth, Opcode, Packet
 
 CM_QP = 1
 Q_KEY = 0x80010000
+MOST_RETRIES = 7
+"""The most retries that a request has room for."""
 MAD_OCTETS = 256
 SERVICE_PREFIX = 0x0000_0000_0106_0000
 """The service IDs of the RDMA IP CM service for its TCP port space; the last 16 bits are the port."""

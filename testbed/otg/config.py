@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address
 from typing import Any
 
 from testbed.errors import nearest
@@ -12,6 +13,7 @@ from testbed.otg.headers import ETHERNET_PAUSE, PFC_PAUSE
 from testbed.otg.pacing import SMALLEST, Line, Pace, Sizes, Span, read_pace, read_sizes, read_span
 from testbed.otg.packet import Packet, read_parts, read_payload
 from testbed.otg.reading import Item, Reader
+from testbed.otg.rocev2 import RocePlan, RocePort, RoceReader
 from testbed.units import Rate
 
 SPEEDS = {
@@ -110,11 +112,17 @@ class TestPlan:
     """The captures by port."""
     devices: tuple[Device, ...] = ()
     flows: tuple[FlowPlan, ...] = ()
+    roce: RocePlan = field(default_factory=RocePlan)
 
     @property
     def largest(self) -> int:
         """The octets of the largest frame that is sent."""
-        return max((max(flow.sizes.sizes) for flow in self.flows), default=0)
+        return max((self.roce.largest, *(max(flow.sizes.sizes) for flow in self.flows)))
+
+    @property
+    def flow_names(self) -> tuple[str, ...]:
+        """The names of all flows, those of RoCEv2 behind the others."""
+        return (*(flow.name for flow in self.flows), *(flow.name for flow in self.roce.flows))
 
     def flow(self, name: str) -> FlowPlan | None:
         return next((flow for flow in self.flows if flow.name == name), None)
@@ -134,12 +142,20 @@ def read_config(config: Mapping[str, Any], lines: Mapping[str, Line]) -> TestPla
     with reader.item(config) as item:
         ports = _ports(item)
         captures = _captures(item, ports)
+        roce = RoceReader()
         with item.item("options") as options:
-            _options(options)
-        devices = read_devices(item, ports)
+            settings = _options(options, ports, roce)
+        devices = read_devices(item, ports, roce)
         flows = _flows(item, ports, devices, lines)
+        addresses = {one.address: device.port for device in devices for one in device.interfaces}
+        at = {address: port for address, port in addresses.items() if isinstance(address, IPv4Address)}
+        with item.item("stateful_flows") as stateful:
+            roce_flows = roce.flows(stateful, ports, at)
+        for name in {flow.name for flow in flows} & {flow.name for flow in roce_flows}:
+            item.error("stateful_flows", f"there is another flow {name}")
+        plan = roce.plan(roce_flows, settings, at)
     reader.finish()
-    return TestPlan(ports, captures, devices, flows)
+    return TestPlan(ports, captures, devices, flows, plan)
 
 
 def _ports(config: Item) -> dict[str, TestPort]:
@@ -190,7 +206,7 @@ def _captures(config: Item, ports: Mapping[str, TestPort]) -> dict[str, Capture]
     return captures
 
 
-def _options(options: Item) -> None:
+def _options(options: Item, ports: Mapping[str, TestPort], roce: RoceReader) -> dict[str, RocePort]:
     with options.item("port_options") as item:
         item.ignore("location_preemption")  # a run has the lab for itself
         if not item.flag("data_integrity"):
@@ -204,6 +220,7 @@ def _options(options: Item) -> None:
     with options.item("flow_options") as item:
         if item.flag("packet_loss_duration"):
             item.error("packet_loss_duration", "Xoff does not support it")
+    return roce.options(options.items("per_port_options"), ports)
 
 
 def _flows(

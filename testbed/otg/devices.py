@@ -12,6 +12,7 @@ from testbed.frames import Mac
 from testbed.frames.neighbours import Address, Reply, Request, parse
 from testbed.otg.patterns import Values
 from testbed.otg.reading import Item
+from testbed.otg.rocev2 import RocePlace, RoceReader
 
 Neighbours = dict[tuple[str, Address], Mac]
 """MAC addresses of neighbours by name of the Ethernet interface and address."""
@@ -133,11 +134,20 @@ def _named(item: Item, name: str, devices: list[Device]) -> list[tuple[Device, s
     return found
 
 
-def read_devices(config: Item, ports: Mapping[str, Any]) -> tuple[Device, ...]:
+def read_devices(config: Item, ports: Mapping[str, Any], roce: RoceReader) -> tuple[Device, ...]:
     found: list[Device] = []
     for item in config.items("devices"):
         device = item.text("name")
-        found += [one for ethernet in item.items("ethernets") if (one := _ethernet(ethernet, device, ports))]
+        own = [one for ethernet in item.items("ethernets") if (one := _ethernet(ethernet, device, ports))]
+        places = {
+            interface.name: RocePlace(one.port, interface.address)
+            for one in own
+            for interface in one.interfaces
+            if isinstance(interface.address, IPv4Address)
+        }
+        with item.item("rocev2") as rocev2:
+            roce.device(rocev2, device, places)
+        found += own
     return tuple(found)
 
 

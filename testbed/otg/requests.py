@@ -10,6 +10,8 @@ from typing import Any
 from testbed.otg.config import TestPlan, known
 from testbed.otg.reading import Item, Reader
 
+_ROCE = {"rocev2_ipv4": "per_peer", "rocev2_flow": "per_qp"}
+
 
 @dataclass(frozen=True)
 class Control:
@@ -26,9 +28,9 @@ class MetricsRequest:
     """A request for metrics or states."""
 
     what: str
-    """The kind: `port` or `flow`, `ipv4_neighbors` or `ipv6_neighbors`."""
+    """The kind: `port`, `flow`, `rocev2_ipv4` or `rocev2_flow`; `ipv4_neighbors` or `ipv6_neighbors`."""
     names: tuple[str, ...]
-    """The names of ports or flows; empty for all."""
+    """The names of ports, flows or peers; empty for all."""
     fields: frozenset[str] = frozenset()
     """Empty: all."""
 
@@ -64,7 +66,7 @@ def read_control(request: Mapping[str, Any], plan: TestPlan) -> Control:
 
 
 def _control(item: Item, chosen: str, plan: TestPlan) -> Control:
-    flows = {flow.name: flow for flow in plan.flows}
+    flows = dict.fromkeys(plan.flow_names)
     kinds: dict[str, tuple[str, str, Collection[str], Mapping[str, Any]]] = {
         "flow_transmit": ("flows", "flow_names", ("start", "stop", "pause", "resume"), flows),
         "capture": ("capture", "port_names", ("start", "stop"), plan.ports),
@@ -94,9 +96,12 @@ def _capturing(item: Item, names: tuple[str, ...], plan: TestPlan) -> tuple[str,
 def read_metrics(request: Mapping[str, Any], plan: TestPlan) -> MetricsRequest:
     counted = {flow.name: flow for flow in plan.flows if flow.counting is not None}
     with _reading(request) as item:
-        chosen = item.choice("port", "port", "flow")
+        chosen = item.choice("port", "port", "flow", *_ROCE)
         wanted = MetricsRequest(chosen, ())
-        if chosen:
+        if chosen in _ROCE:
+            with item.item(chosen) as inner:
+                wanted = _read_roce(inner, chosen, plan)
+        elif chosen:
             with item.item(chosen) as inner:
                 if chosen == "port":
                     names, fields = known(inner, "port_names", plan.ports), inner.texts("column_names")
@@ -105,6 +110,20 @@ def read_metrics(request: Mapping[str, Any], plan: TestPlan) -> MetricsRequest:
                     names, fields = _counted(inner, plan, counted), inner.texts("metric_names")
                 wanted = MetricsRequest(chosen, tuple(names), frozenset(fields))
     return wanted
+
+
+def _read_roce(item: Item, chosen: str, plan: TestPlan) -> MetricsRequest:
+    """Read a request for metrics of RoCEv2. A peer's device is as good a name as the peer itself."""
+    part, names = _ROCE[chosen], list[str]()
+    if item.choice(part, part):
+        with item.item(part) as inner:
+            fields = inner.texts("column_names")
+            if chosen == "rocev2_ipv4":
+                peers = plan.roce.peers
+                for name in known(inner, "peer_names", {**peers, **dict.fromkeys(peers.values())}):
+                    names += [name] if name in peers else [peer for peer, device in peers.items() if device == name]
+            return MetricsRequest(chosen, tuple(names), frozenset(fields))
+    return MetricsRequest(chosen, ())
 
 
 def _counted(item: Item, plan: TestPlan, counted: Mapping[str, Any]) -> list[str]:

@@ -137,7 +137,7 @@ class Endpoint:
             from_number(made.number),
             private,
             traffic_class=traffic_class,
-            retries=self.settings.retries,
+            retries=min(self.settings.retries, roce_cm.MOST_RETRIES),
         )
         self._asking[made.number] = _Asking(made, request, 1, now_ns + self._timing.connect_ns, port_rule)
         self._manage(address, request)

@@ -55,6 +55,15 @@ def test_metrics_agree_with_the_counters_of_the_switch_frame_by_frame(run: Runne
     assert first.digest == again.digest
 
 
+def test_queue_pairs_agree_with_the_counters_of_the_switch_frame_by_frame(run: Runner) -> None:
+    passed(run("rocev2_ports:counts"))
+
+
+def test_queue_pairs_slow_down_by_the_options_of_their_ports(run: Runner) -> None:
+    slow, fast = (passed(run("rocev2_ports:slows_down", dcqcn=on)).figure("sent") for on in (True, False))
+    assert slow < fast / 2
+
+
 def test_ports_that_obey_pfc_lose_nothing(run: Runner) -> None:
     found = passed(run("generator:pauses"))
     assert found.figure("pauses") > 0

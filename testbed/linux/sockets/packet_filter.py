@@ -1,7 +1,7 @@
 """Classic BPF filters, by which the kernel hands a packet socket only the packets that it is meant to receive.
 
-`of_type_to`, `of_type` and `resolving_addresses` are for sockets that receive whole frames, the others for sockets that
-receive IPv6 packets.
+`of_type_to`, `of_type`, `of_udp_port` and `resolving_addresses` are for sockets that receive whole frames, the others
+for sockets that receive IPv6 packets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INSTRUCTION = struct.Struct("=HBBI")
 _LOAD_WORD, _LOAD_HALF, _LOAD_OCTET, _AND, _IF_EQUAL, _RETURN = 0x20, 0x28, 0x30, 0x54, 0x15, 0x06
 _LOAD_LENGTH, _ADD, _HALVE, _KEEP, _IF_MORE, _IF_MORE_THAN_KEPT = 0x80, 0x04, 0x74, 0x07, 0x25, 0x2D
 _TYPE_AT, _ETHERNET_OCTETS = 12, 14
-_ARP, _IPV6, _ICMPV6 = 0x0806, 0x86DD, 58
+_ARP, _IPV4, _IPV6, _ICMPV6, _UDP = 0x0806, 0x0800, 0x86DD, 58, 17
 _NEXT_HEADER_AT, _HOP_LIMIT_AT, _DESTINATION_AT = 6, 7, 24
 _ROUTING, _SEGMENT_ROUTING = 43, 4
 _LENGTH_AT, _ROUTING_TYPE_AT, _SEGMENTS_LEFT_AT, _LAST_ENTRY_AT = 41, 42, 43, 44
@@ -44,6 +44,16 @@ def resolving_addresses() -> bytes:
     return _code([
         (_LOAD_HALF, 0, 0, _TYPE_AT), (_IF_EQUAL, 3, 0, _ARP), (_IF_EQUAL, 0, 3, _IPV6),
         (_LOAD_OCTET, 0, 0, _ETHERNET_OCTETS + _NEXT_HEADER_AT), (_IF_EQUAL, 0, 1, _ICMPV6),
+        (_RETURN, 0, 0, _ALL), (_RETURN, 0, 0, _NONE),
+    ])  # fmt: skip
+
+
+def of_udp_port(port: int) -> bytes:
+    """Return a filter that accepts frames with IPv4 without options and UDP to a port."""
+    return _code([
+        (_LOAD_WORD, 0, 0, _TYPE_AT), (_AND, 0, 0, 0xFFFFFF00), (_IF_EQUAL, 0, 5, _IPV4 << 16 | 0x4500),
+        (_LOAD_OCTET, 0, 0, _ETHERNET_OCTETS + 9), (_IF_EQUAL, 0, 3, _UDP),
+        (_LOAD_HALF, 0, 0, _ETHERNET_OCTETS + 22), (_IF_EQUAL, 0, 1, port),
         (_RETURN, 0, 0, _ALL), (_RETURN, 0, 0, _NONE),
     ])  # fmt: skip
 

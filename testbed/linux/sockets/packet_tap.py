@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.linux.sockets import mmsg
+from testbed.linux.sockets import mmsg, packet_filter
 
 _ETH_P_ALL = 3
 _SOL_PACKET, _PACKET_STATISTICS, _PACKET_AUXDATA, _PACKET_IGNORE_OUTGOING = 263, 6, 8, 23
@@ -43,9 +43,13 @@ class Tapped:
 class PacketTap:
     """A tap on one interface of the network namespace in which it is constructed."""
 
-    def __init__(self, interface: str) -> None:
+    def __init__(self, interface: str, takes: bytes | None = None, *, outgoing: bool = False) -> None:
+        """`takes` is a filter of `packet_filter`; with `outgoing` also the frames that are sent there, each when its
+        transmission begins."""
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)  # 0: nothing comes before it is bound
-        self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        if takes is not None:
+            packet_filter.attach(self._socket, takes)
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, int(not outgoing))
         self._socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)

@@ -22,17 +22,28 @@ from testbed.net.fabric.ports import has_rdma
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
 from testbed.net.traffic.roce_endpoint import RoceEndpoint
-from testbed.net.traffic.roce_flow import Given, RoceOptions, Taken, UsedQueuePair, ds_field, line_of, transport_of
+from testbed.net.traffic.roce_flow import (
+    Given,
+    RoceOptions,
+    Taken,
+    UsedQueuePair,
+    ds_field,
+    line_of,
+    settings_at,
+    transport_of,
+)
 from testbed.net.traffic.transport import Endpoint, Outcome, Transport, by_host, register
 from testbed.roce import rates
 from testbed.roce.nic import Nic, Recovery, recovery_named
 from testbed.roce.rates import Line
+from testbed.roce.settings import Settings
 from testbed.roce.source_port import RULES
 from testbed.roce.work import Operation
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Scale, Size
 
 _MOST_QUEUE_PAIRS = 256
+_MOST_IMMEDIATE = 2**32 - 1
 _OVERHEAD = 74
 """Octets of the headers of a frame of data, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
 _SUMS = (
@@ -83,15 +94,29 @@ class Roce(RoceOptions, Transport):
             )
         if self.queue_pairs > 1 and self.after:
             raise UsageError("a flow that waits for others has one queue pair, for its blocks are in a row")
-        for name, value, most in (("cnp_priority", self.cnp_priority, 7), ("cnp_dscp", self.cnp_dscp, 63)):
+        if self.target_settings is not None and self.target_settings.mtu != self.settings.mtu:
+            raise UsageError(
+                f"target_settings have an MTU of {self.target_settings.mtu}, and settings one of {self.settings.mtu}; "
+                "a connection has one"
+            )
+        if self.immediate is not None and self.operation == Operation.READ:
+            raise UsageError("a read has no immediate data; leave immediate out, or take operation write or send")
+        for name, value, most in (
+            ("cnp_priority", self.cnp_priority, 7),
+            ("cnp_dscp", self.cnp_dscp, 63),
+            ("cnp_ecn", int(self.cnp_ecn), 3),
+            ("ack_priority", 0 if self.ack_priority is None else self.ack_priority, 7),
+            ("ack_dscp", 0 if self.ack_dscp is None else self.ack_dscp, 63),
+            ("ack_ecn", int(self.ack_ecn or 0), 3),
+            ("immediate", self.immediate or 0, _MOST_IMMEDIATE),
+        ):
             if type(value) is not int or not 0 <= value <= most:
                 raise UsageError(f"{name} is {value!r}; 0 to {most} is expected")
 
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
         """Return one endpoint for each host that is a source or a target."""
-        if len({flow.transport.settings for flow in flows.values() if isinstance(flow.transport, cls)}) > 1:
-            raise UsageError("RoCE flows that run together have the same Roce(settings=...); these have different ones")
+        _require_equal_settings(flows)
         for index, flow in flows.items():
             assert isinstance(flow.transport, cls)
             for host in (flow.source, flow.target):
@@ -280,6 +305,19 @@ class RoceReport(Report):
             for sample in self.samples
         )
         return replace(self, scale=scale, samples=samples)
+
+
+def _require_equal_settings(flows: Mapping[int, Flow]) -> None:
+    """Refuse flows at one host with different settings: a host has one endpoint."""
+    found: dict[str, Settings] = {}
+    for flow in flows.values():
+        for node, source in ((flow.source, True), (flow.target, False)):
+            settings = settings_at(flow, source=source)
+            if found.setdefault(node.name, settings) != settings:
+                raise UsageError(
+                    f"RoCE flows of one host that run together have the same Roce(settings=...); those of {node.name} "
+                    "have different ones"
+                )
 
 
 def without_effect(flows: Iterable[Flow]) -> list[str]:

@@ -16,6 +16,7 @@ from testbed.net.traffic.roce_flow import (
     maker_of_source,
     nic_timing,
     port_rule,
+    settings_at,
     transport_of,
 )
 from testbed.roce.endpoint import Endpoint as Host
@@ -24,7 +25,8 @@ from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Line
 from testbed.roce.work import Operation
 
-_FIRST_SERVICE = 1000
+FIRST_SERVICE = 1000
+"""The service of the first flow, by which a request for a connection names its flow."""
 
 
 class Connections:
@@ -35,7 +37,9 @@ class Connections:
     ) -> None:
         self.flows = {index: flows[index] for index in sorted({*sends, *receives})}
         self.transport = transport_of(next(iter(self.flows.values())))
-        self.host = Host(node.IP(), line, self.transport.settings)
+        first = next(iter(self.flows))
+        self.settings = settings_at(self.flows[first], source=first in sends)
+        self.host = Host(node.IP(), line, self.settings)
         self.line = line
         self.sources = {index: Source(flows[index], index) for index in sends}
         self.targets = {index: Target(flows[index], index) for index in receives}
@@ -53,11 +57,11 @@ class Connections:
             if is_read and index in self.sources:
                 maker, rule = maker_of_source(flow), port_rule(flow)
                 nic = nic_timing(flow, index, self.line.scale, at_source=True)
-                self.host.listen(_FIRST_SERVICE + index, self._answer_source(index), maker, rule, nic=nic)
+                self.host.listen(FIRST_SERVICE + index, self._answer_source(index), maker, rule, nic=nic)
             elif not is_read and index in self.targets:
                 nic = nic_timing(flow, index, self.line.scale, at_source=False)
                 answer = self._answer_target(index)
-                self.host.listen(_FIRST_SERVICE + index, answer, port_rule=port_rule(flow), nic=nic)
+                self.host.listen(FIRST_SERVICE + index, answer, port_rule=port_rule(flow), nic=nic)
 
     def _answer_source(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
@@ -100,7 +104,7 @@ class Connections:
             far = (flow.source if is_read else flow.target).IP()
             pair = self.host.connect(
                 far,
-                _FIRST_SERVICE + index,
+                FIRST_SERVICE + index,
                 now_ns,
                 rate_control="fixed" if is_read else maker_of_source(flow),
                 traffic_class=ds_field(flow),

@@ -23,7 +23,17 @@ from testbed.linux.sockets import mmsg
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.roce import KernelLoop
 from testbed.net.traffic.roce_connections import Connections
-from testbed.net.traffic.roce_flow import Target, ds_field, line_of, maker_of_source, transport_of
+from testbed.net.traffic.roce_flow import (
+    Target,
+    cnp_ds_field,
+    ds_field,
+    far_ds_field,
+    far_priority,
+    line_of,
+    maker_of_source,
+    settings_at,
+    transport_of,
+)
 from testbed.net.traffic.roce_ways import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Way, open_listener
 from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl
 from testbed.roce.endpoint import DatagramKind, Outgoing
@@ -63,10 +73,13 @@ class RoceEndpoint(Endpoint):
     @property
     def is_in_kernel(self) -> bool:
         """True if the kernel serves the queue pairs of this host: that of `um`, with rate controls that it has, without
-        telemetry, of which it knows nothing, and with an interval of CNPs for each queue pair.
+        telemetry and immediate data, of which it knows nothing, and with an interval of CNPs for each queue pair.
         """
-        settings = transport_of(next(iter(self.flows.values()))).settings
-        if not roce_device.is_there() or settings.cnp_moderation is not CnpModeration.FLOW:
+        own = [settings_at(self.flows[index], source=True) for index in self.sends]
+        own += [settings_at(self.flows[index], source=False) for index in self.receives]
+        if not roce_device.is_there() or any(one.cnp_moderation is not CnpModeration.FLOW for one in own):
+            return False
+        if any(transport_of(self.flows[index]).immediate is not None for index in (*self.sends, *self.receives)):
             return False
         sources = [maker_of_source(self.flows[index])(self._line) for index in self.sends]
         peers = [maker_of_source(self.flows[index])(self._line) for index in self.receives]
@@ -84,8 +97,8 @@ class _Loop(Connections):
         self._timer = kernel.Timer()
         self._now_ns = 0
         self._at_once = _AT_ONCE
-        self._rests_ns = ahead_ns(line, self.transport.settings.mtu) * 2 // 3
-        self._full = BTH_OCTETS + self.transport.settings.mtu + ICRC_OCTETS
+        self._rests_ns = ahead_ns(line, self.settings.mtu) * 2 // 3
+        self._full = BTH_OCTETS + self.settings.mtu + ICRC_OCTETS
         self._was_busy = False
 
     def run(self, session: EndpointControl) -> None:
@@ -93,7 +106,7 @@ class _Loop(Connections):
             self._at_once = 2  # the last packet of a message and the first of the next; the others go together
         listener = open_listener()
         # The parts of a full packet: what follows has its ICRC first.
-        receiver = mmsg.Receiver(listener, BATCH, BTH_OCTETS, self.transport.settings.mtu, _LONGEST_END)
+        receiver = mmsg.Receiver(listener, BATCH, BTH_OCTETS, self.settings.mtu, _LONGEST_END)
         self.listen()
         session.ready()
         begin_ns = session.begin_ns()
@@ -185,9 +198,12 @@ class _Loop(Connections):
             if flow is not None and outgoing.kind is DatagramKind.DATA:
                 usual = FAST_SEND_BUFFER if self._rests_ns else SEND_BUFFER
                 buffer = flow.buffer.bytes if flow.buffer else usual
-                found = Way(outgoing.source_port, flow.priority, ds_field(flow), buffer)
+                is_target = number in self.target_of
+                priority = far_priority(flow) if is_target else flow.priority
+                ds = far_ds_field(flow) if is_target else ds_field(flow)
+                found = Way(outgoing.source_port, priority, ds, buffer)
             else:
-                ds = transport.cnp_dscp << 2
+                ds = cnp_ds_field(transport)
                 found = Way(outgoing.source_port, transport.cnp_priority, ds, SEND_BUFFER)
             self._ways[key] = found
         return found

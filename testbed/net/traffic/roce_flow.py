@@ -43,6 +43,18 @@ class RoceOptions:
     settings: Settings = field(default_factory=Settings)
     cnp_priority: int = 6
     cnp_dscp: int = 48
+    cnp_ecn: Ecn = Ecn.NOT_ECT
+    ack_priority: int | None = None
+    """The priority of what the target sends beside CNPs: acknowledgements and NAKs, or requests of reads. None: that
+    of the flow."""
+    ack_dscp: int | None = None
+    """Their DSCP; None: that of the flow."""
+    ack_ecn: Ecn | None = None
+    """Their ECN field; None: that of the flow."""
+    target_settings: Settings | None = None
+    """The settings at the target's host, where they differ from those at the source's; the MTU is the same."""
+    immediate: int | None = None
+    """Immediate data with the last packet of each message of a write or a send. Python serves such flows."""
     after: tuple[int, ...] = ()
     """Flows, by their place among all, that this one waits for: block m of it is sent when its source has received
     block m - `lag` of each. A block is a message."""
@@ -116,6 +128,30 @@ class Taken:
 def ds_field(flow: Flow) -> int:
     """Return the DS field of a flow, with ECT(0) unless the flow has another ECN field."""
     return flow.ds_field & ~3 | (Ecn.ECT_0 if flow.ecn is None else flow.ecn)
+
+
+def far_ds_field(flow: Flow) -> int:
+    """Return the DS field of what the target of a flow sends beside CNPs."""
+    transport, own = transport_of(flow), ds_field(flow)
+    dscp = own >> 2 if transport.ack_dscp is None else transport.ack_dscp
+    return dscp << 2 | (own & 3 if transport.ack_ecn is None else transport.ack_ecn)
+
+
+def far_priority(flow: Flow) -> int:
+    """Return the priority of what the target of a flow sends beside CNPs."""
+    priority = transport_of(flow).ack_priority
+    return flow.priority if priority is None else priority
+
+
+def cnp_ds_field(transport: RoceOptions) -> int:
+    """Return the DS field of CNPs."""
+    return transport.cnp_dscp << 2 | transport.cnp_ecn
+
+
+def settings_at(flow: Flow, *, source: bool) -> Settings:
+    """Return the settings of the host at one end of a flow."""
+    transport = transport_of(flow)
+    return transport.settings if source or transport.target_settings is None else transport.target_settings
 
 
 def line_of(node: Any) -> Line:
@@ -285,6 +321,7 @@ class Asker:
         self.flow, self.pair, self._local = flow, pair, local
         self._operation = Operation(transport.operation)
         self._message = transport.message.bytes
+        self._immediate = transport.immediate
         self._waits_for, self._lag = waits_for, transport.lag
         self._begin_ns = begin_ns + flow.start.ns
         self._end_ns = self._begin_ns + flow.duration.ns if flow.duration else NEVER
@@ -315,7 +352,8 @@ class Asker:
             if not length or not self._messages or now_ns >= self._end_ns or not may_send:
                 break
             (key,) = KEY.unpack_from(pair.reply.ljust(KEY.size, b"\0"))
-            pair.post(Work(self._operation, self._local, length, self._posted, self._posted, key), now_ns)
+            work = Work(self._operation, self._local, length, self._posted, self._posted, key, self._immediate)
+            pair.post(work, now_ns)
             self._posted += length
             self._left -= length
             self._messages -= 1

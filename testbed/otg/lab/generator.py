@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
@@ -19,8 +20,11 @@ from testbed.otg.counting import STATE, Tallies, Tally
 from testbed.otg.devices import Neighbours
 from testbed.otg.lab.place import Place, silence
 from testbed.otg.lab.receiver import Receiver
+from testbed.otg.lab.roce import RoceTraffic
 from testbed.otg.lab.sender import STATES, Command, Sender
 from testbed.otg.reading import OtgError
+from testbed.otg.roce_counting import FlowCounts
+from testbed.otg.rocev2 import RoceFlow
 from testbed.otg.transmit import State
 
 LEAD_NS = 1_000_000
@@ -61,7 +65,7 @@ class Generator:
     def __init__(self, fabric: Fabric, plan: TestPlan, places: Mapping[str, Place]) -> None:
         self.plan, self.places, self._fabric = plan, places, fabric
         names = [f"flow {flow.name}" for flow in plan.flows]
-        ports = [f"{word} {name}" for name in plan.ports for word in ("port", "resolver")]
+        ports = [f"{word} {name}" for name in plan.ports for word in ("port", "resolver", "roce")]
         self.tallies = Tallies([*names, *ports])
         self.capturing: set[str] = set()
         self.down: set[str] = set()
@@ -69,6 +73,8 @@ class Generator:
         self._senders: dict[str, _Process] = {}
         for place in places.values():
             silence(fabric, place)
+        self._protocols_are_on = True
+        self.roce = RoceTraffic(fabric, plan, places)
         self._receiver = _Process(None, lambda pipe: Receiver(plan, places, self.tallies, pipe))
         for name, port in plan.ports.items():
             flows = [flow for flow in plan.flows if flow.tx_port == name]
@@ -77,6 +83,7 @@ class Generator:
                 self._senders[name] = _Process(places[name].pid, make)
 
     def close(self) -> None:
+        self.roce.close()
         for process in (*self._senders.values(), self._receiver):
             process.end()
         for name in list(self.down):
@@ -84,15 +91,37 @@ class Generator:
 
     def transmit(self, do: str, names: Iterable[str] = ()) -> None:
         """Start, stop, pause or resume flows: the named ones, or all."""
-        chosen = frozenset(names) or frozenset(flow.name for flow in self.plan.flows)
+        chosen = frozenset(names) or frozenset(self.plan.flow_names)
         neighbours: Neighbours | None = None
         if do == "start":
             neighbours = self.neighbours()
             self._require_resolved(chosen, neighbours)
-            if all(self.state(flow.name) is State.STOPPED for flow in self.plan.flows):
+            if not self.roce.running and all(self.state(flow.name) is State.STOPPED for flow in self.plan.flows):
                 self.tallies.clear()
+        self._transmit_roce(do, [flow for flow in self.plan.roce.flows if flow.name in chosen], neighbours)
         at_ns = time.monotonic_ns() + (LEAD_NS if do in ("start", "resume") else 0)
         self._command(Command(do, chosen, at_ns, neighbours))
+
+    def _transmit_roce(self, do: str, chosen: Sequence[RoceFlow], neighbours: Neighbours | None) -> None:
+        if not chosen:
+            return
+        names = {flow.name for flow in chosen}
+        if do in ("pause", "resume"):
+            raise OtgError([f"traffic.flow_transmit.state: Xoff does not support {do} of RoCEv2 flows; name others"])
+        if do == "start" and not names <= self.roce.running:
+            if not self._protocols_are_on:
+                raise OtgError(["traffic.flow_transmit: protocols are stopped, so queue pairs cannot be connected"])
+            self._receiver.ask("roce_begin", [flow.number for flow in chosen])
+            self.roce.start(chosen, neighbours or {})
+        elif do == "stop" and names & self.roce.running:
+            if self.roce.running - names:
+                raise OtgError(["traffic.flow_transmit.flow_names: RoCEv2 flows that started together stop together"])
+            self.roce.stop()
+
+    def roce_counts(self) -> tuple[dict[int, FlowCounts], dict[str, Counter[str]], set[int]]:
+        """Return the counters of RoCEv2 by the number of the flow and by peer, and the connected flows' numbers."""
+        found: tuple[dict[int, FlowCounts], dict[str, Counter[str]], set[int]] = self._receiver.ask("roce")
+        return found
 
     def _command(self, command: Command) -> None:
         """Give all senders a command, and wait until it is done."""
@@ -129,9 +158,10 @@ class Generator:
         """Bring the counters of received frames up to this moment."""
         self._receiver.ask("count")
 
-    def sent_by_port(self, name: str) -> tuple[Tally, Tally]:
-        """Return the tally of a port: frames of its flows, and of its devices for address resolution."""
-        return self.tallies.sent[f"port {name}"], self.tallies.sent[f"resolver {name}"]
+    def sent_by_port(self, name: str) -> tuple[Tally, Tally, Tally]:
+        """Return the tallies of a port: of its flows, of its devices for address resolution, and of RoCEv2."""
+        port, resolver, roce = (self.tallies.sent[f"{word} {name}"] for word in ("port", "resolver", "roce"))
+        return port, resolver, roce
 
     def capture(self, names: Sequence[str], is_on: bool) -> None:
         self._receiver.ask("capture", names, is_on)
@@ -149,7 +179,16 @@ class Generator:
         return found
 
     def protocols(self, is_on: bool) -> None:
+        """Start or stop address resolution, and the connections of queue pairs."""
         self._receiver.ask("protocols", is_on)
+        self._protocols_are_on = is_on
+        if is_on:
+            if not self.roce.running:
+                self._receiver.ask("roce_begin", [flow.number for flow in self.plan.roce.connections])
+                self.roce.connect(self.neighbours())
+        else:
+            self.roce.stop()
+            self._receiver.ask("roce_disconnect")
 
     def set_link(self, names: Sequence[str], is_up: bool) -> None:
         for name in names:

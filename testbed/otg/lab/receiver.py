@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
+from testbed.frames.roce import PORT as ROCE_PORT
 from testbed.linux.process import kernel
 from testbed.linux.sockets import packet_filter
 from testbed.linux.sockets.packet_tap import PacketTap, Tapped
 from testbed.linux.sockets.raw_socket import RawSocket
+from testbed.net.traffic.roce_connections import FIRST_SERVICE
 from testbed.otg.config import TestPlan
 from testbed.otg.counting import Receipts, Tallies
 from testbed.otg.devices import Neighbours, Resolver
 from testbed.otg.lab.place import Place
 from testbed.otg.packet import FCS
+from testbed.otg.roce_counting import HEAD as ROCE_HEAD
+from testbed.otg.roce_counting import FlowCounts, RoceCounts, WireFrame
 
 _LOOK_S = 0.1
 _LONGEST = 9344
@@ -32,6 +37,8 @@ class _Port:
     tap: PacketTap
     socket: RawSocket
     resolver: Resolver
+    roce: PacketTap | None = None
+    """A tap for RoCEv2 in both directions, where there is some."""
     captured: list[Tapped] = field(default_factory=list)
     is_capturing: bool = False
 
@@ -44,13 +51,23 @@ class Receiver:
         octet_ps = {name: place.line.octets_ps(1) for name, place in places.items()}
         counted = {flow.name: tallies.received[f"flow {flow.name}"] for flow in plan.flows}
         self._receipts = Receipts(plan.flows, counted, octet_ps)
+        self._addresses = {
+            port: pair.address.packed if port == pair.port else pair.destination.packed
+            for flow in plan.roce.connections
+            for pair in (flow.pair,)
+            for port in (flow.tx_port, flow.rx_port)
+        }
+        self._roce = RoceCounts(plan.roce, FIRST_SERVICE)
         self._ports = {name: self._open(name, place) for name, place in places.items()}
 
     def _open(self, name: str, place: Place) -> _Port:
         devices = [device for device in self._plan.devices if device.port == name]
         with kernel.in_network_of(place.pid):
             takes = packet_filter.resolving_addresses() if devices else None
-            return _Port(name, PacketTap(place.interface), RawSocket(place.interface, takes), Resolver(devices))
+            roce = None
+            if name in self._addresses:
+                roce = PacketTap(place.interface, packet_filter.of_udp_port(ROCE_PORT), outgoing=True)
+            return _Port(name, PacketTap(place.interface), RawSocket(place.interface, takes), Resolver(devices), roce)
 
     def run(self) -> None:
         """Run until the pipe is closed."""
@@ -97,6 +114,18 @@ class Receiver:
         self._resolve()
         return {key: mac for port in self._ports.values() for key, mac in port.resolver.neighbours.items()}
 
+    def do_roce(self) -> tuple[dict[int, FlowCounts], dict[str, Counter[str]], set[int]]:
+        """Return the counters of RoCEv2 by flow and by peer, and the flows whose queue pairs are connected."""
+        return self._roce.shown(time.monotonic_ns()), self._roce.messages, self._roce.up
+
+    def do_roce_begin(self, numbers: Sequence[int]) -> None:
+        """Begin to count flows whose connections are made anew."""
+        self._roce.begin(numbers)
+
+    def do_roce_disconnect(self) -> None:
+        """Take all queue pairs for down."""
+        self._roce.disconnect()
+
     def _resolve(self) -> None:
         for port in self._ports.values():
             self._send(port, port.resolver.requests())
@@ -122,6 +151,19 @@ class Receiver:
                 self._receipts.count(port.name, t_ns, tapped.length, tapped.octets)
                 if port.is_capturing:
                     self._keep(port, tapped)
+        self._count_roce(offset_ns)
+
+    def _count_roce(self, offset_ns: int) -> None:
+        """Count the frames of RoCEv2 at all ports in the order of their times: each is sent before it arrives."""
+        found = [
+            WireFrame(tapped.t_ns - offset_ns, port.name, tapped.length, tapped.octets)
+            for port in self._ports.values()
+            if port.roce is not None
+            for tapped in port.roce.fetch(ROCE_HEAD)
+        ]
+        for frame in sorted(found, key=lambda one: one.t_ns):
+            if self._roce.count(frame, self._addresses[frame.port]):
+                self._tallies.sent[f"roce {frame.port}"].count(frame.t_ns, frame.length + FCS)
 
     def _keep(self, port: _Port, tapped: Tapped) -> None:
         capture = self._plan.captures[port.name]

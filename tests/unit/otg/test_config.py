@@ -267,7 +267,6 @@ def test_a_flow_between_devices_has_their_addresses() -> None:
 
 UNSUPPORTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("lags", {"lags": [{"name": "l"}]}, {}),
-    ("stateful_flows", {"stateful_flows": {}}, {}),
     ("layer1[0].speed", {"layer1": [{"port_names": ["p1"], "speed": "speed_10_hd_mbps"}]}, {}),
     ("layer1[0].port_names[0]", {"layer1": [{"port_names": ["p3"]}]}, {}),
     ("layer1[0].flow_control.directed_address",

@@ -136,7 +136,7 @@ def node(name: str) -> Any:
 def test_flows_that_run_together_have_the_same_settings() -> None:
     one = Flow(node("h1"), node("r"), transport=Roce())
     other = Flow(node("h2"), node("r"), transport=Roce(settings=Settings(mtu=256)))
-    with pytest.raises(UsageError, match="these have different ones"):
+    with pytest.raises(UsageError, match="those of r have different ones"):
         Roce.endpoints({0: one, 1: other})
 
 

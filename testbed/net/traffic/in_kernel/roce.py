@@ -21,7 +21,10 @@ from testbed.net.traffic.roce_flow import (
     KEY,
     Given,
     Taken,
+    cnp_ds_field,
     ds_field,
+    far_ds_field,
+    far_priority,
     nic_timing,
     transport_of,
     used,
@@ -78,7 +81,7 @@ class KernelLoop(Connections):
                 session.received(index, self._taken(index, device))
 
     def _device(self, listener: socket.socket, session: EndpointControl) -> RoceDevice:
-        settings = self.transport.settings
+        settings = self.settings
         timing = Timing.of(settings, self.line.scale)
         return RoceDevice(
             listener,
@@ -115,7 +118,7 @@ class KernelLoop(Connections):
                 self._served.add(number)
         for outgoing in self.host.management(now_ns):
             if self._way is None:
-                ds = self.transport.cnp_dscp << 2
+                ds = cnp_ds_field(self.transport)
                 self._way = Way(outgoing.source_port, self.transport.cnp_priority, ds, SEND_BUFFER)
             self._way.send([outgoing])
 
@@ -129,7 +132,7 @@ class KernelLoop(Connections):
         assert kernel_rate is not None  # RoceEndpoint.is_in_kernel
         assert pair.far_path is not None  # the connection has been made
         content = self.sources[index].content if is_source else self.targets[index].content
-        usual = FAST_SEND_BUFFER if ahead_ns(self.line, transport.settings.mtu) else SEND_BUFFER
+        usual = FAST_SEND_BUFFER if ahead_ns(self.line, self.settings.mtu) else SEND_BUFFER
         begin_ns = self._begin_ns + flow.start.ns
         (far_key,) = KEY.unpack_from(pair.reply.ljust(KEY.size, b"\0"))
         return Pair(
@@ -141,10 +144,10 @@ class KernelLoop(Connections):
             far_address=pair.far_address,
             port=pair.path.source_port,
             far_port=pair.far_path.source_port,
-            priority=flow.priority,
-            ds_field=ds_field(flow),
+            priority=flow.priority if is_source else far_priority(flow),
+            ds_field=ds_field(flow) if is_source else far_ds_field(flow),
             cnp_priority=transport.cnp_priority,
-            cnp_ds_field=transport.cnp_dscp << 2,
+            cnp_ds_field=cnp_ds_field(transport),
             buffer=flow.buffer.bytes if flow.buffer else usual,
             roles=(roce_device.IS_SOURCE if is_source else roce_device.IS_TARGET) | roce_device.IS_ASKER * is_asker,
             region=self._region(index, is_source),

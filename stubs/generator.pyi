@@ -1,0 +1,1 @@
+from tests.lab.jobs.generator import *

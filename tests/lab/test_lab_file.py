@@ -164,6 +164,7 @@ def test_a_user_with_nothing_but_python_imports_the_lab_and_gets_the_same(
         assert theirs["provenance"][name] == ours["provenance"][name], name
 
 
+@pytest.mark.long  # it compiles Xoff for the lab once more; the unit tests have the rest of `rerun.py`
 def test_an_artifact_gives_the_same_digest_to_a_reviewer_with_nothing_but_python(
     elsewhere: Maker, exported: Path, tmp_path: Path
 ) -> None:

@@ -16,6 +16,8 @@ from testbed.linux.process import kernel
 _IN_KERNEL = Path("/sys/kernel/xoff_verbs_library")
 LIBRARY = Path("/run/xoff-verbs.so")
 """The library for LD_PRELOAD: it lets time go on while a program polls a completion queue."""
+HOST_VARIABLE = "XOFF_HOST"
+"""The variable in the environment of programs with the name of their host, by which the user's machine knows it."""
 _SETTINGS = Path("/sys/kernel/config")
 _CONNECTIONS = _SETTINGS / "rdma_cm"
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from testbed import lab
 from testbed.lab import Run, experiment
 
 if TYPE_CHECKING:
+    from testbed.lab.engines.engine import PreparedEngine
     from tests.lab.conftest import Runner
 
 LOSSLESS = 3
@@ -107,6 +109,10 @@ def without_rdma(run: Run) -> None:
     with network(Incast(1), run) as net:
         run.claim("devices", net["h1"].cmd("ls /sys/class/infiniband").split(), equals=[])
         run.claim("library", net["h1"].cmd("echo ${LD_PRELOAD-none}").split(), equals=["none"])
+
+
+def test_ib_write_bw_gets_half_a_line_with_pfc_and_loses_frames_without(ready: PreparedEngine, tmp_path: Path) -> None:
+    lab.run("verbs_incast", on=ready, out=tmp_path).check()
 
 
 def test_programs_with_verbs_share_a_line_without_a_loss(run: Runner) -> None:

@@ -129,7 +129,7 @@ def ensure(names: Sequence[str], report: Report) -> Debs | None:
             if missing := [one for one in found.locked if one.here is None]:
                 report(f"fetching {len(missing)} Debian packages for the lab, once: {listed(map(str, missing))}")
                 cache.require_room(cache.root(), _ROOM, "Debian packages")
-                _fetch(missing)
+                _fetch(missing, names)
                 cache.prune("deb-*")
     for one in found.locked:
         cache.used(one.place)
@@ -264,8 +264,8 @@ def _merged(locks: Iterable[tuple[str, str]]) -> list[Locked]:
     return [found[name] for name in sorted(found)]
 
 
-def _fetch(packages: Sequence[Locked]) -> None:
-    """Fetch packages: by apt's own program where it is, for it knows the machine's proxies, else by Python."""
+def _fetch(packages: Sequence[Locked], names: Sequence[str]) -> None:
+    """Fetch packages of these locks: by apt's own program, which knows the machine's proxies, else by Python."""
     with cache.owned("debs") as work:
         if _APT_HELPER.is_file():
             command = [str(_APT_HELPER), "-oAPT::Sandbox::User=", "-oAcquire::Retries=2", "download-file"]
@@ -281,7 +281,7 @@ def _fetch(packages: Sequence[Locked]) -> None:
         for one in packages:
             place = work / one.sha256
             if not place.is_file():
-                raise _missing(one, said)
+                raise _missing(one, said, names)
             put(one, place)
             place.unlink()
 
@@ -309,19 +309,26 @@ def _url(one: Locked) -> str:
     return f"{_MIRROR}/{name}"
 
 
-def _missing(one: Locked, said: str) -> XoffError:
+def _missing(one: Locked, said: str, names: Sequence[str]) -> XoffError:
+    """Return the error for a package that did not come: a mirror that dropped it, or one that does not answer."""
     if re.search(r"Hash Sum mismatch|Hashes of received file", said):
         return _wrong(one)
     lines = [line for line in plain(said).splitlines() if one.file.rpartition("/")[2] in line or "rror" in line]
-    return FetchError(
-        "\n  ".join(
-            [
-                f"the Debian package {one} cannot be fetched from {_url(one)}. Mirrors keep only the newest version: "
-                f"lock it again (xoff image lock --deb {one.name}), or name an archive of a day in XOFF_MIRROR, as in "
-                "https://snapshot.debian.org/archive/debian/20261126T000000Z",
-                *lines[-FEW_LINES:],
-            ]
-        )
+    why = f"the Debian package {one} cannot be fetched from {_url(one)}"
+    if re.search(r"\b404\b|No such file", said):
+        why = f"{why}, which keeps only the newest version. {_anew(one, names)}"
+    return FetchError("\n  ".join([why, *lines[-FEW_LINES:]]))
+
+
+def _anew(one: Locked, names: Sequence[str]) -> str:
+    """Say how to make the lock anew that has this package, by the command in the first line of each lock."""
+    name = next(name for name in names if one in _merged([(name, _lock(name))]))
+    made_by = re.match(r"# (xoff image lock --deb [^\n]+)\n", _lock(name))
+    command = made_by[1] if made_by else f"xoff image lock --deb {name.removesuffix(_SUFFIX)}"
+    file, use = (name, "") if is_file(name) else (f"{name}{_SUFFIX}", f", and use {name}{_SUFFIX} in place of {name}")
+    return (
+        f"Lock what is there now, {command} > {file}{use}; or name an archive of a day in XOFF_MIRROR, as in "
+        "https://snapshot.debian.org/archive/debian/20261126T000000Z"
     )
 
 

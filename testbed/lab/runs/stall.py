@@ -27,7 +27,7 @@ class Stall:
         if (command := session.spins()) is None:
             return None
         self._told = True
-        what = f"the program `{command}`" if command else "a program"
+        what = f"the program {command}" if command else "a program"
         return (
             f"the lab's clock has stood still for {now_s - self._since_s:.0f} s: {what} computes without a system "
             "call, which takes no lab time. It may be at work; if it waits for another one by looking at memory again "

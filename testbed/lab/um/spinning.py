@@ -3,8 +3,9 @@
 On `um` work of the CPU takes no lab time, so a program that waits for another one by looking at memory waits for ever.
 The lab cannot say so, for the program has its CPU. Here it is seen by what the host shows: the kernel's process sleeps
 and takes no CPU time, and the same one of its user processes runs. What that was started as is at the top of its stack,
-as Linux lays it out. Nothing of the lab is disturbed. Its number in the lab and its node are not known here; the kernel
-would have to tell them.
+as Linux lays it out: its arguments, and its environment, in which programs of hosts with `rdma=True` have the name of
+their host. Nothing of the lab is disturbed. A program of another node, and its number in the lab, are not known here;
+the kernel would have to tell them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from testbed.linux.soft_roce import HOST_VARIABLE
+
 _MEMORY = "uml-memory"
 _PAGE = 4096
 _PAGES = 4
@@ -21,6 +24,7 @@ _PAGES = 4
 _END = bytes(8)
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _PLATFORM = "x86_64"
+_HOST = f"{HOST_VARIABLE}="
 _LONGEST = 80
 _AT_WORK_NS = 20_000_000
 """The least CPU time of a kernel with something to do between two looks; one that waits takes some 0.1 ms a second."""
@@ -53,7 +57,10 @@ def look(kernel: int) -> Look | None:
 
 
 def command(process: int) -> str:
-    """Return the command line of a user process of the lab, or nothing if the host does not show it."""
+    """Return the command line of a user process of the lab, with its host if that is known: "`yes` of h1".
+
+    Nothing is returned if the host does not show it.
+    """
     with suppress(OSError, ValueError):
         maps = Path(f"/proc/{process}/maps").read_text().splitlines()
         ends = {int(begin, 16): int(end, 16) for begin, end in _writable(maps)}
@@ -68,7 +75,7 @@ def command(process: int) -> str:
                             break
                         memory.seek(below)
                         pages.insert(0, memory.read(_PAGE))
-                    return _arguments(b"".join(pages))
+                    return _shown(b"".join(pages))
     return ""
 
 
@@ -96,7 +103,7 @@ def _is_top_of_stack(page: bytes) -> bool:
     return bool(re.fullmatch(rb"[\x20-\x7e]*/[\x20-\x7e]*", name)) and padding <= len(_END) + 1
 
 
-def _arguments(stack: bytes) -> str:
+def _shown(stack: bytes) -> str:
     """Return the arguments at the top of a stack: behind the platform's name, before the environment."""
     words = [word.decode(errors="replace") for word in stack.rstrip(b"\0").split(b"\0") if word]
     first = next((place for place, word in enumerate(words) if word.endswith(_PLATFORM)), -1) + 1
@@ -106,4 +113,6 @@ def _arguments(stack: bytes) -> str:
             break
         arguments.append(word)
     line = " ".join(arguments or words[-1:])
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+    hosts = [word.removeprefix(_HOST) for word in words[first:] if word.startswith(_HOST)]
+    shown = line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+    return f"`{shown}`" + "".join(f" of {host}" for host in hosts)

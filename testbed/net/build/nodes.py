@@ -32,7 +32,8 @@ _GIVEN_BY_TOPOLOGIES = ("ways_source",)
 class RdmaHost(Host):
     """A host with Soft-RoCE on its lossless ports: `addHost("h1", rdma=True)`.
 
-    Its programs, from its shell or by `popen`, have the library that lets time go on while they poll.
+    Its programs, from its shell or by `popen`, have the library that lets time go on while they poll, and UCX does not
+    look for the kind of packets where only adapters of one vendor say it.
     """
 
     def __init__(self, name: str, **params: Any) -> None:
@@ -41,11 +42,15 @@ class RdmaHost(Host):
                 f"host {name}: rdma=True needs Soft-RoCE, which the kernel of the engine um has and this one has not; "
                 "run it with --engine um, or leave rdma=True out"
             )
-        self._library = str(soft_roce.provide_library())
+        self._environment = {
+            "LD_PRELOAD": str(soft_roce.provide_library()),
+            "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
+            soft_roce.HOST_VARIABLE: name,
+        }
         super().__init__(name, **params | {"rdma": True})
 
     def _popen(self, cmd: Any, **params: Any) -> Any:
-        environment = {"LD_PRELOAD": self._library, **(params.pop("env", None) or os.environ)}
+        environment = {**self._environment, **(params.pop("env", None) or os.environ)}
         return super()._popen(cmd, env=environment, **params)
 
 

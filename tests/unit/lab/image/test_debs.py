@@ -82,11 +82,18 @@ def test_a_package_that_was_changed_in_the_cache_is_fetched_again_or_refused(loc
     assert again == found and place.read_bytes() == ONE
 
 
-def test_a_package_that_no_mirror_has_any_more_has_the_ways_out(lock: Path, mirror: Path) -> None:
+def test_a_package_that_no_mirror_has_any_more_has_the_ways_out(
+    lock: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (mirror / FILE).unlink()
     with pytest.raises(XoffError) as caught:
         debs.ensure([str(lock)], silent)
-    assert "xoff image lock --deb one" in str(caught.value) and "XOFF_MIRROR" in str(caught.value)
+    assert f"Lock what is there now, xoff image lock --deb {lock.with_suffix('')} > {lock}; or" in str(caught.value)
+    assert "XOFF_MIRROR" in str(caught.value)
+    (one,) = debs.locked([str(lock)]).locked  # type: ignore[union-attr]
+    monkeypatch.setattr(debs, "_lock", lambda _: f"# xoff image lock --deb one two\n{lock.read_text()}")
+    said = debs._anew(one, ["all"])
+    assert "xoff image lock --deb one two > all.lock, and use all.lock in place of all; or" in said
 
 
 @pytest.mark.skipif(not debs._APT_HELPER.is_file(), reason="needs apt-helper")

@@ -15,7 +15,9 @@ from testbed.lab.runs.stall import AFTER_S, Stall
 from testbed.lab.um import spinning
 from testbed.lab.um.spinning import Look
 
-TOP = b"\0\0junk\0x86_64\0ib_write_lat\0-d\0rxe0\0PATH=/usr/bin\0A=b=c\0/usr/bin/ib_write_lat\0" + bytes(8)
+TOP = b"\0\0junk\0x86_64\0ib_write_lat\0-d\0rxe0\0PATH=/usr/bin\0XOFF_HOST=h1\0A=b=c\0/usr/bin/ib_write_lat\0" + bytes(
+    8
+)
 
 
 class Session:
@@ -35,9 +37,9 @@ def warnings(session: Any, *steps: tuple[int, float]) -> list[str]:
 
 
 def test_a_program_that_has_the_cpu_for_ten_seconds_is_named_once_with_the_way_on() -> None:
-    said = warnings(Session("yes"), (5, 0), (5, 9), (5, 11), (5, 30), (7, 31), (7, 60))
+    said = warnings(Session("`yes` of h1"), (5, 0), (5, 9), (5, 11), (5, 30), (7, 31), (7, 60))
     assert len(said) == 1
-    assert said[0].startswith("the lab's clock has stood still for 11 s: the program `yes` computes without")
+    assert said[0].startswith("the lab's clock has stood still for 11 s: the program `yes` of h1 computes without")
     assert "--engine vm" in said[0] and "Ctrl-C" in said[0]
     assert "s: a program computes" in warnings(Session(""), (5, 0), (5, 11))[0]
 
@@ -53,9 +55,9 @@ def test_nothing_is_asked_while_the_clock_goes_on_and_nothing_said_while_the_ker
 def test_arguments_are_found_at_the_top_of_a_stack() -> None:
     page = TOP.rjust(4096, b"\xff")
     assert spinning._is_top_of_stack(page)
-    assert spinning._arguments(page) == "ib_write_lat -d rxe0"
-    assert spinning._arguments(b"x86_64\0" + b"word\0" * 100 + TOP.partition(b"rxe0\0")[2]).endswith("word wo...")
-    assert spinning._arguments(b"A=1\0/usr/bin/one\0") == "/usr/bin/one"
+    assert spinning._shown(page) == "`ib_write_lat -d rxe0` of h1"
+    assert spinning._shown(b"x86_64\0" + b"word\0" * 100 + TOP.partition(b"rxe0\0")[2]).endswith("word wo...` of h1")
+    assert spinning._shown(b"A=1\0/usr/bin/one\0") == "`/usr/bin/one`"
     for other in (bytes(4096), b"x" * 4096, page[:-1] + b"x", b"text".ljust(4096, b"\0")):
         assert not spinning._is_top_of_stack(other)
 

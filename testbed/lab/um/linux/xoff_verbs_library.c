@@ -13,10 +13,19 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 
@@ -46,9 +55,38 @@ _Static_assert(offsetof(struct context, poll) == 96, "the place of ops.poll_cq i
 #define LONGEST_NS 100000
 #define CLOCK_NS 10000
 
+#define PAGE 4096
+#define PAGES(size) (((size) + PAGE - 1) / PAGE * PAGE)
+/* IBV_ACCESS_REMOTE_WRITE, and the bit of a page fault that says that it was a write */
+#define REMOTE_WRITE 2
+#define WRITES 2
+
 static poll_function *poll_of_provider;
 static __thread int empty_looks;
 static __thread long slept_ns;
+
+static bool give_the_cpu_away(void)
+{
+	long ns = slept_ns / PART;
+
+	if (empty_looks < QUICK_LOOKS) {
+		empty_looks++;
+		return !sched_yield();
+	}
+	ns = ns < SHORTEST_NS ? SHORTEST_NS : ns > LONGEST_NS ? LONGEST_NS : ns;
+	slept_ns += ns;
+	return !nanosleep(&(struct timespec) { .tv_nsec = ns }, NULL);
+}
+
+/* Memory that a program waits at for a write of its peer, and what it has seen there */
+static char *watched, *seen;
+static size_t watched_size;
+
+static void watch(void)
+{
+	if (watched)
+		mprotect(watched, watched_size, PROT_NONE);
+}
 
 static int poll_and_yield(struct queue *queue, int number, void *completions)
 {
@@ -56,22 +94,49 @@ static int poll_and_yield(struct queue *queue, int number, void *completions)
 
 	if (found) {
 		empty_looks = slept_ns = 0;
-	} else if (empty_looks < QUICK_LOOKS) {
-		empty_looks++;
-		sched_yield();
+		watch();
 	} else {
-		long ns = slept_ns / PART;
+		give_the_cpu_away();
+	}
+	return found;
+}
 
-		ns = ns < SHORTEST_NS ? SHORTEST_NS : ns > LONGEST_NS ? LONGEST_NS : ns;
-		nanosleep(&(struct timespec) { .tv_nsec = ns }, NULL);
-		slept_ns += ns;
+/* The program has touched what is watched. If it has read what it has seen already, it waits here; a signal ends that */
+static void touched(int signal, siginfo_t *info, void *context)
+{
+	volatile char *at = info->si_addr;
+	size_t place = (char *)at - watched;
+
+	if (place >= PAGES(watched_size)) {
+		sigaction(signal, &(struct sigaction) { .sa_handler = SIG_DFL }, NULL);
+		return;
+	}
+	mprotect(watched, watched_size, PROT_READ | PROT_WRITE);
+	if (place >= watched_size || ((ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & WRITES)
+		return;
+	while (*at == seen[place] && give_the_cpu_away())
+		;
+	empty_looks = slept_ns = 0;
+	seen[place] = *at;
+}
+
+/* What libibverbs has by that name, also where a program loads it as a part of a plug-in, as UCX does */
+static void *of_verbs(const char *name, const char *version)
+{
+	void *found = dlvsym(RTLD_NEXT, name, version);
+
+	if (!found) {
+		void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+		if (verbs)
+			found = dlvsym(verbs, name, version);
 	}
 	return found;
 }
 
 EXPORTED struct context *ibv_open_device(void *device)
 {
-	struct context *(*open_device)(void *) = dlvsym(RTLD_NEXT, "ibv_open_device", "IBVERBS_1.1");
+	struct context *(*open_device)(void *) = of_verbs("ibv_open_device", "IBVERBS_1.1");
 	struct context *context = open_device ? open_device(device) : NULL;
 
 	/* The lab has one kind of device, so one function */
@@ -80,6 +145,46 @@ EXPORTED struct context *ibv_open_device(void *device)
 		context->poll = poll_and_yield;
 	}
 	return context;
+}
+
+/*
+ * ib_write_lat waits for the other end by reading the last octet of its buffer again and again. So its first buffer is
+ * closed to it when it is connected and after each completion, and what it does next there is seen. Other programs wait for completions.
+ */
+EXPORTED void *ibv_reg_mr_iova2(void *domain, void *begin, size_t size, uint64_t iova, unsigned int access)
+{
+	void *(*register_memory)(void *, void *, size_t, uint64_t, unsigned int) = of_verbs("ibv_reg_mr_iova2", "IBVERBS_1.8");
+	void *region = register_memory ? register_memory(domain, begin, size, iova, access) : NULL;
+
+	if (region && !watched && access & REMOTE_WRITE && !strcmp(program_invocation_short_name, "ib_write_lat") &&
+	    !((uintptr_t)begin % PAGE)) {
+		seen = malloc(size);
+		memcpy(seen, begin, size);
+		sigaction(SIGSEGV, &(struct sigaction) { .sa_sigaction = touched, .sa_flags = SA_SIGINFO }, NULL);
+		watched_size = size;
+		watched = begin;
+	}
+	return region;
+}
+
+/* Between its registration and this, perftest fills the buffer */
+EXPORTED int ibv_modify_qp(void *queue_pair, void *attributes, int mask)
+{
+	int (*modify)(void *, void *, int) = of_verbs("ibv_modify_qp", "IBVERBS_1.1");
+	int error = modify ? modify(queue_pair, attributes, mask) : ENOSYS;
+
+	watch();
+	return error;
+}
+
+/*
+ * Who waits for a lock so that another thread of the program holds, waits for a thread that has given the CPU away above
+ */
+EXPORTED int pthread_spin_lock(pthread_spinlock_t *lock)
+{
+	while (pthread_spin_trylock(lock))
+		sched_yield();
+	return 0;
 }
 
 /*

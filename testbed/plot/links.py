@@ -8,41 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.lab.results.folder import Network
 from testbed.plot.canvas import Canvas
-from testbed.plot.groups import Group, Steps, natural, short
+from testbed.plot.groups import Group, Steps, short
 from testbed.plot.numbers import binned
 from testbed.plot.over_time import RECORD, end_of, fewest_panels
 from testbed.plot.style import HEAT
-from testbed.report.pages.layers import layers_of
+from testbed.report.pages import link_loads
+from testbed.report.pages.link_loads import ALL, FABRIC, HOSTS, MOST_NODES, Matrix
 from testbed.report.timeline.series import LOAD
 
-FABRIC, HOSTS, ALL = "fabric", "hosts", "all"
-MOST_NODES = 64
-"""The most nodes along a side of a matrix."""
 _LONGEST_NAME, _LONGEST_TITLE = 12, 40
 _DARK = 55
 """The load in percent up to which a cell is dark, so that its number is white."""
-
-
-@dataclass
-class Matrix:
-    """The links between two tiers."""
-
-    rows: list[str] = field(default_factory=list)
-    columns: list[str] = field(default_factory=list)
-    up: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    """The loads in percent of the cables from a node of the lower tier, which is first, to one of the upper tier."""
-    down: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-
-    def cells(self, is_up: bool) -> list[list[float]]:
-        """Return the mean load of each cell; NaN where there is no link."""
-        found = self.up if is_up else self.down
-        return [[_mean(found.get((row, column), ())) for column in self.columns] for row in self.rows]
 
 
 def links(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
@@ -62,47 +42,16 @@ def links(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
 
 def matrices(group: Group, loads: dict[str, Steps], of: str = FABRIC) -> list[Matrix]:
     """Return a matrix for each pair of tiers that have links between them, from the hosts up."""
-    network = group.network
-    if network is None:
-        return []
     start, end = group.choice.begin_ns, end_of(group, loads)
-    if end <= start:
+    if group.network is None or end <= start:
         return []
-    layer = layers_of(network)
-    found: dict[tuple[int, int], Matrix] = {}
-    for cable in network.cables:
-        nodes, ports = cable["nodes"], cable["ends"]
-        rate = cable.get("hardware_rate_bps")
-        if not all(node in layer for node in nodes) or not isinstance(rate, (int, float)) or rate <= 0:
-            continue
-        if not any(map(group.choice.has, ports)):
-            continue
-        if group.choice.lab_time:
-            rate /= group.folder.scale.k
-        lower = 0 if (layer[nodes[0]], natural(nodes[0])) <= (layer[nodes[1]], natural(nodes[1])) else 1
-        of_hosts = not layer[nodes[lower]]
-        if of != ALL and of_hosts is not (of == HOSTS):
-            continue
-        matrix = found.setdefault((layer[nodes[lower]], layer[nodes[1 - lower]]), Matrix())
-        cell = _cell(network, nodes[lower], nodes[1 - lower]) if of_hosts else (nodes[lower], nodes[1 - lower])
-        for port, loads_of in ((ports[lower], matrix.up), (ports[1 - lower], matrix.down)):
-            times, values = loads.get(port, ((), ()))
-            loads_of.setdefault(cell, []).append(100 * binned(times, values, start, end, 1)[0] / rate)
-    for matrix in found.values():
-        matrix.rows = sorted({row for row, _ in matrix.up}, key=natural)
-        matrix.columns = sorted({column for _, column in matrix.up}, key=natural)
-    return [found[tiers] for tiers in sorted(found)]
+    factor = group.folder.scale.k if group.choice.lab_time else 1
 
+    def load(port: str) -> float:
+        times, values = loads.get(port, ((), ()))
+        return factor * binned(times, values, start, end, 1)[0]
 
-def _cell(network: Network, host: str, switch: str) -> tuple[str, str]:
-    """Return the row and the column of a host's link: its switch, and its place there, as hosts would be too many."""
-    there = [node for cable in network.cables for node in cable["nodes"] if switch in cable["nodes"] and node != switch]
-    hosts = sorted((node for node in there if network.nodes.get(node) == "host"), key=natural)
-    return switch, f"host {hosts.index(host) + 1}"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan
+    return link_loads.matrices(group.network, load, of, group.choice.has)
 
 
 def _draw(canvas: Canvas, panels: Sequence[tuple[Group, Matrix]], is_compared: bool) -> None:

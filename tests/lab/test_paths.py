@@ -117,6 +117,27 @@ def test_routers_choose_among_equal_routes_as_the_kernel_says(run: Run) -> None:
         run.claim("in words", "what Linux's hash chooses among 4 equal routes" in str(path), equals=True)
 
 
+class _Routed(LosslessTopo):
+    """Two hosts at a router."""
+
+    def build(self) -> None:
+        self.addRouter("r1", ip=None)
+        for number in (1, 2):
+            self.addHost(f"h{number}", ip=f"10.{number}.0.1/24", defaultRoute=f"via 10.{number}.0.254")
+            self.addLink(f"h{number}", "r1", params2={"ip": f"10.{number}.0.254/24"})
+
+
+@experiment(timeout="60s")
+def test_frames_that_a_router_has_no_route_for_are_counted(run: Run) -> None:
+    """Remove a route under a flow. And a program of a node may be a line for a shell, as in Mininet."""
+    with network(_Routed()) as net:
+        said, _ = net["r1"].popen("ip route del 10.2.0.0/24; echo $?", shell=True).communicate()
+        run.claim("what a shell says", said.decode().strip(), equals="0")
+        flows = net.run(Flow("h1", "h2", count=_FRAMES))
+        run.claim("lost", flows.lost, equals=_FRAMES)
+        run.claim("where they are", net.fabric.losses(), equals={"router without a route": _FRAMES})
+
+
 class _Fork(LosslessTopo):
     """A WAN r1-r2 that goes on to r5 by r3 or r4, which are equally far."""
 

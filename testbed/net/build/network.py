@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
 from testbed.linux.process.forked_helper import ForkedHelper
 from testbed.linux.process.kernel import arp_entry, in_network_of, set_arp
-from testbed.net.build import flow_path
+from testbed.net.build import flow_path, router_ways
 from testbed.net.build.flow_path import FlowNames
 from testbed.net.build.graph import Topo
 from testbed.net.build.mininet_classes import Mininet, require_mininet
@@ -126,6 +127,7 @@ def prepare_mininet() -> None:
     import mininet.net
 
     Mininet.inited = True  # its set-up tunes settings of the whole machine
+    os.environ.setdefault("SHELL", "/bin/bash")  # its `popen(shell=True)` asks for it, and a job has none
     mininet.net.waitListening = _wait_listening
 
 
@@ -221,6 +223,7 @@ def network(
         try:
             with few_processes(), shaped:
                 net.build()
+            router_ways.warn_of_polarisation(net.hosts, run.seed if run is not None else 1)
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM):
                 raise

@@ -133,7 +133,7 @@ class LosslessRouter(Node):
         done = super().config(**params)
         routes: router_ways.Routes = params.get("routes") or {}
         settings = router_ways.in_force(params)
-        by_address = self._neighbours() if settings is not None and settings.weights else {}
+        by_address = router_ways.neighbours_of(self) if settings is not None and settings.weights else {}
         self._run(
             "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.rp_filter=0",
             *(router_ways.settings_of_kernel(settings, self._seed(settings)) if settings is not None else ()),
@@ -153,12 +153,6 @@ class LosslessRouter(Node):
     def _seed(self, settings: Ways) -> int:
         run = Run.current()
         return seed_in_force(settings, run.seed if run else 1, self.name)
-
-    def _neighbours(self) -> dict[str, str]:
-        """Return the names of the nodes at the other ends of cables by their addresses."""
-        ends = [(one.link.intf1, one.link.intf2) for one in self.intfs.values() if one.link]
-        far = [other if one.node is self else one for one, other in ends]
-        return {end.IP(): end.node.name for end in far if end.IP()}
 
     def _run(self, *commands: str) -> None:
         if failed := node_commands.run(self, commands):

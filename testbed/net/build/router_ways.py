@@ -8,14 +8,16 @@ carrier is gone.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from testbed.errors import UsageError
+from testbed.errors import UsageError, warn
 from testbed.net.fabric.routes import has_equal_routes
+from testbed.switch.ways.network import Switch, Way, seed_in_force
+from testbed.switch.ways.polarisation import polarisation
 from testbed.switch.ways.settings import By, HashField, Ways
 
 Routes = Mapping[str, "str | Sequence[str]"]
@@ -147,5 +149,47 @@ def _distances(
 
 
 def _is_router(info: Mapping[str, Any]) -> bool:
-    kind = info.get("cls")
-    return bool(getattr(kind, "forwards", False)) and not getattr(kind, "bridges", False)
+    return _forwards_packets(info.get("cls"))
+
+
+def neighbours_of(router: Any) -> dict[str, str]:
+    """Return the names of the nodes at the other ends of a router's cables by their addresses."""
+    return {end.IP(): end.node.name for end in _far_ends(router) if end.IP()}
+
+
+def _far_ends(router: Any) -> list[Any]:
+    ends = [(one.link.intf1, one.link.intf2) for one in router.intfs.values() if one.link]
+    return [other if one.node is router else one for one, other in ends]
+
+
+def warn_of_polarisation(nodes: Iterable[Any], run_seed: int, has_seed: Callable[[], bool] = _SEED.exists) -> None:
+    """Warn if routers choose by the hash by which others before them have chosen.
+
+    Linux mixes a seed into its hash, which each network namespace has. A kernel before 6.11 has one key instead, which
+    it draws at its first hash, for all namespaces: there all routers that hash the same fields hash alike.
+    """
+    routers = {node.name: node for node in nodes if _forwards_packets(node) and node.params.get("routes")}
+    if not any(has_equal_routes(node.params) for node in routers.values()):
+        return
+    described: dict[str, Switch] = {}
+    entries = []
+    for name, node in routers.items():
+        settings, neighbours = in_force(node.params), neighbours_of(node)
+        weights = settings.weights if settings is not None else {}
+        ways = {
+            network: tuple(
+                Way(f"{name} via {one}", neighbours.get(one, one), weights.get(neighbours.get(one, one), 1))
+                for one in ([several] if isinstance(several, str) else several)
+            )
+            for network, several in node.params["routes"].items()
+        }
+        seed = seed_in_force(settings, run_seed, name) if has_seed() else 0
+        described[name] = Switch(settings, seed, ways, by_range=True)
+        if not all(_forwards_packets(end.node) for end in _far_ends(node)):
+            entries.append(name)
+    if found := polarisation(described, entries):
+        warn(str(found) if has_seed() else f"{found}, with --engine um: this kernel has one seed for all routers")
+
+
+def _forwards_packets(node: Any) -> bool:
+    return bool(getattr(node, "forwards", False)) and not getattr(node, "bridges", False)

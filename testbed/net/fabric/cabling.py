@@ -11,6 +11,7 @@ import mmap
 import os
 from typing import Any
 
+from testbed.experiment.run import Run
 from testbed.frames import Mac
 from testbed.linux.netlink import links, qdiscs
 from testbed.linux.netlink.messages import Message, Socket
@@ -19,6 +20,9 @@ from testbed.linux.process import kernel
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards
 from testbed.units import Duration, Scale, Size
+
+_SPREAD, _SEEDS = 0x9E37_79B9_7F4A_7C15, (1 << 64) - 1
+"""What makes seeds of a cable's losses of the seeds of runs that lie far apart, and the largest one."""
 
 
 class Forwarding(enum.StrEnum):
@@ -236,7 +240,9 @@ class Cabling:
         if forwarding is Forwarding.CUT_THROUGH:
             delay += cable.rate.time_for(_HEADER)
         rate = cable.rate if forwarding is Forwarding.STORE_AND_FORWARD else None
-        return qdiscs.netem(interface, qdiscs.handle(1), delay, loss=loss, seed=interface, rate=rate)
+        run = Run.current()
+        seed = interface ^ ((run.seed - 1 if run else 0) * _SPREAD & _SEEDS)
+        return qdiscs.netem(interface, qdiscs.handle(1), delay, loss=loss, seed=seed, rate=rate)
 
     def _send(self, intf: Any, *requests: Message) -> None:
         with kernel.urgently(_URGENCY):

@@ -16,6 +16,7 @@ from testbed.agent.event_log import LoggedEvent
 from testbed.agent.events import AgentEvent
 from testbed.dcbx.settings import DcbxSettings
 from testbed.errors import listed, nearest
+from testbed.linux import ip_counters
 from testbed.linux.netlink import qdiscs
 from testbed.linux.port_program import (
     DROP_REASONS,
@@ -29,7 +30,7 @@ from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cabling import Cabling
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.deadlocks import FoundDeadlock, found_deadlocks
-from testbed.net.fabric.ports import FabricError, PortState
+from testbed.net.fabric.ports import FabricError, PortState, bridges, forwards
 from testbed.srv6.lab import filters
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
@@ -177,6 +178,8 @@ class Fabric:
         for vswitch in core.vswitches.values():
             found["Open vSwitch had no flow yet"] += vswitch.missed
         for ports in core.ports.by_node().values():
+            if forwards(ports[0].node) and not bridges(ports[0].node):
+                found["router without a route"] += ip_counters.without_route(ports[0].node.pid)
             qdisc = qdiscs.counters(core.sockets.of(ports[0].node))
             found["ECN curve"] += qdisc["red"].dropped
             found["full queue"] += qdisc["plug"].dropped

@@ -30,6 +30,8 @@ class Switch:
     ways: Mapping[str, tuple[Way, ...]]
     reasons: Mapping[str, str] = field(default_factory=dict)
     """The reason in words for a single way to a station, where others are as short or the topology has chosen."""
+    by_range: bool = False
+    """True for a router: Linux divides its hashes into a range for each way, in place of taking them modulo a table."""
 
     @property
     def hashes(self) -> bool:
@@ -37,10 +39,10 @@ class Switch:
         return self.settings is not None and self.settings.by in (By.HASH, By.RESILIENT)
 
     @property
-    def key(self) -> tuple[HashField, int]:
-        """The inputs of a frame's hash: the fields and the seed."""
+    def key(self) -> tuple[HashField, int, bool]:
+        """The inputs of a frame's hash: the fields, the seed, and whose hash it is."""
         assert self.settings is not None
-        return self.settings.mask, self.seed
+        return self.settings.mask, self.seed, self.by_range
 
     def table(self, ways: Iterable[Way]) -> tuple[int, ...]:
         """Return the table in which the hash finds one of these ways."""

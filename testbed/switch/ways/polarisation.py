@@ -16,7 +16,7 @@ from math import lcm
 from testbed.switch.ways.network import Switch, Way
 from testbed.switch.ways.settings import HashField
 
-_Key = tuple[HashField, int]
+_Key = tuple[HashField, int, bool]
 _MOST_HASHES = 1 << 16
 """The hashes that are followed at most. All tables repeat after the least common multiple of their sizes."""
 
@@ -97,7 +97,7 @@ class _Checker:
 
     def __init__(self, switches: Mapping[str, Switch], entries: Collection[str], hashes: int) -> None:
         self._switches, self._entries, self._hashes = switches, entries, hashes
-        self._patterns: dict[tuple[tuple[int, ...], int], int] = {}
+        self._patterns: dict[tuple[tuple[int, ...], int, bool], int] = {}
         self._possible: dict[tuple[str, str], None] = {}
         self._carrying: set[tuple[str, str]] = set()
         self._before: dict[str, str] = {}
@@ -133,13 +133,15 @@ class _Checker:
         if len(ways) == 1 or not switch.hashes:
             return [(way, coming) for way in ways]
         table, found = switch.table(ways), []
+        if switch.by_range:
+            table = tuple(sorted(table))
         everything = (1 << self._hashes) - 1
         hashes, before = coming.hashes.get(switch.key, (everything, ""))
         for member, way in enumerate(ways):
             if not way.is_there:
                 continue
             self._possible[name, way.port] = None
-            left = hashes & self._pattern(table, member)
+            left = hashes & self._pattern(table, member, switch.by_range)
             if left:
                 self._carrying.add((name, way.port))
                 found.append((way, _Coming({**coming.hashes, switch.key: (left, name)})))
@@ -147,14 +149,18 @@ class _Checker:
                 self._before.setdefault(name, before)
         return found
 
-    def _pattern(self, table: tuple[int, ...], member: int) -> int:
+    def _pattern(self, table: tuple[int, ...], member: int, by_range: bool) -> int:
         """Return the hashes, each as a bit, by which a table has this member."""
-        if (table, member) not in self._patterns:
-            once = reduce(int.__or__, (1 << place for place, one in enumerate(table) if one == member), 0)
-            often = range(0, self._hashes, len(table))
-            pattern = reduce(int.__or__, (once << start for start in often), 0)
-            self._patterns[table, member] = pattern & (1 << self._hashes) - 1
-        return self._patterns[table, member]
+        if (table, member, by_range) not in self._patterns:
+            places = [place for place, one in enumerate(table) if one == member]
+            if by_range:
+                bounds = [place * self._hashes // len(table) for place in range(len(table) + 1)]
+                pattern = sum((1 << bounds[place + 1]) - (1 << bounds[place]) for place in places)
+            else:
+                once = sum(1 << place for place in places)
+                pattern = reduce(int.__or__, (once << start for start in range(0, self._hashes, len(table))), 0)
+            self._patterns[table, member, by_range] = pattern & (1 << self._hashes) - 1
+        return self._patterns[table, member, by_range]
 
     def found(self) -> Polarisation | None:
         starved = {name for name, port in self._possible if (name, port) not in self._carrying}

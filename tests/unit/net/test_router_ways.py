@@ -97,3 +97,66 @@ def test_a_route_without_neighbours_is_refused() -> None:
 def test_a_fabric_with_more_networks_than_addresses_is_refused(sizes: tuple[int, ...], message: str) -> None:
     with pytest.raises(TopoError, match=message):
         RoutedLeafSpine(*sizes)
+
+
+class FakeRouter:
+    """What the check of polarisation asks a router that runs."""
+
+    forwards, bridges = True, False
+
+    def __init__(self, name: str, routes: dict[str, Any], ways: Ways | None, far: dict[str, str]) -> None:
+        self.name, self.params, self.far = name, {"routes": routes, "ways": ways}, far
+
+    @property
+    def intfs(self) -> dict[int, Any]:
+        return {place: FakeEnd(self, name, address) for place, (address, name) in enumerate(self.far.items())}
+
+
+class FakeEnd:
+    """One end of a cable, with the cable; the other end has an address."""
+
+    def __init__(self, router: FakeRouter, far: str, address: str) -> None:
+        self.node, self.link = router, self
+        self.intf1, self.intf2 = (
+            self,
+            type("FakeFarEnd", (), {"node": type("FakeNode", (), {"name": far, "forwards": far[0] != "h"})})(),
+        )
+        self.intf2.IP = lambda: address
+
+
+def two_tiers(ways: Ways | None, top: Ways | None = None) -> list[FakeRouter]:
+    """Return an edge router with two ways to two others, which have two ways on to one network each."""
+    network = "10.9.0.0/24"
+    edge = FakeRouter("edge", {network: ["10.0.1.2", "10.0.2.2"]}, ways, {
+        "10.0.1.2": "agg1", "10.0.2.2": "agg2", "10.1.0.1": "h1",
+    })  # fmt: skip
+    aggs = [
+        FakeRouter(f"agg{number}", {network: [f"10.{number}.1.2", f"10.{number}.2.2"]}, top or ways, {
+            f"10.{number}.1.2": "core1", f"10.{number}.2.2": "core2", f"10.0.{number}.1": "edge",
+        })
+        for number in (1, 2)
+    ]  # fmt: skip
+    return [edge, *aggs]
+
+
+@pytest.mark.parametrize(
+    ("ways", "top", "has_seed", "warning"),
+    [
+        (Ways(seed=7), None, True, "agg1 and 1 other hash the same fields with the same seed as a switch before, edge"),
+        (Ways(seed=7, weights={"agg1": 3}), Ways(seed=7), True, "agg2 hashes the same fields"),
+        (Ways(), None, True, ""),
+        (Ways(seed=7), Ways(seed=8), True, ""),
+        (Ways(seed=7), Ways(seed=7, fields=("source", "destination")), True, ""),
+        (None, None, False, "with --engine um: this kernel has one seed for all routers"),
+    ],
+)  # fmt: skip
+def test_routers_of_two_tiers_with_one_seed_are_polarised(
+    ways: Ways | None, top: Ways | None, has_seed: bool, warning: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    router_ways.warn_of_polarisation(two_tiers(ways, top), 1, lambda: has_seed)
+    said = " ".join(capsys.readouterr().err.split())
+    assert warning in said if warning else not said
+
+
+def test_a_fabric_of_routers_with_one_tier_of_choices_is_not() -> None:
+    router_ways.warn_of_polarisation([FakeRouter("r1", {"10.9.0.0/24": "10.0.0.1"}, None, {"10.0.0.1": "r2"})], 1)

@@ -70,6 +70,7 @@ ON_THIS_MACHINE = {
     "docs/fabrics.md:0",
     "docs/howto/notebooks.md:0",
     "docs/lab.md:0",
+    "docs/partitions.md:0",
     "docs/plots.md:0",
     "docs/studies.md:0",
     "docs/studies.md:1",

@@ -74,6 +74,8 @@ class Experiment:
     """True if its claims are for labs whose CPU work takes no time, as on `um`."""
     debs: tuple[str, ...] = ()
     """The Debian packages that the image lacks."""
+    partitions: int = 1
+    """The number of kernels that have each of its networks together."""
 
     @property
     def further(self) -> tuple[str, ...]:
@@ -138,6 +140,7 @@ def experiment(
     debs: Sequence[str] = (),
     in_lab_time: bool = False,
     free_cpu: bool = False,
+    partitions: int = 1,
 ) -> Callable[[Callable[..., None]], Experiment]: ...
 def experiment(
     body: Callable[..., None] | None = None,
@@ -149,6 +152,7 @@ def experiment(
     debs: Sequence[str] = (),
     in_lab_time: bool = False,
     free_cpu: bool = False,
+    partitions: int = 1,
 ) -> Experiment | Callable[[Callable[..., None]], Experiment]:
     """Make an experiment of a function: `@experiment`, or `@experiment(timeout="30s")`.
 
@@ -157,11 +161,15 @@ def experiment(
     (`testbed.lab.image.packages`), by name, or lock files, named as `files` are, and `debs` such packages of Debian
     (`testbed.lab.image.debs`). With `in_lab_time` its rates and times are values of the lab in all its networks, not of
     the modelled hardware, as they were before Xoff 0.1. With `free_cpu` its claims are for labs whose CPU work takes no
-    time, as on `um`: another engine says so before the run, and `xoff verify` leaves it out there.
+    time, as on `um`: another engine says so before the run, and `xoff verify` leaves it out there. `partitions` is the
+    number of kernels that have each of its networks together (docs/partitions.md).
     """
     for name, value in (("files", files), ("packages", packages), ("debs", debs)):
         if isinstance(value, str):
             raise ExperimentError(f"{name}={value!r}: a list is expected, as in {name}=[{value!r}]")
+
+    if type(partitions) is not int or partitions < 1:
+        raise ExperimentError(f"partitions={partitions!r}: a whole number of kernels is expected, as in partitions=2")
 
     def make(body: Callable[..., None]) -> Experiment:
         source = Path(inspect.getsourcefile(inspect.unwrap(body)) or "").resolve()
@@ -176,6 +184,7 @@ def experiment(
             in_lab_time=in_lab_time,
             free_cpu=free_cpu,
             debs=tuple(debs),
+            partitions=partitions,
         )
 
     if body is None:

@@ -28,6 +28,7 @@ from testbed.experiment.output import Record
 from testbed.lab.job import job_stack
 from testbed.lab.job.job import DEBIAN, Job
 from testbed.lab.job.supervisor import Commands, Supervisor, Wait
+from testbed.linux.parts_device import PartsDevice
 from testbed.linux.process import kernel
 
 _HOME = Path("/xoff")
@@ -109,7 +110,8 @@ def _do_job(job: Job, checkpoint_ns: int, out: int, commands: Commands, wait: Wa
     job_stack.prepare()
     board = Board()  # before the seed: the kernel draws a random number for its memory
     if job.reproducible:
-        kernel.reseed_random(hashlib.sha256(f"xoff seed {job.seed}".encode()).digest())
+        part = f" part {PartsDevice.own_number()}" if job.partitions > 1 else ""
+        kernel.reseed_random(hashlib.sha256(f"xoff seed {job.seed}{part}".encode()).digest())
         start_ns = _wait_for_whole_second(checkpoint_ns)
     else:
         start_ns = time.monotonic_ns()

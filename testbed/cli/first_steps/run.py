@@ -67,6 +67,10 @@ def run_options(parser: argparse.ArgumentParser, default: str | None = table.DEF
         "--series", type=above_zero(Duration, "10us"), metavar="T",
         help="record loads of links, buffers, queues, ECN marks and rates of flows at this interval, as in 10us",
     )  # fmt: skip
+    parser.add_argument(
+        "--partitions", type=whole_number(1, 2), metavar="N",
+        help="have each network over N kernels of this machine, cut at cables with a delay",
+    )  # fmt: skip
     parser.add_argument("--report", action="store_true", help="write report.html into the first result folder")
     parser.add_argument("--allow-degraded", action="store_true", help="a run of low fidelity is no failure")
 
@@ -140,6 +144,7 @@ def run_as(
                 capture_octets=options.capture_octets or (WHOLE_FRAMES if options.capture else 0),
                 series_ns=options.series.ns if options.series else 0,
                 follow=network.update if network is not None else None,
+                partitions=options.partitions,
             ),
         )
         for experiment in chosen

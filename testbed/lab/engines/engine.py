@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 import testbed
+from testbed.errors import UsageError
 from testbed.experiment.output import Record
 from testbed.lab.engines.forecast import Step
 from testbed.lab.engines.load import RunCosts
@@ -22,6 +23,7 @@ from testbed.lab.host.checks import Check
 from testbed.lab.host.prerequisites import Package
 from testbed.lab.image import packages as further
 from testbed.lab.image.packages import Packages
+from testbed.lab.partition.gang import Gang
 from testbed.lab.results.result import Provenance
 
 
@@ -63,6 +65,9 @@ class Engine(ABC):
     """True if a user can take part: the lab's clock is real, or waits for the user."""
     joins_clusters: ClassVar[bool] = False
     """True if workers of a cluster, which have only Python and Dask, can run it."""
+
+    divides: ClassVar[bool] = False
+    """True if it can run one network over several kernels."""
 
     def __str__(self) -> str:
         return self.name
@@ -118,6 +123,10 @@ class PreparedEngine(ABC):
     @abstractmethod
     def start(self, job: bytes, folder: Path) -> AbstractContextManager[RunningJob]:
         """Start a job; when the block ends, nothing of the job is left running."""
+
+    def start_parts(self, parts: int, job: bytes, folder: Path) -> AbstractContextManager[Gang]:
+        """Start a job in so many labs that have a part of its network each, if the engine `divides`."""
+        raise UsageError(f"--partitions: {self.engine} has one kernel for a network; run it with --engine um")
 
     def provenance(self) -> Provenance:
         """Return what results are made with, as far as it is known before a run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -19,6 +19,8 @@ from testbed.lab.image import image
 from testbed.lab.image import packages as further
 from testbed.lab.image.image import Image
 from testbed.lab.job.job import OURS
+from testbed.lab.partition import memory
+from testbed.lab.partition.gang import Gang
 from testbed.lab.results.result import Provenance
 from testbed.lab.um import confinement, debian, disks, kernel
 from testbed.lab.um.kernel import Kernel
@@ -36,6 +38,7 @@ class Um(Engine):
     reproducible = True
     cpu_takes_time = False
     joins_clusters = True
+    divides = True
 
     def prepare(self, report: Report, packages: Sequence[str] = ()) -> PreparedUm:
         found = further.ensure(packages, report)
@@ -85,13 +88,33 @@ class PreparedUm(PreparedEngine):
 
     @contextmanager
     def start(self, job: bytes, folder: Path) -> Iterator[Machine]:
-        (folder / "job").write_bytes(job)
-        mounted = {**self.disks, "XOFF_JOB": folder / "job"}
+        mounted = self._mounted(job, folder)
         with (
             cores.taken(_CORES) as own,
             closing(Machine(self.kernel.file, mounted, folder, own, job_mb=self.job_mb)) as machine,
         ):
             yield machine
+
+    @contextmanager
+    def start_parts(self, parts: int, job: bytes, folder: Path) -> Iterator[Gang]:
+        mounted = self._mounted(job, folder)
+        available = cores.available()
+        many = len(available)
+        with ExitStack() as started:
+            # One core each: a kernel with two would poll on both. Parts that wait need none, so some can share one.
+            shared = started.enter_context(memory.shared(parts))
+            machines = []
+            for part in range(parts):
+                own = started.enter_context(cores.taken(1)) if parts <= many else {available[part % many]}
+                place = folder / f"machine-{part}"
+                place.mkdir()
+                machine = Machine(self.kernel.file, mounted, place, own, job_mb=self.job_mb, part=(shared, part))
+                machines.append(started.enter_context(closing(machine)))
+            yield started.enter_context(closing(Gang(machines, folder)))
+
+    def _mounted(self, job: bytes, folder: Path) -> dict[str, Path]:
+        (folder / "job").write_bytes(job)
+        return {**self.disks, "XOFF_JOB": folder / "job"}
 
     def with_room(self, memory_mb: int) -> PreparedUm:
         return replace(self, job_mb=max(JOB_MB, memory_mb))

@@ -20,6 +20,7 @@ from testbed.experiment.fidelity import Thresholds
 from testbed.experiment.parameters import LARGEST_FILE, ExperimentError, File, Parameter
 from testbed.experiment.run import plain
 from testbed.lab.image.packages import Packages
+from testbed.linux.parts_device import MOST_PARTS
 
 DIGESTS, FIGURES, ENGINES, COSTS = (f"experiments/{name}.json" for name in ("digests", "figures", "engines", "costs"))
 TOLERANCES = "experiments/engine_tolerances.toml"
@@ -81,12 +82,20 @@ class RunOptions:
     """The interval in lab ns at which networks record time series; 0 for none but those of the experiment."""
     follow: Follow | None = None
     """Called with what networks report while they run."""
+    partitions: int | None = None
+    """The number of kernels that have each network together; None for that of the experiment."""
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise UsageError(f"seed {self.seed}: a whole number from 0 up is expected")
         if self.capture_octets < 0:
             raise UsageError(f"capture_octets is {self.capture_octets}; it is a number of octets, or 0 for no captures")
+        if self.partitions is not None and self.partitions not in range(1, MOST_PARTS + 1):
+            raise UsageError(f"partitions is {self.partitions}; a network has 1 to {MOST_PARTS} parts")
+
+    def partitions_of(self, experiment: Experiment) -> int:
+        """Return the number of kernels that have each network of a run of an experiment together."""
+        return experiment.partitions if self.partitions is None else self.partitions
 
     def limits_of(self, experiment: Experiment) -> Limits:
         """Return the limits of a run of an experiment, which may leave the memory to the engine."""
@@ -149,6 +158,8 @@ class Job:
     """The octets of each frame that are captured on all cables; 0 for no captures."""
     series_ns: int = 0
     """The interval of the networks' time series; 0 for only those that the experiment records."""
+    partitions: int = 1
+    """The number of kernels that have each network together."""
     attached: tuple[AttachedFile, ...] = ()
     """The files that parameters name. They travel beside the text of the job."""
 
@@ -156,6 +167,8 @@ class Job:
         """Return the job as text for the lab. It has no wall time, on which nothing in the lab may depend."""
         content = asdict(replace(self, attached=()))
         del content["limits"]["wall_s"], content["attached"]
+        if self.partitions == 1:
+            del content["partitions"]
         return json.dumps(content, sort_keys=True)
 
     @classmethod
@@ -181,7 +194,7 @@ def job_for(
     return Job(
         place_of(experiment.source), experiment.name, parameters, options.seed, options.limits_of(experiment),
         reproducible, packages=packages, follow=options.follow is not None, capture_octets=options.capture_octets,
-        series_ns=options.series_ns, attached=tuple(_attached(values)),
+        series_ns=options.series_ns, partitions=options.partitions_of(experiment), attached=tuple(_attached(values)),
     )  # fmt: skip
 
 

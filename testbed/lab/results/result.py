@@ -137,6 +137,8 @@ class Result:
     folder: Path | None = None
     again: Again | None = None
     """The command that makes the run again; None in a result of a version that did not write it."""
+    partitions: int = 1
+    """The number of kernels that had each network together."""
 
     @classmethod
     def read(cls, folder: Path | ForeignFolder) -> Result:
@@ -164,6 +166,7 @@ class Result:
             files=content["files"],
             folder=files.path,
             again=again and Again(tuple(again["command"]), dict(again["files"])),
+            partitions=content.get("partitions", 1),
         )
 
     @property
@@ -261,4 +264,5 @@ class Result:
             "fidelity": self.fidelity.as_json(),
             "virtual_ns": self.times.virtual_ns,
             "files": self.files,
+            **({"partitions": self.partitions} if self.partitions > 1 else {}),
         }

@@ -53,6 +53,8 @@ def _options(experiment: Experiment, job: Job, prepared: PreparedEngine) -> Iter
         yield "--capture"
     elif job.capture_octets:
         yield from ("--capture-octets", str(job.capture_octets))
+    if job.partitions != experiment.partitions:
+        yield from ("--partitions", str(job.partitions))
     if job.series_ns:
         yield from ("--series", str(Duration.from_ns(job.series_ns)))
 

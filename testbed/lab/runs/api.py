@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Protocol, runtime_checkable
@@ -22,6 +23,7 @@ from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine, PreparedEngine, RunningJob
 from testbed.lab.host import cache
 from testbed.lab.job.job import Follow, Job, Limits, RunOptions, digest_of_code, job_for, pack
+from testbed.lab.partition.gang import Gang, is_consequence
 from testbed.lab.results import series
 from testbed.lab.results.collect import OUTPUT_LOG, Collector
 from testbed.lab.results.result import Again, Result, Status, Times
@@ -37,6 +39,8 @@ _SHOWING_S = 8.0
 _LONGER = {Status.TIMEOUT: "--timeout", Status.WALL_TIMEOUT: "--wall-timeout"}
 _RAISED = {Status.MEMORY: "--memory", Status.PROCESSES: "--processes"}
 _LEAST_FREE = 8 << 20
+_ROOT_CAUSE_S = 1.0
+"""The time in s for the part to end that another failed for."""
 _STARTS_WITHIN_S = 120.0
 _NO_ROOM = {
     errno.ENOSPC: "the disk is full",
@@ -89,6 +93,7 @@ def run(
     capture_octets: int = 0,
     series_ns: int = 0,
     follow: Follow | None = None,
+    partitions: int | None = None,
     watcher: Watcher | None = None,
     cancel: threading.Event | None = None,
 ) -> Result:
@@ -99,11 +104,12 @@ def run(
     those that the experiment names itself. With `capture_octets` all cables are captured, so much of each frame (65536:
     whole frames), as pcapng files in the folder `captures` of the result. With `series_ns` networks record time series
     at that interval of lab time. `follow` is called with what networks report while they run
-    (`net/watch/progress.py`). Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
+    (`net/watch/progress.py`). `partitions` is the number of kernels that have its networks together, instead of that
+    of the experiment. Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
     """
     if not isinstance(experiment, Experiment):
         experiment = definition.find(str(experiment))
-    options = RunOptions(seed, limits, thresholds or Thresholds(), capture_octets, series_ns, follow)
+    options = RunOptions(seed, limits, thresholds or Thresholds(), capture_octets, series_ns, follow, partitions)
     return run_with(
         experiment, on, parameters or {}, options, out=out, packages=packages, watcher=watcher or Silent(),
         cancel=cancel,
@@ -152,6 +158,11 @@ def pack_run(
     if limits.memory_mb is None:
         limits = replace(limits, memory_mb=prepared.memory_mb)
     options = replace(options, limits=limits)
+    if options.partitions_of(experiment) > 1 and not prepared.engine.divides:
+        raise UsageError(
+            f"{experiment.name}: {prepared.engine} has one kernel for a network, so it cannot have "
+            f"{options.partitions_of(experiment)} parts; run it with --engine um or --partitions 1"
+        )
     job = job_for(
         experiment, parameters, options, reproducible=prepared.engine.reproducible,
         packages=prepared.packages.digest if prepared.packages else "",
@@ -226,6 +237,10 @@ class _Follower:
         self._give_up_s = self._again_s = float("inf")
         self._stall = Stall()
         self.interrupted = False
+        self._fails_s = 0.0
+        """When a part other than the first was seen to have failed; 0 before."""
+        self._gang: Gang | None = None
+        """The parts of the network, if it has several."""
 
     def follow(self) -> None:
         """Start the job and see it through."""
@@ -242,12 +257,17 @@ class _Follower:
     def _follow_in(self, workplace: Path) -> None:
         begin = time.monotonic()
         try:
-            with self._prepared.start(self._packed.tar, workplace) as session, session.stream.open("rb") as stream:
+            with self._start(workplace) as session, session.stream.open("rb") as stream:
                 while not self._step(session, stream, time.monotonic() - begin):
                     pass
         finally:
             self._wall_s = time.monotonic() - begin
             self._collector.close()
+
+    def _start(self, workplace: Path) -> AbstractContextManager[RunningJob]:
+        if self._job.partitions > 1:
+            return self._prepared.start_parts(self._job.partitions, self._packed.tar, workplace)
+        return self._prepared.start(self._packed.tar, workplace)
 
     def _step(self, session: RunningJob, stream: IO[bytes], now: float) -> bool:
         """Read once what has come, and return True when the run is over."""
@@ -258,7 +278,11 @@ class _Follower:
             if self._first_line_s is None and self._collector.heard:
                 self._first_line_s = round(now, 3)
             self._show(session, now)
-            if self._collector.ended is not None:
+            if isinstance(session, Gang):
+                self._gang = session
+                if self._status is None and self._is_failing(session):
+                    return self._part_has_failed(session, now)
+            if self._collector.ended is not None and (self._gang is None or self._gang.have_ended()):
                 return True
             if lost is not None and not data:
                 self._status = self._status or (Status.LOST, lost)
@@ -282,6 +306,29 @@ class _Follower:
                 return True  # the second interruption: do not wait for the rest
             self._cancel.set()
         return now > self._give_up_s
+
+    def _own_failure(self) -> tuple[Status, str] | None:
+        """Return how the first part has failed, or None if it has not."""
+        if self._collector.ended is None or self._collector.status()[0] is Status.OK:
+            return None
+        return self._collector.status()
+
+    def _is_failing(self, gang: Gang) -> bool:
+        return gang.failure() is not None or self._own_failure() is not None
+
+    def _part_has_failed(self, gang: Gang, now: float) -> bool:
+        """Take the failure of a part for that of the run; False while another may still say why."""
+        self._fails_s = self._fails_s or now
+        own, others = self._own_failure(), gang.failure()
+        known = next((one for one in (own, others) if one is not None and not is_consequence(one)), None)
+        if known is None and now - self._fails_s < _ROOT_CAUSE_S:
+            time.sleep(_POLL_S)
+            return False
+        if known is not own and others is not None:
+            self._status = others
+            if text := gang.errors():
+                self._watcher.output(text, True)
+        return True
 
     def _show(self, session: RunningJob, now: float) -> None:
         """Show the watcher how far the run is."""
@@ -316,6 +363,11 @@ class _Follower:
         """Return all that is known of the run."""
         collector = self._collector
         status, reason = self._status or collector.status()
+        fidelity = collector.fidelity(self._packed.thresholds)
+        if self._gang is not None:
+            fidelity = self._gang.fidelity(fidelity, self._packed.thresholds)
+            if status is Status.OK and (different := self._gang.difference(collector)) is not None:
+                status, reason = Status.ERROR, different
         if status in _LONGER and collector.where:
             reason = (
                 f"{reason}; it was {collector.where} (the stack is in {OUTPUT_LOG}); {_LONGER[status]} gives it longer"
@@ -330,7 +382,7 @@ class _Follower:
             seed=self._job.seed,
             figures=tuple(collector.figures),
             claims=tuple(collector.claims),
-            fidelity=collector.fidelity(self._packed.thresholds),
+            fidelity=fidelity,
             provenance=replace(
                 self._prepared.provenance(),
                 kernel=str(collector.started.get("kernel", "")),
@@ -341,6 +393,7 @@ class _Follower:
             files=collector.files,
             folder=self._folder,
             again=self._packed.again,
+            partitions=self._job.partitions,
         )
 
 

@@ -82,9 +82,11 @@ class Machine:
         own: Collection[int] | None = None,
         *,
         job_mb: int = JOB_MB,
+        part: tuple[int, int] | None = None,
     ) -> None:
         """Start the kernel with disks, by the names of the variables that its driver reads, on the cores `own`, for a
-        job that may have so much memory.
+        job that may have so much memory. `part` is the descriptor of memory that it shares with the kernels of other
+        parts of the network, and its own number among them.
         """
         self.stream = folder / "out"
         self._look: spinning.Look | None = None
@@ -97,13 +99,16 @@ class Machine:
                 descriptors[name] = ours.enter_context(path.open("rb")).fileno()
             descriptors["XOFF_OUT"] = ours.enter_context(self.stream.open("ab")).fileno()
             console = ours.enter_context(self._console.open("ab"))
+            numbers = {}
+            if part is not None:
+                descriptors["XOFF_CABLES"], numbers["XOFF_PART"] = part
             ours.enter_context(cores.pinned(own))
             # Should we be killed, the host kills it, and its processes with it. A session of its own: Ctrl-C is ours.
             self.process = subprocess.Popen(
                 [str(kernel), *command_line(job_mb)],
                 stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True, cwd=folder,
                 pass_fds=tuple(descriptors.values()),
-                env={"PATH": "/", **{name: str(fd) for name, fd in descriptors.items()}},
+                env={"PATH": "/", **{name: str(value) for name, value in (descriptors | numbers).items()}},
             )  # fmt: skip
 
     def lost(self) -> str | None:

@@ -53,6 +53,13 @@ def pair(one: End, other: End) -> Message:
     return Message(_NEW_LINK, body, f"making {one.name} and {other.name}", create=True)
 
 
+def end_of_cable(one: End, number: int) -> Message:
+    """Create the end of a cable that leads to another kernel (`linux/parts_device.py`)."""
+    info = text(1, "xoffcable") + attribute(2 | _NESTED, u32(1, number))
+    body = _interface(one.index) + _end(one) + attribute(_LINK_INFO | _NESTED, info)
+    return Message(_NEW_LINK, body, f"making {one.name}", create=True)
+
+
 def bridge(name: str, index: int, mac: Mac | None = None) -> Message:
     """Create a learning bridge, without spanning tree and without multicast snooping."""
     info = text(1, "bridge") + attribute(2 | _NESTED, u32(5, 0) + u8(23, 0))

@@ -236,6 +236,14 @@ class BufferTables:
         _, _, pools = BUFFER.unpack(self._buffers[buffer])
         return [BufferCounters(each[0:3], each[3:6], each[6:9], each[9]) for each in POOL.iter_unpack(pools)]
 
+    def octets(self, buffer: int) -> bytes:
+        """Return the entry of a node, as `put_octets` takes it in another kernel."""
+        return bytes(self._buffers[buffer])
+
+    def put_octets(self, buffer: int, octets: bytes) -> None:
+        """Set the entry of a node that is in another kernel."""
+        self._buffers[buffer] = octets
+
     def buffer(self, buffer: int) -> BufferCounters:
         """Return ingress pool 0 of a node."""
         return self.pools(buffer)[0]

@@ -18,6 +18,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
+from testbed.errors import UsageError
+
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUTS = 0x0400_0000
 CLONE_NEWIPC = 0x0800_0000
@@ -93,9 +95,18 @@ def unshare(flags: int) -> None:
     _checked(_libc.unshare(flags), "unshare")
 
 
+def _network_of(pid: int) -> int:
+    if not pid:
+        raise UsageError(
+            "this reads or sends in the network of a node that another part of the network has; it works in a network "
+            "that one kernel has, so run it without partitions"
+        )
+    return os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
 def enter_network_of(pid: int) -> None:
     """Move this process into the network namespace of process `pid`."""
-    namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    namespace = _network_of(pid)
     try:
         _checked(_libc.setns(namespace, CLONE_NEWNET), f"entering the network of process {pid}")
     finally:
@@ -119,7 +130,7 @@ def in_network(namespace: int) -> Iterator[None]:
 @contextmanager
 def in_network_of(pid: int) -> Iterator[None]:
     """Run the block in the network namespace of a process."""
-    namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    namespace = _network_of(pid)
     try:
         with in_network(namespace):
             yield

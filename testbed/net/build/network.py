@@ -26,8 +26,11 @@ from testbed.net.build.node_shells import few_processes
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.ports import FabricError
+from testbed.net.fabric.ports import FabricError, is_elsewhere
 from testbed.net.fabric.switch_ways import WayCount
+from testbed.net.partition.parts import Parts
+from testbed.net.partition.run import note_partition, partitioned
+from testbed.net.partition.stand_in import share_commands, stand_in
 from testbed.net.traffic import Flow, FlowOptionError, Flows
 from testbed.net.watch import captures, description, progress
 from testbed.net.watch.run_series import recorded
@@ -50,6 +53,15 @@ class Network(Mininet):
     """Mininet's network with the fabric of its lossless ports: `net["h1"]` is a node."""
 
     fabric: Fabric
+    host: Any
+    switch: Any
+    """The classes of nodes that name none."""
+
+    def addHost(self, name: str, cls: Any = None, **params: Any) -> Any:
+        return super().addHost(name, _class_of(name, cls or self.host), **params)
+
+    def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Any:
+        return super().addSwitch(name, _class_of(name, cls or self.switch), **params)
 
     def __getitem__(self, name: str) -> Any:
         return self.getNodeByName(name)
@@ -118,8 +130,16 @@ class Network(Mininet):
         known = [(host, host.IP(), host.MAC()) for host in self.hosts]
         entries = {host: arp_entry(address, mac) for host, address, mac in known if address and mac}
         for host in self.hosts:
+            if is_elsewhere(host):
+                continue
             with in_network_of(host.pid):
                 set_arp(entry for other, entry in entries.items() if other is not host)
+
+
+def _class_of(name: str, kind: Any) -> Any:
+    """Return the class of a node, or that of its stand-in if another part of the network has it."""
+    parts = Parts.current()
+    return kind if parts is None or parts.has(name) else stand_in(kind)
 
 
 def prepare_mininet() -> None:
@@ -194,6 +214,7 @@ def network(
 
     setLogLevel(log)
     prepare_mininet()
+    parts = partitioned(topo, run)
     if run is not None:
         run.sets_up(len(topo.nodes()))
     wait_for_round_moment()
@@ -234,9 +255,15 @@ def network(
         if run is not None and run.capture_octets:
             about = " ".join(filter(None, [type(topo).__name__, case]))
             captured = captures.capturing(net, run, about)
+        if parts is not None:
+            parts.exchange("the network is built", None)
         wait_for_round_moment()
         net.start()
         core.start()  # for a network without switches, whose start would have done it
+        if parts is not None:
+            parts.exchange("the network has started", None)
+            for node in net.nameToNode.values():
+                share_commands(node, parts)
         if run is not None:
             run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__, since_ns)])
             is_described = True
@@ -247,6 +274,9 @@ def network(
                 yield net
             if run is not None:
                 description.account_for_losses(run, core.lost, fabric.losses)
+        if parts is not None:
+            note_partition(parts, run)
+            core.stop(gathers=True)
     finally:
         if followed is not None:
             followed.stop()
@@ -255,6 +285,8 @@ def network(
             captured.stop()
         if net is not None:
             net.stop()
+        if parts is not None:
+            parts.end()
         if run is not None:
             run.lines(description.NETWORKS_LOG, [description.ended()] if is_described else [])
             run.history(core.history)

@@ -12,7 +12,7 @@ class Pair(LosslessTopo):
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from testbed.errors import UsageError, nearest
@@ -100,6 +100,8 @@ class LosslessTopo(Topo):
     forwarding: str | None = None
     rdma: bool | int = False
     controller: str | None = None
+    partition: Sequence[Collection[str]] | None = None
+    """The switches and routers of each part of a network over several kernels; None: few cables between parts."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.scale = Scale(options.pop("scale", self.scale))

@@ -17,7 +17,16 @@ from testbed.linux.port_program import PortProgram, PortTables
 from testbed.linux.process import kernel
 from testbed.linux.vswitch import Bridge, Vswitch
 from testbed.net.fabric.port import Port
-from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, bridges, forwards, is_leaf
+from testbed.net.fabric.ports import (
+    FabricError,
+    NodeSockets,
+    PortState,
+    PortTable,
+    bridges,
+    forwards,
+    is_elsewhere,
+    is_leaf,
+)
 from testbed.net.fabric.queues import Queues
 from testbed.net.fabric.routes import Graph
 from testbed.net.fabric.switch_buffer import SwitchBuffer
@@ -175,7 +184,7 @@ class NodeSetup:
             requests += [request for port in ports for request in links.patient(port.interface)]
         requests += [links.up(port.interface) for port in ports]
         self._sockets.of(node).send(requests)
-        if attach:
+        if attach and not is_elsewhere(node):
             with kernel.in_network_of(node.pid):
                 for port in ports:
                     self._program.attach(port.slot)

@@ -7,8 +7,11 @@ cable is one veth pair. netem also delays frames by what the node that they come
 from __future__ import annotations
 
 import enum
+import errno
 import mmap
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from testbed.experiment.run import Run
@@ -18,7 +21,8 @@ from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import Cable
-from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards
+from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards, is_elsewhere
+from testbed.net.partition.parts import Parts
 from testbed.units import Duration, Scale, Size
 
 _SPREAD, _SEEDS = 0x9E37_79B9_7F4A_7C15, (1 << 64) - 1
@@ -51,6 +55,14 @@ _URGENCY = 45
 and an agent that has to stop a queue waits for it, so a process less urgent than agents must not preempt a change."""
 
 
+@dataclass(frozen=True)
+class CutEnds:
+    """A cable between two parts of the network."""
+
+    parts: Parts
+    number: int
+
+
 class Cabling:
     """The cables of a network."""
 
@@ -73,6 +85,8 @@ class Cabling:
         self._forwarding: dict[int, Forwarding] = {}
         """By slot, of nodes that have the setting."""
         self._pending: dict[int, tuple[Mac, Cable]] = {}
+        self._cut: dict[int, CutEnds] = {}
+        """The cables between parts of the network, by their lower slot."""
 
     # While the network is being built
 
@@ -89,25 +103,65 @@ class Cabling:
         if slots[1] >= SLOTS:
             raise FabricError(f"a network has at most {SLOTS} lossless ports; this one needs more")
         self._next_slot += 2
-        ends = []
+        ends, here = [], not (is_elsewhere(one[0]) or is_elsewhere(other[0]))
         for slot, (node, name, mac) in zip(slots, (one, other), strict=True):
             address = Mac.parse(mac) if mac else Mac((_LOCAL_MACS + slot).to_bytes(6, "big"))
             queues = 1 if forwards(node) else _HOST_QUEUES
-            ends.append(links.End(name, FIRST_INTERFACE + slot, _namespace_of(node), address, queues, cable.mtu))
+            if not is_elsewhere(node):
+                ends.append(links.End(name, FIRST_INTERFACE + slot, _namespace_of(node), address, queues, cable.mtu))
             self._pending[slot] = address, cable
             if chosen := Forwarding.of(node.name, node.params.get("forwarding")):
                 self._forwarding[slot] = chosen
         try:
-            if self._has_middle(slots[0], cable):
+            if not here:
+                self._connect_to_part(slots, one[0], other[0], ends, cable)
+            elif self._has_middle(slots[0], cable):
                 self._connect_through_middle(slots[0], ends[0], ends[1], cable)
             else:
                 self._sockets.of(one[0]).send([links.pair(ends[0], ends[1])])
-            for end, (node, _, _) in zip(ends, (one, other), strict=True):
-                self._sockets.of(node).send([links.quiet(end.index)])
+            for slot, (node, _, _) in zip(slots, (one, other), strict=True):
+                self._sockets.of(node).send([links.quiet(FIRST_INTERFACE + slot)])
         finally:
             for end in ends:
                 os.close(end.namespace)
         return slots
+
+    def _connect_to_part(
+        self, slots: tuple[int, int], one: Any, other: Any, ends: Sequence[links.End], cable: Cable
+    ) -> None:
+        """Lay what is here of a cable that has an end or both in other parts of the network."""
+        parts = Parts.current()
+        number = parts.lay(one.name, other.name) if parts else None
+        if parts is None or number is None:
+            return
+        if Forwarding.STORE_AND_FORWARD in (self._forwarding.get(slot) for slot in slots):
+            raise FabricError(
+                f"the cable of {one.name} and {other.name} is between two parts of the network, and store-and-forward "
+                "cannot wait for its last bit yet; use forwarding='cut-through', or put both into one part"
+            )
+        if ends:
+            self._cut[slots[0]] = CutEnds(parts, number)
+        for end in ends:
+            node = other if is_elsewhere(one) else one
+            self._sockets.of(node).send([links.end_of_cable(end, number)])
+            self._change_cut(end.index - FIRST_INTERFACE, cable)
+
+    def _change_cut(self, slot: int, cable: Cable) -> None:
+        """Set the delay, loss and carrier of the end that is here of a cable between parts."""
+        pair, cut = slot & ~1, self._cut[slot & ~1]
+        far = slot ^ 1  # loss and delay of what is sent here count for the node at the other end
+        try:
+            cut.parts.device.change(
+                cut.number, carrier=pair not in self._pulled and far not in self._down, pulled=pair in self._pulled,
+                loss=round(cable.loss * (2**32 - 1)), seed=_loss_seed(pair), delay_ns=self._delay(far, cable).ns,
+            )  # fmt: skip
+        except OSError as error:
+            if error.errno != errno.ERANGE:
+                raise
+            raise FabricError(
+                "the cable is between two parts of the network, and its delay cannot become shorter than it was laid "
+                "with; lay it with the shortest delay, or put both ends into one part"
+            ) from None
 
     def _connect_through_middle(self, slot: int, one: links.End, other: links.End, cable: Cable) -> None:
         if self._namespace is None or self.socket is None:
@@ -181,12 +235,15 @@ class Cabling:
         """
         state = self._ports.port(port)
         far = self._ports.far_end(state)
-        if self.socket is None or not self._has_middle(state.slot, state.lab_cable):
+        if not self._can_change(state):
             raise FabricError(f"the cable of {port} was laid without a delay, so it cannot get another one")
         lab_delay = state.units.lab(delay)
         cable = state.lab_cable.with_delay(lab_delay)
         with kernel.urgently(_URGENCY):
-            self.socket.send(self._netem(slot, cable) for slot in (state.slot, far.slot))
+            if state.slot & ~1 in self._cut:
+                self._change_ends(state.slot, cable)
+            elif self.socket is not None:
+                self.socket.send(self._netem(slot, cable) for slot in (state.slot, far.slot))
         state.lab_cable = far.lab_cable = cable
         self.delays[state.slot] = self.delays[far.slot] = lab_delay.ps
 
@@ -203,15 +260,29 @@ class Cabling:
 
     def _set_plugged(self, port: str, is_in: bool) -> None:
         state = self._ports.port(port)
-        if self.socket is None or not self._has_middle(state.slot, state.lab_cable):
+        if not self._can_change(state):
             raise FabricError(
                 f"the cable of {port} was laid without a delay, so it cannot be pulled; set the link down"
             )
         (self._pulled.discard if is_in else self._pulled.add)(state.slot & ~1)
         self._set_carriers(state.slot)
 
+    def _can_change(self, state: PortState) -> bool:
+        """Return True if a cable has what its delay is in: a middle, or its length between two parts."""
+        return self._has_middle(state.slot, state.lab_cable)
+
+    def _change_ends(self, slot: int, cable: Cable) -> None:
+        """Set what a cable between parts does, at the end that is here."""
+        for end in (slot, slot ^ 1):
+            if not is_elsewhere(self._ports.by_slot[end].node):
+                self._change_cut(end, cable)
+
     def _set_carriers(self, slot: int) -> None:
         """Give each end of a cable with a middle a carrier if the cable is plugged and the far port is up."""
+        if slot & ~1 in self._cut:
+            with kernel.urgently(_URGENCY):
+                self._change_ends(slot, self._ports.by_slot[slot].lab_cable)
+            return
         if self.socket is None or _MIDDLES + slot not in self._middle_ends:
             return
         with kernel.urgently(_URGENCY):
@@ -219,6 +290,11 @@ class Cabling:
                 links.up(_MIDDLES + end, slot & ~1 not in self._pulled and end ^ 1 not in self._down)
                 for end in (slot, slot ^ 1)
             )
+
+    def lost_between_parts(self) -> int:
+        """Return how many of the frames that were sent here were lost in cables between parts, or found no port."""
+        counts = [cut.parts.device.count(cut.number) for cut in self._cut.values()]
+        return sum(one.lost + one.dropped for one in counts)
 
     def close(self) -> None:
         """Give up the namespace of the middles, which removes the cables in it."""
@@ -236,17 +312,24 @@ class Cabling:
         """Return the message that sets the delay and loss of frames to the port in a slot."""
         interface, forwarding = _MIDDLES + slot, self._forwarding.get(slot)
         loss = round(cable.loss * (2**32 - 1))
-        delay = cable.delay
-        if forwarding is Forwarding.CUT_THROUGH:
-            delay += cable.rate.time_for(_HEADER)
+        delay = self._delay(slot, cable)
         rate = cable.rate if forwarding is Forwarding.STORE_AND_FORWARD else None
-        run = Run.current()
-        seed = interface ^ ((run.seed - 1 if run else 0) * _SPREAD & _SEEDS)
-        return qdiscs.netem(interface, qdiscs.handle(1), delay, loss=loss, seed=seed, rate=rate)
+        return qdiscs.netem(interface, qdiscs.handle(1), delay, loss=loss, seed=_loss_seed(interface), rate=rate)
+
+    def _delay(self, slot: int, cable: Cable) -> Duration:
+        """Return the delay of frames to the port in a slot."""
+        is_cut_through = self._forwarding.get(slot) is Forwarding.CUT_THROUGH
+        return cable.delay + cable.rate.time_for(_HEADER) if is_cut_through else cable.delay
 
     def _send(self, intf: Any, *requests: Message) -> None:
         with kernel.urgently(_URGENCY):
             self._sockets.of(intf.node).send(requests)
+
+
+def _loss_seed(number: int) -> int:
+    """Return the seed of a cable's losses, by its number and the seed of the run."""
+    run = Run.current()
+    return number ^ ((run.seed - 1 if run else 0) * _SPREAD & _SEEDS)
 
 
 def _namespace_of(node: Any) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from testbed.agent import event_log
 from testbed.agent.agents import Agents
@@ -22,9 +22,20 @@ from testbed.net.fabric import bring_up, deadlocks
 from testbed.net.fabric.agent_plans import agent_plan
 from testbed.net.fabric.bring_up import Mismatch, NodeSetup
 from testbed.net.fabric.cabling import Cabling
-from testbed.net.fabric.ports import FabricError, NodeSockets, PortTable, has_rdma, is_leaf, type_of_service
+from testbed.net.fabric.ports import (
+    FabricError,
+    NodeSockets,
+    PortTable,
+    has_rdma,
+    is_elsewhere,
+    is_leaf,
+    type_of_service,
+)
 from testbed.net.fabric.routes import Graph
 from testbed.net.fabric.switch_ways import SwitchWays
+from testbed.net.partition import gathered
+from testbed.net.partition.gathered import AgentsOfAll
+from testbed.net.partition.parts import Parts
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
 from testbed.switch.priority.path import Disagreement
@@ -120,7 +131,7 @@ class FabricCore:
             for vswitch in self.vswitches.values():
                 vswitch.watch()
             for port in self.ports:
-                if has_rdma(port.node) and port.settings is not None:
+                if has_rdma(port.node) and not is_elsewhere(port.node) and port.settings is not None:
                     self._soft_roce.add(port.node.pid, port.name, type_of_service(port.settings))
         except BaseException:
             self.stop()
@@ -136,6 +147,8 @@ class FabricCore:
         measuring = sum(bool(port.settings and port.settings.measures) for port in self.ports.by_slot.values())
         plans = []
         for name, ports in by_node.items():
+            if is_elsewhere(ports[0].node):
+                continue
             buffer = setup.buffers[name][0] if name in setup.buffers else None
             ways = self.ways.plans.get(name, []) if self.ways else []
             plans.append(agent_plan(self.ports, self.numbers[name], ports, buffer, measuring, ways=ways))
@@ -145,8 +158,11 @@ class FabricCore:
             numbers = {name: self.numbers[name] for name in self.buffers}
             self._deadlock_watch = deadlocks.watching(self.ports, numbers, program, self.agents, self.deadlock_poll)
 
-    def stop(self) -> None:
-        """End the agents and detach the program from all ports; a second call does nothing."""
+    def stop(self, *, gathers: bool = False) -> None:
+        """End the agents and detach the program from all ports; a second call does nothing.
+
+        With `gathers` a network over several kernels has the logs of all agents afterwards, not only of its own.
+        """
         self._soft_roce.close()
         if self._deadlock_watch:
             watch, self._deadlock_watch = self._deadlock_watch, None
@@ -157,6 +173,11 @@ class FabricCore:
             self._records, self._dcbx_log = self.agents.records(), self.agents.dcbx_log()
             self.agents.close()
             self.agents = None
+            if gathers and (parts := Parts.current()) is not None:
+                logs = parts.exchange("logs", (self._records, self._dcbx_log, self.lateness_ns))
+                self._records = gathered.merged(records for records, _, _ in logs)
+                self._dcbx_log = gathered.merged_lines(lines for _, lines, _ in logs)
+                self.lateness_ns = max(lateness for _, _, lateness in logs)
         for vswitch in self.vswitches.values():
             vswitch.stop()
         self.vswitches.clear()
@@ -173,12 +194,21 @@ class FabricCore:
         """Return the agents; FabricError if the network does not run."""
         if self.agents is None:
             raise FabricError("the network does not run")
+        if (parts := Parts.asked()) is not None:
+            return cast(Agents, AgentsOfAll(self.agents, parts))
         return self.agents
 
     def running_program(self) -> PortProgram:
-        """Return the port program; FabricError if the network does not run."""
+        """Return the port program; FabricError if the network does not run.
+
+        In a network with parts it has the counters of all of them at this moment.
+        """
         if self.program is None:
             raise FabricError("the network does not run")
+        if (parts := Parts.asked()) is not None:
+            slots = {port.slot: port.node.name for port in self.ports}
+            buffers = {name: self.numbers[name] for name in self.buffers}
+            gathered.bring_counters(parts, self.program, slots, buffers)
         return self.program
 
     def vswitch(self, leaf: str) -> Vswitch:
@@ -203,7 +233,7 @@ class FabricCore:
 
     def records(self) -> list[event_log.Record]:
         """Return the records of the agents' event logs so far, also after the network has stopped."""
-        return self.agents.records() if self.agents else self._records
+        return self.running_agents().records() if self.agents else self._records
 
     def decoded(self, records: Iterable[event_log.Record]) -> list[LoggedEvent]:
         """Return records of the agents' event logs as events; times in their details are the hardware's."""
@@ -225,7 +255,7 @@ class FabricCore:
 
         Measured times are the hardware's; `t_ns` is the lab's, as in all logs of a run.
         """
-        lines = self.agents.dcbx_log() if self.agents else self._dcbx_log
+        lines = self.running_agents().dcbx_log() if self.agents else self._dcbx_log
         return [self._with_hardware_times(line) if line["what"] == "headroom" else line for line in lines]
 
     def _with_hardware_times(self, line: dict[str, Any]) -> dict[str, Any]:

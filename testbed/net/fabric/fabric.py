@@ -30,7 +30,8 @@ from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cabling import Cabling
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.deadlocks import FoundDeadlock, found_deadlocks
-from testbed.net.fabric.ports import FabricError, PortState, bridges, forwards
+from testbed.net.fabric.ports import FabricError, PortState, bridges, forwards, is_elsewhere
+from testbed.net.partition.parts import Parts
 from testbed.srv6.lab import filters
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
@@ -177,7 +178,19 @@ class Fabric:
             found["cable"] += port.died_frames.in_cable
         for vswitch in core.vswitches.values():
             found["Open vSwitch had no flow yet"] += vswitch.missed
+        for one in self._waiting_or_dropped():
+            found.update(one)
+        # The drops of ECN and of full queues are counted a second time by_queue. A qdisc that replaced another begins
+        # at zero, so that some of its drops can count as those of a port without a link, but none is left out.
+        found[_NO_LINK] -= found["ECN curve"] + found["full queue"]
+        return {reason: frames for reason, frames in found.items() if frames > 0}
+
+    def _waiting_or_dropped(self) -> list[Counter[str]]:
+        """Return the frames that queues have dropped or hold, of each part of the network."""
+        core, found = self.core, Counter[str]()
         for ports in core.ports.by_node().values():
+            if is_elsewhere(ports[0].node):
+                continue
             if forwards(ports[0].node) and not bridges(ports[0].node):
                 found["router without a route"] += ip_counters.without_route(ports[0].node.pid)
             qdisc = qdiscs.counters(core.sockets.of(ports[0].node))
@@ -186,10 +199,9 @@ class Fabric:
             found["waiting"] += (qdisc["netem"] if "netem" in qdisc else qdisc["plug"]).waiting
         if core.cabling.socket:
             found["waiting"] += qdiscs.counters(core.cabling.socket)["netem"].waiting
-        # The drops of ECN and of full queues are counted a second time by_queue. A qdisc that replaced another begins
-        # at zero, so that some of its drops can count as those of a port without a link, but none is left out.
-        found[_NO_LINK] -= found["ECN curve"] + found["full queue"]
-        return {reason: frames for reason, frames in found.items() if frames > 0}
+        found["cable"] += core.cabling.lost_between_parts()
+        parts = Parts.asked()
+        return [found] if parts is None else parts.exchange("losses", found)
 
     # States of agents
 
@@ -257,9 +269,10 @@ class Fabric:
         self.core.running_agents().measure(self.port(port).node.name, port)
 
     def _groups(self, switches: Container[str], priorities: Iterable[int]) -> Iterator[GroupCounters]:
+        buffers = self.core.running_program().buffers
         for port, priority in product(self.ports.values(), [_checked(priority) for priority in priorities]):
             if port.node.name in switches:
-                yield self.core.running_program().buffers.group(port.slot, priority)
+                yield buffers.group(port.slot, priority)
 
     if not TYPE_CHECKING:
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import UsageError, nearest
 from testbed.frames import Mac
-from testbed.linux.netlink.messages import Socket
+from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import Cable
@@ -166,6 +166,16 @@ class PortTable:
         return self.by_slot[port.slot ^ 1]
 
 
+class _NoSocket(Socket):
+    """In place of the socket of a node that is in another part of the network."""
+
+    def __init__(self) -> None: ...
+
+    def send(self, messages: Iterable[Message]) -> None:
+        for _ in messages:
+            pass
+
+
 class NodeSockets:
     """A pool of netlink sockets, one in the namespace of each node."""
 
@@ -174,6 +184,8 @@ class NodeSockets:
 
     def of(self, node: Any) -> Socket:
         """Return the socket in the namespace of a node, which is opened when it is first needed."""
+        if is_elsewhere(node):
+            return _NoSocket()
         socket = self._by_name.get(node.name)
         if socket is None:
             with kernel.in_network_of(node.pid):
@@ -184,6 +196,11 @@ class NodeSockets:
         for socket in self._by_name.values():
             socket.close()
         self._by_name.clear()
+
+
+def is_elsewhere(node: Any) -> bool:
+    """Return True if the node is in another part of the network, and only a stand-in is here."""
+    return getattr(node, "pid", None) == 0
 
 
 def forwards(node: Any) -> bool:

@@ -9,8 +9,7 @@ import os
 import random
 import selectors
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing import connection
@@ -23,10 +22,12 @@ from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import Ending, ForkedHelper
 from testbed.net.fabric.core import FabricCore
-from testbed.net.fabric.ports import PortState
+from testbed.net.fabric.ports import PortState, is_elsewhere
+from testbed.net.partition.gathered import bring_flow_counts
+from testbed.net.partition.parts import Parts
 from testbed.net.traffic.demand import asked_of, demand
 from testbed.net.traffic.flow import Flow, FlowError
-from testbed.net.traffic.report import Report, log_ways, logged
+from testbed.net.traffic.report import Count, Report, log_ways, logged
 from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
 from testbed.units import Duration, Rate, Scale
 
@@ -170,25 +171,6 @@ class _Process:
         self._helper.stop()
 
 
-class Count(int):
-    """A number of datagrams, which could be called with the index of a flow before there were `sent_by` and
-    `received_by`."""
-
-    _name: str
-    _of: Callable[[int], int]
-
-    @classmethod
-    def of(cls, name: str, method: Callable[[int], int], value: int) -> Count:
-        count = cls(value)
-        count._name, count._of = name, method
-        return count
-
-    def __call__(self, index: int = 0) -> int:
-        text = f"flows.{self._name}({index}) is flows.{self._name}_by({index}) now; flows.{self._name} is the sum"
-        warnings.warn(text, FutureWarning, stacklevel=2)
-        return self._of(index)
-
-
 class Flows:
     """Running flows; `with Flows(...) as flows` starts them, and the end of the block stops and counts them.
 
@@ -224,7 +206,10 @@ class Flows:
         by_transport: dict[type[Transport], dict[int, Flow]] = {}
         for index, flow in enumerate(self._parts, first):
             by_transport.setdefault(type(flow.transport), {})[index] = flow
-        self._endpoints = [one for kind, chosen in by_transport.items() for one in kind.endpoints(chosen)]
+        self._of_parts = Parts.current()
+        self._endpoints = [
+            one for kind, chosen in by_transport.items() for one in kind.endpoints(chosen) if not is_elsewhere(one.node)
+        ]
         for kind, chosen in by_transport.items():
             whole = {index: flow for index, flow in chosen.items() if index < first + len(self._flows)}
             for text in kind.warnings(whole):
@@ -280,13 +265,26 @@ class Flows:
             self._shared.ready[place] or process.reader.poll() for place, process in enumerate(self._processes)
         ):
             time.sleep(_READY_POLL_S)
-        words[_BEGIN_NS] = time.monotonic_ns() + _LEAD_NS
+        words[_BEGIN_NS] = self._begin_ns()
         self._tell(words[_BEGIN_NS])
         if fabric := FabricCore.running():
             fabric.flows.append(self)
         if run := Run.current():
             self._mark.enter_context(run.traffic_is_running())
         return self
+
+    def _begin_ns(self) -> int:
+        """Return when the flows begin: at one moment in all parts of the network."""
+        now = time.monotonic_ns()
+        if self._of_parts is None:
+            return now + _LEAD_NS
+        return max(self._of_parts.exchange("flows begin", now)) + self._of_parts.farthest_ns + _LEAD_NS
+
+    def _bring_counts(self) -> None:
+        """Have what the flows of all parts of the network have sent and received by now."""
+        if self._of_parts is not None and self._shared.stops:
+            ends = [(flow.source.name, flow.target.name) for flow in self._parts]
+            bring_flow_counts(self._of_parts, ends, self._shared.sent, self._shared.received)
 
     def __exit__(self, *failure: object) -> None:
         self._mark.close()
@@ -320,16 +318,17 @@ class Flows:
     def wait(self) -> None:
         """Wait until every flow has sent all of its data."""
         self._take_until_sent(None)
+        self._bring_counts()
 
     @property
     def sent(self) -> Count:
         """The datagrams that all flows have sent so far, or what else their transports count."""
-        return Count.of("sent", self.sent_by, self._sum("sent", self.sent_by))
+        return Count.of("sent", self.sent_by, self._sum("sent"))
 
     @property
     def received(self) -> Count:
         """The datagrams that all flows have received so far, or what else their transports count."""
-        return Count.of("received", self.received_by, self._sum("received", self.received_by))
+        return Count.of("received", self.received_by, self._sum("received"))
 
     @property
     def lost(self) -> int:
@@ -346,13 +345,16 @@ class Flows:
         """The longest time from the moment when a flow was to begin to the arrival of its last datagram."""
         return max((report.completion for report in self.reports), default=Duration.from_ns(0))
 
-    def _sum(self, name: str, so_far: Callable[[int], int]) -> int:
+    def _sum(self, name: str) -> int:
         if self.reports:
             return sum(getattr(report, name) for report in self.reports)
-        return sum(map(so_far, range(len(self._flows))))
+        self._bring_counts()
+        counts = self._shared.sent if name == "sent" else self._shared.received
+        return sum(counts[place] for places in self._places for place in places)
 
     def sent_by(self, index: int = 0) -> int:
         """Return the datagrams that a flow has sent so far, or what else its transport counts."""
+        self._bring_counts()
         return sum(self._shared.sent[place] for place in self._places[index])
 
     def received_by(self, index: int = 0) -> int:
@@ -360,6 +362,7 @@ class Flows:
 
         Receivers of UDP look every 20 ms, except on `um`, where the kernel counts.
         """
+        self._bring_counts()
         return sum(self._shared.received[place] for place in self._places[index])
 
     def progress(self) -> list[tuple[str, int, int]]:
@@ -396,11 +399,12 @@ class Flows:
         self.stop_sending()
         deadline = time.monotonic() + self._settle.ns / 1e9
         self._take_until_sent(deadline)
-        indices = range(len(self._flows))
-        sent = sum(map(self.sent_by, indices))
+        self._bring_counts()
+        here = [place for place, flow in enumerate(self._parts) if not is_elsewhere(flow.target)]
+        sent = sum(self._shared.sent[place] for place in here)
         quiet_since, before = time.monotonic(), -1
         while time.monotonic() < deadline:
-            arrived = sum(map(self.received_by, indices))
+            arrived = sum(self._shared.received[place] for place in here)
             if arrived >= sent:
                 break
             if arrived != before:
@@ -408,12 +412,17 @@ class Flows:
             elif time.monotonic() - quiet_since > self._settle.ns / 2e9:
                 break
             time.sleep(_POLL_S)
+        self._bring_counts()
         sent_by = [self._shared.sent[place] for place in range(len(self._parts))]
         self._shared.stop(_MUST_REPORT)
         for process in self._processes:
             while not process.has_received():
                 process.take()
         found = {key: outcome for process in self._processes for key, outcome in process.reports.items()}
+        if self._of_parts is not None:
+            found = {
+                key: outcome for one in self._of_parts.exchange("what flows did", found) for key, outcome in one.items()
+            }
         begin_ns = self._shared.words[_BEGIN_NS]
         reports = [
             flow.transport.report(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -227,6 +228,25 @@ def _control(flow: Flow) -> str:
     if control is None or isinstance(control, str):
         return control or ""
     return str(getattr(control, "__name__", type(control).__name__))
+
+
+class Count(int):
+    """A number of datagrams, which could be called with the index of a flow before there were `sent_by` and
+    `received_by`."""
+
+    _name: str
+    _of: Callable[[int], int]
+
+    @classmethod
+    def of(cls, name: str, method: Callable[[int], int], value: int) -> Count:
+        count = cls(value)
+        count._name, count._of = name, method
+        return count
+
+    def __call__(self, index: int = 0) -> int:
+        text = f"flows.{self._name}({index}) is flows.{self._name}_by({index}) now; flows.{self._name} is the sum"
+        warnings.warn(text, FutureWarning, stacklevel=2)
+        return self._of(index)
 
 
 class Gaps:

@@ -18,7 +18,8 @@ from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.port import Buffer, Port
 from testbed.net.fabric.switch_buffer import SwitchBuffer
 from testbed.net.traffic import WINDOW_NS, Flow, FlowOptionError, Report
-from testbed.net.traffic.flows import Count, Flows
+from testbed.net.traffic.flows import Flows
+from testbed.net.traffic.report import Count
 from testbed.units import Duration, Rate, Scale, Size
 
 FRAME = Size("1226B")  # 10 kbit on the wire

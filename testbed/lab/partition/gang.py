@@ -1,0 +1,165 @@
+"""The machines of a partitioned network: they begin together, and what ends one early ends all.
+
+To whoever follows the run they are one job. Part 0 writes its stream: all parts report the same, for all run the same
+script. The streams of the others are read here, for how they end, what they found, and their fidelity.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Protocol
+
+from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
+from testbed.experiment.output import Record, StreamError
+from testbed.lab.results.collect import Collector
+from testbed.lab.results.result import Status
+
+_TAIL = 4000
+_WORSE = (Verdict.KEPT, Verdict.UNKNOWN, Verdict.DEGRADED)
+
+
+class Part(Protocol):
+    """The machine of one part."""
+
+    stream: Path
+
+    def lost(self) -> str | None: ...
+    def send(self, record: Record) -> None: ...
+    def cpu_s(self) -> float | None: ...
+    def spins(self) -> str | None: ...
+    def close(self) -> None: ...
+
+
+class _Other:
+    """What is known of a part that is not the first."""
+
+    def __init__(self, number: int, machine: Part, folder: Path) -> None:
+        self.number, self.machine = number, machine
+        self.errors = b""
+        """The end of what it wrote to its standard error."""
+        self.collector = Collector(folder, self._take)
+        self._stream: IO[bytes] = machine.stream.open("rb")
+        self.failure: tuple[Status, str] | None = None
+
+    def _take(self, data: bytes, is_error: bool) -> None:
+        if is_error:
+            self.errors = (self.errors + data)[-_TAIL:]
+
+    def read(self) -> None:
+        """Take what has come, and note a failure."""
+        lost = self.machine.lost()
+        data = self._stream.read()
+        try:
+            self.collector.feed(data)
+        except StreamError as error:
+            self.failure = self.failure or (Status.LOST, str(error))
+        if self.failure is None and self.collector.ended is not None:
+            status, reason = self.collector.status()
+            if status is not Status.OK:
+                self.failure = status, reason
+        elif self.failure is None and lost is not None and not data:
+            self.failure = Status.LOST, lost
+
+    def close(self) -> None:
+        self._stream.close()
+        self.collector.close()
+
+
+class Gang:
+    """The parts of one network at work, as a `RunningJob`."""
+
+    def __init__(self, machines: Sequence[Part], folder: Path) -> None:
+        self._first, self.stream = machines[0], machines[0].stream
+        self._machines = machines
+        self._others = []
+        for number, machine in enumerate(machines[1:], 1):
+            place = folder / f"part-{number}"
+            place.mkdir()
+            self._others.append(_Other(number, machine, place))
+
+    def lost(self) -> str | None:
+        for other in self._others:
+            other.read()
+        lost = self._first.lost()
+        return None if lost is None else f"part 0: {lost}"
+
+    def failure(self) -> tuple[Status, str] | None:
+        """Return how a part other than the first failed, and which; None if none has.
+
+        A part that failed because another had gone is named only if no other is.
+        """
+        if (other := self._failed()) is None or other.failure is None:
+            return None
+        status, reason = other.failure
+        return status, f"part {other.number}: {reason}"
+
+    def _failed(self) -> _Other | None:
+        failed = [other for other in self._others if other.failure is not None]
+        return min(failed, key=lambda other: is_consequence(other.failure), default=None)
+
+    def have_ended(self) -> bool:
+        """Return True if all parts but the first have ended well."""
+        return all(other.collector.ended is not None for other in self._others)
+
+    def errors(self) -> bytes:
+        """Return what the part that failed wrote to its standard error at the end."""
+        other = self._failed()
+        return b"" if other is None else other.errors
+
+    def difference(self, first: Collector) -> str | None:
+        """Return what a part found that the first did not find so; None if all agree."""
+        found = _found(first)
+        for other in self._others:
+            theirs = _found(other.collector)
+            if theirs == found:
+                continue
+            for (what, value), (other_what, other_value) in zip(found, theirs, strict=False):
+                if what == other_what and value != other_value:
+                    return (
+                        f"{what} is {value} in part 0 and {other_value} in part {other.number}; every part must find "
+                        "the same, so an experiment with partitions cannot measure by the clock of its script"
+                    )
+            return f"part {other.number} has other figures and claims than part 0; every part must report the same"
+        return None
+
+    def fidelity(self, first: Fidelity, thresholds: Thresholds) -> Fidelity:
+        """Return the worst fidelity of all parts."""
+        worst = first
+        for other in self._others:
+            found = other.collector.fidelity(thresholds)
+            if _WORSE.index(found.verdict) > _WORSE.index(worst.verdict):
+                reasons = tuple(f"part {other.number}: {reason}" for reason in found.reasons)
+                worst = replace(found, reasons=reasons)
+        return worst
+
+    def send(self, record: Record) -> None:
+        for machine in self._machines:
+            machine.send(record)
+
+    def cpu_s(self) -> float | None:
+        """Return the CPU time of the busiest kernel."""
+        times = [machine.cpu_s() for machine in self._machines]
+        return None if None in times else max(time for time in times if time is not None)
+
+    def spins(self) -> str | None:
+        return next((found for machine in self._machines if (found := machine.spins()) is not None), None)
+
+    def close(self) -> None:
+        for machine in self._machines:
+            machine.close()
+        for other in self._others:
+            other.close()
+
+
+def is_consequence(failure: tuple[Status, str] | None) -> bool:
+    """Return True if a part failed because another one had gone (`net/partition/cut.py:PartGoneError`)."""
+    return failure is not None and "PartGoneError" in failure[1]
+
+
+def _found(collector: Collector) -> list[tuple[str, str]]:
+    """Return the figures and claims of a part, each with its name and value as text."""
+    figures = [(f"the figure {one.name!r}", json.dumps(one.value)) for one in collector.figures]
+    return figures + [(f"the claim {one.name!r}", json.dumps(one.measured)) for one in collector.claims]

@@ -1,0 +1,42 @@
+"""The tables of ports and nodes as octets, to be copied to the port program of another kernel.
+
+A kernel that has a part of a network gets the counters of the others so: it has their ports in its tables, too, and no
+frame of its own touches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from testbed.linux.port_program.records import GROUP, PORT, PRIORITIES, QUEUE, WHOLE
+
+if TYPE_CHECKING:
+    from testbed.linux.port_program import PortProgram
+
+Rows = tuple[bytes, ...]
+
+
+def of_ports(program: PortProgram, slots: Iterable[int]) -> dict[int, Rows]:
+    """Return the rows of ports."""
+    return {
+        slot: tuple(bytes(memory[slot * size : (slot + 1) * size]) for memory, size in _tables(program))
+        for slot in slots
+    }
+
+
+def put_ports(program: PortProgram, rows: Mapping[int, Rows]) -> None:
+    """Set the rows of ports that are in another kernel."""
+    for slot, of_tables in rows.items():
+        for (memory, size), row in zip(_tables(program), of_tables, strict=True):
+            memory[slot * size : (slot + 1) * size] = row
+
+
+def _tables(program: PortProgram) -> list[tuple[memoryview | bytearray, int]]:
+    tables = program.buffers
+    return [
+        (memoryview(program.port_memory), PORT.size),
+        (memoryview(tables.group_memory), PRIORITIES * GROUP.size),
+        (memoryview(tables.queue_memory), PRIORITIES * QUEUE.size),
+        (memoryview(tables.whole_memory), WHOLE.size),
+    ]

@@ -1,0 +1,109 @@
+"""What a part knows of the others: the counters of their ports, the agents of their nodes, and their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from testbed.linux.port_program import PortProgram, copied_counters
+from testbed.net.partition.cut import PartitionError
+from testbed.net.partition.parts import Parts
+
+if TYPE_CHECKING:
+    from testbed.agent.agents import Agents
+    from testbed.agent.event_log import Record
+    from testbed.agent.orders import Order
+    from testbed.dcbx.settings import DcbxSettings
+
+
+def bring_counters(parts: Parts, program: PortProgram, slots: dict[int, str], buffers: dict[str, int]) -> None:
+    """Give the counters of this part's ports and buffers to all, and put those of the others into the program's tables.
+
+    `slots` has the node of each slot, `buffers` the number of each node with a buffer.
+    """
+    own = (
+        copied_counters.of_ports(program, [slot for slot, node in slots.items() if parts.has(node)]),
+        {number: program.buffers.octets(number) for node, number in buffers.items() if parts.has(node)},
+    )
+    for part, (rows, entries) in enumerate(parts.exchange("counters", own)):
+        if part == parts.number:
+            continue
+        copied_counters.put_ports(program, rows)
+        for number, octets in entries.items():
+            program.buffers.put_octets(number, octets)
+
+
+def bring_flow_counts(
+    parts: Parts, ends: Sequence[tuple[str, str]], sent: memoryview[int], received: memoryview[int]
+) -> None:
+    """Put what other parts have counted of flows into `sent` and `received`, by the flows' sources and targets.
+
+    What is counted here goes on meanwhile, and stays.
+    """
+    own = list(sent[: len(ends)]), list(received[: len(ends)])
+    found = parts.exchange("counts of flows", own)
+    for place, (source, target) in enumerate(ends):
+        if not parts.has(source):
+            sent[place] = found[parts.cut.part_of[source]][0][place]
+        if not parts.has(target):
+            received[place] = found[parts.cut.part_of[target]][1][place]
+
+
+def crossed(parts: Parts) -> list[dict[str, Any]]:
+    """Return what has crossed each cable between parts so far, of both directions."""
+    own = {
+        number: asdict(parts.device.count(number))
+        for number, cable in enumerate(parts.cut.cables)
+        if parts.number in cable.parts
+    }
+    of_all = parts.exchange("what crossed the cut cables", own)
+    return [
+        {
+            "nodes": list(cable.nodes),
+            "delay_ns": cable.delay_ns,
+            "from": {node: of_all[part][number] for node, part in zip(cable.nodes, cable.parts, strict=True)},
+        }
+        for number, cable in enumerate(parts.cut.cables)
+    ]
+
+
+class AgentsOfAll:
+    """The agents of all parts: each question goes to the part that has the node."""
+
+    def __init__(self, own: Agents, parts: Parts) -> None:
+        self._own, self._parts = own, parts
+
+    def snapshot(self, node: str) -> dict[str, Any]:
+        return self._parts.of(node, "state", lambda: self._own.snapshot(node))
+
+    def dcbx(self, node: str) -> dict[str, Any]:
+        return self._parts.of(node, "DCBX", lambda: self._own.dcbx(node))
+
+    def configure_dcbx(self, node: str, port: str, settings: DcbxSettings | None) -> None:
+        self._parts.of(node, "DCBX settings", lambda: self._own.configure_dcbx(node, port, settings))
+
+    def measure(self, node: str, port: str) -> None:
+        self._parts.of(node, "measurement", lambda: self._own.measure(node, port))
+
+    def order(self, node: str, order: Order) -> None:
+        self._parts.of(node, "order", lambda: self._own.order(node, order))
+
+    def records(self) -> list[Record]:
+        return merged(self._parts.exchange("event log", self._own.records()))
+
+    def dcbx_log(self) -> list[dict[str, Any]]:
+        return merged_lines(self._parts.exchange("DCBX log", self._own.dcbx_log()))
+
+    def __getattr__(self, name: str) -> Any:
+        raise PartitionError(f"agents of a network with partitions have no {name}; run it without partitions")
+
+
+def merged(logs: Iterable[list[Record]]) -> list[Record]:
+    """Return the records of all parts, in the order of time; those of one moment by slot."""
+    return sorted((record for log in logs for record in log), key=lambda record: (record[0], record[2]))
+
+
+def merged_lines(logs: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the lines of all parts, in the order of time."""
+    return sorted((line for log in logs for line in log), key=lambda line: (line["t_ns"], str(line.get("port", ""))))

@@ -1,0 +1,47 @@
+"""The begin and the end of a network with parts: what it cannot have is refused, and how it was cut is noted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from testbed.experiment.run import Run
+from testbed.net.partition.cut import PartitionError
+from testbed.net.partition.gathered import crossed
+from testbed.net.partition.parts import Parts
+
+PARTITION_LOG = "partition.jsonl"
+"""The name of the file in a result folder: a line for each network with its parts, and what crossed the cables."""
+
+
+def partitioned(topo: Any, run: Run | None) -> Parts | None:
+    """Divide a network if this kernel has a part of it; None if it has all."""
+    parts = Parts.begin(topo, lambda: _require_possible(topo, run))
+    return parts
+
+
+def _require_possible(topo: Any, run: Run | None) -> None:
+    kind = type(topo).__name__
+    refused = {
+        "it has no lossless parts, and Mininet's own links have no ends in two kernels": not hasattr(topo, "next_hop"),
+        "its deadlock_poll looks at all switches at one moment": getattr(topo, "deadlock_poll", None) is not None,
+        "Open vSwitch in its leaves has a controller to reach": any(
+            getattr(topo.nodeInfo(node).get("cls"), "steered", False) for node in topo.nodes()
+        ),
+        "captures of cables (--capture) are taken in one kernel": bool(run and run.capture_octets),
+        "time series (--series) are taken in one kernel": bool(run and run.series_ns),
+        "a view of the running network is taken in one kernel": bool(run and run.follower >= 0),
+    }
+    for reason, is_so in refused.items():
+        if is_so:
+            raise PartitionError(f"{kind} cannot be divided: {reason}; run it without --partitions")
+
+
+def note_partition(parts: Parts, run: Run | None) -> None:
+    """Write into the run's folder how a network was divided, and what crossed; it belongs to the run's digest."""
+    cables = crossed(parts)
+    if run is None:
+        return
+    line = {**parts.cut.as_json(), "cables": cables}
+    with (run.directory / PARTITION_LOG).open("a", encoding="utf-8") as log:
+        log.write(json.dumps(line) + "\n")

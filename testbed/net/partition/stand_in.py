@@ -1,0 +1,78 @@
+"""Stand-ins for the nodes of other parts: they have names, addresses and ports, and no process.
+
+A stand-in is of a class made from that of the node, so that all that asks for a node's class finds it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from testbed.net.partition.cut import PartitionError
+from testbed.net.partition.parts import Parts
+
+
+class StandIn:
+    """What a node of another part does differently."""
+
+    name: str
+    shell: Any
+    pid = 0
+
+    def startShell(self, mnopts: Any = None) -> None:
+        self.shell = self.execed = self.pollOut = None
+        self.pid, self.waiting, self.lastCmd, self.lastPid, self.readbuf = 0, False, None, None, ""
+
+    def mountPrivateDirs(self) -> None: ...
+
+    def unmountPrivateDirs(self) -> None: ...
+
+    def setDefaultRoute(self, intf: Any = None) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def cleanup(self) -> None: ...
+
+    def stop(self, deleteIntfs: bool = True) -> None: ...
+
+    def cmd(self, *words: Any, **_: Any) -> Any:
+        return ""
+
+    def popen(self, *words: Any, **_: Any) -> Any:
+        raise PartitionError(
+            f"{self.name} is in part {_part(self.name)}, and a program that another part would wait for cannot run "
+            "there; node.cmd() runs a command to its end in any part, or run the experiment without partitions"
+        )
+
+    pexec = sendCmd = popen
+
+
+def _part(name: str) -> int:
+    parts = Parts.current()
+    return parts.cut.part_of[name] if parts else 0
+
+
+@functools.cache
+def stand_in(kind: type) -> type:
+    """Return the class of stand-ins for nodes of a class."""
+    return type(kind.__name__, (StandIn, kind), {"config": _config, "__module__": kind.__module__})
+
+
+def _config(self: Any, mac: Any = None, ip: Any = None, **params: Any) -> dict[str, Any]:
+    """Take the addresses of a node, as Mininet's nodes do, and run nothing."""
+    if mac is not None:
+        self.setMAC(mac)
+    if ip is not None:
+        self.setIP(ip)
+    return {}
+
+
+def share_commands(node: Any, parts: Parts) -> None:
+    """Have `node.cmd` give what a command printed to all parts; the part that has the node runs it."""
+    run = node.cmd
+
+    def cmd(*words: Any, **options: Any) -> Any:
+        # The words may have times by the clock of the script, which are not quite the same everywhere.
+        return parts.of(node.name, f"output of {str(words[0]).split()[0]!r}", lambda: run(*words, **options))
+
+    node.cmd = cmd

@@ -1,0 +1,99 @@
+"""Where networks are cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from testbed.errors import UsageError
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.cable import Cable
+from testbed.net.partition.cut import Cut, cut
+from topologies.fat_tree import FatTree
+from topologies.incast import Incast
+from topologies.leaf_spine import LeafSpine
+
+LONG = Cable("10Gb/s", "100m")
+
+
+class Sites(LosslessTopo):
+    """Two pairs of switches without a delay inside, and a long cable between them."""
+
+    def build(self, between: Cable = LONG) -> None:
+        for site in ("a", "b"):
+            for number in (1, 2):
+                self.addSwitch(f"{site}{number}")
+                self.addLink(self.addHost(f"h{site}{number}"), f"{site}{number}")
+            self.addLink(f"{site}1", f"{site}2")
+        self.addLink("a2", "b1", cable=between)
+
+
+def crossing(divided: Cut) -> int:
+    return len(divided.cables)
+
+
+def test_a_leaf_keeps_its_hosts_and_parts_have_about_the_same_work() -> None:
+    divided = cut(LeafSpine(leaves=4, spines=2, hosts=3, cable=LONG), 2)
+    for number in range(1, 13):
+        assert divided.part_of[f"h{number}"] == divided.part_of[f"leaf{(number - 1) // 3 + 1}"]
+    leaves = [divided.part_of[f"leaf{number}"] for number in range(1, 5)]
+    assert sorted(leaves) == [0, 0, 1, 1]
+    assert crossing(divided) == 4  # each spine is with one of the parts: two leaves of the other one are far
+    assert {one.delay_ns for one in divided.cables} == {500_000}
+
+
+def test_a_fat_tree_is_cut_between_pods() -> None:
+    topo = FatTree(4, cable=LONG)
+    divided = cut(topo, 4)
+    pods: dict[int, set[str]] = {part: {node for node in divided.nodes(part)} for part in range(4)}
+    assert all(sum(not topo.isSwitch(node) for node in nodes) == 4 for nodes in pods.values())
+    assert crossing(divided) <= 12  # of the 16 cables between pods and core
+
+
+def test_what_has_no_delay_between_stays_together() -> None:
+    divided = cut(Sites(), 2)
+    assert [one.nodes for one in divided.cables] == [("a2", "b1")]
+    assert divided.nodes(divided.part_of["a1"]) == ["a1", "a2", "ha1", "ha2"]
+    assert divided.as_json()["cables"] == [{"nodes": ["a2", "b1"], "parts": [0, 1], "delay_ns": 500_000}]
+
+
+class Chosen(Sites):
+    partition: Any = (["b1", "b2"], ["a1", "a2"])
+
+
+def test_a_topology_can_name_its_parts() -> None:
+    assert cut(Chosen(), 2).part_of == {
+        "a1": 1, "a2": 1, "ha1": 1, "ha2": 1, "b1": 0, "b2": 0, "hb1": 0, "hb2": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("partition", "parts", "expected"),
+    [
+        ((["a1", "a2"], []), 2, "part 1 has no nodes"),
+        ((["a1", "a2"], ["b1", "b3"]), 2, "there is no node b3; there are a1, a2"),
+        ((["a1", "a2"], ["b1"]), 2, "b2"),
+        ((["a1", "a2"], ["a2", "b1", "b2"]), 2, "a2 is in part 0 and in part 1"),
+        ((["a1", "a2"], ["b1", "b2"]), 3, "its partition has 2 parts, not 3; --partitions 2"),
+        ((["a1", "b1", "b2"], ["a2"]), 2, "the cable of a1 and a2 is between two parts and has no delay"),
+    ],
+)
+def test_parts_that_cannot_be_are_refused(partition: Any, parts: int, expected: str) -> None:
+    topo = Sites()
+    topo.partition = partition
+    with pytest.raises(UsageError, match=expected):
+        cut(topo, parts)
+
+
+def test_more_parts_than_there_can_be_are_refused_with_the_way_out() -> None:
+    with pytest.raises(UsageError, match=r"only 2 pieces of it can be apart, for the cable of a1 and a2 has no delay"):
+        cut(Sites(), 3)
+    with pytest.raises(
+        UsageError, match=r"Incast: 2 parts are asked for, and it has 1 switches and routers; it cannot"
+    ):
+        cut(Incast(4, cable=LONG), 2)
+    with pytest.raises(UsageError, match="--partitions 6 is the most"):
+        cut(LeafSpine(leaves=4, spines=2, hosts=1, cable=LONG), 7)
+    with pytest.raises(UsageError, match="2 to 16 parts, not 17"):
+        cut(Sites(), 17)

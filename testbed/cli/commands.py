@@ -57,7 +57,7 @@ _SWITCH = {
         True,
     ),
     "conformance": Command(
-        "SONiC's PFC test plans, on the switch of a file or on Xoff's own",
+        "SONiC's PFC and RoCEv2 test plans, on the switch of a file or on Xoff's own",
         "switches.conformance",
         "conformance",
         "options",

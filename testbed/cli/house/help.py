@@ -166,7 +166,7 @@ idle CPU left, and were its timers and agents on time? A run that is degraded en
         """\
   xoff switch check FILE                       what is wrong or risky in it
   xoff switch run FILE --workload incast,8     traffic over such a switch
-  xoff switch conformance FILE                 SONiC's PFC test plans on it
+  xoff switch conformance FILE                 SONiC's test plans on it
 """,
         ("docs/sonic.md", "docs/conformance.md"),
     ),

@@ -1,4 +1,4 @@
-"""`xoff switch conformance`: the cases of SONiC's PFC test plans, on switches of several speeds or on the user's."""
+"""`xoff switch conformance`: the cases of SONiC's test plans, on switches of several speeds or on the user's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,17 @@ from testbed.lab.engines import table
 from testbed.lab.results.result import Exit, expectation
 from testbed.lab.studies import batch, costs
 from testbed.lab.studies.batch import Task, TaskOutcome
-from testbed.lab.studies.conformance import FILE, Cell, ColumnPorts, Matrix, case_name, in_order, ports_of
+from testbed.lab.studies.conformance import (
+    FILE,
+    PLANS,
+    Cell,
+    ColumnPorts,
+    Matrix,
+    case_name,
+    in_order,
+    plan_of,
+    ports_of,
+)
 from testbed.sonic.lab.settings import CELL, Switch, speed
 from testbed.sonic.ports_to_test import classes, patience, split
 from testbed.units import written
@@ -34,6 +44,7 @@ examples:
   xoff switch conformance                               every case at 100G with both buffer models
   xoff switch conformance --speed 400G --case L01,L03   two cases
   xoff switch conformance config_db.json                every case on your own switch, for each class of its ports
+  xoff switch conformance --plan rocev2                 the RoCEv2 plan, TC1 to TC11, between eight ranks
 
 Each case runs on the switch, and again with the mechanism off that it tests: that control has to fail.
 Exit code: 0 if every case passed, 1 if one failed. docs/conformance.md describes the cases.
@@ -55,7 +66,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="ports of FILE to test, as in Ethernet0,Ethernet48 (default: the one with the least headroom to spare, "
         "and one of each class: speed, cable, MTU, buffer profiles, maps)",
     )  # fmt: skip
-    what = parser.add_argument("--case", metavar="CASE,...", help="cases, as in L01,Y03 (default: all)")
+    parser.add_argument(
+        "--plan", choices=PLANS, help="the plan whose cases run: pfc (default), or rocev2; --case names cases of both"
+    )
+    what = parser.add_argument("--case", metavar="CASE,...", help="cases, as in L01,Y03,TC2 (default: all of the plan)")
     what.completer = lambda **_: list(_cases())  # type: ignore[attr-defined]
     parser.add_argument(
         "-j", type=whole_number(1, 2), default=1, metavar="N", help="run up to N side by side, a core each"
@@ -65,9 +79,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def conformance(options: argparse.Namespace) -> int:
-    """Run the cases of SONiC's public PFC test plans, and print the matrix of verdicts and measured values."""
+    """Run the cases of one of SONiC's public test plans, and print the matrix of verdicts and measured values."""
     streams.outlast()
-    cases = _chosen("case", options.case, _cases())
+    cases = _of_plan(options, _cases())
     tested: tuple[ColumnPorts, ...] = ()
     if options.file:
         planned, tested = _on_file(cases, options)
@@ -129,6 +143,18 @@ def _run(
 
 def _cases() -> dict[str, Experiment]:
     return in_order(definition.conformance())
+
+
+def _of_plan(options: argparse.Namespace, known: dict[str, Experiment]) -> dict[str, Experiment]:
+    """Return the cases that `--case` names, or all of the plan."""
+    if options.case is None:
+        plan = options.plan or PLANS[0]
+        return {name: case for name, case in known.items() if plan_of(name) == plan}
+    chosen = _chosen("case", options.case, known)
+    for name in chosen:
+        if options.plan is not None and plan_of(name) != options.plan:
+            raise UsageError(f"{name} is no case of the plan {options.plan}; leave --plan out, or name others")
+    return chosen
 
 
 def _chosen(noun: str, text: str | None, known: dict[str, Experiment]) -> dict[str, Experiment]:

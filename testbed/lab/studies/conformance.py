@@ -21,7 +21,9 @@ from testbed.units import written
 FILE = "conformance.json"
 """The file in the folder of the run, beside the result folders."""
 SCHEMA = 1
-_NUMBERED = re.compile(r"([ly]\d\d)_", re.ASCII)
+_NUMBERED = re.compile(r"([ly]\d\d|tc\d\d)_", re.ASCII)
+PLANS = ("pfc", "rocev2")
+"""SONiC's plans, by the words of `--plan`."""
 
 
 class ConformanceError(UsageError):
@@ -32,6 +34,11 @@ def case_name(experiment: str) -> str:
     """Return a plan's name for the case of an experiment: L01 of l01_storm, WATCHDOG-TIMER of watchdog_timer."""
     match = _NUMBERED.match(experiment)
     return (match[1] if match else experiment.replace("_", "-")).upper()
+
+
+def plan_of(case: str) -> str:
+    """Return the plan that a case is of, by the case's name: those of the RoCEv2 plan are TC01 to TC11."""
+    return PLANS[1] if case.startswith("TC") else PLANS[0]
 
 
 def ports_of(case: Experiment) -> int:

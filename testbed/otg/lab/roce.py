@@ -24,7 +24,7 @@ from testbed.roce.settings import Settings
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Size
 
-_NEVER = Duration("1000000s")
+_NEVER = Duration("1000s")
 """The retransmission timer of a port without one."""
 _ANSWERS_NO_ARP = 8
 

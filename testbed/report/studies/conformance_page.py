@@ -28,7 +28,7 @@ def body(folder: Path) -> str:
     )
     parts: list[str] = [
         f"<header>{heading(1, 'Conformance')}",
-        f'<p class="note">Cases of SONiC&#39;s public PFC test plans. {text(switch)} Times and rates are those of the '
+        f'<p class="note">Cases of SONiC&#39;s public test plans. {text(switch)} Times and rates are those of the '
         f"hardware. {text(summary)}</p></header><main>",
         heading(2, "Matrix"),
         table("Matrix", ("case", "measured", *matrix.columns), (_row(matrix, case) for case in matrix.summaries)),

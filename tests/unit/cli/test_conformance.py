@@ -67,7 +67,20 @@ def test_without_options_every_case_runs_at_100g_with_both_buffer_models(
 ) -> None:
     main(["switch", "conformance"])
     columns = [{"speed": "100G", "buffer": model} for model in ("dynamic", "static")]
-    assert planned(tasks) == [(case, column) for case in CASES for column in columns]
+    cases = [case for case in CASES if not case.startswith("TC")]
+    assert planned(tasks) == [(case, column) for case in cases for column in columns]
+
+
+def test_a_plan_has_its_own_cases(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "--plan", "rocev2", "--buffer", "static"]) == Exit.OK
+    assert planned(tasks) == [(f"TC{number:02}", {"speed": "100G", "buffer": "static"}) for number in range(1, 12)]
+
+
+def test_a_case_is_of_the_plan_that_is_named(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["switch", "conformance", "--case", "tc2,L01", "--buffer", "static"]) == Exit.OK
+    assert [case for case, _ in planned(tasks)] == ["TC02", "L01"]
+    assert main(["switch", "conformance", "--plan", "pfc", "--case", "TC2"]) == Exit.USAGE
+    assert "TC02 is no case of the plan pfc" in capsys.readouterr().err
 
 
 def test_lists_choose_cases_and_columns(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,176 @@
+"""RoCEv2 between eight ranks, for the cases of SONiC's RoCEv2 plan.
+
+Not an experiment. All ports are copies of the first port under test: eight of them at one switch, or four and the
+uplinks at each of two leaves, with spines whose ports are such copies too. Rank 0 is host h1, and so on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from experiments.conformance._case import Bench
+from testbed.roce.settings import Settings
+from testbed.sonic.tables import MapKind, NeighbourRow, Tables
+from xoff import Duration, Ecn, Flow, Flows, Network, Rate, Roce, RoceReport, Size, SonicTopo
+
+RANKS = 8
+FRAME = Size("4154B")
+"""A frame of data with 4096 octets of payload, as most of a message are."""
+SETTINGS = Settings(mtu=4096, retransmit_after=Duration("10ms"))
+"""The timer is longer than the fullest switch takes to drain, as the plan has it."""
+_LINK_MTU = 4200
+_HALF = RANKS // 2
+_CNP, _ACK = 5, 6
+KB, MB = 1 << 10, 1 << 20
+INCOMPLETE, AGAIN, DROPPED = "messages that did not come to their end", "frames sent again", "frames dropped"
+
+
+class Ranks:
+    """The ranks with their switches."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        lossy = bench.lossy
+        self.lossless = bench.lossless[0], bench.lossless[-1]
+        """Two lossless priorities, or twice the only one."""
+        self.cnp, self.ack = (wanted if wanted in lossy else lossy[-1] for wanted in (_CNP, _ACK))
+        """The priorities of CNPs and of acknowledgements."""
+        self.lossy = [one for one in lossy if one not in (self.cnp, self.ack)][:3] or lossy[:1]
+        """Up to three lossy priorities for data."""
+
+    def one_switch(self) -> Any:
+        """Return the switch with all ranks."""
+        switch = self.bench.switch_of(_copies(self.bench.tables, self.bench.ports[0], "dut1", RANKS))
+        return self.bench.network(topo=SonicTopo(switch, mtu=_LINK_MTU))
+
+    def leaf_spine(self, spines: int, **options: Any) -> Any:
+        """Return two leaves with four ranks each, and one cable from each leaf to each spine."""
+        names = [f"spine{number}" for number in range(1, spines + 1)]
+        switches, port = [], self.bench.ports[0]
+        for place, leaf in enumerate(("leaf1", "leaf2")):
+            near = {_port(_HALF + at): NeighbourRow(spine, _port(place)) for at, spine in enumerate(names)}
+            switches.append(_copies(self.bench.tables, port, leaf, _HALF + spines, near))
+        for at, spine in enumerate(names):
+            near = {_port(place): NeighbourRow(f"leaf{place + 1}", _port(_HALF + at)) for place in range(2)}
+            switches.append(_copies(self.bench.tables, port, spine, 2, near))
+        topo = SonicTopo(*map(self.bench.switch_of, switches), mtu=_LINK_MTU, **options)
+        return self.bench.network(topo=topo)
+
+    def flow(
+        self,
+        source: int,
+        target: int,
+        priority: int,
+        octets: int | None = None,
+        *,
+        message: int = MB,
+        rate: Rate | None = None,
+        rate_control: str | None = None,
+        ecn: Ecn = Ecn.NOT_ECT,
+        duration: Duration | None = None,
+        start: Duration | str = "0s",
+        ack: int | None = None,
+        **options: Any,
+    ) -> Flow:
+        """Return the flow of one rank to another, with a DSCP that the switch takes for the priority."""
+        given, acks = self.bench.given, self.ack if ack is None else ack
+        transport = Roce(
+            message=Size.from_bytes(message),
+            cnp_priority=self.cnp,
+            cnp_dscp=max(0, given.dscp(self.cnp)),
+            ack_priority=acks,
+            ack_dscp=max(0, given.dscp(acks)),
+            **({"settings": SETTINGS} | options),
+        )
+        size = None if octets is None else Size.from_bytes(octets)
+        return Flow(
+            f"h{source + 1}", f"h{target + 1}", priority, rate=rate, rate_control=rate_control, transport=transport,
+            size=size, duration=duration, start=start, dscp=given.dscp(priority), ecn=ecn,
+        )  # fmt: skip
+
+    def run(self, net: Network, flows: Sequence[Flow]) -> Flows:
+        """Run flows to their ends; what is on its way then has ten times the time that the switches take to drain."""
+        return net.run(*flows, settle=self.bench.settle_time(self.bench.fill_time(net, FRAME)))
+
+    # Counters
+
+    def port(self, net: Network, rank: int) -> str:
+        """Return the switch's port at which a rank is."""
+        return self.bench.port(net, f"h{rank + 1}")
+
+    def queue(self, priority: int) -> int:
+        """Return the queue of a priority, as the tables of the user map it."""
+        return self.bench.given.ports[self.bench.ports[0]].settings.priorities.dot1p_to_local[priority]
+
+    def queued(self, net: Network, rank: int, priority: int) -> int:
+        """Return the frames that were put into the queue of a priority at a rank's port."""
+        return int(net.fabric.sent(self.port(net, rank)).sent_frames[self.queue(priority)])
+
+    @staticmethod
+    def xoffs(net: Network, priorities: Sequence[int] = range(8)) -> int:
+        """Return the PFC frames with XOFF that all switches sent."""
+        switches = {switch.name for switch in net.switches}
+        ports = [port.name for port in net.fabric.ports.values() if port.node.name in switches]
+        return sum(net.fabric.pfc(port, priority)["xoff_sent"] for port in ports for priority in set(priorities))
+
+    def complete(self, net: Network, flows: Sequence[Flow], running: Flows) -> None:
+        """Claim that all messages came to their end, that none had to be sent again, and that nothing was dropped."""
+        self.bench.claim(INCOMPLETE, missing(flows, running), equals=0)
+        self.bench.claim(AGAIN, sum(report.retransmitted for report in reports(running)), equals=0)
+        self.bench.claim(DROPPED, net.fabric.dropped(), equals=0)
+
+
+def reports(running: Flows) -> list[RoceReport]:
+    return [report for report in running.reports if isinstance(report, RoceReport)]
+
+
+def missing(flows: Sequence[Flow], running: Flows) -> int:
+    """Return how many messages of flows with a size did not come to their end, octet by octet."""
+    left = 0
+    for flow, report in zip(flows, running.reports, strict=True):
+        if isinstance(report, RoceReport) and flow.size is not None:
+            assert isinstance(flow.transport, Roce)
+            wanted = -(-flow.size.bytes // flow.transport.message.bytes)
+            left += wanted - report.messages if report.intact else max(1, wanted - report.messages)
+    return left
+
+
+def one_class(tables: Tables) -> Tables:
+    """Return the tables with every DSCP in traffic class 0."""
+    maps = {
+        (kind, name): dict.fromkeys(rows, 0) if kind in (MapKind.DSCP_TO_TC, MapKind.DOT1P_TO_TC) else rows
+        for (kind, name), rows in tables.maps.items()
+    }
+    return replace(tables, maps=maps)
+
+
+def _port(number: int) -> str:
+    return f"Ethernet{8 * number}"
+
+
+def _copies(
+    tables: Tables, port: str, hostname: str, many: int, neighbours: Mapping[str, NeighbourRow] | None = None
+) -> Tables:
+    """Return a switch whose ports are as many copies of one port, with the pools, profiles and maps as they are."""
+    names = [_port(number) for number in range(many)]
+
+    def rows(table: Mapping[str, Any]) -> dict[str, Any]:
+        return dict.fromkeys(names, table[port]) if port in table else {}
+
+    def places(table: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], Any]:
+        own = {number: row for (name, number), row in table.items() if name == port}
+        return {(name, number): row for name in names for number, row in own.items()}
+
+    return replace(
+        tables,
+        hostname=hostname,
+        ports=rows(tables.ports),
+        cables=rows(tables.cables),
+        neighbours=dict(neighbours or {}),
+        groups=places(tables.groups),
+        queue_profiles=places(tables.queue_profiles),
+        qos=dict.fromkeys(names, tables.qos_of(port)),
+        queues=places(tables.queues),
+        watchdogs=rows(tables.watchdogs),
+        channels={},
+    )

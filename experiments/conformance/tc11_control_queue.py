@@ -1,0 +1,43 @@
+"""TC11: acknowledgements wait for no paused data if they have a queue of their own."""
+
+from dataclasses import replace
+
+from experiments.conformance._case import Bench, Control, case, without_ecn
+from experiments.conformance._ranks import KB, MB, SETTINGS, Ranks, reports
+from xoff import Duration, Ways
+
+_TIMEOUTS = "time-outs of the rank whose acknowledgements come back beside the incast"
+_SHORT, _LONG = Duration("100us"), Duration("20ms")
+"""Retransmission timers of that rank, whose own way is free, and of those in the incast, whose data wait."""
+
+
+@case(
+    ports=1,
+    timeout="300s",
+    tables=without_ecn,
+    control=Control("acknowledgements on the queue of the data", fails=[_TIMEOUTS]),
+)
+def tc11_control_queue(bench: Bench) -> None:
+    """Four ranks send to one that sends to them: its acknowledgements have their own queue, so it repeats nothing."""
+    ranks = Ranks(bench)
+    priority = ranks.lossless[0]
+    ack = priority if bench.is_control else ranks.ack
+    short, long = replace(SETTINGS, retransmit_after=_SHORT), replace(SETTINGS, retransmit_after=_LONG)
+    incast = [
+        ranks.flow(rank, 4, priority, 6 * MB, message=128 * KB, ack=ack, settings=long, target_settings=short)
+        for rank in range(4)
+    ]
+    broadcast = [
+        ranks.flow(4, rank, priority, 2 * MB, message=128 * KB, rate=bench.line // 8, ack=ack,
+                   settings=short, target_settings=long)
+        for rank in range(4)
+    ]  # fmt: skip
+    flows = [*incast, *broadcast]
+    with ranks.leaf_spine(2, ways=Ways()) as net:
+        running = ranks.run(net, flows)
+        found = reports(running)
+        bench.claim(_TIMEOUTS, sum(report.timeouts for report in found[len(incast) :]), equals=0)
+        ranks.complete(net, flows, running)
+        bench.claim("XOFF sent on the lossless priority", ranks.xoffs(net, [priority]), at_least=1)
+    bench.claim("CNPs", sum(report.cnps_sent for report in found), equals=0)
+    bench.figure("longest completion", max(report.completion for report in found))

@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     )
     from testbed.roce.rates.dcqcn import PAPER as DCQCN_PAPER
     from testbed.roce.rates.dcqcn import DcqcnParameters
+    from testbed.routing.bird import Bird
+    from testbed.routing.frr import Frr
+    from testbed.routing.protocols import Bfd, Bgp, Isis, Ospf
     from testbed.sonic.lab.topo import SonicTopo
     from testbed.srv6.lab.controller import SrController
     from testbed.switch.buffer.headroom import DynamicSharedHeadroom, SharedHeadroomPool
@@ -98,6 +101,9 @@ __all__ = [
     "Acknowledgement",
     "ApplicationAdmin",
     "Between",
+    "Bfd",
+    "Bgp",
+    "Bird",
     "Buffer",
     "Cable",
     "Chain",
@@ -124,10 +130,12 @@ __all__ = [
     "Flow",
     "Flows",
     "FrameCounts",
+    "Frr",
     "GroupSettings",
     "Hpcc",
     "HpccParameters",
     "Incast",
+    "Isis",
     "LeafSpine",
     "Length",
     "Line",
@@ -141,6 +149,7 @@ __all__ = [
     "Network",
     "Nic",
     "OneOf",
+    "Ospf",
     "ParkingLot",
     "PauseFrame",
     "PfcAdmin",
@@ -266,6 +275,11 @@ _PLACES: dict[str, dict[str, str]] = {
         "topologies.star": "Star",
         "topologies.three_links": "ThreeLinks",
         "testbed.sonic.lab.topo": "SonicTopo",
+    },
+    "Routing daemons": {
+        "testbed.routing.frr": "Frr",
+        "testbed.routing.bird": "Bird",
+        "testbed.routing.protocols": "Bgp Ospf Isis Bfd",
     },
     "Traffic": {
         "testbed.net.traffic": "Flow Flows flowing Report ping probe Transport register_transport=register",

@@ -34,6 +34,8 @@ from testbed.net.partition.stand_in import share_commands, stand_in
 from testbed.net.traffic import Flow, FlowOptionError, Flows
 from testbed.net.watch import captures, description, progress
 from testbed.net.watch.run_series import recorded
+from testbed.routing.lab import control_plane
+from testbed.routing.lab.control_plane import ControlPlane
 from testbed.switch.ways.path import FlowPath
 from testbed.units import Duration, Scale
 
@@ -53,6 +55,8 @@ class Network(Mininet):
     """Mininet's network with the fabric of its lossless ports: `net["h1"]` is a node."""
 
     fabric: Fabric
+    routing: ControlPlane
+    """The routing daemons of its routers."""
     host: Any
     switch: Any
     """The classes of nodes that name none."""
@@ -106,6 +110,17 @@ class Network(Mininet):
             if name not in known:
                 raise FlowOptionError(f"net.path: there is no option {name}; {nearest(name, known)}")
         return flow_path.in_network(self, source, target, FlowNames(**flow))
+
+    def converged(
+        self, within: Duration | str = "60s", *, since_ns: int | None = None, quiet: Duration | str | None = None
+    ) -> Duration:
+        """Wait until routers have the routes that their daemons should find by the cables which have their link now.
+
+        Returns the time of the lab from `since_ns`, a moment of its clock, or from the call on, to the last change of a
+        route. With `quiet` it waits until no route has changed for that time, whatever routes there are. Both are the
+        lab's times, as the daemons' timers are.
+        """
+        return self.routing.converged(within, since_ns, quiet)
 
     def run(self, *flows: Flow, settle: Duration | str | None = None) -> Flows:
         """Run flows to their ends, and return them with their reports.
@@ -270,7 +285,10 @@ def network(
             if run.follower >= 0:
                 followed = progress.reporting(net, run, case)
         with run.network_is_up() if run is not None else nullcontext():
-            with recorded(fabric, run) if run is not None else nullcontext():
+            with (
+                control_plane.running(net.hosts, core.ports, run) as net.routing,
+                recorded(fabric, run) if run is not None else nullcontext(),
+            ):
                 yield net
             if run is not None:
                 description.account_for_losses(run, core.lost, fabric.losses)

@@ -19,6 +19,7 @@ from testbed.net.build.mininet_classes import Host, Node, Switch
 from testbed.net.build.options import LEAF, ROUTER, SWITCH, refuse_unknown
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import FabricError
+from testbed.routing.lab.daemons import Daemons
 from testbed.srv6.lab.routers import apply
 from testbed.switch.ways.network import seed_in_force
 from testbed.switch.ways.settings import Ways
@@ -119,11 +120,14 @@ class LosslessRouter(Node):
 
     And `routes`, static ones from destinations to neighbours on the way, {"10.2.0.0/16": "10.0.1.2"}, or to a list of
     neighbours, among which Linux chooses by `ways`; `commands` to be run when its ports are there, and other steps of
-    set-up (`testbed.srv6.lab.routers.Setup`); `wan`, the settings of End.X.PFC.
+    set-up (`testbed.srv6.lab.routers.Setup`); `wan`, the settings of End.X.PFC; `routing`, the daemons that find routes
+    (`testbed.routing`).
     """
 
     forwards = True
     bridges = False
+    daemons: Daemons | None = None
+    """The router's routing daemons, while the network runs."""
 
     def __init__(self, name: str, **params: Any) -> None:
         refuse_unknown(f"router {name}", params, (*ROUTER, *_GIVEN_BY_MININET, *_GIVEN_BY_TOPOLOGIES))
@@ -137,6 +141,7 @@ class LosslessRouter(Node):
         self._run(
             "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.rp_filter=0",
             *(router_ways.settings_of_kernel(settings, self._seed(settings)) if settings is not None else ()),
+            *(router_ways.settings_for_daemons(self.intfNames()) if params.get("routing") is not None else ()),
             *(
                 router_ways.route_command(destination, neighbours, settings, by_address)
                 for destination, neighbours in routes.items()
@@ -149,6 +154,23 @@ class LosslessRouter(Node):
                 for step in steps:
                     apply(self, step)
         return done
+
+    def vtysh(self, *commands: str) -> str:
+        """Return the answer of FRR's daemons, as in `net["r1"].vtysh("show bgp summary")`; several commands follow
+        each other, as in `vtysh("configure", "router bgp 65001", "no neighbor r1-eth0 interface")`."""
+        return self._running().ask("vtysh", *commands)
+
+    def birdc(self, *words: str) -> str:
+        """Return the answer of BIRD, as in `net["r1"].birdc("show protocols")`."""
+        return self._running().ask("birdc", *words)
+
+    def _running(self) -> Daemons:
+        if self.daemons is None:
+            raise FabricError(
+                f"router {self.name} has no routing daemons that run; add it with them, as in "
+                f'addRouter("{self.name}", routing=Frr(Bgp()))'
+            )
+        return self.daemons
 
     def _seed(self, settings: Ways) -> int:
         run = Run.current()

@@ -34,7 +34,7 @@ NODE_OF_MININET = ("ip", "mac", "defaultRoute", "inNamespace", "privateDirs", "c
 HOST = ("port", "forwarding", "rdma", *NODE_OF_MININET)
 SWITCH = ("port", "buffer", "next_hop", "ways", "forwarding", "dpid", *NODE_OF_MININET)
 LEAF = ("controller", *SWITCH)
-ROUTER = ("port", "buffer", "forwarding", "routes", "ways", "commands", "wan", *NODE_OF_MININET)
+ROUTER = ("port", "buffer", "forwarding", "routes", "routing", "ways", "commands", "wan", *NODE_OF_MININET)
 
 _QUEUES = "queues are those of the ports; see Port(...) and Buffer(...) in docs/network.md"
 _INSTEAD = {

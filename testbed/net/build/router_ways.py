@@ -65,6 +65,12 @@ def settings_of_kernel(settings: Ways, seed: int, has_seed: Callable[[], bool] =
     return found
 
 
+def settings_for_daemons(ports: Iterable[str]) -> list[str]:
+    """Return the commands by which ports have link-local addresses at once, which routing daemons speak by."""
+    settings = ("disable_ipv6=0", "accept_dad=0", "addr_gen_mode=0")
+    return [f"sysctl -qw net.ipv6.conf.{port}.{setting}" for port in ports for setting in settings]
+
+
 def in_force(params: Mapping[str, Any]) -> Ways | None:
     """Return the settings by which a router chooses among its routes' neighbours, or None if there is no choice.
 

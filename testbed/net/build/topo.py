@@ -25,12 +25,13 @@ from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.cabling import Forwarding
 from testbed.net.fabric.port import Buffer, Port
+from testbed.routing.software import Software
 from testbed.switch.ways.settings import By, Ways, WaysSource, ways_of
 from testbed.units import Duration, Scale
 
 _OF_ALL = (
     "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "ways", "mismatch", "dcbx",
-    "deadlock_poll", "forwarding", "rdma", "controller",
+    "deadlock_poll", "forwarding", "rdma", "controller", "routing",
 )  # fmt: skip
 _ANYTHING = "**"
 _OF_MININET = ("hopts", "sopts", "lopts")
@@ -44,6 +45,12 @@ def _is_foreign(options: dict[str, Any]) -> bool:
 
 class TopoError(UsageError):
     """A topology contradicts itself."""
+
+
+def _software(where: str, routing: Any) -> Software | None:
+    if routing is not None and not isinstance(routing, Software):
+        raise TopoError(f"{where}: routing is {routing!r}; write routing=Frr(Bgp()) or routing=Bird(Bgp())")
+    return routing
 
 
 class LosslessTopo(Topo):
@@ -64,6 +71,7 @@ class LosslessTopo(Topo):
     - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
     - `rdma`: hosts have Soft-RoCE devices, for programs that use verbs.
     - `controller`: switches forward by Open vSwitch, as this OpenFlow controller tells them (`addLeaf`).
+    - `routing`: the routing daemons of routers that name none, as in `Frr(Bgp())`, in place of static routes.
     - Mininet's `hopts`, `sopts` and `lopts`: further defaults of hosts, switches and links.
 
     Any other option is refused, and so is an unknown option of a node or a link.
@@ -84,6 +92,7 @@ class LosslessTopo(Topo):
         "forwarding",
         "rdma",
         "controller",
+        "routing",
     )
     """The options of every topology beside the arguments of its `build`."""
 
@@ -100,6 +109,7 @@ class LosslessTopo(Topo):
     forwarding: str | None = None
     rdma: bool | int = False
     controller: str | None = None
+    _routing: Software | None = None
     partition: Sequence[Collection[str]] | None = None
     """The switches and routers of each part of a network over several kernels; None: few cables between parts."""
 
@@ -119,6 +129,7 @@ class LosslessTopo(Topo):
             expected = "write 'unix:/run/controller' or 'tcp:192.0.2.1:6653', or leave it out"
             raise TopoError(f"{type(self).__name__}: controller is {self.controller!r}; {expected}")
         self.choose((False, True), dcbx=self.dcbx, rdma=self.rdma)
+        self._routing = _software(type(self).__name__, options.pop("routing", self._routing))
         poll = options.pop("deadlock_poll", self.deadlock_poll)
         self.deadlock_poll = None if poll is None else Duration(poll)
         if self.deadlock_poll is not None and not self.deadlock_poll.ns:
@@ -136,6 +147,8 @@ class LosslessTopo(Topo):
         if _ANYTHING not in own:
             words.refuse_unknown(kind, options, (*own, *_OF_ALL, *_OF_MININET))
         super().__init__(*args, **options)
+        if self._routing is not None and not any(self.nodeInfo(name).get("routing") for name in self.nodes()):
+            raise TopoError(f"{kind}: routing is given, and there is no router that would use it")
 
     @property
     def _forwards(self) -> dict[str, Any]:
@@ -177,10 +190,12 @@ class LosslessTopo(Topo):
         """Add an IPv4 and IPv6 router.
 
         `routes` are from networks to a neighbour's address, or to those of several: {"10.2.0.0/16": ["10.0.1.2",
-        "10.0.2.2"]}. Linux hashes each flow to one of them, by the fields, seed and weights of `ways`.
+        "10.0.2.2"]}. Linux hashes each flow to one of them, by the fields, seed and weights of `ways`. With `routing`,
+        as in `Frr(Bgp())`, daemons find the routes.
         """
         options = self._checked("addRouter", name, options, words.ROUTER)
         defaults = {"cls": LosslessRouter, "buffer": self.buffer, "port": self.port, **self._forwards}
+        options["routing"] = _software(f"addRouter({name})", options.get("routing", self._routing))
         if "ways" in options:
             options["ways"] = ways_of(options["ways"])
             if reason := router_ways.why_not(options["ways"]):
@@ -194,10 +209,12 @@ class LosslessTopo(Topo):
         """Give each router that was added routes to the networks of the others, by all ways that cost least.
 
         A network is that of a router's port to a host or switch, whose address is in the link's `params1` or `params2`.
-        Routes that a router was given stay. Call it at the end of `build`.
+        Routes that a router was given stay, and a router with routing daemons gets none. Call it at the end of `build`.
         """
         for router, routes in router_ways.routes_of(self).items():
             info = self.nodeInfo(router)
+            if info.get("routing") is not None:
+                continue
             info["routes"] = routes | dict(info.get("routes") or {})
 
     def addLink(

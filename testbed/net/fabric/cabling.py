@@ -12,6 +12,7 @@ import mmap
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from testbed.experiment.run import Run
@@ -246,6 +247,20 @@ class Cabling:
                 self.socket.send(self._netem(slot, cable) for slot in (state.slot, far.slot))
         state.lab_cable = far.lab_cable = cable
         self.delays[state.slot] = self.delays[far.slot] = lab_delay.ps
+
+    def change_loss(self, port: str, loss: Fraction | str | int) -> None:
+        """Change which part of the frames the cable at a port loses, in both directions; 1 loses all of them, and both
+        ends keep their carrier. A cable that was laid without a delay or a loss cannot change.
+        """
+        state = self._ports.port(port)
+        far = self._ports.far_end(state)
+        if self.socket is None or not self._has_middle(state.slot, state.lab_cable):
+            raise FabricError(f"the cable of {port} was laid without a delay, so it cannot lose frames")
+        old = state.lab_cable
+        cable = Cable(old.rate, delay=old.delay, loss=loss, mtu=old.mtu)
+        with kernel.urgently(_URGENCY):
+            self.socket.send(self._netem(slot, cable) for slot in (state.slot, far.slot))
+        state.lab_cable = far.lab_cable = cable
 
     def pull(self, port: str) -> None:
         """Pull the cable at a port: both ends lose their carrier, and the frames in the cable are lost.

@@ -20,7 +20,10 @@ NextHop = Callable[[str, str], "str | None"]
 
 
 def has_equal_routes(params: Mapping[str, Any]) -> bool:
-    """Report whether a router was given a route with several neighbours, in `routes` or by one of its `commands`."""
+    """Report whether a router was given a route with several neighbours, in `routes` or by one of its `commands`, or
+    has daemons that find some."""
+    if params.get("routing") is not None:
+        return True
     routes, commands = params.get("routes") or {}, params.get("commands") or ()
     several = any(not isinstance(neighbours, str) and len(neighbours) > 1 for neighbours in routes.values())
     return several or any(isinstance(one, str) and one.count(" nexthop ") > 1 for one in commands)

@@ -20,6 +20,8 @@ from testbed.switch.ways.network import Switch, Way
 from testbed.switch.ways.path import FlowPath, Hop, path
 
 _MOST_HOPS = 64
+_ON_THE_CABLE = ("fe80:", "169.254.")
+"""The beginnings of addresses that stand for whoever is at the other end, as daemons write them into routes."""
 _PROTOCOLS = {6: "tcp", 17: "udp"}
 
 
@@ -41,7 +43,7 @@ def routed_path(
             hops.append(hop)
         if leaving is None:
             break
-        goal = by_address.get(gateway)
+        goal = ports.far_end(leaving).node if gateway.startswith(_ON_THE_CABLE) else by_address.get(gateway)
         if goal is None:
             hops.append(Hop(node.name, (), None, f"sends to {gateway}, which is no node of this network"))
             break
@@ -74,7 +76,8 @@ def _routed(ports: PortTable, node: Any, fields: Fields, came_by: str) -> tuple[
             "",
             Hop(node.name, (), None, f"puts the flow into a tunnel ({found['encap']}), which is not followed"),
         )
-    port, gateway = ports.port(found["dev"]), str(found.get("gateway", fields.destination))
+    gateway = str(found.get("gateway") or found.get("via", {}).get("host") or fields.destination)
+    port = ports.port(found["dev"])
     ways = _ways(ports, node, fields.destination) or (Way(port.name, ports.far_end(port).node.name),)
     chosen = next((way for way in ways if way.port == port.name), ways[0])
     reason = "its only route" if len(ways) == 1 else f"what Linux's hash chooses among {len(ways)} equal routes"

@@ -133,8 +133,10 @@ def test_two_locks_that_disagree_are_refused_with_the_way_out(lock: Path, tmp_pa
 
 
 def test_a_name_without_a_lock_has_the_way_to_one() -> None:
-    with pytest.raises(UsageError, match=r"Xoff has locked versions of .*frr.*; .*xoff image lock --deb bird2 > bird2"):
-        debs.locked(["bird2"])
+    with pytest.raises(
+        UsageError, match=r"Xoff has locked versions of .*frr.*; .*xoff image lock --deb memcached > memcached"
+    ):
+        debs.locked(["memcached"])
     with pytest.raises(UsageError, match="the lab's image has curl already; leave it out"):
         debs.locked(["curl"])
     with pytest.raises(UsageError, match=r"none\.lock: it cannot be read: No such file"):

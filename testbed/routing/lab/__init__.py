@@ -1,0 +1,1 @@
+"""The lab's half of routing daemons: their processes in the routers, and the routes that they make."""

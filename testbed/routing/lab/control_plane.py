@@ -1,0 +1,243 @@
+"""The routing daemons of a network, from their start to their end, and the wait until routers have their routes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from ipaddress import ip_interface
+from typing import Any
+
+from testbed.errors import listed
+from testbed.experiment.run import Run
+from testbed.net.fabric.ports import PortTable, is_elsewhere
+from testbed.routing.bird import Bird
+from testbed.routing.expected import Routes, expected
+from testbed.routing.frr import Frr
+from testbed.routing.lab.bird_daemons import BirdDaemons
+from testbed.routing.lab.daemons import Daemons, RoutingError
+from testbed.routing.lab.frr_daemons import FrrDaemons
+from testbed.routing.lab.route_table import RouteTable
+from testbed.routing.lab.route_watch import RouteEvent, RouteWatch, events
+from testbed.routing.protocols import Bgp
+from testbed.routing.router import Router, RouterPort
+from testbed.routing.software import same_for_all
+from testbed.units import Duration
+
+_KINDS: tuple[tuple[type, type], ...] = ((Frr, FrrDaemons), (Bird, BirdDaemons))
+_SHOWN = 3
+_STEP_NS = 1_000_000_000
+"""How often it is looked whether all daemons are alive while nothing else happens."""
+
+
+class ControlPlane:
+    """The routing daemons of a network that runs: `net.routing`. A network without any has none."""
+
+    def __init__(self, nodes: Sequence[Any], ports: PortTable, run: Run | None) -> None:
+        speaking = [node for node in nodes if node.params.get("routing") is not None]
+        self.routers = {node.name: _router(node, number, ports) for number, node in enumerate(speaking, start=1)}
+        """What each router's daemons are configured by."""
+        self._nodes = {node.name: node for node in speaking}
+        self._run = run
+        self._daemons: list[Daemons] = []
+        self._tables: dict[str, RouteTable] = {}
+        self._watch: RouteWatch | None = None
+
+    def start(self) -> None:
+        """Start the daemons of all routers, stage by stage."""
+        if not self.routers:
+            return
+        if any(is_elsewhere(node) for node in self._nodes.values()):
+            raise RoutingError("routing daemons need a network in one kernel; leave --partitions out")
+        self._require_other_ases()
+        pids = {name: node.pid for name, node in self._nodes.items()}
+        self._watch = RouteWatch(pids, self._run)
+        self._tables = {name: RouteTable(pid) for name, pid in pids.items()}
+        for name, router in self.routers.items():
+            node = self._nodes[name]
+            node.daemons = _daemons(node.params["routing"], router, node)
+            self._daemons.append(node.daemons)
+        checks = [(one, one.check()) for one in self._daemons]
+        for one, check in checks:
+            one.require_done(check, "its configuration")
+        stages = [(one, one.stages()) for one in self._daemons]
+        for number in range(max(len(found) for _, found in stages)):
+            started = [(one, found[number]) for one, found in stages if number < len(found)]
+            for one, names in started:
+                for name in names:
+                    one.start(name)
+            for one, names in started:
+                one.wait_for(names)
+        applied = [(one, program) for one in self._daemons if (program := one.apply()) is not None]
+        for one, program in applied:
+            one.require_done(program, "its configuration")
+
+    def _require_other_ases(self) -> None:
+        """Refuse neighbours of one AS, which would take each other for no neighbours of external BGP."""
+        software = {name: node.params["routing"] for name, node in self._nodes.items()}
+        for name, router in self.routers.items():
+            for port in router.uplinks:
+                far = self.routers.get(port.neighbour)
+                if far is None or any(Bgp not in software[one].protocols for one in (name, far.name)):
+                    continue
+                if (asn := software[name].asn(router)) == software[far.name].asn(far):
+                    raise RoutingError(
+                        f"routers {name} and {far.name} are neighbours and both of AS {asn}; external BGP needs two: "
+                        "give one another, as in Bgp(asn=65001), or leave asn out, and each router has its own"
+                    )
+
+    def stop(self) -> None:
+        """End all daemons; nothing of them is left."""
+        for one in self._daemons:
+            one.stop()
+        for node in self._nodes.values():
+            node.daemons = None
+        self._daemons.clear()
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
+        for table in self._tables.values():
+            table.close()
+        self._tables.clear()
+
+    def require_alive(self) -> None:
+        """Raise an error that names a daemon which has ended."""
+        for one in self._daemons:
+            one.require_alive()
+
+    def routes(self, router: str) -> Routes:
+        """Return the routes that a router's kernel has of its daemons, with the ports of their equal ways."""
+        if router not in self._tables:
+            raise RoutingError(f"{router} is no router with routing daemons; there are {listed(self._tables)}")
+        return self._tables[router].routes()
+
+    def changes(self, router: str = "") -> list[RouteEvent]:
+        """Return the changes of routes in this run so far, of one router or of all."""
+        found = [] if self._run is None or self._watch is None else events(self._run)
+        return [one for one in found if router in ("", one.router)]
+
+    def expected(self) -> dict[str, Routes] | None:
+        """Return the routes that all routers should have by the cables that have their link now.
+
+        None if configurations are the user's own, or routers speak different protocols.
+        """
+        software = {name: node.params["routing"] for name, node in self._nodes.items()}
+        protocols = same_for_all(software.values())
+        if protocols is None:
+            return None
+        links = [link for table in self._tables.values() for link in table.links()]
+        up = {link.name for link in links if link.can_talk}
+        return expected(
+            self.routers, protocols, lambda router: software[router.name].asn(router), lambda port: port in up
+        )
+
+    def converged(self, within: Duration | str, since_ns: int | None, quiet: Duration | str | None) -> Duration:
+        """Wait until routes are as they should be, or have not changed for a time."""
+        begin_ns = time.monotonic_ns()
+        since_ns = begin_ns if since_ns is None else since_ns
+        if not self.routers or self._watch is None:
+            raise RoutingError(
+                "net.converged: no router of this network has routing daemons, as in addRouter(routing=Frr(Bgp()))"
+            )
+        goal = self.expected() if quiet is None else None
+        if goal is None and quiet is None:
+            raise RoutingError(
+                "net.converged: which routes there should be is known if all routers speak the same protocols, "
+                'configured by the topology; here say after which time without a change it is over: quiet="3s"'
+            )
+        deadline_ns = begin_ns + Duration(within).ns
+        changes = self._watch.after(-1, begin_ns)
+        if goal is None:
+            last_ns = self._until_quiet(changes.count, changes.last_ns, Duration(quiet or "0s").ns, deadline_ns)
+        else:
+            last_ns = self._until(goal, changes.count, changes.last_ns, deadline_ns)
+        return Duration.from_ns(max(0, last_ns - since_ns))
+
+    def _until(self, goal: dict[str, Routes], count: int, last_ns: int, deadline_ns: int) -> int:
+        assert self._watch is not None
+        missing = set(self.routers)
+        look: set[str] = set(self.routers)
+        while True:
+            for name in look:
+                if _differs(self._tables[name].routes(), goal[name], goal):
+                    missing.add(name)
+                else:
+                    missing.discard(name)
+            if not missing:
+                return last_ns
+            self.require_alive()
+            now_ns = time.monotonic_ns()
+            if now_ns >= deadline_ns:
+                raise RoutingError(self._late(goal, sorted(missing)))
+            changes = self._watch.after(count, min(deadline_ns, now_ns + _STEP_NS))
+            look = set(self.routers) if changes.routers is None else set(changes.routers)
+            count, last_ns = changes.count, changes.last_ns
+
+    def _until_quiet(self, count: int, last_ns: int, quiet_ns: int, deadline_ns: int) -> int:
+        assert self._watch is not None
+        begin_ns = time.monotonic_ns()
+        while (now_ns := time.monotonic_ns()) < max(last_ns, begin_ns) + quiet_ns:
+            self.require_alive()
+            if now_ns >= deadline_ns:
+                raise RoutingError("net.converged: routes still change at the end of the time that it may take")
+            changes = self._watch.after(count, min(deadline_ns, max(last_ns, begin_ns) + quiet_ns, now_ns + _STEP_NS))
+            count, last_ns = changes.count, changes.last_ns
+        return last_ns
+
+    def _late(self, goal: dict[str, Routes], routers: list[str]) -> str:
+        """Return what is missing or wrong, for the message of a wait that was too short."""
+        lines = []
+        for name in routers:
+            own = self._tables[name].routes()
+            for prefix in sorted({prefix for routes in goal.values() for prefix in routes}):
+                has, should = own.get(prefix, frozenset()), goal[name].get(prefix, frozenset())
+                if has != should:
+                    lines.append(f"{name} to {prefix}: by {listed(sorted(has))}, expected {listed(sorted(should))}")
+        more = f", and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+        return f"net.converged: not all routers have their routes in time: {'; '.join(lines[:_SHOWN])}{more}"
+
+
+@contextmanager
+def running(nodes: Sequence[Any], ports: PortTable, run: Run | None) -> Iterator[ControlPlane]:
+    """Run the daemons of a network's routers for the time of the block; one that dies in it is an error at its end."""
+    plane = ControlPlane(nodes, ports, run)
+    try:
+        plane.start()
+        yield plane
+        plane.require_alive()
+    finally:
+        plane.stop()
+
+
+def _differs(own: Routes, should: Routes, goal: dict[str, Routes]) -> bool:
+    """Report whether a router lacks a route, or has one that it should not have, to any of the routers' prefixes."""
+    prefixes = {prefix for routes in goal.values() for prefix in routes}
+    return any(own.get(prefix, frozenset()) != should.get(prefix, frozenset()) for prefix in prefixes)
+
+
+def _daemons(software: Any, router: Router, node: Any) -> Daemons:
+    for kind, daemons in _KINDS:
+        if isinstance(software, kind):
+            made: Daemons = daemons(software, router, node)
+            return made
+    raise RoutingError(
+        f"router {router.name}: routing is {software!r}; write routing=Frr(Bgp()) or routing=Bird(Bgp())"
+    )
+
+
+def _router(node: Any, number: int, ports: PortTable) -> Router:
+    found = []
+    for port in ports.by_node().get(node.name, []):
+        far = ports.far_end(port)
+        is_router = getattr(far.node, "forwards", False) and not getattr(far.node, "bridges", False)
+        found.append(
+            RouterPort(
+                port.name, far.node.name, far.name, is_router, _address(port.intf), str(far.mac),
+                ports.graph.costs.get(port.name, 1),
+            )
+        )  # fmt: skip
+    return Router(node.name, number, tuple(found))
+
+
+def _address(intf: Any) -> Any:
+    return ip_interface(f"{intf.ip}/{intf.prefixLen}") if intf.ip else None

@@ -1,0 +1,100 @@
+"""FRR in a router: zebra and the daemons of its protocols, with the configuration that vtysh gives them.
+
+FRR's option -N keeps routers apart: the files of r1 are in /etc/frr/r1, its sockets and logs in /run/frr/r1.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.routing.frr import Frr
+from testbed.routing.lab.daemons import (
+    Daemons,
+    RoutingError,
+    make_folder,
+    program,
+    remove,
+    require_program,
+)
+from testbed.routing.router import Router
+
+_PROGRAMS = Path("/usr/lib/frr")
+_SETTINGS, _SOCKETS = Path("/etc/frr"), Path("/run/frr")
+_LINE = re.compile(r"^line (\d+): (.*)$", re.MULTILINE)
+_CODE = re.compile(r"\[\d+\]: *")
+
+
+class FrrDaemons(Daemons):
+    """The daemons of FRR."""
+
+    def __init__(self, software: Frr, router: Router, node: Any) -> None:
+        super().__init__(router, node)
+        self.software: Frr = software
+        require_program(router.name, software, _PROGRAMS / "zebra")
+        self._settings = _SETTINGS / router.name
+        self._sockets = _SOCKETS / router.name
+
+    def check(self) -> subprocess.Popen[str]:
+        self.text = self.software.text(self.router)
+        about = pwd.getpwnam("frr")
+        owner = about.pw_uid, about.pw_gid
+        for folder in (self._settings, self._sockets):
+            make_folder(folder, owner)
+        self._write("vtysh.conf", "", owner)
+        self._write("frr.conf", self.text, owner)
+        return program(self._vtysh("-C"))
+
+    def stages(self) -> Sequence[Sequence[str]]:
+        zebra, *others = self.software.daemons(self.text)
+        return [zebra], others
+
+    def command(self, daemon: str) -> list[str]:
+        if not (_PROGRAMS / daemon).exists():
+            raise RoutingError(f"router {self.router.name}: FRR has no daemon {daemon}, which its configuration needs")
+        logged = ["--log", f"file:{self.log(daemon)}", "--log-level", "informational"]
+        return [f"{_PROGRAMS}/{daemon}", "-N", self.router.name, *logged]
+
+    def socket(self, daemon: str) -> Path:
+        return self._sockets / f"{daemon}.vty"
+
+    def log(self, daemon: str) -> Path:
+        return self._sockets / f"{daemon}.log"
+
+    def apply(self) -> subprocess.Popen[str]:
+        return program(self._vtysh("-b"))
+
+    def remove(self) -> None:
+        remove(self._settings, self._sockets)
+
+    def complaint(self, said: str) -> str:
+        found = _LINE.search(said)
+        if found is None:
+            return " ".join(said.split()) or "no reason was given"
+        return f"line {found[1]}: {_CODE.sub(': ', found[2]).strip()}"
+
+    def ask(self, program: str, *commands: str) -> str:
+        if program != "vtysh":
+            return super().ask(program, *commands)
+        self.require_alive()
+        done = subprocess.run(
+            self._vtysh(*(word for command in commands for word in ("-c", command))),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise RoutingError(f"router {self.router.name}: vtysh: {' '.join(done.stdout.split())}")
+        return done.stdout
+
+    def _vtysh(self, *arguments: str) -> list[str]:
+        return ["vtysh", "-N", self.router.name, *arguments]
+
+    def _write(self, name: str, text: str, owner: tuple[int, int]) -> None:
+        path = self._settings / name
+        path.write_text(text)
+        os.chown(path, *owner)

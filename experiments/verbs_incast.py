@@ -15,7 +15,7 @@ PORTS = ("18515", "18516")
 """The TCP ports by which the programs find each other."""
 
 
-@experiment(timeout="60s", debs=["perftest"])
+@experiment(timeout="60s", debs=["perftest"], free_cpu=True)
 def verbs_incast(run: Run) -> None:
     """Real programs, unmodified, share a line: with PFC each gets half of it, and nothing is lost.
 

@@ -231,14 +231,17 @@ class Responder:
 
     def _has_receive(self, packet: Packet, now_ns: int) -> bool:
         """Return False for a packet that needs a receive and finds none posted."""
-        if not self._nic.receives or not self._nic.receive_ns:
-            return True
-        if not (packet.opcode in SENDS and packet.opcode in FIRSTS) and (
-            packet.immediate is None or packet.opcode in SENDS
-        ):
+        if not self._needs_receive(packet):
             return True
         in_use = -(-max(0, self._busy_ns - now_ns) // self._nic.receive_ns)
         return in_use < self._nic.receives
+
+    def _needs_receive(self, packet: Packet) -> bool:
+        """Return True for a packet that needs a receive, where there may be none."""
+        if not self._nic.receives or not self._nic.receive_ns:
+            return False
+        begins_send = packet.opcode in SENDS and packet.opcode in FIRSTS
+        return begins_send or (packet.immediate is not None and packet.opcode not in SENDS)
 
     def _read(self, packet: Packet, number: int) -> None:
         assert packet.reth is not None
@@ -400,11 +403,15 @@ class Responder:
         return None
 
     def _negative(self) -> Packet:
-        """A NAK for the expected packet."""
+        """A NAK for the expected packet.
+
+        It tells of none that may yet be refused for lack of a receive: the requester would never send that again.
+        """
         if not self._nic.is_selective:
             return self._acknowledge(self._expected, Nak.SEQUENCE_ERROR)
         aeth = Aeth(self._msn & _MSN_MASK, Nak.SEQUENCE_ERROR)
-        there = bitmap(self._expected, self._early)
+        sure = (number for number, packet in self._early.items() if not self._needs_receive(packet))
+        there = bitmap(self._expected, sure)
         return Packet(Opcode.SELECTIVE_ACKNOWLEDGE, self.far_qp, psn(self._expected), there, aeth=aeth)
 
     def _acknowledge(self, number: int, nak: Nak | None, rnr: int | None = None) -> Packet:

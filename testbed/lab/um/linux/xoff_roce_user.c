@@ -1207,15 +1207,21 @@ static void responder_on_timer(struct xr_queue_pair *pair, s64 now_ns)
 	}
 }
 
+/* True for a packet that needs a receive, where there may be none */
+static int needs_receive(const struct xr_nic *nic, u32 opcode)
+{
+	if (!nic->receives || !nic->receive_ns)
+		return 0;
+	return IS(opcode, SENDS & FIRSTS) || IS(opcode, WRITES & WITH_IMMEDIATE);
+}
+
 /* Is a receive posted, if the packet needs one? */
 static int has_receive(const struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
 {
 	const struct xr_nic *nic = &pair->nic;
 	s64 busy_ns = most_of(0, pair->responder.busy_ns - now_ns);
 
-	if (!nic->receives || !nic->receive_ns)
-		return 1;
-	if (!IS(packet->opcode, SENDS & FIRSTS) && !IS(packet->opcode, WRITES & WITH_IMMEDIATE))
+	if (!needs_receive(nic, packet->opcode))
 		return 1;
 	return (busy_ns + nic->receive_ns - 1) / nic->receive_ns < nic->receives;
 }
@@ -1347,7 +1353,10 @@ static void acknowledge(struct xr_queue_pair *pair, struct xr_packet *made, s64 
 #define NAK(code) (0x60 | (code))
 #define RNR_NAK(code) (0x20 | (code))
 
-/* A NAK for the expected packet, and which packets behind it are there */
+/*
+ * A NAK for the expected packet, and which packets behind it are there. It tells of none that may yet be refused for
+ * lack of a receive: the requester would never send that again.
+ */
 static void selective_acknowledge(struct xr_queue_pair *pair, struct xr_packet *made)
 {
 	struct xr_responder *responder = &pair->responder;
@@ -1355,11 +1364,14 @@ static void selective_acknowledge(struct xr_queue_pair *pair, struct xr_packet *
 	u8 *at;
 
 	__builtin_memset(pair->bitmap, 0, sizeof(pair->bitmap));
-	for (place = 0; place < most; place++)
-		if (responder->early[(responder->expected + 1 + place) % responder->keeps].is_there) {
+	for (place = 0; place < most; place++) {
+		struct xr_early *slot = &responder->early[(responder->expected + 1 + place) % responder->keeps];
+
+		if (slot->is_there && !needs_receive(&pair->nic, slot->opcode)) {
 			pair->bitmap[place / 8] |= 0x80 >> place % 8;
 			words = place / 32 + 1;
 		}
+	}
 	at = bth(made, pair, SELECTIVE_ACKNOWLEDGE, responder->expected, 0);
 	at = put32(at, NAK(SEQUENCE_ERROR) << 24 | (responder->msn & MASK24));
 	made->payload = pair->bitmap;

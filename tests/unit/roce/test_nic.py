@@ -64,7 +64,13 @@ nics = st.builds(
     seed=35,
     recovery=Recovery.SELECTIVE_REPEAT,
     nic=Nic(
-        reads=1, reorder_packets=1, receives=1, receive_takes="20us", rnr_timer="10us", bdp_packets=2, low_packets=0
+        reads=1,
+        reorder_packets=1,
+        receives=1,
+        receive_takes=Duration("20us"),
+        rnr_timer=Duration("10us"),
+        bdp_packets=2,
+        low_packets=0,
     ),
     waits=False,
     trouble=(0.0, 0.0, 0.15),

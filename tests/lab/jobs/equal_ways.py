@@ -13,7 +13,7 @@ from testbed.net.fabric.switch_ways import CODES
 from testbed.switch.ways.frame import fields_of
 from testbed.switch.ways.model import Fields, Group, table
 from testbed.switch.ways.settings import By, HashField
-from xoff import Clos, Flow, LeafSpine, LosslessTopo, RawPort, Run, Ways, experiment, flowing, network
+from xoff import Clos, Flow, LeafSpine, LosslessTopo, RawPort, RoceReport, Run, Ways, experiment, flowing, network
 
 _NO_MEMBER = 255
 _FIELDS = [
@@ -270,3 +270,29 @@ def no_silence_is_looked_for(run: Run) -> None:
     """Run an experiment in which flowlets are as hashed flows."""
     with patch.dict(switch_ways.CODES, {By.ADAPTIVE_FLOWLET: CODES[By.HASH]}):
         flowlets.flowlets(run)
+
+
+@experiment
+def sprayed_octets(run: Run, many: int = 20) -> None:
+    """Spray two flows to one host by the chance of many seeds, with PFC and selective repeat.
+
+    All octets must be as they were sent, though packets overtake each other and are sent again.
+    """
+    orders = set()
+    for seed in range(1, many + 1):
+        with network(LeafSpine(2, 4, 2, ways=Ways("random", seed=seed), xoff=60), case=f"seed {seed}") as net:
+            flows = net.run(
+                *(Flow(one, "h3", size="100kB", transport="roce", recovery="selective repeat") for one in ("h1", "h2"))
+            )
+            pauses = sum(net.fabric.pfc(net.port("leaf2", f"spine{spine}"), 3)["xoff_sent"] for spine in range(1, 5))
+            dropped = net.fabric.dropped()
+        reports = [report for report in flows.reports if isinstance(report, RoceReport)]
+        run.claim(
+            f"seed {seed}: octets as sent", [one.size.bytes for one in reports if one.intact], equals=[100_000] * 2
+        )
+        run.claim(f"seed {seed}: dropped", dropped, equals=0)
+        run.claim(f"seed {seed}: pauses", pauses, at_least=1)
+        late = tuple((one.out_of_order, one.retransmitted) for one in reports)
+        run.claim(f"seed {seed}: out of order", sum(one.out_of_order for one in reports), at_least=1)
+        orders.add(late)
+    run.claim("seeds that differ in what was late and sent again", len(orders), at_least=many * 3 // 4)

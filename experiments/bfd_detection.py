@@ -3,8 +3,23 @@
 import struct
 import time
 from collections.abc import Callable
+from typing import Annotated
 
-from xoff import Bfd, Bgp, Duration, Flow, Frr, Network, RoutedLeafSpine, Run, Tap, experiment, flowing, network
+from xoff import (
+    Between,
+    Bfd,
+    Bgp,
+    Duration,
+    Flow,
+    Frr,
+    Network,
+    RoutedLeafSpine,
+    Run,
+    Tap,
+    experiment,
+    flowing,
+    network,
+)
 
 MULTIPLIER = 3
 HOLD, KEEPALIVE = Duration("3s"), Duration("1s")
@@ -20,7 +35,7 @@ BY_BGP = Duration("200ms")
 
 
 @experiment(timeout="60s", debs=["frr"], free_cpu=True)
-def bfd_detection(run: Run, interval: Duration = Duration("50ms")) -> None:
+def bfd_detection(run: Run, interval: Annotated[Duration, Between("50ms", "200ms")] = Duration("50ms")) -> None:
     """How long does a cable lose everything until the routers notice that it does, though both ends have a carrier?
 
     A flow of 1000 frames a second goes by one of two spines, and the cable to it begins to lose all frames. With BFD

@@ -25,7 +25,7 @@ SONIC = Path(__file__).parents[1] / "data" / "sonic"
         ("incast,1", "incast,1 has 2 hosts; a benchmark takes 3 to 64"),
         ("leaf-spine,8,2,16", "leaf-spine,8,2,16 has 128 hosts; a benchmark takes 3 to 64"),
         ("star", "has no lossless ports, which RoCE flows take"),
-        ("--test incats", "there is no test 'incats'; did you mean incast?"),
+        ("--test incst", "there is no test 'incst'; did you mean incast?"),
         ("--test ,", "--test ',' names none; there are throughput, latency"),
         ("--control dcqn", "there is no rate control 'dcqn'; did you mean dcqcn?"),
         ("none.json", "none.json cannot be read: No such file or directory"),

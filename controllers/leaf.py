@@ -1,4 +1,4 @@
-"""What the data centres' switches are to do (OpenFlow): priorities to queues, learned forwarding, equal ways.
+"""The rules of the data centres' switches (OpenFlow): priorities to queues, learned forwarding, equal ways.
 
 Sans-I/O: messages of switches in, orders for switches out, as plain data. Three tables:
 

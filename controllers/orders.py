@@ -1,4 +1,4 @@
-"""What a switch is told: flow entries, groups and frames, as plain data. `openflow` makes messages of it."""
+"""Orders to a switch: flow entries, groups and frames, as plain data. `openflow` makes messages of it."""
 
 from __future__ import annotations
 

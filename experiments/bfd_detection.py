@@ -29,14 +29,14 @@ PREFIX = "10.2.1.0/30"
 BFD_PORT, BFD_PLACE, BFD_DOWN = 3784, 62, 1
 """The UDP port of BFD's packets, where they begin in a frame without an IPv4 address, and their state Down."""
 BGP_MARKER = b"\xff" * 16
-"""What each message of BGP begins with."""
+"""The first octets of each message of BGP."""
 BY_BGP = Duration("200ms")
 """The most that bgpd takes from the end of a session to the other way; it holds back changes for 50 ms by itself."""
 
 
 @experiment(timeout="60s", debs=["frr"], free_cpu=True)
 def bfd_detection(run: Run, interval: Annotated[Duration, Between("50ms", "200ms")] = Duration("50ms")) -> None:
-    """How long does a cable lose everything until the routers notice that it does, though both ends have a carrier?
+    """Measure how long routers take to notice a cable that loses everything, while both ends have a carrier.
 
     A flow of 1000 frames a second goes by one of two spines, and the cable to it begins to lose all frames. With BFD
     the leaf tells the neighbour three intervals after the last BFD packet that came in, to the millisecond, that it has

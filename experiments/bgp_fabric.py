@@ -15,7 +15,7 @@ SOURCE_PORT = 50_000
 
 @experiment(timeout="120s", debs=["frr", "bird2"], free_cpu=True)
 def bgp_fabric(run: Run) -> None:
-    """How long does a BGP fabric need after a failure, and how many frames does that cost?
+    """Measure how long a BGP fabric needs after a failure, and how many frames that costs.
 
     FRR, and in another network BIRD, runs on each of five routers, with eBGP over cables without addresses, and equal
     ways. A flow between two leaves loses its cable. If that is its own leaf's uplink, the leaf's kernel uses the other

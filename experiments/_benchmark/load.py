@@ -31,7 +31,7 @@ class Pauses:
 
 @dataclass(frozen=True)
 class Load:
-    """What came of the flows of one network."""
+    """The results of the flows of one network."""
 
     reports: Sequence[RoceReport]
     completion: Duration

@@ -39,7 +39,7 @@ FAN_IN, EACH = 24, Size("64kB")
 
 @dataclass(frozen=True)
 class Burst:
-    """What became of a burst."""
+    """The outcome of a burst."""
 
     unpaused: float | None
     """The percentage of the buffer that had come in when its first sender was paused; None if none was."""

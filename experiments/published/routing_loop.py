@@ -19,7 +19,7 @@ BELOW, ABOVE = 90, 110
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of a loop after its sender had stopped."""
+    """The state of a loop after its sender had stopped."""
 
     held: int  # cells, a while after the last frame was sent
     held_later: int

@@ -41,7 +41,7 @@ _UNKNOWN = -1
 """The status of a process that this one has not forked."""
 _NO_SLOT = 0xFFFF
 WAIT, ASK = b"w", b"a"
-"""What the supervisor tells when it has forked all agents: they wait by now, or have to be asked."""
+"""The supervisor's message when it has forked all agents: they wait by now, or have to be asked."""
 _URGENCY, _FORKING, _BEGINNING = loop.URGENCY + 1, loop.URGENCY - 1, loop.URGENCY - 2
 """Priorities of the supervisor: more urgent than an agent, whose end may take milliseconds of CPU; but not while it
 forks."""

@@ -34,7 +34,7 @@ class Part(Protocol):
 
 
 class _Other:
-    """What is known of a part that is not the first."""
+    """The state of a part that is not the first."""
 
     def __init__(self, number: int, machine: Part, folder: Path) -> None:
         self.number, self.machine = number, machine

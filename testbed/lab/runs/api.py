@@ -238,7 +238,7 @@ class _Follower:
         self._stall = Stall()
         self.interrupted = False
         self._fails_s = 0.0
-        """When a part other than the first was seen to have failed; 0 before."""
+        """The moment at which a part other than the first was seen to have failed; 0 before."""
         self._gang: Gang | None = None
         """The parts of the network, if it has several."""
 

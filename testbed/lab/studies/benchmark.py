@@ -95,7 +95,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class OutcomeOfTest:
-    """What a test found."""
+    """The findings of one test."""
 
     test: str
     rows: Mapping[str, Mapping[str, Value]]

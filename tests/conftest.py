@@ -26,6 +26,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # With the objects of thousands of tests each collection of garbage takes long, and nothing here makes much of it.
 gc.set_threshold(100_000, 50, 100)
 
+
+def pytest_collection_finish() -> None:
+    """Take the tests that were collected out of each later collection of garbage, also those that a test asks for."""
+    gc.collect()
+    gc.freeze()
+
+
 settings.register_profile("xoff", deadline=None)  # a busy machine is no failure
 # `./xoff test --unit` is what one runs after each change. The whole suite has Hypothesis' own number of examples.
 settings.register_profile("quick", deadline=None, max_examples=20)

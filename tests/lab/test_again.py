@@ -41,6 +41,8 @@ WAYS = {
     "a case on the user's switch": ("switch", "conformance", "sub/dut.json", "--case", "Y03", "-o", "results"),
     "a case on Xoff's own switch": ("switch", "conformance", "--buffer", "static", "--case", "Y03", "-o", "results"),
 }  # fmt: skip
+LONG = {"switch run", "a case on Xoff's own switch"}
+"""These are made as two of the others are."""
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +79,10 @@ def shown(folder: Path) -> list[str]:
     return unescape(found).splitlines()
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.replace(" ", "-"))
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, id=way.replace(" ", "-"), marks=pytest.mark.long if way in LONG else ()) for way in WAYS],
+)
 def test_the_command_of_a_report_makes_the_result_again(way: str) -> None:
     first = made(list(WAYS[way]))
     program, *words = shlex.split(shown(first)[0])

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from tests.lab.conftest import Output, Runner
 
 
+MARKS = {
+    f"test_{name}": [("long",)]  # on vm; what they do costs little on um, where there is a test of each
+    for name in (
+        "agents_killed_at_random_moments_lose_at_most_what_arrives_until_the_supervisor_notices",
+        "the_first_pauses_of_eight_ports_at_once_come_in_time_where_the_cpu_is_not_free",
+        "networks_follow_each_other_whatever_became_of_the_one_before",
+    )
+}
 CASES = {"test_agents_outlive_their_parents_and_end_with_the_network": [{"deputy": False}, {"deputy": True}]}
 LOSSLESS = 3
 QUANTUM_NS = 51_200

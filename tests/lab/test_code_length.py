@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from testbed.lab.job import job
 from testbed.lab.results.result import Result
 
@@ -43,6 +45,7 @@ def _lengthen(code: Path) -> None:
             path.write_text(quotes + "x" * drawn.randrange(8000) + "\n" * drawn.randrange(60) + rest)
 
 
+@pytest.mark.long  # Xoff is compiled for the lab once more
 def test_a_run_of_code_with_longer_docstrings_has_the_same_digest(tmp_path: Path) -> None:
     longer = tmp_path / "longer"
     for name, content in job.code().items():

@@ -12,7 +12,13 @@ from tests.lab.conftest import Runner, failed_claims, kept
 EXPERIMENTS = ("incast", "thresholds", "hysteresis", "mixed", "victim", "parking_lot", "conservation")
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+LONG = ("hysteresis", "thresholds")
+"""They take 8 CPU seconds and more; tests below run parts of both with a fault in them."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in EXPERIMENTS]
+)
 def test_every_claim_holds_and_the_lab_kept_its_promises(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
     kept(name, ready, tmp_path)
 

@@ -11,8 +11,14 @@ from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.results import folder
 from tests.lab.conftest import kept
 
+LONG = ("dsh", "livelock")
+"""They take 6 CPU seconds and more; `xoff verify --published` runs them too."""
 
-@pytest.mark.parametrize("name", [one.name for one in definition.published()])
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one.name, marks=pytest.mark.long if one.name in LONG else ()) for one in definition.published()],
+)
 def test_a_published_result_comes_out(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
     result = kept(name, ready, tmp_path)
     assert result.folder is not None

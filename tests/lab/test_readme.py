@@ -19,6 +19,8 @@ from .conftest import Runner
 
 BLOCKS = {str(block): block for block in pages.blocks()}
 EXPERIMENTS = [block for block in BLOCKS.values() if block.is_experiment]
+LONG = {"docs/snappi.md:0", "docs/howto/verbs.md:2"}
+"""They take many CPU seconds, and other tests use the same parts."""
 APPLICATIONS = "docs/applications.md"
 AROUND = """
 from testbed.lab import Run, experiment
@@ -46,7 +48,9 @@ def saved(block: Block, folder: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("block", EXPERIMENTS, ids=str)
+@pytest.mark.parametrize(
+    "block", [pytest.param(one, id=str(one), marks=pytest.mark.long if str(one) in LONG else ()) for one in EXPERIMENTS]
+)
 def test_an_experiment_runs_its_claims_hold_and_the_lab_keeps_its_promises(
     block: Block, ready: PreparedEngine, tmp_path: Path
 ) -> None:
@@ -167,6 +171,7 @@ def test_leaf_spine_takes_the_ways_that_the_page_names(run: Runner) -> None:
     assert result.figure("frames by spine") == {"h3": [10, 0], "h4": [0, 10]}
 
 
+@pytest.mark.long
 def test_the_studies_of_the_page_have_a_mean_of_each_figure_here_and_on_a_cluster(
     ready: PreparedEngine, tmp_path: Path
 ) -> None:

@@ -82,7 +82,6 @@ def set_up(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     ("pattern", "wanted"),
     [
         ("tests/unit/test_units.py", []),
-        ("made_from_its_source", ["clang-14", "llvm-14", "libbpf-dev"]),
         ("tests/lab/test_vagrantfile.py", ["vagrant"]),
     ],
 )

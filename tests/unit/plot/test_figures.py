@@ -66,21 +66,21 @@ def folder_for(kind: str, at: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_figure_is_the_same_file_in_another_process(kind: str, tmp_path: Path) -> None:
+def test_a_figure_is_the_same_file_in_another_process(tmp_path: Path) -> None:
     """The other process has other settings of matplotlib, another time zone and another seed of hashes."""
-    folder = folder_for(kind, tmp_path)
+    folders = {}
+    for kind in KINDS:
+        (tmp_path / kind).mkdir()
+        folders[kind] = str(folder_for(kind, tmp_path / kind))
     (tmp_path / "matplotlibrc").write_text("font.size: 20\nsavefig.dpi: 50\naxes.facecolor: red\n")
-    names = [f"x.{ending}" for ending in ("pdf", "svg", "png")]
-    program = (
-        f"import sys; from testbed.cli import main; sys.exit(max(main(['plot', {kind!r}, {str(folder)!r}, '-o', n]) "
-        f"for n in {names!r}))"
-    )
+    commands = [["plot", kind, folders[kind], "-o", f"{kind}.{end}"] for kind in KINDS for end in ("pdf", "svg", "png")]
+    program = f"import sys; from testbed.cli import main; sys.exit(max(main(one) for one in {commands!r}))"
     here, there = tmp_path / "here", tmp_path / "there"
     for place in (here, there):
         place.mkdir()
-    for name in names:
-        assert main(["plot", kind, str(folder), "-o", str(here / name)]) == 0
+    names = [command[-1] for command in commands]
+    for *words, name in commands:
+        assert main([*words, str(here / name)]) == 0
     surroundings = {"MATPLOTLIBRC": str(tmp_path), "TZ": "Asia/Tokyo", "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", program], cwd=there, env=os.environ | surroundings, check=True)
     for name in names:

@@ -114,6 +114,8 @@ class PreparedUm(PreparedEngine):
 
     def _mounted(self, job: bytes, folder: Path) -> dict[str, Path]:
         (folder / "job").write_bytes(job)
+        for disk in self.disks.values():
+            disks.note_use(disk)
         return {**self.disks, "XOFF_JOB": folder / "job"}
 
     def with_room(self, memory_mb: int) -> PreparedUm:

@@ -23,7 +23,7 @@ from testbed.errors import XoffError
 from testbed.lab.host import ownership
 
 _OWNER = ".owner"
-_UNUSED_S = 14 * 86400.0
+_UNUSED_S, _AT_WORK_S = 14 * 86400.0, 3600.0
 Report = Callable[[str], None]
 
 
@@ -234,10 +234,11 @@ def prune(pattern: str) -> None:
 
 
 def keep_newest(pattern: str, number: int) -> None:
-    """Remove all but those that were used last. A lab that runs from another has its files open."""
+    """Remove all but those that were used last; those of the last hour stay, for studies that are at work with them."""
     found = _last_used(pattern)
     for path in sorted(found, key=found.__getitem__)[:-number]:
-        shutil.rmtree(path, ignore_errors=True)
+        if time.time() - found[path] > _AT_WORK_S:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _last_used(pattern: str) -> dict[Path, float]:

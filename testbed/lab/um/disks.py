@@ -75,6 +75,16 @@ def root(of: Image, report: Report) -> Path:
     return cache.used(place) / DISK
 
 
+def note_use(disk: Path) -> None:
+    """Note that a run uses a disk, so that it stays while a study of hours goes on and its user's code changes."""
+    try:
+        cache.used(disk.parent)
+    except FileNotFoundError:
+        raise ImageError(
+            f"{disk.parent} has been removed since this xoff began; start it again, and it is made anew"
+        ) from None
+
+
 def file_of_root(of: Image, name: str, report: Report) -> bytes:
     """Return a file of the image."""
     with root(of, report).open("rb") as disk:

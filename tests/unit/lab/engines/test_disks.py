@@ -12,6 +12,7 @@ import pytest
 from testbed.lab.host import cache
 from testbed.lab.image import image
 from testbed.lab.image.image import Image
+from testbed.lab.image.recipe import ImageError
 from testbed.lab.um import disks
 from tests.unit.lab.image.lab_files import DISK, lab, sha256, small_list
 
@@ -81,3 +82,10 @@ def test_a_disk_of_a_cache_that_was_copied_is_read_once(disk: Path, digests: lis
 def test_a_note_of_another_shape_is_that_of_no_disk(noted: str, disk: Path) -> None:
     (disk.parent / "seen.json").write_text(noted)
     assert not disks.has_root(_described())
+
+
+def test_a_disk_that_was_removed_while_an_engine_had_it_is_named_with_the_way_out(disk: Path) -> None:
+    disks.note_use(disk)
+    shutil.rmtree(disk.parent)
+    with pytest.raises(ImageError, match=f"^{disk.parent} has been removed since this xoff began; start it again"):
+        disks.note_use(disk)

@@ -435,6 +435,9 @@ def test_those_used_last_are_kept_of_their_kind(xoff_cache: Path) -> None:
     assert [path.exists() for path in (old, newer, newest, other)] == [True, False, True, True]
     cache.keep_newest("snapshot-a-*", 5)
     assert old.exists()
+    cache.used(newest)
+    cache.keep_newest("snapshot-a-*", 1)
+    assert old.exists(), "it was used within the hour"
     assert newest.exists()
 
 

@@ -88,6 +88,7 @@ except xoff.XoffError as error:
 """
 
 
+@pytest.mark.slow
 def test_all_of_it_and_every_topology_and_experiment_can_be_imported_without_mininet() -> None:
     modules = [
         f"{package}.{name}"

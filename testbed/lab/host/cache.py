@@ -23,7 +23,7 @@ from testbed.errors import XoffError
 from testbed.lab.host import ownership
 
 _OWNER = ".owner"
-_UNUSED_S, _AT_WORK_S = 14 * 86400.0, 3600.0
+_UNUSED_S = 14 * 86400.0
 Report = Callable[[str], None]
 
 
@@ -233,11 +233,11 @@ def prune(pattern: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def keep_newest(pattern: str, number: int) -> None:
-    """Remove all but those that were used last; those of the last hour stay, for studies that are at work with them."""
+def keep_newest(pattern: str, number: int, spared_s: float = 0.0) -> None:
+    """Remove all but those that were used last, or within the last `spared_s` seconds."""
     found = _last_used(pattern)
     for path in sorted(found, key=found.__getitem__)[:-number]:
-        if time.time() - found[path] > _AT_WORK_S:
+        if time.time() - found[path] >= spared_s:
             shutil.rmtree(path, ignore_errors=True)
 
 

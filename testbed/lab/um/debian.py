@@ -48,7 +48,7 @@ def code(kernel: Kernel, root_disk: Path, report: Report, packages: Packages | N
                     with layer.open("rb") as other:
                         _join(ours, erofs.read(other), other, work / disks.DISK)
                     disks.publish(work, place)
-                    cache.keep_newest(_JOINED, _KEPT)
+                    cache.keep_newest(_JOINED, _KEPT, disks.AT_WORK_S)
     return cache.used(place) / disks.DISK
 
 
@@ -65,7 +65,7 @@ def _layer(kernel: Kernel, root_disk: Path, ours: Path, debs: Debs, report: Repo
                 with cache.owned("um-debs") as work:
                     _make_layer(kernel, root_disk, ours, debs, work)
                     disks.publish(work, place)
-                    cache.keep_newest(_LAYERS, _KEPT)
+                    cache.keep_newest(_LAYERS, _KEPT, disks.AT_WORK_S)
     return cache.used(place) / disks.DISK
 
 

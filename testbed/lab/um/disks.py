@@ -24,6 +24,8 @@ from testbed.lab.um.machine import boot_alone
 _ROOM = 1 << 30
 _CODE, KEPT = "um-code-*", 20
 """The disks with code, and the number of them that stay in the cache."""
+AT_WORK_S = 3600.0
+"""A disk that was used within this time may be that of a study, which has many runs before it."""
 _COMPILE_S = 600.0
 DISK = "disk"
 _SEEN = "seen.json"
@@ -110,7 +112,7 @@ def code(kernel: Kernel, root_disk: Path, report: Report, packages: Packages | N
                     with (work / "out").open("rb") as archive, (work / DISK).open("wb") as out:
                         erofs.write(erofs.read_tar(archive), archive, out, recipe.EPOCH)
                     publish(work, place)
-                    cache.keep_newest(_CODE, KEPT)
+                    cache.keep_newest(_CODE, KEPT, AT_WORK_S)
     return cache.used(place) / DISK
 
 

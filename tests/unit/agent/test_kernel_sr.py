@@ -179,6 +179,7 @@ def test_a_table_that_is_used_again_has_no_route_of_its_last_vpn() -> None:
     router.check()
 
 
+@pytest.mark.slow
 def test_tables_of_the_kernels_own_are_never_taken() -> None:
     router = Router()
     for number in range(300):

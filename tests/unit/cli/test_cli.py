@@ -311,6 +311,7 @@ NOT_FOR_LISTS = (
 """Modules that a list of experiments imports, because experiments import what they use of networks at their tops."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "unwanted"),
     [

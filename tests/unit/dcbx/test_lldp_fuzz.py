@@ -26,6 +26,7 @@ def test_damaged_frames_are_read_refused_or_counted_and_never_fail() -> None:
     assert len(outcomes) > 40  # and it finds nearly every way of being wrong
 
 
+@pytest.mark.slow
 def test_reading_one_frame_takes_little_memory_whatever_is_in_it() -> None:
     most_tlvs = load_corpus()[0] + bytes(2)
     mutator = Mutator(load_corpus(), seed=2)

@@ -218,6 +218,7 @@ def test_without_changes_there_are_no_events_and_only_the_interval_sends(story: 
     assert len(link.sent) - sent == 2 * 20
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.data())
 def test_ports_of_different_formats_keep_to_their_own_settings(data: st.DataObject) -> None:
@@ -280,6 +281,7 @@ def test_opposite_tie_breaks_swap_once_and_converge_on_one_value(version: DcbxVe
     assert [one.counters["swapped.pfc"] for one in (link.a, link.b)] == [1, 1]
 
 
+@pytest.mark.slow
 def test_opposite_tie_breaks_converge_whatever_becomes_of_the_first_frames() -> None:
     """Lost, in time, late, or twice: in every combination, for the first frames of both."""
     for fates in itertools.product([[], [0], [3 * S], [0, 3 * S]], repeat=4):

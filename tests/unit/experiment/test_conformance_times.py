@@ -114,6 +114,7 @@ def test_a_restoration_time_is_shortened_and_never_made_longer() -> None:
 # Buffers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("megabytes", [1, 16, 136])
 @pytest.mark.parametrize("threshold", [Dynamic.power(-2), Dynamic.power(0), Dynamic.power(3), Static(500_000)], ids=str)
 def test_two_senders_are_paused_before_the_time_to_fill_is_over(megabytes: int, threshold: Threshold) -> None:

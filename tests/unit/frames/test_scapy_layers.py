@@ -171,6 +171,7 @@ def from_draft(packet: Packet) -> DcbxTlvs:
     return DcbxTlvs(classes, ets, advice, pfc, applications, cn)
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(publisheds())
 def test_the_published_format_is_the_same_octets_in_both(tlvs: DcbxTlvs) -> None:
@@ -180,6 +181,7 @@ def test_the_published_format_is_the_same_octets_in_both(tlvs: DcbxTlvs) -> None
     assert from_published(Ether(made)) == tlvs
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(drafts())
 def test_the_draft_is_the_same_octets_in_both(tlvs: DcbxTlvs) -> None:

@@ -179,6 +179,7 @@ def test_every_stamp_of_telemetry_and_the_headers_behind_it(tmp_path: Path) -> N
     assert "xoff.int.kind" not in without and number(without, "infiniband.reth.va") == 0x1000
 
 
+@pytest.mark.slow
 def test_octets_of_any_kind_give_no_error_of_the_script(tmp_path: Path) -> None:
     dice = random.Random(7)
     frames = []

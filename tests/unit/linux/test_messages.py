@@ -155,6 +155,7 @@ def test_a_queue_is_emptied_by_two_new_pause_points_one_after_the_other() -> Non
         assert priority != 3 or places[1][0] == usual
 
 
+@pytest.mark.slow
 @pytest.mark.packages("clang-14", "llvm-14", "libbpf-dev")
 @pytest.mark.parametrize(("kept", "definitions"), build.VARIANTS.items())
 def test_the_objects_of_the_port_program_are_made_from_its_source(

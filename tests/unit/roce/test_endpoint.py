@@ -404,6 +404,7 @@ def test_a_round_trip_is_measured_from_the_packet_that_asks_to_its_acknowledgeme
     assert Listening.found[0] == 2 * 10_000
 
 
+@pytest.mark.slow
 def test_damaged_datagrams_change_nothing_but_counters() -> None:
     """Damage that the ICRC detects."""
     link, seeds = traffic_to_damage()

@@ -173,6 +173,7 @@ def test_a_selective_acknowledgement_has_the_private_opcode_a_nak_and_what_has_c
     assert {one.psn - naks[0].psn for one in naks} == {0, 2}
 
 
+@pytest.mark.slow
 def test_a_message_longer_than_what_is_sent_between_two_losses_never_arrives_by_go_back_0() -> None:
     count = [0]
 

@@ -104,6 +104,7 @@ def test_what_is_expected_is_what_the_kernels_algorithm_does(pmax: str) -> None:
         assert share_picked(parameters, queue) == pytest.approx(expected, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pmax", PMAXES)
 def test_packets_really_are_marked_by_the_curve(pmax: str) -> None:
     """The whole way: settings, the kernel's numbers, its algorithm; against the user's line."""

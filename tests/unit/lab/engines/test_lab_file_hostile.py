@@ -171,6 +171,7 @@ DISKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disk", DISKS.values(), ids=DISKS)
 def test_a_compressed_file_takes_what_it_declares_and_no_more(
     disk: Callable[[], bytes], lab: Path, tmp_path: Path, refused: Refused

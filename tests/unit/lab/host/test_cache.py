@@ -436,7 +436,7 @@ def test_those_used_last_are_kept_of_their_kind(xoff_cache: Path) -> None:
     cache.keep_newest("snapshot-a-*", 5)
     assert old.exists()
     cache.used(newest)
-    cache.keep_newest("snapshot-a-*", 1)
+    cache.keep_newest("snapshot-a-*", 1, 3600)
     assert old.exists(), "it was used within the hour"
     assert newest.exists()
 

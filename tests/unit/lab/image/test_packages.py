@@ -115,6 +115,7 @@ def test_shipped_locks_are_locks(name: str) -> None:
     assert name in packages._merged([(name, packages._lock(name))])
 
 
+@pytest.mark.slow
 def test_a_failure_of_pip_is_one_error_with_its_last_lines() -> None:
     with pytest.raises(XoffError, match="installing nothing failed:\n  "):
         packages._run(["install", "--no-index", "--no-input", "no-such-package-of-anybody"], "installing nothing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import threading
 import time
@@ -16,7 +17,7 @@ import pytest
 from testbed import lab
 from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.results.result import Status
+from testbed.lab.results.result import Result, Status
 
 from .conftest import JOBS, Runner, failed_claims
 
@@ -47,8 +48,15 @@ def parts() -> dict[int, int]:
     return found
 
 
-@pytest.mark.engines("um")
-def test_a_part_that_is_killed_ends_all_within_a_second(ready: PreparedEngine, tmp_path: Path) -> None:
+def kernel_of(started: int) -> int:
+    """Return the process of the kernel, which the one that was started waits for."""
+    children = Path(f"/proc/{started}/task/{started}/children").read_text().split()
+    guards = Path(f"/proc/{started}/comm").read_text().strip() == "xoff-guard"
+    return int(children[0]) if guards else started
+
+
+def end_one(ready: PreparedEngine, out: Path, part: int, sent: signal.Signals, after_s: float = 0.0) -> Result:
+    """Return the result of a run of which the kernel of one part gets a signal, and check that all end soon."""
     started = threading.Event()
 
     class Watch:
@@ -60,15 +68,61 @@ def test_a_part_that_is_killed_ends_all_within_a_second(ready: PreparedEngine, t
 
     job = definition.load_file(JOBS / "partition.py", "roce")
     with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(lab.run, job, parameters={"ms": 1000}, on=ready, out=tmp_path, watcher=Watch())
+        running = thread.submit(lab.run, job, parameters={"ms": 1000}, on=ready, out=out, watcher=Watch())
         assert started.wait(120)
+        time.sleep(after_s)
         both = parts()
-        os.kill(both[1], signal.SIGKILL)
-        killed = time.monotonic()
+        os.kill(kernel_of(both[part]), sent)
+        sent_s = time.monotonic()
         result = running.result(60)
-        took = time.monotonic() - killed
-    assert result.status is Status.LOST
-    assert result.reason.startswith("part 1: the lab's kernel ended before the job did")
+        took = time.monotonic() - sent_s
     assert took < 1 + len(os.sched_getaffinity(0))  # a second, and more where others have the cores
     assert parts() == {}
     assert not any(Path(f"/proc/{pid}").exists() for pid in both.values())
+    return result
+
+
+@pytest.mark.engines("um")
+@pytest.mark.parametrize(
+    ("part", "sent", "expected"),
+    [
+        (1, signal.SIGKILL, "part 1: the lab's kernel ended before the job did"),
+        (0, signal.SIGSTOP, "part 0: the lab's kernel (process "),
+    ],
+)
+def test_a_part_that_dies_or_hangs_ends_all_within_a_second(
+    ready: PreparedEngine, tmp_path: Path, part: int, sent: signal.Signals, expected: str
+) -> None:
+    result = end_one(ready, tmp_path, part, sent)
+    assert result.status is Status.LOST
+    assert result.reason.startswith(expected)
+
+
+@pytest.mark.long
+@pytest.mark.engines("um")
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_each_part_may_die_or_hang_at_any_moment(ready: PreparedEngine, tmp_path: Path, sent: signal.Signals) -> None:
+    dice = random.Random(1)
+    for part in (0, 1) * 5:
+        result = end_one(ready, tmp_path, part, sent, dice.uniform(0, 4))
+        assert (result.status, result.reason[:8]) == (Status.LOST, f"part {part}: ")
+
+
+CLAIMS = {
+    "victim": {"delay": "500ns"},
+    "dcqcn": {"delay": "500ns"},
+    "ai_training_step": {"delay": "500ns"},
+    "flow_completion": {},
+    "wan_read": {},
+}
+"""The experiments whose claims hold in two parts, with the cables that are cut."""
+
+
+@pytest.mark.engines("um")
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "victim" else pytest.mark.long) for name in CLAIMS]
+)
+def test_claims_hold_in_two_parts(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
+    result = lab.run(definition.find(name), parameters=CLAIMS[name], on=ready, out=tmp_path, partitions=2)
+    assert failed_claims(result) == set()
+    assert result.claims

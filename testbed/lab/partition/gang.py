@@ -7,6 +7,7 @@ script. The streams of the others are read here, for how they end, what they fou
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from testbed.lab.results.collect import Collector
 from testbed.lab.results.result import Status
 
 _TAIL = 4000
+_LOOK_S, _LOOKS = 0.15, 4
+"""How often it is looked whether a part is stopped, and how often it has to be so before all end."""
 _WORSE = (Verdict.KEPT, Verdict.UNKNOWN, Verdict.DEGRADED)
 
 
@@ -30,6 +33,7 @@ class Part(Protocol):
     def send(self, record: Record) -> None: ...
     def cpu_s(self) -> float | None: ...
     def spins(self) -> str | None: ...
+    def stopped(self) -> str | None: ...
     def close(self) -> None: ...
 
 
@@ -79,20 +83,38 @@ class Gang:
             place = folder / f"part-{number}"
             place.mkdir()
             self._others.append(_Other(number, machine, place))
+        self._next_look_s = 0.0
+        self._stopped_looks = [0] * len(machines)
+        self._hangs: str | None = None
 
     def lost(self) -> str | None:
         for other in self._others:
             other.read()
+        self._look_for_stopped(time.monotonic())
         lost = self._first.lost()
         return None if lost is None else f"part 0: {lost}"
 
+    def _look_for_stopped(self, now_s: float) -> None:
+        """Note a part that was stopped in several looks. If all are, somebody makes a break, and no part hangs."""
+        if now_s < self._next_look_s or self._hangs is not None:
+            return
+        self._next_look_s = now_s + _LOOK_S
+        found = [machine.stopped() for machine in self._machines]
+        if None not in found:
+            found = [None] * len(found)
+        for part, what in enumerate(found):
+            self._stopped_looks[part] = self._stopped_looks[part] + 1 if what else 0
+            if self._stopped_looks[part] >= _LOOKS:
+                self._hangs = f"part {part}: {what}, and the others wait for it"
+
     def failure(self) -> tuple[Status, str] | None:
-        """Return how a part other than the first failed, and which; None if none has.
+        """Return how a part other than the first failed, and which; None if none has. A part that is stopped has
+        failed, also if it is the first.
 
         A part that failed because another had gone is named only if no other is.
         """
         if (other := self._failed()) is None or other.failure is None:
-            return None
+            return None if self._hangs is None else (Status.LOST, self._hangs)
         status, reason = other.failure
         return status, f"part {other.number}: {reason}"
 

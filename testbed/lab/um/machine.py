@@ -39,7 +39,7 @@ CONFINED = "confined: "
 _GUARD = "xoff-guard"
 _END_S = 10.0
 _LOOKS, _LOOK_S = 20, 0.05
-_ASLEEP, _RUNNING = "S", "R"
+_ASLEEP, _RUNNING, _STOPPED = "S", "R", "T"
 _START_NS = 1735689600 * 10**9
 """2025-01-01, as in the virtual machine."""
 
@@ -90,6 +90,7 @@ class Machine:
         """
         self.stream = folder / "out"
         self._look: spinning.Look | None = None
+        self._seen_s: float | None = None
         self._console = folder / "console"
         reading, self._commands = os.pipe()
         with ExitStack() as ours:
@@ -141,9 +142,23 @@ class Machine:
             return None
         return spinning.command(before.running)
 
+    def stopped(self) -> str | None:
+        """Return what has been stopped by a signal: the kernel, or a process of the lab while the kernel did nothing
+        since the last call of this; None if nothing is.
+        """
+        kernel = self.kernel
+        if _state(kernel).startswith(_STOPPED):
+            return f"the lab's kernel (process {kernel}) is stopped"
+        before, self._seen_s = self._seen_s, self.cpu_s()
+        if before is None or before != self._seen_s:
+            return None
+        halted = (pid for pid in _children(kernel) if _state(pid).startswith(_STOPPED))
+        return next((f"process {pid} of the lab is stopped" for pid in halted), None)
+
     def close(self) -> None:
         """End it now, with all its processes."""
         if self.kernel != self.process.pid:
+            self.process.send_signal(signal.SIGCONT)  # one that is stopped would not hear of its end
             # The guard has ended when the last process of the lab has.
             self.process.terminate()
             with suppress(subprocess.TimeoutExpired):

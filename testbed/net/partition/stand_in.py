@@ -41,10 +41,10 @@ class StandIn:
     def popen(self, *words: Any, **_: Any) -> Any:
         raise PartitionError(
             f"{self.name} is in part {_part(self.name)}, and a program that another part would wait for cannot run "
-            "there; node.cmd() runs a command to its end in any part, or run the experiment without partitions"
+            "there; node.cmd() and node.pexec() run one to its end in any part; or run it without partitions"
         )
 
-    pexec = sendCmd = popen
+    sendCmd = popen
 
 
 def _part(name: str) -> int:
@@ -68,11 +68,14 @@ def _config(self: Any, mac: Any = None, ip: Any = None, **params: Any) -> dict[s
 
 
 def share_commands(node: Any, parts: Parts) -> None:
-    """Have `node.cmd` give what a command printed to all parts; the part that has the node runs it."""
-    run = node.cmd
+    """Have `node.cmd` and `node.pexec` give to all parts what a command printed; the part that has the node runs it."""
+    run, execute = node.cmd, node.pexec
 
     def cmd(*words: Any, **options: Any) -> Any:
         # The words may have times by the clock of the script, which are not quite the same everywhere.
         return parts.of(node.name, f"output of {str(words[0]).split()[0]!r}", lambda: run(*words, **options))
 
-    node.cmd = cmd
+    def pexec(*words: Any, **options: Any) -> Any:
+        return parts.of(node.name, "a command's output, errors and code", lambda: execute(*words, **options))
+
+    node.cmd, node.pexec = cmd, pexec

@@ -23,6 +23,7 @@ class Machine:
         self.stream.write_bytes(b"")
         self.why: str | None = None
         self.is_closed = False
+        self.is_stopped: str | None = None
         self.sent: list[Record] = []
 
     def write(self, kind: RecordKind, content: object) -> None:
@@ -48,6 +49,9 @@ class Machine:
 
     def spins(self) -> str | None:
         return None
+
+    def stopped(self) -> str | None:
+        return self.is_stopped
 
     def close(self) -> None:
         self.is_closed = True
@@ -117,6 +121,33 @@ def test_the_loss_of_the_first_part_names_it(machines: list[Machine], tmp_path: 
     gang = Gang(machines, tmp_path)
     machines[0].why = "killed"
     assert gang.lost() == "part 0: killed"
+
+
+def test_a_part_that_is_stopped_ends_all_unless_all_are(
+    machines: list[Machine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("testbed.lab.partition.gang.time.monotonic", lambda: now)
+    gang = Gang(machines, tmp_path)
+
+    def look(times: int) -> tuple[Status, str] | None:
+        nonlocal now
+        for _ in range(times):
+            now += 0.15
+            gang.lost()
+        return gang.failure()
+
+    for machine in machines:
+        machine.is_stopped = "the lab's kernel (process 7) is stopped"
+    assert look(10) is None
+    machines[1].is_stopped = None
+    machines[2].is_stopped = None
+    assert look(2) is None
+    machines[0].is_stopped = None
+    assert look(1) is None
+    machines[0].is_stopped = "the lab's kernel (process 7) is stopped"
+    assert look(3) is None
+    assert look(1) == (Status.LOST, "part 0: the lab's kernel (process 7) is stopped, and the others wait for it")
 
 
 def test_parts_that_find_different_figures_are_told_apart(machines: list[Machine], tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated
 
-from experiments._benchmark import balancing, collectives, congestion, jobs, transport
+from experiments._benchmark import balancing, collectives, congestion, jobs, scale, transport
 from testbed.lab.studies.benchmark import TESTS
 from testbed.measures.fabric_under_test import FabricUnderTest
 from xoff import File, OneOf, Run, experiment
@@ -11,6 +11,7 @@ from xoff import File, OneOf, Run, experiment
 _BODIES: dict[str, Callable[[Run, FabricUnderTest, bool], None]] = {
     "throughput": transport.throughput,
     "latency": transport.latency,
+    "burst": transport.burst,
     "ecn": congestion.ecn,
     "incast": congestion.incast,
     "dcqcn": congestion.dcqcn,
@@ -22,8 +23,11 @@ _BODIES: dict[str, Callable[[Run, FabricUnderTest, bool], None]] = {
     "all-to-all": collectives.all_to_all,
     "all-gather": collectives.all_gather,
     "jct": jobs.jct,
+    "training": jobs.training,
     "tenants": jobs.tenants,
+    "scale": scale.scale,
     "failure": jobs.failure,
+    "soak": scale.soak,
 }
 
 

@@ -7,8 +7,9 @@ from experiments._benchmark.balancing import NO_WAYS
 from experiments._benchmark.collectives import flows
 from experiments._benchmark.load import STRATEGIES, lossless, offer, row
 from testbed.measures.fabric_under_test import FabricUnderTest
+from testbed.measures.training_load import TrainingLoad, carried
 from testbed.net.traffic.workload import completion
-from testbed.workload import transfers
+from testbed.workload import traces, transfers
 from xoff import Duration, Flow, Flows, Network, RoceReport, Run, Size, network
 
 _SIZE = Size("256kB")
@@ -52,6 +53,26 @@ def jct(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
 def _late(all_flows: list[Flow], host: str, late: Duration) -> list[Flow]:
     """Return flows of which those of one host begin later."""
     return [replace(one, start=late) if str(one.source) == host and late.ps else one for one in all_flows]
+
+
+def training(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
+    """Training jobs of the execution traces that come with Xoff, in place of MLPerf's, which take accelerators."""
+    for name in traces.names():
+        files = [(path.name, path.read_bytes()) for path in traces.files(name)]
+        if len(files) > len(fabric.hosts):
+            run.figure(f"{name}: not applicable", f"it has {len(files)} ranks")
+            continue
+        load = TrainingLoad.of(fabric, files, ranks=0, shrink=1, stragglers="")
+        done = carried(load, case=name)
+        row(
+            run, name, ranks=done.job.ranks, JCT=done.job.completion, computing_of_the_slowest_rank=done.slowest,
+            JCT_ratio=round(done.job.completion.ps / done.slowest.ps, 3), data_sent=Size.from_bytes(done.octets),
+            times_a_switch_paused=done.paused,
+        )  # fmt: skip
+        run.claim(f"{name}: every octet as it was sent", done.intact, equals=True)
+        if fabric.pfc:
+            run.claim(f"{name}: frames dropped", done.dropped, equals=0)
+    run.figure("BERT, ResNet, GPT-3: not applicable", "MLPerf takes accelerators; `xoff workload --trace` takes traces")
 
 
 def tenants(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
@@ -102,6 +123,7 @@ def failure(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
             run, strategy, completion=steady.completion, completion_with_the_failure=failed.completion,
             overhead_factor=round(failed.completion.ps / steady.completion.ps, 3), sent_again=failed.sent_again,
             longest_wait=_silence(failed.reports),
+            zero_impact="yes" if failed.completion.ps <= steady.completion.ps else "no",
         )  # fmt: skip
         run.claim(f"{strategy}: every octet as it was sent", all(one.intact for one in failed.reports), equals=True)
 

@@ -1,13 +1,17 @@
-"""Category 1, transport of RDMA: throughput by size of messages and queue pairs, and latency without and under load."""
+"""Category 1, transport of RDMA: throughput by size of messages and queue pairs, latency, and bursts back to back."""
 
 import math
+from typing import Any
 
 from experiments._benchmark.load import lossless, offer, row, share
 from testbed.measures.fabric_under_test import FabricUnderTest
 from testbed.workload.statistics import percentile
-from xoff import Duration, Roce, Run, Size
+from xoff import Duration, Ecn, Roce, Run, Size, network
 
 _SIZE = Size("256kB")
+_FRAME, _ON_THE_WIRE = Size("1514B"), Size("1538B")
+_BURST = Size("8MB")
+"""The octets that the senders of a burst have together, if none is stopped before."""
 
 
 def throughput(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
@@ -56,6 +60,51 @@ def latency(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
                 **{name: _time(value) for name, value in found.items()}, most=_time(times[-1]),
             )  # fmt: skip
         row(run, f"{size}, loaded", times_the_unloaded_mean=round(means["loaded"] / means["unloaded"], 3))
+
+
+def burst(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
+    """Bursts at line rate without gaps to one host: what comes before the first pause, and before the first loss.
+
+    A lossless fabric loses nothing, however long the burst is; so the loss is looked for with PFC off.
+    """
+    for many in (2, 8, 32) if quick else (2, 4, 8, 16, 32):
+        name = f"{many} to 1"
+        if many > len(fabric.hosts) - 1:
+            run.figure(f"{name}: not applicable", f"there are {len(fabric.hosts)} hosts")
+            continue
+        columns: dict[str, object] = {}
+        if fabric.pfc:
+            columns |= _absorbed(run, fabric, many, "pause", f"{name}, PFC on")
+        if not fabric.of_file:
+            columns |= _absorbed(run, fabric, many, "loss", f"{name}, PFC off", pfc=False, marks=False)
+        row(run, name, **columns)
+    if fabric.of_file:
+        run.figure("without PFC: not applicable", "PFC of a switch of a file is as the file says")
+
+
+def _absorbed(run: Run, fabric: FabricUnderTest, many: int, end: str, case: str, **options: Any) -> dict[str, object]:
+    """Send a burst, and return the frames and octets that had been sent until the first pause or loss of a switch."""
+    count = _BURST.bytes // _FRAME.bytes // many
+    kind = {"pause": "xoff_sent", "loss": "drop"}[end]
+    with network(fabric.topo(**options), case=case) as net:
+        flows = [
+            fabric.flow(one, fabric.hosts[-1], frame=_FRAME, count=count, ecn=Ecn.ECT_0) for one in fabric.senders(many)
+        ]
+        running = net.run(*flows)
+        switches = {switch.name for switch in net.switches}
+        moments = [
+            event.lab_ns
+            for event in net.fabric.events()
+            if event.kind == kind and event.port and net.fabric.port(event.port).node.name in switches
+        ]
+        if end == "pause":
+            run.claim(f"{case}: frames lost", running.lost, equals=0)
+        if not moments:
+            return {f"until a {end}": f"none in {_BURST}"}
+        begin_ns = min(report.begin_lab_ns for report in running.reports)
+        frame_ns = net.lab_ns(fabric.line.time_for(_ON_THE_WIRE))
+        frames = many * max(0, (min(moments) - begin_ns) // frame_ns)
+    return {f"frames until a {end}": frames, f"octets until a {end}": _FRAME * frames}
 
 
 def _time(ns: float) -> Duration:

@@ -6,6 +6,7 @@ uplinks at each of two leaves, with spines whose ports are such copies too. Rank
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from experiments.conformance._case import Bench
@@ -65,7 +66,7 @@ class Ranks:
         *,
         message: int = MB,
         rate: Rate | None = None,
-        rate_control: str | None = None,
+        rate_control: Any = None,
         ecn: Ecn = Ecn.NOT_ECT,
         duration: Duration | None = None,
         start: Duration | str = "0s",
@@ -151,8 +152,13 @@ def _port(number: int) -> str:
 def _copies(
     tables: Tables, port: str, hostname: str, many: int, neighbours: Mapping[str, NeighbourRow] | None = None
 ) -> Tables:
-    """Return a switch whose ports are as many copies of one port, with the pools, profiles and maps as they are."""
+    """Return a switch whose ports are as many copies of one port, with profiles and maps as they are.
+
+    If it has more ports than the tables have, its pools are as much larger. Static thresholds that fit the ports of
+    the tables would else be more than the pool, and lossy frames would find no room beside lossless ones.
+    """
     names = [_port(number) for number in range(many)]
+    larger = max(Fraction(1), Fraction(many, len(tables.ports)))
 
     def rows(table: Mapping[str, Any]) -> dict[str, Any]:
         return dict.fromkeys(names, table[port]) if port in table else {}
@@ -164,6 +170,10 @@ def _copies(
     return replace(
         tables,
         hostname=hostname,
+        pools={
+            name: replace(pool, size=_times(pool.size, larger), xoff=_times(pool.xoff, larger))
+            for name, pool in tables.pools.items()
+        },
         ports=rows(tables.ports),
         cables=rows(tables.cables),
         neighbours=dict(neighbours or {}),
@@ -174,3 +184,7 @@ def _copies(
         watchdogs=rows(tables.watchdogs),
         channels={},
     )
+
+
+def _times(octets: int | None, factor: Fraction) -> int | None:
+    return None if octets is None else int(octets * factor)

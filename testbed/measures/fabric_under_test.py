@@ -50,6 +50,8 @@ class FabricUnderTest:
     """What the fabric is made of, in words: name and value."""
     pfc: bool = True
     """True if switches pause the priority of the flows."""
+    of_file: bool = False
+    """True if its switches are those of config_db.json files, which say what ports do."""
     _make: Callable[..., LosslessTopo] = field(repr=False, default=LosslessTopo)
     _dscp: Mapping[str, int] = field(repr=False, default_factory=dict)
 
@@ -124,7 +126,7 @@ def _of_topology(wanted: str, shown: str, control: str, pfc: bool, marks: bool) 
         ("equal ways", str((ways or ways_of(built.ways)).by)),
         ("rate control", control),
     )
-    return FabricUnderTest(shown, hosts, line, control, ways, curve if marks else None, settings, pfc, make)
+    return FabricUnderTest(shown, hosts, line, control, ways, curve if marks else None, settings, pfc, False, make)
 
 
 def _of_config(files: Sequence[Path], control: str) -> FabricUnderTest:
@@ -159,7 +161,7 @@ def _of_config(files: Sequence[Path], control: str) -> FabricUnderTest:
         ("equal ways", str(SonicTopo.ways.by if isinstance(SonicTopo.ways, Ways) else SonicTopo.ways)),
         ("rate control", control),
     )
-    return FabricUnderTest(names, hosts, line, control, None, curve, settings, True, make, dscp)
+    return FabricUnderTest(names, hosts, line, control, None, curve, settings, True, True, make, dscp)
 
 
 def _of_curve(curve: EcnCurve | None) -> str:

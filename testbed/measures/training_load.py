@@ -65,37 +65,63 @@ def read_stragglers(text: str) -> dict[int, float]:
     return found
 
 
-def perform(run: Run, load: TrainingLoad) -> None:
-    """Play the job in a network of its own, and report and claim what came of it."""
-    job, intact, paused, count, data = load.job(), True, 0, 0, 0
-    with network(load.fabric.topo()) as net:
+@dataclass(frozen=True)
+class Carried:
+    """A job that the network has carried."""
+
+    job: TrainingJob
+    waves: tuple[tuple[str, Duration], ...]
+    """The operations of each wave of communication, and when the last of them was complete."""
+    octets: int
+    intact: bool
+    dropped: int
+    paused: int
+    """How often switches paused a neighbour."""
+
+    @property
+    def slowest(self) -> Duration:
+        """The computing of the slowest rank, which is the job's time without any communication."""
+        return max(self.job.computing.values())
+
+
+def carried(load: TrainingLoad, case: str = "") -> Carried:
+    """Play the job in a network of its own."""
+    job, intact, data = load.job(), True, 0
+    waves: list[tuple[str, Duration]] = []
+    with network(load.fabric.topo(), case=case) as net:
         while (wave := job.wave()) is not None:
-            count += 1
-            if count > _MOST_WAVES:
+            if len(waves) == _MOST_WAVES:
                 raise WorkloadError(f"the job has more than {_MOST_WAVES} waves of communication; cut the traces")
             arrivals, reports = _carried(load.fabric, wave)
             job.ended(wave, arrivals)
             intact = intact and all(one.intact for one in reports)
             data += sum(one.size.bytes for one in reports)
-            names = ", ".join(dict.fromkeys(one.name for one in wave.operations))
-            run.figure(f"wave {count}, {names[:60]}: completion", max(arrivals))
+            waves.append((", ".join(dict.fromkeys(one.name for one in wave.operations)), max(arrivals)))
         dropped = net.fabric.dropped()
         ports = [port.name for port in net.fabric.ports.values() if port.node in net.switches]
         paused = sum(net.fabric.group(name, ROCE).xoffs for name in ports)
-    slowest = max(job.computing.values())
+    return Carried(job, tuple(waves), data, intact, dropped, paused)
+
+
+def perform(run: Run, load: TrainingLoad) -> None:
+    """Play the job, and report and claim what came of it."""
+    done = carried(load)
+    job, slowest = done.job, done.slowest
+    for count, (names, completion) in enumerate(done.waves, 1):
+        run.figure(f"wave {count}, {names[:60]}: completion", completion)
     run.figure("ranks", job.ranks)
-    run.figure("data sent, in octets", data)
+    run.figure("data sent, in octets", done.octets)
     run.figure("job completion time", job.completion)
     run.figure("computing of the slowest rank", slowest)
     run.figure("communication that computing does not hide", Duration.from_ps(job.completion.ps - slowest.ps))
     run.figure("part of the time that is not hidden", round(100 * (1 - slowest.ps / job.completion.ps), 2), "%")
-    run.figure("times a switch paused a neighbour", paused)
-    run.claim("every octet as it was sent", intact, equals=True)
+    run.figure("times a switch paused a neighbour", done.paused)
+    run.claim("every octet as it was sent", done.intact, equals=True)
     run.claim("job completion time, at least the computing", job.completion, at_least=slowest)
     if load.fabric.pfc:
-        run.claim("frames dropped by switches", dropped, equals=0)
+        run.claim("frames dropped by switches", done.dropped, equals=0)
     else:
-        run.figure("frames dropped by switches", dropped)
+        run.figure("frames dropped by switches", done.dropped)
 
 
 def _carried(fabric: FabricUnderTest, wave: Wave) -> tuple[list[Duration], list[RoceReport]]:

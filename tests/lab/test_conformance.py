@@ -19,7 +19,7 @@ from testbed.lab.studies.conformance import FILE, case_name
 
 from .conftest import failed_claims
 
-QUICK = {("l04_quanta", "400G", "static"), ("y03_global_pause", "800G", "dynamic"), ("tc01_basic", "100G", "static")}
+QUICK = {("l04_quanta", "400G", "static"), ("y03_global_pause", "800G", "dynamic"), ("tc03_dcqcn", "400G", "static")}
 ALL = [(case.name, speed, model) for case in definition.conformance() for speed in SPEEDS for model in MODELS]
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from testbed.errors import UsageError
+from testbed.errors import UsageError, XoffError
 
 LARGEST_DOCUMENT = 64 << 20
 """The most octets of a file that is read as a whole."""
@@ -159,6 +159,23 @@ class ForeignFolder:
     def json(self, name: str) -> Any:
         """Return the content of a JSON file."""
         return decoded(self.text(name), self.path / name)
+
+    @contextmanager
+    def reading(self, name: str, made_by: str, kind: type[XoffError]) -> Iterator[Any]:
+        """Yield the content of a JSON file to a block that makes something of it.
+
+        What is missing, or has another form than the command `made_by` gives it, is an error of that kind with the
+        file's path.
+        """
+        path = self.path / name
+        try:
+            content = self.json(name)
+        except OSError as error:
+            raise kind(f"{path}: {error.strerror}") from None
+        try:
+            yield content
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise kind(f"{path} is no result of {made_by}: {error}") from None
 
     @contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:

@@ -149,12 +149,7 @@ class Matrix:
     @classmethod
     def read(cls, folder: Path) -> Matrix:
         """Read the matrix of a folder."""
-        path = folder / FILE
-        try:
-            content = ForeignFolder(folder).json(FILE)
-        except OSError as error:
-            raise ConformanceError(f"{path}: {error.strerror}") from None
-        try:
+        with ForeignFolder(folder).reading(FILE, "`xoff switch conformance`", ConformanceError) as content:
             return cls(
                 str(content["switch"]),
                 tuple(map(str, content["columns"])),
@@ -162,8 +157,6 @@ class Matrix:
                 tuple(map(_cell, content["cells"])),
                 tuple(map(_tested, content.get("tested", ()))),
             )
-        except (ValueError, TypeError, KeyError) as error:
-            raise ConformanceError(f"{path} is no result of `xoff switch conformance`: {error}") from None
 
 
 def _tested(content: dict[str, Any]) -> ColumnPorts:

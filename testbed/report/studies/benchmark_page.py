@@ -6,11 +6,12 @@ It reads `benchmark.json`; what happened in a run is in the report of its result
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 
 from testbed.lab.results import folder as result_folder
 from testbed.lab.results.foreign import ForeignError
-from testbed.lab.studies.benchmark import DRAFT, LEFT_OUT, TESTS, Benchmark, OutcomeOfTest, Value, is_benchmark
+from testbed.lab.studies.benchmark import DRAFT, NOT_MEASURED, TESTS, Benchmark, OutcomeOfTest, Value, is_benchmark
 from testbed.report.pages import topology
 from testbed.report.pages.axes import linear
 from testbed.report.pages.markup import Html, folded, heading, table, text, verdict
@@ -60,13 +61,15 @@ def body(folders: Sequence[Path]) -> str:
             parts.append(heading(2, f"{test.section} {test.title}"))
             parts.append(_single(outcomes[0]) if alone and outcomes[0] else _beside(outcomes, names))
     parts += [
+        heading(2, "Not measured"),
+        '<p class="note">What the draft asks for and the lab does not have. What a test lacks is a row of it.</p>',
+        table("Not measured", ("section", "what", "reason"), map(astuple, NOT_MEASURED)),
         heading(2, "Anomalies"),
         _anomalies(found, names),
         heading(2, "Repeatability"),
         _repeatability(found, names),
         folded("Host configuration", table("Hosts", ("what", "how"), _HOST), "transport, NICs and rate control"),
         folded("What the KPIs are", table("KPIs", ("KPI", "definition"), _KPIS), "definitions"),
-        folded("Tests of the draft that are not run", table("Not run", ("test", "reason"), LEFT_OUT), "with reasons"),
         folded("Made with", _facts("Made with", names, [dict(one.made_with) for one in found]), "versions"),
         folded("Make it again", "".join(f"<pre>{text(one.command)}</pre>" for one in found), "the command"),
         folded("Runs", _runs(found, names), "result folders and digests"),
@@ -108,6 +111,8 @@ def _drawing(folder: Path, found: Benchmark) -> str:
 
 
 _HEADLINES = (
+    ("5.3", "burst", "octets until a pause", ""),
+    ("5.3", "burst", "octets until a loss", ""),
     ("7.2", "incast", "throughput", "fixed"),
     ("7.3", "dcqcn", "JFI of 0.95 after", ""),
     ("8.4", "all-to-all", "JFI", ""),
@@ -115,8 +120,11 @@ _HEADLINES = (
     ("9.2", "all-to-all", "completion", ""),
     ("9.3", "all-gather", "bus bandwidth", ""),
     ("10.1", "jct", "JCT ratio", ""),
+    ("10.2", "training", "JCT ratio", ""),
     ("10.3", "tenants", "interference factor", ""),
+    ("11.1", "scale", "JCT ratio", ""),
     ("11.2", "failure", "overhead factor", ""),
+    ("12.1", "soak", "deviation", ""),
 )
 """The KPIs of the summary: section, test, column, and a word that rows have."""
 

@@ -37,7 +37,16 @@ def test_rows_and_columns_are_a_table_and_the_draft_s_bars_are_drawn(tmp_path: P
     page = report([written(tmp_path / "one", BENCHMARK)])
     assert "9.2 All-to-all" in page and "<td>200us</td>" in page and "<td>100us</td>" in page
     assert page.count('<rect class="s1"') == 2 and "all 4 claims hold" in page
-    assert "10.2 MLPerf" in page, "what is not run is named"
+    assert "credits (CBFC) against PFC" in page and "power" in page, "what is not measured is named"
+
+
+def test_a_row_that_the_lab_cannot_have_says_why(tmp_path: Path) -> None:
+    rows = {"N = 64": {"not applicable": Value("the topology has 16 hosts", "")}}
+    outcome = replace(BENCHMARK.outcomes[0], test="scale", rows=rows)
+    folder = written(tmp_path / "one", replace(BENCHMARK, outcomes=(outcome,)))
+    assert "the topology has 16 hosts" in report([folder])
+    named = json.loads((folder / FILE).read_text())["not_measured"]
+    assert {one["section"] for one in named} >= {"4.3", "6.1", "6.7"} and all(one["reason"] for one in named)
 
 
 def test_a_claim_that_does_not_hold_is_an_anomaly(tmp_path: Path) -> None:

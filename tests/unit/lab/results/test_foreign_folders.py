@@ -324,3 +324,20 @@ def test_code_that_reads_results_opens_files_through_the_one_way(path: Path) -> 
             assert node.func.id != "open", f"{path}:{node.lineno}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BESIDE - allowed:
             assert ast.unparse(node.func.value) in ("files", "folder.files"), f"{path}:{node.lineno}: {node.func.attr}"
+
+
+def test_a_document_that_is_missing_or_of_another_form_is_an_error_of_its_reader(tmp_path: Path) -> None:
+    class Unreadable(UsageError):
+        pass
+
+    folder = ForeignFolder(tmp_path)
+    with pytest.raises(Unreadable, match=r"it\.json: No such file"), folder.reading("it.json", "`xoff it`", Unreadable):
+        pytest.fail("there is nothing to read")
+    (tmp_path / "it.json").write_text('{"name": "x"}')
+    with (
+        pytest.raises(Unreadable, match=r"it\.json is no result of `xoff it`: 'other'"),
+        folder.reading("it.json", "`xoff it`", Unreadable) as content,
+    ):
+        content["other"]
+    with folder.reading("it.json", "`xoff it`", Unreadable) as content:
+        assert content == {"name": "x"}

@@ -96,7 +96,7 @@ def dcqcn_validation(run: Run) -> None:
     )  # fmt: skip
     run.published(
         "burst: time for which the cable is under-used", seen.under_used, value=Duration("16ms"), source=SOURCE,
-        differs="F1 and F2 grow by 0.8 Gb/s in a ms each, nearly as published, F1 from less; the end is computed from it",
+        differs="both grow by 0.8 Gb/s in a ms, nearly as published, and F1 from less; the end is computed from it",
     )  # fmt: skip
     run.figure("burst: F1 before", seen.before)
     run.claim("burst: F1 after the pauses, percent of before", _percent(seen), at_most=67)

@@ -8,7 +8,7 @@ from xoff import Duration, Ways
 
 _TIMEOUTS = "time-outs of the rank whose acknowledgements come back beside the incast"
 _SHORT, _LONG = Duration("100us"), Duration("20ms")
-"""Retransmission timers of that rank, whose own way is free, and of those in the incast, whose data wait."""
+"""Retransmission timers at 100 Gb/s of that rank, whose own way is free, and of those in the incast, whose data wait."""
 
 
 @case(
@@ -22,7 +22,7 @@ def tc11_control_queue(bench: Bench) -> None:
     ranks = Ranks(bench)
     priority = ranks.lossless[0]
     ack = priority if bench.is_control else ranks.ack
-    short, long = replace(SETTINGS, retransmit_after=_SHORT), replace(SETTINGS, retransmit_after=_LONG)
+    short, long = replace(SETTINGS, retransmit_after=bench.paced(_SHORT)), replace(SETTINGS, retransmit_after=_LONG)
     incast = [
         ranks.flow(rank, 4, priority, 6 * MB, message=128 * KB, ack=ack, settings=long, target_settings=short)
         for rank in range(4)

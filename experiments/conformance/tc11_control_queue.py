@@ -8,7 +8,7 @@ from xoff import Duration, Ways
 
 _TIMEOUTS = "time-outs of the rank whose acknowledgements come back beside the incast"
 _SHORT, _LONG = Duration("100us"), Duration("20ms")
-"""Retransmission timers of that rank at 100 Gb/s, whose own way is free, and of those in the incast, whose data wait."""
+"""Retransmission timers at 100 Gb/s: of that rank, whose own way is free, and of the incast, whose data wait."""
 
 
 @case(

@@ -182,6 +182,11 @@ class PortPlan:
     xoff_allowed_ns: int = NEVER
     stop_allowed_ns: int = NEVER
     """The longest times that headroom allows for both, here and at the far end. The agent is late after that."""
+    pause_ns: int = 0
+    """The time from a PFC frame's first bit, with which the port program has it, to its last one, whose time it tells.
+    """
+    pause_waits: bool = False
+    """True if PFC frames that are sent here wait for the line."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = (
     "headroom_short",
+    "headroom_terms",
     "headroom_response",
     "headroom_distance",
     "headroom_recable",

@@ -229,7 +229,7 @@ class Loop:
         port = self._ports[slot]
         stop, resume = port.pfc.receive(frame, arrived_ns)
         delay_ns = port.plan.stop_delay_ns
-        if delay_ns and (stop or resume):
+        if (delay_ns or port.plan.pause_ns) and (stop or resume):  # the last bit may still be to come
             self._wait_until(arrived_ns + delay_ns)
         if stop:
             # After a wait the time is known, unless the work since then takes any.

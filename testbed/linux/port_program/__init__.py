@@ -227,6 +227,13 @@ class PortProgram:
         for source in old.keys() - new.keys():
             del self._lanes[CROSSING.pack(slot, source)]
 
+    def set_up_line(self, slot: int) -> bool:
+        """Make a port ready to keep cells until last bits have left, before there are any frames.
+
+        Return False if this kernel has no timers for the port program.
+        """
+        return not bpf.run(self._object.program("set_up_line"), bytearray(struct.pack("=I", slot)))
+
     def lanes(self, slot: int, source: int) -> tuple[int, ...] | None:
         """Return the SL2VL table between two ports, or None if frames keep the priority that they are marked with."""
         if not self.port_memory[slot * PORT.size + LANES]:

@@ -7,14 +7,16 @@
  *                          are those of testbed/switch/ways); the bridge gets the others. At a router or a leaf, whose frames Linux or Open vSwitch forwards, it notes how they came.
  * port_out  (tcx egress)   finds the frame's priority, picks its queue, charges it to the buffer of the port it came in
  *                          by, and admits or drops it.
- * left, freed              give the cells back when the frame leaves its queue, or dies in it; frames that die in a
- *                          queue or a cable are counted.
+ * left, freed              give the cells back when the frame's last bit has left, or when it dies in its queue; frames
+ *                          that die in a queue or a cable are counted.
  *
  * With WAITS defined the program also keeps, for those who look for deadlocks, how many cells of each group lie in each
  * queue. That is an object of its own, so that it costs other networks nothing.
  *
  * With TELEMETRY defined it also stamps RoCE packets that collect telemetry (testbed/frames/telemetry.py); that object
  * has WAITS as well.
+ *
+ * What a port's line is doing is modelled in testbed/switch/pfc/line.py.
  *
  * The buffer rules A1-A4, D1-D2, Q1-Q3 and H1-H4 are those of testbed/switch/buffer/model.py and charging.py, and a test
  * drives both with the same frames.
@@ -42,6 +44,8 @@
 #define NODES 1024
 
 #define ETHERTYPE_MAC_CONTROL 0x8808
+#define OPCODE_PFC 0x0101
+#define OPCODE_NOTHING 0xFF00 /* a reserved one: the frame says nothing (nothing() in testbed/frames/mac_control.py) */
 #define ETHERTYPE_LLDP 0x88cc
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_IPV6 0x86dd
@@ -74,6 +78,10 @@
 /* What Open vSwitch makes of OpenFlow's SET_QUEUE: the class of this queue below a qdisc 1:, the first being 1:1. To us
  * it is a priority, in place of the one that the frame's own marks stand for. */
 #define FIRST_QUEUE 0x10001u
+#define CLASSES 0xFFFFu /* of a port's htb, which is 1: */
+#define WIRE_OVERHEAD 24 /* preamble, FCS and gap, which Linux does not count */
+#define CLOCK_MONOTONIC 1
+#define AT_MOMENT 1 /* BPF_F_TIMER_ABS, which some headers do not have yet */
 
 enum kind { GUARANTEED, SHARED, HEADROOM, KINDS };
 enum drop {
@@ -103,6 +111,9 @@ struct port {
 	__u32 node;			/* whose agent hears of it */
 	__u32 buffer;			/* index of the buffer that frames coming in here are charged to */
 	__u32 control;			/* skb->priority of MAC control and LLDP frames: ahead of all queues */
+	__u32 pause;			/* the same of PFC frames, which may have to wait for the line */
+	__u32 octet_ps;			/* the time of an octet on the line; 0: frames leave in no time */
+	__u32 pause_ns;			/* from the first bit of a PFC frame that comes in here to its last one */
 	__u32 queue[PRIORITIES];	/* skb->priority of a frame of this local priority going out here */
 	__u8 charged;			/* is there such a buffer? A host has none */
 	__u8 switched;			/* 1: the forwarding table holds for frames coming in here; ROUTED: a router's port;
@@ -200,6 +211,26 @@ struct buffer {
 	struct bpf_spin_lock lock;
 	__u32 cell_bytes;
 	struct pool pools[2 * POOLS];
+};
+
+/* A frame whose last bit has not left yet. */
+struct held {
+	__u64 due_ns;
+	__u32 mark;
+	__u32 waits;			/* skb->tc_index */
+};
+
+#define HELD 32 /* of one port; if there are more, the oldest gives its cells back too early */
+
+/* The line of a port by which a buffer's frames leave. */
+struct line {
+	struct bpf_timer timer;
+	struct bpf_spin_lock lock;
+	__u32 first;			/* of `held`, which is a ring */
+	__u32 count;
+	__u32 unused;
+	__u64 free_ns;			/* when the last bit of all so far has left */
+	struct held held[HELD];
 };
 
 struct event {
@@ -362,6 +393,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct buffer);
 } buffers SEC(".maps");
+
+/* Neither can one with a timer. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SLOTS);
+	__type(key, __u32);
+	__type(value, struct line);
+} lines SEC(".maps");
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -1136,6 +1175,15 @@ static __noinline int is_kept_out(struct __sk_buff *skb)
 	return 1;
 }
 
+/* Of a MAC control frame. */
+static __always_inline __u16 opcode_of(struct __sk_buff *skb)
+{
+	__be16 opcode = 0xFFFF;
+
+	bpf_skb_load_bytes(skb, 14, &opcode, sizeof(opcode));
+	return bpf_ntohs(opcode);
+}
+
 SEC("tc")
 int port_in(struct __sk_buff *skb)
 {
@@ -1143,6 +1191,7 @@ int port_in(struct __sk_buff *skb)
 	struct port *port;
 	void *ring;
 	__u32 node, length = skb->len;
+	__u16 opcode;
 
 	port = port_of(skb->ifindex);
 	if (!port)
@@ -1160,6 +1209,9 @@ int port_in(struct __sk_buff *skb)
 		}
 		return port->switched ? forward(skb, port) : NEXT;
 	}
+	opcode = opcode_of(skb);
+	if (opcode == OPCODE_NOTHING)
+		return DROP;
 	node = port->node;
 	ring = bpf_map_lookup_elem(&rings, &node);
 	if (!ring)
@@ -1170,7 +1222,7 @@ int port_in(struct __sk_buff *skb)
 	event = bpf_ringbuf_reserve(ring, sizeof(*event), 0);
 	if (!event)
 		goto lost;
-	event->event.time_ns = bpf_ktime_get_ns();
+	event->event.time_ns = bpf_ktime_get_ns() + (opcode == OPCODE_PFC ? port->pause_ns : 0);
 	event->event.kind = EVENT_FRAME;
 	event->event.slot = skb->ifindex - FIRST_INTERFACE;
 	event->event.priority = 0;
@@ -1354,14 +1406,17 @@ static __always_inline void queue_grows(struct port *out, __u32 queue, __u32 len
 		out->most_queued_bytes[queue] = out->queued_bytes[queue];
 }
 
+/* Returns 1 if frames take their time on the port's line. */
 __noinline int queue_shrinks(__u32 interface, __u32 queue, __u32 length)
 {
 	struct port *out = port_of(interface);
 
 	queue &= PRIORITIES - 1;
-	if (out && out->queued_bytes[queue] >= length)
+	if (!out)
+		return 0;
+	if (out->queued_bytes[queue] >= length)
 		__sync_fetch_and_add(&out->queued_bytes[queue], -(__u64)length);
-	return 0;
+	return out->octet_ps != 0;
 }
 
 #ifdef WAITS
@@ -1638,6 +1693,12 @@ int port_out(struct __sk_buff *skb)
 	} else if (skb->protocol == bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->protocol == bpf_htons(ETHERTYPE_LLDP)) {
 		/* Of this node's agent; somebody else's, with a tag or to one station, is a frame like any other. */
 		skb->priority = out->control;
+		if (skb->protocol == bpf_htons(ETHERTYPE_MAC_CONTROL)) {
+			__u16 opcode = opcode_of(skb);
+
+			if (opcode == OPCODE_PFC || opcode == OPCODE_NOTHING)
+				skb->priority = out->pause;
+		}
 		return NEXT;
 	} else {
 		dot1p = mark_own(skb, out, &found);
@@ -1744,17 +1805,82 @@ __noinline int give_back(__u32 mark, __u32 waits)
 	return 0;
 }
 
-/* A frame leaves its queue: the kernel hands it to the device in the same breath. */
+/* Last bits have left: give back the cells of their frames. */
+static int line_moves(void *map, __u32 *slot, struct line *line)
+{
+	__u64 now = bpf_ktime_get_ns(), next_ns = 0;
+	int number;
+
+	for (number = 0; number < HELD; number++) {
+		struct held gone = {};
+
+		bpf_spin_lock(&line->lock);
+		next_ns = line->count ? line->held[line->first & (HELD - 1)].due_ns : 0;
+		if (next_ns && next_ns <= now) {
+			gone = line->held[line->first & (HELD - 1)];
+			line->first++;
+			line->count--;
+		}
+		bpf_spin_unlock(&line->lock);
+		if (!gone.due_ns)
+			break;
+		give_back(gone.mark, gone.waits);
+	}
+	if (next_ns)
+		bpf_timer_start(&line->timer, next_ns, AT_MOMENT);
+	return 0;
+}
+
+/* The first bit of a frame leaves. Its cells, if it has a mark, are given back when its last bit has left. */
+__noinline int occupy(__u32 interface, __u32 mark, __u32 waits, __u32 length)
+{
+	__u32 slot = interface - FIRST_INTERFACE, is_first = 0;
+	struct port *port = port_of(interface);
+	struct line *line = bpf_map_lookup_elem(&lines, &slot);
+	struct held early = {};
+	__u64 now, due_ns;
+
+	if (!port || !port->octet_ps || !line)
+		return 0;
+	now = bpf_ktime_get_ns();
+	bpf_spin_lock(&line->lock);
+	due_ns = (line->free_ns > now ? line->free_ns : now) + (__u64)(length + WIRE_OVERHEAD) * port->octet_ps / 1000;
+	line->free_ns = due_ns;
+	if (mark) {
+		__u32 place;
+
+		if (line->count == HELD) {
+			early = line->held[line->first & (HELD - 1)];
+			line->first++;
+			line->count--;
+		}
+		place = (line->first + line->count) & (HELD - 1);
+		line->held[place].due_ns = due_ns;
+		line->held[place].mark = mark;
+		line->held[place].waits = waits;
+		is_first = !line->count++;
+	}
+	bpf_spin_unlock(&line->lock);
+	if (early.due_ns)
+		give_back(early.mark, early.waits);
+	if (is_first)
+		bpf_timer_start(&line->timer, due_ns, AT_MOMENT);
+	return 0;
+}
+
+/* A frame leaves its queue: the kernel hands it to the device in the same breath. What passes the queues takes no time;
+ * it has no class of the line as its priority. */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(left, struct sk_buff *skb)
 {
 	__u32 mark = skb->mark;
+	int takes_time;
 
 	if ((mark & MARK_MAGIC_BITS) != MARK_MAGIC)
-		return 0;
-	queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
+		return skb->priority - FIRST_QUEUE < CLASSES ? occupy(skb->dev->ifindex, 0, 0, skb->len) : 0;
+	takes_time = queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
 	note_wait(mark, skb->dev->ifindex, skb->priority, 1);
-	return give_back(mark, skb->tc_index);
+	return takes_time ? occupy(skb->dev->ifindex, mark, skb->tc_index, skb->len) : give_back(mark, skb->tc_index);
 }
 
 /* A frame that is passing a cable's middle came in by one of its interfaces; one that was to come in has it as its own. */
@@ -1802,6 +1928,17 @@ int BPF_PROG(freed, struct sk_buff *skb, void *location, int reason)
 		give_back(mark, skb->tc_index);
 	}
 	return 0;
+}
+
+/* Let a port have a line that frames are on for a while: before there are any. Fails where BPF has no timers. */
+SEC("syscall")
+int set_up_line(__u32 *slot)
+{
+	__u32 key = *slot;
+	struct line *line = bpf_map_lookup_elem(&lines, &key);
+
+	return line ? -bpf_timer_init(&line->timer, &lines, CLOCK_MONOTONIC) ?: -bpf_timer_set_callback(&line->timer, line_moves)
+		    : 1;
 }
 
 /* What an agent, or a test, asks of a group directly. */

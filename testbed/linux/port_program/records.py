@@ -16,13 +16,13 @@ PRIORITIES = 8
 RING_BYTES = 1 << 16
 
 TABLES = 114
-PORT = struct.Struct(f"=III8IBBBBBBB{TABLES}s3x8Q8Q8Q8Q8Q16QQQ4Q8Q8Q")
-PORT_SETTINGS = struct.Struct(f"=III8IBBBBBBB{TABLES}s")
+PORT = struct.Struct(f"=6I8IBBBBBBB{TABLES}s7x8Q8Q8Q8Q8Q16QQQ4Q8Q8Q")
+PORT_SETTINGS = struct.Struct(f"=6I8IBBBBBBB{TABLES}s")
 QUEUES = struct.Struct("=8I")
-QUEUES_AT = struct.Struct("=III").size
+QUEUES_AT = struct.Struct("=6I").size
 QUEUED = struct.Struct("=8Q")
 QUEUED_AT = PORT.size - 2 * QUEUED.size
-BLOCKED, DEFENDED, APPLICATIONS, LANES = (struct.Struct("=III8IBB").size + number for number in range(4))
+BLOCKED, DEFENDED, APPLICATIONS, LANES = (struct.Struct("=6I8IBB").size + number for number in range(4))
 """Positions of fields in a port's entry."""
 GROUP = struct.Struct("=8I3I3III2Q2Q2Q8Q8QQ")
 GROUP_SETTINGS = struct.Struct("=8I")
@@ -115,6 +115,13 @@ class PortTables:
     """True if frames that leave here are charged to queues of egress pools."""
     steered: bool = False
     """True for a leaf's port: Open vSwitch forwards its frames, and the controller may choose their priorities."""
+    pause: int | None = None
+    """The socket priority of PFC frames; None if it is `control`."""
+    octet_ps: int = 0
+    """The time of an octet on the line, which keeps a frame's cells until its last bit has left; 0: it leaves at once.
+    """
+    pause_ns: int = 0
+    """The time from the first bit of a PFC frame that comes in to its last one."""
 
     def encode(self) -> bytes:
         """Return the settings as octets of the port's entry."""
@@ -123,6 +130,9 @@ class PortTables:
             self.node,
             self.buffer or 0,
             self.control,
+            self.control if self.pause is None else self.pause,
+            min(self.octet_ps, 0xFFFF_FFFF),
+            self.pause_ns,
             *self.queues,
             has_buffer,
             3 if self.steered else 2 if self.routed else self.switched,

@@ -22,8 +22,7 @@ from testbed.net.build.graph import Key, Topo
 from testbed.net.build.link import LosslessLink
 from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch, RdmaHost
 from testbed.net.fabric.bring_up import Mismatch
-from testbed.net.fabric.cable import Cable
-from testbed.net.fabric.cabling import Forwarding
+from testbed.net.fabric.cable import Cable, Forwarding, Line
 from testbed.net.fabric.port import Buffer, Port
 from testbed.routing.software import Software
 from testbed.switch.ways.settings import By, Ways, WaysSource, ways_of
@@ -31,7 +30,7 @@ from testbed.units import Duration, Scale
 
 _OF_ALL = (
     "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "ways", "mismatch", "dcbx",
-    "deadlock_poll", "forwarding", "rdma", "controller", "routing",
+    "deadlock_poll", "forwarding", "line", "rdma", "controller", "routing",
 )  # fmt: skip
 _ANYTHING = "**"
 _OF_MININET = ("hopts", "sopts", "lopts")
@@ -68,6 +67,7 @@ class LosslessTopo(Topo):
     - `dcbx`: switches that name no port announce theirs by DCBX, and hosts that name none are willing. LLDP's timers
       are on the lab's scale, so scale=1 is best for looking on.
     - `forwarding`: "cut-through" or "store-and-forward": when a node has a frame, of nodes that name none.
+    - `line`: "real": PFC frames wait and take their time, and cells come free with last bits, at nodes that name none.
     - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
     - `rdma`: hosts have Soft-RoCE devices, for programs that use verbs.
     - `controller`: switches forward by Open vSwitch, as this OpenFlow controller tells them (`addLeaf`).
@@ -90,6 +90,7 @@ class LosslessTopo(Topo):
         "dcbx",
         "deadlock_poll",
         "forwarding",
+        "line",
         "rdma",
         "controller",
         "routing",
@@ -107,6 +108,7 @@ class LosslessTopo(Topo):
     dcbx: bool | int = False
     deadlock_poll: Duration | None = None
     forwarding: str | None = None
+    line: str | None = None
     rdma: bool | int = False
     controller: str | None = None
     _routing: Software | None = None
@@ -136,6 +138,8 @@ class LosslessTopo(Topo):
             raise TopoError(f"{type(self).__name__}: deadlock_poll is {poll}; write a time above zero such as '10us'")
         kind, own = type(self).__name__, self._arguments()
         self.forwarding = Forwarding.of(kind, options.pop("forwarding", self.forwarding))
+        line = options.pop("line", self.line)
+        self.line = None if line is None else Line.of(kind, line)
         described = {word: options.pop(word) for word in ("cable", *words.CABLE_WORDS) if word in options.keys() - own}
         self.cable = words.cable_of(kind, described, self.cable)
         described = {
@@ -152,7 +156,8 @@ class LosslessTopo(Topo):
 
     @property
     def _forwards(self) -> dict[str, Any]:
-        return {} if self.forwarding is None else {"forwarding": self.forwarding}
+        chosen = {"forwarding": self.forwarding, "line": self.line}
+        return {name: value for name, value in chosen.items() if value is not None}
 
     def addHost(self, name: str, **options: Any) -> str:
         options = self._checked("addHost", name, self.hopts | options, words.HOST)

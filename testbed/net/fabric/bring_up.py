@@ -16,6 +16,7 @@ from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import PortProgram, PortTables
 from testbed.linux.process import kernel
 from testbed.linux.vswitch import Bridge, Vswitch
+from testbed.net.fabric.cable import Line
 from testbed.net.fabric.port import Port
 from testbed.net.fabric.ports import (
     FabricError,
@@ -32,6 +33,7 @@ from testbed.net.fabric.routes import Graph
 from testbed.net.fabric.switch_buffer import SwitchBuffer
 from testbed.net.fabric.switch_ways import SwitchWays
 from testbed.switch.buffer.settings import BufferSettings
+from testbed.switch.pfc.line import octet_ps
 from testbed.switch.priority.path import Disagreement, PathPort, check_paths
 from testbed.units import Size
 
@@ -56,8 +58,9 @@ def choose_queues(by_node: Mapping[str, list[PortState]]) -> None:
             is_host = not forwards(port.node)
             frees_here = frees and not is_host
             port.queues = Queues(
-                port.interface, port.lab_cable.rate, port.settings, is_host, frees_here, port.lab_cable.mtu
-            )
+                port.interface, port.lab_cable.rate, port.settings, is_host, frees_here, port.lab_cable.mtu,
+                line=port.line,
+            )  # fmt: skip
 
 
 def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch) -> list[Disagreement]:
@@ -109,6 +112,7 @@ class NodeSetup:
         self._by_node = ports.by_node()
         self.buffers: dict[str, tuple[SwitchBuffer, BufferSettings]] = {}
         self._ways = ways
+        self._lacks_timers = False
 
     def set_up_buffer(self, name: str, ports: list[PortState], delays: memoryview) -> None:
         """Divide the buffer of a switch or router. A host has none."""
@@ -153,6 +157,9 @@ class NodeSetup:
                     routed=forwards(node) and not bridges(node),
                     steered=is_leaf(node),
                     counted=name in self.buffers and bool(self.buffers[name][1].queues),
+                    pause=port.queues.pause,
+                    octet_ps=self._octet_ps(port),
+                    pause_ns=self._ports.pause_ns(port),
                 ),
             )
             if port.settings.telemetry and self._program.stampings is not None:
@@ -188,6 +195,17 @@ class NodeSetup:
             with kernel.in_network_of(node.pid):
                 for port in ports:
                     self._program.attach(port.slot)
+
+    def _octet_ps(self, port: PortState) -> int:
+        """Return the time of an octet on a line whose frames keep their cells; 0 if they give them back at once."""
+        if port.line is Line.IDEAL or not forwards(port.node):
+            return 0
+        if self._program.set_up_line(port.slot):
+            return octet_ps(port.lab_cable.rate)
+        if not self._lacks_timers:
+            self._lacks_timers = True
+            warn("this kernel has no timers for BPF, so the cells of a frame come free with its first bit")
+        return 0
 
     def start_vswitch(self, name: str, ports: list[PortState]) -> Vswitch:
         """Start the Open vSwitch of a leaf."""

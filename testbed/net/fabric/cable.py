@@ -1,16 +1,20 @@
-"""Cables in units of the hardware, and the same cables on the lab's scale."""
+"""Cables in units of the hardware, and the same cables on the lab's scale; lines, and when a node has a frame."""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from fractions import Fraction
 
 from testbed.errors import UsageError
-from testbed.units import Duration, Length, Rate, Scale
+from testbed.switch.pfc.line import PFC_FRAME
+from testbed.units import Duration, Length, Rate, Scale, Size
 
 MTU = 1500
 MTUS = range(1280, 9216 + 1)
 """The possible MTUs: from the least that IPv6 needs to the jumbo frames of common switches."""
+HEADER = Size.from_bytes(8 + 64)
+"""What a node that cuts through waits for."""
 
 
 class CableError(UsageError):
@@ -75,3 +79,46 @@ def _part(loss: Fraction | str | int) -> Fraction:
     if not 0 <= part <= 1:
         raise CableError(f"loss is {loss!r}; it is a part of the frames, from 0 to 1, such as '1/1000'")
     return part
+
+
+class Line(enum.StrEnum):
+    """What the lines of a node's ports do (decision 0620)."""
+
+    REAL = "real"
+    """PFC frames wait for the frame that is leaving and take their time; cells come free with a frame's last bit."""
+    IDEAL = "ideal"
+    """PFC frames never wait and take no time; cells come free with a frame's first bit."""
+
+    @classmethod
+    def of(cls, where: str, value: object) -> Line:
+        """Return what a user has written, the ideal one if it is nothing; UsageError if it does not exist."""
+        return cls.IDEAL if value is None else cls(_known(where, "line", value, cls))
+
+
+class Forwarding(enum.StrEnum):
+    """The moment at which a node has a frame that comes in; without this setting it is that of the first bit."""
+
+    CUT_THROUGH = "cut-through"  # with the preamble and the first 64 octets
+    STORE_AND_FORWARD = "store-and-forward"  # with the last bit
+
+    @classmethod
+    def of(cls, where: str, value: object) -> Forwarding | None:
+        """Return what a user has written; UsageError if it is nothing that exists."""
+        return None if value is None else cls(_known(where, "forwarding", value, cls))
+
+
+def _known(where: str, name: str, value: object, kinds: type[enum.StrEnum]) -> str:
+    if isinstance(value, str) and value in list(kinds):
+        return value
+    raise UsageError(f"{where}: {name} is {value!r}; write {' or '.join(repr(one.value) for one in kinds)}")
+
+
+def pause_ns(rate: Rate, line: Line, forwarding: Forwarding | None) -> int:
+    """Return the time from when a PFC frame comes in until its last bit has.
+
+    `line` is that of the sender. What stores frames gets none before that, and what cuts through has its header.
+    """
+    if line is Line.IDEAL or forwarding is Forwarding.STORE_AND_FORWARD:
+        return 0
+    waits = PFC_FRAME.bytes - (HEADER.bytes if forwarding is Forwarding.CUT_THROUGH else 0)
+    return rate.time_for(Size.from_bytes(waits)).ns

@@ -6,7 +6,6 @@ cable is one veth pair. netem also delays frames by what the node that they come
 
 from __future__ import annotations
 
-import enum
 import errno
 import mmap
 import os
@@ -21,32 +20,13 @@ from testbed.linux.netlink import links, qdiscs
 from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
-from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.cable import HEADER, Cable, Forwarding
 from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards, is_elsewhere
 from testbed.net.partition.parts import Parts
-from testbed.units import Duration, Scale, Size
+from testbed.units import Duration, Scale
 
 _SPREAD, _SEEDS = 0x9E37_79B9_7F4A_7C15, (1 << 64) - 1
 """What makes seeds of a cable's losses of the seeds of runs that lie far apart, and the largest one."""
-
-
-class Forwarding(enum.StrEnum):
-    """The moment at which a node has a frame that comes in; without this setting it is that of the first bit."""
-
-    CUT_THROUGH = "cut-through"  # with the preamble and the first 64 octets
-    STORE_AND_FORWARD = "store-and-forward"  # with the last bit
-
-    @classmethod
-    def of(cls, where: str, value: object) -> Forwarding | None:
-        """Return what a user has written; FabricError if it is nothing that exists."""
-        if value is None:
-            return None
-        if isinstance(value, str) and value in list(cls):
-            return cls(value)
-        raise FabricError(f"{where}: forwarding is {value!r}; write {' or '.join(repr(one.value) for one in cls)}")
-
-
-_HEADER = Size.from_bytes(8 + 64)
 _MIDDLES = 256 * FIRST_INTERFACE
 """The interface index of the middle's end at slot 0."""
 _LOCAL_MACS = 0x02_58_00_00_00_00
@@ -334,7 +314,7 @@ class Cabling:
     def _delay(self, slot: int, cable: Cable) -> Duration:
         """Return the delay of frames to the port in a slot."""
         is_cut_through = self._forwarding.get(slot) is Forwarding.CUT_THROUGH
-        return cable.delay + cable.rate.time_for(_HEADER) if is_cut_through else cable.delay
+        return cable.delay + cable.rate.time_for(HEADER) if is_cut_through else cable.delay
 
     def _send(self, intf: Any, *requests: Message) -> None:
         with kernel.urgently(_URGENCY):

@@ -11,7 +11,7 @@ from testbed.frames import Mac
 from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE
 from testbed.linux.process import kernel
-from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.cable import Cable, Forwarding, Line, pause_ns
 from testbed.net.fabric.port import Buffer, Port
 from testbed.net.fabric.queues import Queues
 from testbed.net.fabric.routes import Graph
@@ -61,6 +61,16 @@ class PortState:
     def interface(self) -> int:
         """The interface's index in the kernel."""
         return FIRST_INTERFACE + self.slot
+
+    @property
+    def line(self) -> Line:
+        """What a frame on the port's line does."""
+        return Line.of(self.node.name, self.node.params.get("line"))
+
+    @property
+    def forwarding(self) -> Forwarding | None:
+        """When the node has a frame that comes in here."""
+        return Forwarding.of(self.node.name, self.node.params.get("forwarding"))
 
     @property
     def number(self) -> int:
@@ -164,6 +174,10 @@ class PortTable:
     def far_end(self, port: PortState) -> PortState:
         """Return the port at the other end of the cable."""
         return self.by_slot[port.slot ^ 1]
+
+    def pause_ns(self, port: PortState) -> int:
+        """Return the time from when a PFC frame comes in at a port until its last bit has."""
+        return pause_ns(port.lab_cable.rate, self.far_end(port).line, port.forwarding)
 
 
 class _NoSocket(Socket):

@@ -4,7 +4,8 @@ Queues of a switch's or router's port share the line: htb has one class per queu
 strict ones first and the others by their shares. A host's port has a hardware queue per priority (mqprio), each at line
 rate by itself like a NIC with a scheduler per queue; a host that runs ETS shares its line as a switch does. Either way
 a queue ends in red (if it has ECN) and plug, its pause point. MAC control frames and LLDP of the node's agent bypass
-all queues.
+all queues, but for PFC frames on a real line that is shared: these have a class before all others, so they wait for the
+frame that is leaving, and take their part of the line.
 
 Queue n belongs to local priority n, unless ETS maps several priorities to one traffic class: then class n has queue n,
 and a pause of any of its priorities stops the whole queue (decision 0160).
@@ -24,6 +25,8 @@ from testbed.agent.plan import Arrangement
 from testbed.frames.dcbx.values import STRICT, Ets, Tsa
 from testbed.linux.netlink import qdiscs
 from testbed.linux.netlink.messages import Message
+from testbed.linux.process import kernel
+from testbed.net.fabric.cable import Line
 from testbed.net.fabric.port import Port
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.ecn.red import red_parameters
@@ -37,7 +40,7 @@ SHARED = 6
 
 _ALL_SHARES = 1_000_000
 _ROOT = 1
-_LINE = 0x1
+_LINE, _PAUSE = 0x1, 0x2
 _CLASS, _TBF, _RED, _PLUG, _SPARE_PLUG, _NETEM = 0x10, 0x10, 0x20, 0x30, 0x40, 0x50
 _NONE = Rate("8b/s")
 _UNLIMITED = Rate("4Gb/s") * 8
@@ -68,7 +71,7 @@ class Scheduling:
         """Return the scheduling of a port's settings: a queue for each priority, the highest strict one first."""
         strict = sorted(port.strict, reverse=True)
         # With DCBX there may be a table of ETS later, and with virtual lanes a policy.
-        shared = SHARED if port.dcbx or port.vls else min(len(strict), 7)
+        shared = SHARED if port.dcbx or port.vls else min(1 + len(strict), 7)
         return cls._made(tuple(PRIORITIES), strict, port.weights(), shared)
 
     @classmethod
@@ -120,10 +123,11 @@ class Scheduling:
         """Return the scheduling with these queues; `shared` is the level of those that share what strict ones leave."""
         used = set(queue_of)
         lowest_strict = shared - 1 if used - set(strict) else 7
+        first = 1 if len(strict) <= lowest_strict else 0  # the first level is that of PFC frames
         levels = [0] * 8
         for queue in PRIORITIES:
             if queue in strict:
-                levels[queue] = min(strict.index(queue), lowest_strict)
+                levels[queue] = min(first + strict.index(queue), lowest_strict)
             else:
                 levels[queue] = shared if weights.get(queue) or queue not in used else min(shared + 1, 7)
         given = [weights[queue] for queue in used if weights.get(queue)] or [1]
@@ -150,6 +154,7 @@ class Queues:
     buffer: Size | None = None
     """The size of the node's buffer, which decides what is dropped, so a queue holds all that it admits. None if the
     node has no buffer: the sockets of its programs limit what waits."""
+    line: Line = Line.IDEAL
 
     def messages(self) -> list[Message]:
         """Return the messages that create the queueing disciplines."""
@@ -202,6 +207,16 @@ class Queues:
     def control(self) -> int:
         """The socket priority that bypasses all queues."""
         return qdiscs.handle(_ROOT) if self.shares_line else CONTROL_QUEUE
+
+    @property
+    def pause(self) -> int:
+        """The socket priority of PFC frames."""
+        return qdiscs.handle(_ROOT, _PAUSE) if self.pause_waits else self.control
+
+    @property
+    def pause_waits(self) -> bool:
+        """True if PFC frames wait for the line. A host's queues do not share one, unless it runs ETS."""
+        return self.shares_line and self.line is Line.REAL
 
     def pausing(self, queue: int, stop: bool) -> bytes:
         """Return the finished messages that stop or restart a queue."""
@@ -260,10 +275,29 @@ class Queues:
         return [
             qdiscs.htb(self.interface, root, _CLASS),
             qdiscs.htb_class(
-                self.interface, root, line, rate=self.rate, ceil=self.rate, burst_ns=_BURST_NS, quantum=self._frame
+                self.interface, root, line, rate=self.rate, ceil=self.rate, burst_ns=self._burst_ns, quantum=self._frame
             ),
+            *([self._leaf(_PAUSE, self._frame, 0)] if self.pause_waits else []),
             *self._classes(self._scheduling(None)),
         ]
+
+    @property
+    def _burst_ns(self) -> int:
+        """The time by which a frame may leave before the last bit of the one before it."""
+        return 1 if self.line is Line.REAL and kernel.cpu_work_takes_no_time() else _BURST_NS
+
+    def _leaf(self, minor: int, quantum: int, level: int) -> Message:
+        """Return the class of a queue that has next to no rate of its own, and borrows from the line."""
+        return qdiscs.htb_class(
+            self.interface,
+            qdiscs.handle(_ROOT, _LINE),
+            qdiscs.handle(_ROOT, minor),
+            rate=_NONE,
+            ceil=_UNLIMITED,
+            burst_ns=1,
+            quantum=quantum,
+            level=level,
+        )
 
     def _classes(self, scheduling: Scheduling) -> list[Message]:
         least, most = min(scheduling.weights), max(scheduling.weights)
@@ -275,19 +309,8 @@ class Queues:
             if place == self._place(queue, scheduling):
                 level, weight = scheduling.levels[queue], scheduling.weights[queue]
             else:  # only frames from before a change can wait here, and they should leave soon
-                level, weight = (0 if place >= 8 else SHARED), most
-            made.append(
-                qdiscs.htb_class(
-                    self.interface,
-                    qdiscs.handle(_ROOT, _LINE),
-                    qdiscs.handle(_ROOT, _CLASS + place),
-                    rate=_NONE,
-                    ceil=_UNLIMITED,
-                    burst_ns=1,
-                    quantum=-(-self._frame * weight // least),
-                    level=level,
-                )
-            )
+                level, weight = (1 if place >= 8 else SHARED), most
+            made.append(self._leaf(_CLASS + place, -(-self._frame * weight // least), level))
         return made
 
     def _host(self) -> list[Message]:

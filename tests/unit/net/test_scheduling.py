@@ -35,7 +35,7 @@ def test_a_port_with_its_own_shares_has_a_queue_for_each_priority() -> None:
     scheduling = Scheduling.of_port(Port(shares={3: 50}, strict=frozenset({6, 7})))
     assert scheduling.queue_of == IDENTITY
     assert ordered(scheduling) == [7, 6]
-    assert {scheduling.levels[queue] for queue in range(6)} == {2}
+    assert {scheduling.levels[queue] for queue in range(6)} == {3}
     assert scheduling.weights[3] == 5000 and scheduling.weights[0] == 1000
 
 
@@ -130,7 +130,7 @@ def test_a_pause_stops_both_places_of_a_queue() -> None:
 
 def test_a_port_that_gets_its_first_table_later_has_its_classes_at_the_levels_that_they_keep() -> None:
     later = queues(ets=False)
-    assert {level for level, _ in classes(later.arrange().requests).values()} == {0, SHARED}
+    assert {level for level, _ in classes(later.arrange().requests).values()} == {1, SHARED}
     found = classes(later.arrange(published()).requests)
     assert found[later.arrange().sockets[0]][0] == SHARED
     assert len(later.pausing(3, stop=True)) == len(queues().pausing(3, stop=True))

@@ -65,7 +65,7 @@ IDEAL = {
 }
 
 
-@experiment(timeout="120s")
+@experiment(timeout="120s", free_cpu=True)
 def headroom_terms(run: Run) -> None:
     """Senders at 10 to 400 Gb/s are paused, with headroom that lacks one term of its sum after the other.
 

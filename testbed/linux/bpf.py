@@ -11,7 +11,7 @@ import ctypes
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from testbed.errors import XoffError
@@ -84,12 +84,21 @@ class Map:
 class Object:
     """A compiled BPF object. The kernel gets its maps and programs when this is constructed."""
 
-    def __init__(self, code: bytes) -> None:
+    def __init__(self, code: bytes, constants: bytes = b"", left_out: Sequence[str] = ()) -> None:
+        """`constants`: the values of what the program declares `const volatile`. `left_out`: maps and programs that it
+        does not use with these.
+        """
         self._library = _library()
         self._messages: list[str] = []
         self._object = self._library.bpf_object__open_mem(code, ctypes.c_size_t(len(code)), None)
         if not self._object:
             raise BpfError(f"the BPF object cannot be read: {os.strerror(ctypes.get_errno())}")
+        if constants:
+            made = self._library.bpf_map__set_initial_value(self._find_map(".rodata"), constants, len(constants))
+            if made:
+                raise BpfError(f"the constants of the BPF object do not have {len(constants)} octets")
+        for name in left_out:
+            self._leave_out(name)
         collected: list[str] = []
 
         def collect(level: int, text: bytes, arguments: int) -> int:
@@ -138,6 +147,12 @@ class Object:
         if self._object:
             self._library.bpf_object__close(self._object)
             self._object = None
+
+    def _leave_out(self, name: str) -> None:
+        if program := self._library.bpf_object__find_program_by_name(self._object, name.encode()):
+            self._library.bpf_program__set_autoload(program, False)
+        else:
+            self._library.bpf_map__set_autocreate(self._find_map(name), False)
 
     def _find_map(self, name: str) -> int:
         found = self._library.bpf_object__find_map_by_name(self._object, name.encode())
@@ -230,6 +245,9 @@ def _library() -> ctypes.CDLL:
         ("bpf_object__close", None, [pointer]),
         ("bpf_object__find_map_by_name", pointer, [pointer, text]),
         ("bpf_object__find_program_by_name", pointer, [pointer, text]),
+        ("bpf_map__set_initial_value", ctypes.c_int, [pointer, text, ctypes.c_size_t]),
+        ("bpf_map__set_autocreate", ctypes.c_int, [pointer, ctypes.c_bool]),
+        ("bpf_program__set_autoload", ctypes.c_int, [pointer, ctypes.c_bool]),
         ("bpf_map__fd", ctypes.c_int, [pointer]),
         ("bpf_map__value_size", ctypes.c_uint32, [pointer]),
         ("bpf_map__max_entries", ctypes.c_uint32, [pointer]),

@@ -18,7 +18,7 @@ from pathlib import Path
 from testbed.linux.flow_device import NOWHERE, FlowDevice, address_of
 
 _DEVICE = Path("/dev/xoff-roce")
-FIRST_QUEUE_PAIR, FIRST_KEY = 0x100, 0x1000
+FIRST_KEY = 0x1000
 IS_SOURCE, IS_TARGET, IS_ASKER = 1, 2, 4
 WRITE, READ, SEND = range(3)
 
@@ -31,7 +31,7 @@ _NIC = struct.Struct("=8I9qQ")
 _ADDED = struct.Struct("=4I4s4s2H4BII4IQ3Q3qQQIIII")
 _WAIT = struct.Struct("=IIQQ")
 _SEEN = struct.Struct("=II")
-_REPORTED = struct.Struct("=6Q5Q4Q2q4III4Q2Q")
+_REPORTED = struct.Struct("=6Q5Q4Q2q4III4Q4Q")
 _SAMPLE = struct.Struct("=qQ3d")
 _RATE_FIELDS = (
     "rate_bps", "line_bps", "gain", "alpha", "target_bps", "additive_bps", "hyper_bps", "minimum_bps", "alpha_ns",
@@ -147,23 +147,33 @@ class PairReport:
     """Moment, octets sent so far, and the state of the rate control."""
     rnr_naks: int
     messages: int
+    reordered: int
+    extent: int
 
 
 class RoceDevice(FlowDevice):
     """The endpoint of one host in the kernel, from when it is made until it is closed."""
 
     def __init__(
-        self, listener: socket.socket, most: int, settings: Settings, content: bytes, counters: mmap.mmap
+        self,
+        listener: socket.socket,
+        most: int,
+        settings: Settings,
+        content: bytes,
+        counters: mmap.mmap,
+        *,
+        first: int,
     ) -> None:
-        """`listener` is the socket of port 4791, and `most` the number of queue pairs and of regions. In `counters`,
-        memory of whole pages that processes share, the kernel writes how far flows are.
+        """`listener` is the socket of port 4791, `most` the number of queue pairs and of regions, and `first` the
+        number of the first queue pair. In `counters`, memory of whole pages that processes share, the kernel writes how
+        far flows are.
         """
         self._most = most
         super().__init__(_DEVICE)
         block = ctypes.create_string_buffer(content, len(content))
         attached = _ATTACHED.pack(
             listener.fileno(), most, settings.mtu, settings.ack_every, settings.window, settings.retries,
-            settings.retransmit_ns, settings.cnp_ns, settings.is_per_priority, 0, ctypes.addressof(block),
+            settings.retransmit_ns, settings.cnp_ns, settings.is_per_priority, first, ctypes.addressof(block),
             address_of(counters), len(counters), 0,
         )  # fmt: skip
         try:

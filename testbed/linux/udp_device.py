@@ -21,7 +21,7 @@ _ATTACH, _SEND, _RECEIVE, _STOP, _PROGRESS, _REPORT, _WINDOWS = (ord("u") << 8 |
 _ATTACHED = struct.Struct("=Q4I")
 _SENT = struct.Struct("=i5IQ2qQ2q")
 _RECEIVED = struct.Struct("=iI")
-_REPORTED = struct.Struct("=7Q3qIi")
+_REPORTED = struct.Struct("=8Q3qIi")
 
 
 def is_there() -> bool:
@@ -61,6 +61,8 @@ class Received:
     """With duplicates."""
     doubled: int
     out_of_order: int
+    extent: int
+    """The largest number of datagrams by which one of these came too late."""
     ecn: tuple[int, ...]
     first_ns: int
     last_ns: int
@@ -116,8 +118,8 @@ class UdpDevice(FlowDevice):
         """Return the counters of a receiver. OSError if the kernel had no memory for them."""
         room = bytearray(_REPORTED.size)
         self.ask(_REPORT, number, room)
-        received, doubled, out_of_order, *ecn, first_ns, last_ns, worst_ns, windows, error = _REPORTED.unpack(room)
+        received, doubled, late, extent, *ecn, first_ns, last_ns, worst_ns, windows, error = _REPORTED.unpack(room)
         if error:
             raise OSError(-error, f"what came could not be counted: {os.strerror(-error)}")
         counted = self.row(_WINDOWS, number, windows)
-        return Received(received, doubled, out_of_order, tuple(ecn), first_ns, last_ns, worst_ns, counted)
+        return Received(received, doubled, late, extent, tuple(ecn), first_ns, last_ns, worst_ns, counted)

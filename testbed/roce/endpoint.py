@@ -32,7 +32,7 @@ from testbed.roce.source_port import QUEUE_PAIR, PortRule, from_number, source_p
 from testbed.units import NEVER
 
 _CE = 3
-_FIRST_QP = 0x100
+FIRST_QP = 0x100
 MOST_QUEUE_PAIRS = 4096
 _MOST_REQUESTS = 5
 """The most requests for one connection."""
@@ -75,8 +75,10 @@ class _Asking:
 class Endpoint:
     """The RoCE endpoint of a host: its queue pairs and connections."""
 
-    def __init__(self, address: str, line: Line, settings: Settings | None = None) -> None:
+    def __init__(self, address: str, line: Line, settings: Settings | None = None, first: int = FIRST_QP) -> None:
+        """`first`: the number of its first queue pair."""
         self.address = address
+        self.first = first
         self.settings = settings or Settings()
         self.queue_pairs: dict[int, QueuePair] = {}
         self.refused: Counter[str] = Counter()
@@ -144,7 +146,7 @@ class Endpoint:
         return made
 
     def _make(self, far_address: str, rate: rates.RateControl, nic: NicTiming) -> QueuePair:
-        number = _FIRST_QP + len(self.queue_pairs)
+        number = self.first + len(self.queue_pairs)
         path = roce.Path(self.address, far_address, from_number(number))
         # Each queue pair begins with another PSN; the last ones wrap soon, so that wrapping is nothing special.
         first = (number * 0x9E3779) & 0xFFFFFF

@@ -23,6 +23,7 @@ from testbed.frames.telemetry import Telemetry
 from testbed.roce.acknowledged import Acknowledged
 from testbed.roce.memory import Region
 from testbed.roce.nic import PLAIN, Jitter, NicTiming
+from testbed.roce.order import Order, Orders
 from testbed.roce.rates.base import Line, RateControl
 from testbed.roce.requester import Requester
 from testbed.roce.responder import Responder
@@ -101,10 +102,12 @@ class QueuePair:
         asks = replace(settings, ack_every=1) if rate.counts_acknowledgements else settings
         self._nic, self._jitter = nic, Jitter(nic.seed, nic.jitter_ns)
         kind = SelectiveRequester if nic.is_selective else Requester
-        self.requester = kind(0, first, asks, timing, nic=nic, jitter=self._jitter)
+        responses = Order(first)
+        self.requester = kind(0, first, asks, timing, nic=nic, jitter=self._jitter, order=responses)
         self._returned: Telemetry | None = None
         """The telemetry that the next acknowledgement brings back."""
         self.responder = Responder(0, 0, settings, memory, nic=nic, jitter=self._jitter)
+        self.responder.orders = Orders(Order(0), responses)
         self._timing = timing
         self._wire_octets = _IPV6_WIRE_OCTETS if ":" in far_address else _IPV4_WIRE_OCTETS
         self._ahead_ns = ahead_ns(rate.line, settings.mtu)
@@ -121,6 +124,7 @@ class QueuePair:
         """The peer is known; data may come from now on."""
         self.requester.far_qp = self.responder.far_qp = far_qp
         self.responder.expect(far_first)
+        self.responder.orders.requests = Order(far_first)
         self.far_path = far_path
         self.state = State.READY
 
@@ -149,7 +153,9 @@ class QueuePair:
         `receive`."""
         if self.far_path is None or self.state is not State.READY:
             return 0
+        first = self.responder.expected
         many = self.responder.take_run(self.far_path, run)
+        self.responder.orders.requests.arrive_in_row(first, many)
         self.received_packets += many
         self.received_octets += many * self.settings.mtu
         return many
@@ -166,6 +172,8 @@ class QueuePair:
         if opcode in REQUESTS:
             if packet.telemetry is not None:
                 self._returned = packet.telemetry.returned()
+            if opcode != Opcode.READ_REQUEST and not self.responder.failure:
+                self.responder.orders.requests.arrive(sequence(packet.psn, self.responder.expected))
             self.responder.on_request(packet, now_ns)
         elif opcode in READ_RESPONSES:
             self.requester.on_read_response(packet, now_ns)

@@ -17,6 +17,7 @@ from testbed.frames.roce import Nak, Opcode, Packet, Reth, head_of
 from testbed.frames.roce_run import Heads
 from testbed.roce.memory import MemoryFault
 from testbed.roce.nic import NO_RNR_LIMIT, PLAIN, RNR_UNITS, Jitter, NicTiming, Recovery
+from testbed.roce.order import Order
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import Settings, Timing
 from testbed.roce.work import Operation, Work
@@ -74,7 +75,9 @@ class Requester:
         *,
         nic: NicTiming = PLAIN,
         jitter: Jitter | None = None,
+        order: Order | None = None,
     ) -> None:
+        """`order` counts the read responses."""
         self.far_qp = far_qp
         self._settings, self._timing, self._nic = settings, timing, nic
         self._jitter = jitter or Jitter(0, 0)
@@ -85,6 +88,7 @@ class Requester:
         self._count = 0
         self._first = self._oldest = self._next = self._highest = self._end = first
         """The oldest that is not acknowledged, the next to send, the first never sent, the first without a work."""
+        self._order = order or Order(first)
         self._went_back_to = -1
         self._since_ack = 0
         self._asked_ns = 0
@@ -325,6 +329,7 @@ class Requester:
         posted = next((one for one in self._works if one.work.operation is Operation.READ), None)
         if posted is None or not posted.first <= number < min(posted.end, self._highest):
             return False
+        self._order.arrive(number)
         wanted = max(self._oldest, posted.first)
         if number > wanted:
             self._advance(posted.first, now_ns)

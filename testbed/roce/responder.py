@@ -31,6 +31,7 @@ from testbed.frames.roce import (
 from testbed.frames.roce_run import Heads, PacketRun
 from testbed.roce.memory import MemoryFault, Region
 from testbed.roce.nic import PLAIN, Jitter, NicTiming, Recovery
+from testbed.roce.order import Order, Orders
 from testbed.roce.selective import bitmap
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import Settings
@@ -115,6 +116,7 @@ class Responder:
         """`fresh`: packets of read responses that were sent, each counted once."""
         self._served = 0
         self.failure = ""
+        self.orders = Orders(Order(expected), Order(0))
 
     @property
     def has_response(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from testbed.frames.roce import Nak, Packet
 from testbed.roce.nic import PLAIN, Jitter, NicTiming
+from testbed.roce.order import Order
 from testbed.roce.requester import Posted, Requester
 from testbed.roce.selective import Scoreboard, numbers
 from testbed.roce.sequence import sequence
@@ -28,8 +29,9 @@ class SelectiveRequester(Requester):
         *,
         nic: NicTiming = PLAIN,
         jitter: Jitter | None = None,
+        order: Order | None = None,
     ) -> None:
-        super().__init__(far_qp, first, settings, timing, nic=nic, jitter=jitter)
+        super().__init__(far_qp, first, settings, timing, nic=nic, jitter=jitter, order=order)
         self._window = self._most_window = min(settings.window, nic.bdp_packets)
         self._board = Scoreboard()
         self._early: dict[int, bytes] = {}
@@ -142,6 +144,7 @@ class SelectiveRequester(Requester):
             return False
         if number in board.arrived or number < posted.first:
             return False
+        self._order.arrive(number)
         was_whole, has_placed = board.lost(self._oldest) is None, False
         board.arrived.add(number)
         self.kept += number != self._next_response()

@@ -118,9 +118,9 @@ class Compiled:
 
     def state(self) -> tuple[tuple[int, ...], str, tuple[float, ...]]:
         """Counters, the failure, and rate, target, alpha and gradient."""
-        counters, rate = (ctypes.c_uint64 * 28)(), (ctypes.c_double * 4)()
+        counters, rate = (ctypes.c_uint64 * 32)(), (ctypes.c_double * 4)()
         self._library.xl_state(self._pair, counters, rate)
-        return tuple(counters[:23]), in_kernel.failure(counters[23:]), tuple(rate)
+        return tuple(counters[:27]), in_kernel.failure(counters[27:]), tuple(rate)
 
     def end(self) -> None:
         self._library.xl_end(self._pair)
@@ -196,7 +196,7 @@ class Both:
 
     def compare(self) -> None:
         pair, rate = self.pair, self.pair.rate
-        requester, responder = pair.requester, pair.responder
+        requester, responder, orders = pair.requester, pair.responder, pair.responder.orders
         completed = requester._count - requester.outstanding
         counters, failure, numbers = self.compiled.state()
         assert counters == (
@@ -204,7 +204,8 @@ class Both:
             pair.cnps_sent, pair.cnps_received, requester.retransmitted, requester.went_back, requester.timeouts,
             completed, requester.outstanding, responder.duplicates, responder.out_of_order, responder.fresh,
             len(responder.received), self.sink.received, self.sink.is_as_expected, pair.state is State.FAILED,
-            requester.kept, requester.rnr_naks, responder.kept, responder.messages,
+            requester.kept, requester.rnr_naks, responder.kept, responder.messages, orders.responses.reordered,
+            orders.responses.extent, orders.requests.reordered, orders.requests.extent,
         )  # fmt: skip
         assert failure == pair.failure
         assert numbers[0] == rate.rate_bps

@@ -9,12 +9,12 @@ from typing import Any
 from testbed.units import Scale
 
 FLOWS = "flows.jsonl"
-_TEXTS = ("source", "target", "transport", "rate_control", "failure", "ways")
+_TEXTS = ("source", "target", "transport", "rate_control", "failure", "ways", "spread")
 _NUMBERS = (
-    "priority", "size_bytes", "worst_delay_ns", "sent", "received", "lost", "doubled", "out_of_order", "octets",
-    "marked", "retransmitted", "cnps",
+    "priority", "size_bytes", "worst_delay_ns", "sent", "received", "lost", "doubled", "out_of_order", "reordered",
+    "reordering_extent", "octets", "marked", "retransmitted", "cnps",
 )  # fmt: skip
-_MAY_BE_UNKNOWN = frozenset({"worst_delay_ns", "marked", "retransmitted", "cnps"})
+_MAY_BE_UNKNOWN = frozenset({"worst_delay_ns", "reordered", "reordering_extent", "marked", "retransmitted", "cnps"})
 _LARGEST = 10**21
 
 

@@ -24,8 +24,8 @@ READERS = ("pandas", "polars")
 FLOWS = (
     "t_ns", "lab_ns", "network", "flow", "source", "target", "transport", "priority", "rate_control", "size_bytes",
     "completion_ns", "best_ns", "slowdown", "goodput_bps", "worst_delay_ns", "sent", "received", "lost", "doubled",
-    "out_of_order", "octets", "marked", "retransmitted", "cnps", "failure",
-    "ways",
+    "out_of_order", "reordered", "reordering_extent", "octets", "marked", "retransmitted", "cnps", "failure", "ways",
+    "spread",
 )  # fmt: skip
 """The columns of `flows`."""
 COUNTERS = (

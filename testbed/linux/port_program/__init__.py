@@ -103,17 +103,20 @@ counted from 1."""
 
 @dataclass
 class PortProgram:
-    """The loaded program; `close` unloads it. With `waits` it also counts the cells of each group in each queue, and
-    with `telemetry` ports can stamp packets.
+    """The loaded program; `close` unloads it. With `waits` it also counts the cells of each group in each queue, with
+    `telemetry` ports can stamp packets, and with `lines` they can keep cells until last bits have left.
     """
 
     waits: bool = False
     telemetry: bool = False
+    lines: bool = False
     attached: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         chosen = _WITH_TELEMETRY if self.telemetry else _WITH_WAITS if self.waits else _OBJECT
-        self._object = bpf.Object(chosen.read_bytes())
+        self._object = bpf.Object(
+            chosen.read_bytes(), struct.pack("=I", self.lines), () if self.lines else ("lines", "set_up_line")
+        )
         self._ports, self._groups = self._object.map("ports"), self._object.map("groups")
         self._buffers, self._rings = self._object.map("buffers"), self._object.map("rings")
         self._stations, self._applications = self._object.map("stations"), self._object.map("applications")

@@ -394,13 +394,16 @@ struct {
 	__type(value, struct buffer);
 } buffers SEC(".maps");
 
-/* Neither can one with a timer. */
+/* Neither can one with a timer. It is there if `has_lines`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SLOTS);
 	__type(key, __u32);
 	__type(value, struct line);
 } lines SEC(".maps");
+
+/* Set before it is loaded: is a port's line a real one? Else the kernel leaves out all that is for lines. */
+const volatile __u32 has_lines = 0;
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -1832,7 +1835,7 @@ static int line_moves(void *map, __u32 *slot, struct line *line)
 }
 
 /* The first bit of a frame leaves. Its cells, if it has a mark, are given back when its last bit has left. */
-__noinline int occupy(__u32 interface, __u32 mark, __u32 waits, __u32 length)
+static __noinline int occupy(__u32 interface, __u32 mark, __u32 waits, __u32 length)
 {
 	__u32 slot = interface - FIRST_INTERFACE, is_first = 0;
 	struct port *port = port_of(interface);
@@ -1877,10 +1880,10 @@ int BPF_PROG(left, struct sk_buff *skb)
 	int takes_time;
 
 	if ((mark & MARK_MAGIC_BITS) != MARK_MAGIC)
-		return skb->priority - FIRST_QUEUE < CLASSES ? occupy(skb->dev->ifindex, 0, 0, skb->len) : 0;
+		return has_lines && skb->priority - FIRST_QUEUE < CLASSES ? occupy(skb->dev->ifindex, 0, 0, skb->len) : 0;
 	takes_time = queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
 	note_wait(mark, skb->dev->ifindex, skb->priority, 1);
-	return takes_time ? occupy(skb->dev->ifindex, mark, skb->tc_index, skb->len) : give_back(mark, skb->tc_index);
+	return has_lines && takes_time ? occupy(skb->dev->ifindex, mark, skb->tc_index, skb->len) : give_back(mark, skb->tc_index);
 }
 
 /* A frame that is passing a cable's middle came in by one of its interfaces; one that was to come in has it as its own. */

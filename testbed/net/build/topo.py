@@ -108,7 +108,7 @@ class LosslessTopo(Topo):
     dcbx: bool | int = False
     deadlock_poll: Duration | None = None
     forwarding: str | None = None
-    line: str | None = None
+    _line: str | None = None
     rdma: bool | int = False
     controller: str | None = None
     _routing: Software | None = None
@@ -138,8 +138,8 @@ class LosslessTopo(Topo):
             raise TopoError(f"{type(self).__name__}: deadlock_poll is {poll}; write a time above zero such as '10us'")
         kind, own = type(self).__name__, self._arguments()
         self.forwarding = Forwarding.of(kind, options.pop("forwarding", self.forwarding))
-        line = options.pop("line", self.line)
-        self.line = None if line is None else Line.of(kind, line)
+        line = options.pop("line", self._line)
+        self._line = None if line is None else Line.of(kind, line)
         described = {word: options.pop(word) for word in ("cable", *words.CABLE_WORDS) if word in options.keys() - own}
         self.cable = words.cable_of(kind, described, self.cable)
         described = {
@@ -156,7 +156,7 @@ class LosslessTopo(Topo):
 
     @property
     def _forwards(self) -> dict[str, Any]:
-        chosen = {"forwarding": self.forwarding, "line": self.line}
+        chosen = {"forwarding": self.forwarding, "line": self._line}
         return {name: value for name, value in chosen.items() if value is not None}
 
     def addHost(self, name: str, **options: Any) -> str:

@@ -16,7 +16,6 @@ from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import PortProgram, PortTables
 from testbed.linux.process import kernel
 from testbed.linux.vswitch import Bridge, Vswitch
-from testbed.net.fabric.cable import Line
 from testbed.net.fabric.port import Port
 from testbed.net.fabric.ports import (
     FabricError,
@@ -198,7 +197,7 @@ class NodeSetup:
 
     def _octet_ps(self, port: PortState) -> int:
         """Return the time of an octet on a line whose frames keep their cells; 0 if they give them back at once."""
-        if port.line is Line.IDEAL or not forwards(port.node):
+        if not port.has_line:
             return 0
         if self._program.set_up_line(port.slot):
             return octet_ps(port.lab_cable.rate)

@@ -104,6 +104,7 @@ class FabricCore:
             self.program = program = PortProgram(
                 waits=self.deadlock_poll is not None,
                 telemetry=any(port.intf.settings and port.intf.settings.telemetry for port in self.ports),
+                lines=any(port.has_line for port in self.ports),
             )
             by_node = self.ports.by_node()
             if len(by_node) > NODES:

@@ -68,6 +68,11 @@ class PortState:
         return Line.of(self.node.name, self.node.params.get("line"))
 
     @property
+    def has_line(self) -> bool:
+        """True if frames keep their cells until their last bits have left."""
+        return self.line is Line.REAL and forwards(self.node)
+
+    @property
     def forwarding(self) -> Forwarding | None:
         """When the node has a frame that comes in here."""
         return Forwarding.of(self.node.name, self.node.params.get("forwarding"))

@@ -185,6 +185,16 @@ class SwitchWays:
             lambda port: port not in left,
         )
 
+    def frames(self, switch: str, station: str) -> dict[str, int]:
+        """Return the frames to a station, and to others with the same ways, that a switch gave to each neighbour."""
+        number = self.group_of.get(switch, {}).get(station)
+        plan = next((one for one in self.plans.get(switch, ()) if one.number == number), None)
+        if plan is None:
+            return {}
+        ends = [self._ports.far_end(self._ports.by_slot[slot]).node.name for slot in plan.slots]
+        counters = self._program.ways.counters(plan.number)
+        return {end: counted.frames for end, counted in zip(ends, counters, strict=True)}
+
     def counts(self, switch: str) -> list[WayCount]:
         """Return what each way of a switch was given, over all its groups."""
         found: dict[int, WayCount] = {}

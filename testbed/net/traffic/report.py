@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import warn
 from testbed.switch.ecn.field import Ecn
 from testbed.switch.ways.model import Fields
-from testbed.switch.ways.path import path
+from testbed.switch.ways.path import Hop, path
 from testbed.units import Duration, Rate, Scale, Size, real_ns
 
 if TYPE_CHECKING:
     from testbed.net.fabric.core import FabricCore
     from testbed.net.fabric.ports import PortState
+    from testbed.net.fabric.switch_ways import SwitchWays
     from testbed.net.traffic.flow import Flow
 
 WINDOW_NS = 10_000_000
@@ -41,6 +42,7 @@ class Report:
     lost: int
     doubled: int
     out_of_order: int
+    """Those that came when one before them was missing; with UDP the missing ones that came later."""
     ecn: tuple[int, ...]
     """Datagrams by the ECN field that they arrived with, 0 to 3, if the flow has one."""
     octets: int
@@ -55,6 +57,11 @@ class Report:
     """Frames received in each 10 ms of the lab's time from `first_lab_ns` on."""
     begin_lab_ns: int = 0
     """The moment at which the flow was to begin."""
+    reordered: int | None = None
+    """Those that came after one that was sent later, as RFC 4737 counts them; one that was sent again is late, too.
+    None where a transport does not count."""
+    reordering_extent: int | None = None
+    """The largest number of datagrams by which one of them came too late: 1 if two neighbours changed places."""
     scale: Scale = Scale(1)
     """The scale between the lab and the hardware for which it stands."""
 
@@ -157,6 +164,8 @@ def logged(index: int, flow: Flow, report: Report, way: Sequence[PortState]) -> 
         "lost": report.lost,
         "doubled": report.doubled,
         "out_of_order": report.out_of_order,
+        "reordered": report.reordered,
+        "reordering_extent": report.reordering_extent,
         "octets": report.octets,
         "marked": report.marked if report.ecn else None,
         "retransmitted": getattr(report, "retransmitted", getattr(report, "retransmits", None)),
@@ -171,8 +180,8 @@ def log_ways(
 ) -> None:
     """Add to the lines of flows by which nodes their frames went, where switches have equal ways.
 
-    There is a way for each queue pair that takes another one, as switches choose by its fields. It is empty if they do
-    not go by the flow, or its ports are not known.
+    There is a way for each queue pair that takes another one, as switches choose by its fields. It is empty if its
+    ports are not known, or a switch does not go by the flow: then `spread` has how that one spread its frames.
     """
     if core.ways is None or not core.ways.plans:
         return
@@ -182,12 +191,28 @@ def log_ways(
         first = core.ports.graph.neighbours[source.name][0]
         macs = [bytes.fromhex(node.MAC().replace(":", "")) for node in (source, target)]
         found = dict[str, None]()
-        for from_port, to_port, pair in flow.transport.ports(flow, line["flow"], report):
+        known = flow.transport.ports(flow, line["flow"], report)
+        for from_port, to_port, pair in known or [(0, 0, 0)]:
             packet = Fields(source.IP(), target.IP(), _UDP, from_port, to_port, 0, pair, *macs)
             way = path(switches, source.name, target.name, first, packet)
-            is_whole = way.is_known and way.nodes[-1] == target.name
-            found[" ".join(way.nodes[1:-1]) if is_whole else ""] = None
+            if known:
+                is_whole = way.is_known and way.nodes[-1] == target.name
+                found[" ".join(way.nodes[1:-1]) if is_whole else ""] = None
+            if known or not any(hop.hashed for hop in way.hops):
+                line["spread"] = _spread(core.ways, way.hops, target.name)
         line["ways"] = "" if "" in found else "; ".join(found)
+
+
+def _spread(ways: SwitchWays, hops: Sequence[Hop], station: str) -> str:
+    """Return the parts of its frames, of all flows that have the same ways, that a switch gave to each way, if it does
+    not go by the flow.
+    """
+    if not hops or hops[-1].chosen is not None or hops[-1].hashed is not None:
+        return ""
+    frames = ways.frames(hops[-1].switch, station)
+    total = sum(frames.values())
+    shares = ", ".join(f"{name} {100 * many / total:.1f} %" for name, many in frames.items()) if total else ""
+    return f"{hops[-1].switch} to {shares}" if shares else ""
 
 
 def _size(flow: Flow, report: Report) -> int:
@@ -256,27 +281,32 @@ class Gaps:
         self._firsts: list[int] = []
         self._ends: list[int] = []
         """The first number behind each range."""
+        self._since: list[int] = []
 
-    def add(self, first: int, end: int) -> None:
-        """Add the numbers from `first` on, before `end`; all that were missing before are below them."""
+    def add(self, first: int, end: int, since: int = 0) -> None:
+        """Add the numbers from `first` on, before `end`, which are missing since a moment; all that were missing before
+        are below them.
+        """
         if first >= end:
             return
-        if self._ends and self._ends[-1] == first:
+        if self._ends and (self._ends[-1], self._since[-1]) == (first, since):
             self._ends[-1] = end
         else:
             self._firsts.append(first)
             self._ends.append(end)
+            self._since.append(since)
 
-    def fill(self, number: int) -> bool:
-        """Remove a number that has come; return False if it was not missing."""
+    def fill(self, number: int) -> int | None:
+        """Remove a number that has come, and return since when it was missing; None if it was not."""
         place = bisect_right(self._firsts, number) - 1
         if place < 0 or number >= self._ends[place]:
-            return False
-        first, end = self._firsts[place], self._ends[place]
+            return None
+        first, end, since = self._firsts[place], self._ends[place], self._since[place]
         rest = [(one, other) for one, other in ((first, number), (number + 1, end)) if one < other]
         self._firsts[place : place + 1] = [one for one, _ in rest]
         self._ends[place : place + 1] = [other for _, other in rest]
-        return True
+        self._since[place : place + 1] = [since] * len(rest)
+        return since
 
     def ranges(self) -> list[tuple[int, int]]:
         """Return the first number of each range, and the first one behind it."""

@@ -47,8 +47,8 @@ _MOST_IMMEDIATE = 2**32 - 1
 _OVERHEAD = 74
 """Octets of the headers of a frame of data, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
 _SUMS = (
-    "sent", "received", "lost", "doubled", "out_of_order", "octets", "retransmitted", "went_back", "timeouts",
-    "cnps_sent", "cnps_received", "rnr_naks", "messages",
+    "sent", "received", "lost", "doubled", "out_of_order", "reordered", "octets", "retransmitted", "went_back",
+    "timeouts", "cnps_sent", "cnps_received", "rnr_naks", "messages",
 )  # fmt: skip
 """The counts of a report that are the sums of those of its queue pairs."""
 _BESIDE_DATA = 58 + WIRE_OCTETS
@@ -217,6 +217,8 @@ class Roce(RoceOptions, Transport):
             lost=max(0, outcome.sent - taken.packets) if outcome.sender and not given.failure else 0,
             doubled=taken.doubled,
             out_of_order=taken.out_of_order,
+            reordered=taken.reordered,
+            reordering_extent=taken.extent,
             ecn=taken.ecn,
             octets=taken.frame_octets,
             first_lab_ns=taken.first_ns,
@@ -255,10 +257,11 @@ def joined(parts: Sequence[RoceReport]) -> RoceReport:
             windows[number] += frames
     samples = [{"queue_pair": number, **sample} for number, one in enumerate(parts) for sample in one.samples]
     failures = [f"queue pair {number}: {one.failure}" for number, one in enumerate(parts) if one.failure]
-    total = {name: sum(getattr(one, name) for one in parts) for name in _SUMS}
+    total = {name: sum(getattr(one, name) or 0 for one in parts) for name in _SUMS}
     return replace(
         parts[0],
         **total,
+        reordering_extent=max(one.reordering_extent or 0 for one in parts),
         ecn=tuple(map(sum, zip(*(one.ecn for one in parts), strict=True))),
         first_lab_ns=first,
         last_lab_ns=max(one.last_lab_ns for one in parts),

@@ -33,13 +33,20 @@ class Connections:
     """The flows of one host that begin or end there, and their queue pairs."""
 
     def __init__(
-        self, node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int], line: Line
+        self,
+        node: Any,
+        flows: Mapping[int, Flow],
+        sends: Sequence[int],
+        receives: Sequence[int],
+        line: Line,
+        *,
+        first_pair: int,
     ) -> None:
         self.flows = {index: flows[index] for index in sorted({*sends, *receives})}
         self.transport = transport_of(next(iter(self.flows.values())))
         first = next(iter(self.flows))
         self.settings = settings_at(self.flows[first], source=first in sends)
-        self.host = Host(node.IP(), line, self.settings)
+        self.host = Host(node.IP(), line, self.settings, first_pair)
         self.line = line
         self.sources = {index: Source(flows[index], index) for index in sends}
         self.targets = {index: Target(flows[index], index) for index in receives}

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from testbed.frames import roce_run, telemetry
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS
@@ -20,6 +21,7 @@ from testbed.frames.roce_run import PacketRun
 from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.sockets import mmsg
+from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.roce import KernelLoop
 from testbed.net.traffic.roce_connections import Connections
@@ -36,7 +38,7 @@ from testbed.net.traffic.roce_flow import (
 )
 from testbed.net.traffic.roce_ways import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Way, open_listener
 from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl
-from testbed.roce.endpoint import DatagramKind, Outgoing
+from testbed.roce.endpoint import FIRST_QP, DatagramKind, Outgoing
 from testbed.roce.memory import known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
 from testbed.roce.rates import Line
@@ -55,12 +57,20 @@ _AT_ONCE = 4
 """Packets that a queue pair that was late sends before another has its turn."""
 
 
+_next_pairs: WeakKeyDictionary[FabricCore, dict[str, int]] = WeakKeyDictionary()
+"""The number of the next queue pair of each host of a network that has had RoCE flows."""
+
+
 class RoceEndpoint(Endpoint):
     """All RoCE flows of one host."""
 
     def __init__(self, node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int]) -> None:
         super().__init__(node, flows, sends, receives)
         self._line = line_of(node)
+        # Others than those of flows before, so that captures of the whole run are clear.
+        numbers = _next_pairs.setdefault(FabricCore.current(), {})
+        self._first_pair = numbers.get(node.name, FIRST_QP)
+        numbers[node.name] = self._first_pair + len({*sends, *receives})
         # Tables for all endpoints, before they are forked. On `vm` the first packet would wait 40 ms for them.
         mtu = transport_of(next(iter(flows.values()))).settings.mtu
         roce_run.prepare(mtu)
@@ -68,7 +78,7 @@ class RoceEndpoint(Endpoint):
 
     def run(self, session: EndpointControl) -> None:
         kind = KernelLoop if self.is_in_kernel else _Loop
-        kind(self.node, self.flows, self.sends, self.receives, self._line).run(session)
+        kind(self.node, self.flows, self.sends, self.receives, self._line, first_pair=self._first_pair).run(session)
 
     @property
     def is_in_kernel(self) -> bool:
@@ -90,9 +100,16 @@ class _Loop(Connections):
     """The process, with the protocol in Python."""
 
     def __init__(
-        self, node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int], line: Line
+        self,
+        node: Any,
+        flows: Mapping[int, Flow],
+        sends: Sequence[int],
+        receives: Sequence[int],
+        line: Line,
+        *,
+        first_pair: int,
     ) -> None:
-        super().__init__(node, flows, sends, receives, line)
+        super().__init__(node, flows, sends, receives, line, first_pair=first_pair)
         self._ways: dict[tuple[int, DatagramKind], Way] = {}
         self._timer = kernel.Timer()
         self._now_ns = 0

@@ -123,6 +123,8 @@ class Taken:
     went_back: int = 0
     timeouts: int = 0
     messages: int = 0
+    reordered: int = 0
+    extent: int = 0
 
 
 def ds_field(flow: Flow) -> int:
@@ -287,6 +289,8 @@ class Target:
         if pair is None:
             return Taken(failure="no connection was made")
         octets, digest = self.sink.received, self.sink.digest
+        orders = pair.responder.orders
+        order = orders.responses if self._is_read else orders.requests
         return Taken(
             self.packets,
             octets,
@@ -303,12 +307,14 @@ class Target:
             pair.failure,
             pair.requester.went_back,
             pair.requester.timeouts,
-            whole_messages(self.flow, self._done(pair), octets),
+            whole_messages(self.flow, pair.requester.done if self._is_read else pair.responder.messages, octets),
+            order.reordered,
+            order.extent,
         )
 
-    def _done(self, pair: QueuePair) -> int:
-        is_read = transport_of(self.flow).operation == Operation.READ
-        return pair.requester.done if is_read else pair.responder.messages
+    @property
+    def _is_read(self) -> bool:
+        return transport_of(self.flow).operation == Operation.READ
 
 
 class Asker:

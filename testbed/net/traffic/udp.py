@@ -87,6 +87,8 @@ class Udp(Transport):
             lost=outcome.sent - distinct,
             doubled=counted["doubled"],
             out_of_order=counted["out_of_order"],
+            reordered=counted["out_of_order"],
+            reordering_extent=counted["extent"],
             ecn=tuple(counted["ecn"]),
             octets=distinct * flow.frame.bytes,
             first_lab_ns=counted["first_ns"],
@@ -200,7 +202,7 @@ class _Count:
 
     def __init__(self, wants_ecn: bool) -> None:
         self._wants_ecn = wants_ecn
-        self.received = self.doubled = self.out_of_order = 0
+        self.received = self.doubled = self.out_of_order = self.extent = 0
         self.ecn = [0] * 4
         self.first_ns = self.last_ns = self.worst_delay_ns = 0
         self._highest = -1
@@ -212,13 +214,13 @@ class _Count:
     def drain(self, batch: mmsg.Receiver) -> None:
         """Read and count everything that waits; datagrams in order, which most are, are looked at together."""
         while many := batch.receive():
-            self.received += many
             numbers, first = batch.words(_NUMBER, many), self._highest + 1
             if numbers == list(range(first, first + many)):
                 self._highest += many
             else:
-                for number in numbers:
-                    self._count(number)
+                for place, number in enumerate(numbers):
+                    self._count(number, self.received + place - self.doubled)
+            self.received += many
             arrivals = list(map(sub, batch.arrivals(many), repeat(self._offset_ns)))
             self.worst_delay_ns = max(self.worst_delay_ns, *map(sub, arrivals, batch.words(_SENT_NS, many)))
             self.last_ns = arrivals[-1]
@@ -233,13 +235,16 @@ class _Count:
                 for octet in batch.ds_fields(many):
                     self.ecn[octet & 3] += 1
 
-    def _count(self, number: int) -> None:
-        """Count one datagram, which is the next one, ahead of missing ones, late, or a duplicate."""
+    def _count(self, number: int, distinct: int) -> None:
+        """Count one datagram, which is the next one, ahead of missing ones, late, or a duplicate; `distinct` have come
+        before.
+        """
         if number > self._highest:
-            self._missing.add(self._highest + 1, number)
+            self._missing.add(self._highest + 1, number, distinct)
             self._highest = number
-        elif self._missing.fill(number):
+        elif (since := self._missing.fill(number)) is not None:
             self.out_of_order += 1
+            self.extent = max(self.extent, distinct - since)
         else:
             self.doubled += 1
 
@@ -251,7 +256,9 @@ class _Count:
             self.windows.append(0)
 
     def plain(self) -> dict[str, Any]:
-        names = ("received", "doubled", "out_of_order", "ecn", "first_ns", "last_ns", "worst_delay_ns", "windows")
+        names = (
+            "received", "doubled", "out_of_order", "extent", "ecn", "first_ns", "last_ns", "worst_delay_ns", "windows",
+        )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
 

@@ -11,10 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from testbed.errors import listed
 from testbed.lab.results.folder import Folder
 from testbed.lab.results.tables import Row, flows
 from testbed.report.pages.axes import Axis, linear, logarithmic, short
-from testbed.report.pages.markup import Html, table, text
+from testbed.report.pages.markup import Html, heading, table, text
+from testbed.report.timeline.tracks import natural
 from testbed.workload.statistics import percentile
 
 FEW = 8
@@ -22,6 +24,7 @@ FEW = 8
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 300, 62, 12, 12, 44
 _MOST_CASES, _MOST_DOTS, _MOST_STEPS = 6, 1500, 500
 _GROUP, _MOST_GROUPS = 8, 10
+_BAR, _FLOWS_OF_WAY, _MOST_WAYS = 120, 6, 64
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,36 @@ def flow_charts(folder: Folder) -> FlowCharts:
     return FlowCharts(
         Html(pictures), _table(rows), sum(map(len, cases.values())), sum(row["cnps"] or 0 for row in rows)
     )
+
+
+def flow_ways(folder: Folder, level: int) -> list[str]:
+    """Return the table of the ways that flows took through switches with equal ways: the most loaded way first."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in flows(folder):
+        for way in (row["ways"] or row["spread"]).split("; "):
+            if way:
+                found.setdefault((row["network"], way), []).append(row)
+    if not found:
+        return []
+    most = max(map(len, found.values()))
+    ranked = sorted(found.items(), key=lambda one: (-len(one[1]), one[0][0], natural(one[0][1])))
+    cells = [
+        [way if " to " in way else way.replace(" ", " - "), network or "-", len(rows), _bar(len(rows) / most),
+         listed([f"{row['source']} to {row['target']}" for row in rows], _FLOWS_OF_WAY)]
+        for (network, way), rows in ranked
+    ]  # fmt: skip
+    about = "a switch that goes by no flow has the parts of all frames that it spread over the same ways"
+    head = ("nodes", "network", "flows", "", "which")
+    made = table("Ways of flows", head, cells, most=_MOST_WAYS)
+    return [
+        '<section aria-label="Ways of flows">', heading(level, "Ways of flows"), f'<p class="note">{text(about)}</p>',
+        made, "</section>",
+    ]  # fmt: skip
+
+
+def _bar(part: float) -> Html:
+    width = f'width="{_BAR * part:.1f}" height="10"'
+    return Html(f'<svg viewBox="0 0 {_BAR} 10" width="{_BAR}" aria-hidden="true"><rect class="s1" {width}/></svg>')
 
 
 def distribution(values: Sequence[float], most: int = _MOST_STEPS) -> list[tuple[float, float]]:
@@ -193,16 +226,26 @@ def _figure(title: str, about: str, cases: list[str], parts: list[str]) -> str:
 
 
 def _table(rows: list[Row]) -> Html:
-    head = ("flow", "network", "by", "rate control", "data", "completion", "slowdown", "goodput", "lost", "CE", "CNPs")
+    head = (
+        "flow", "network", "by", "rate control", "data", "completion", "slowdown", "goodput", "lost", "late", "CE",
+        "CNPs", "way",
+    )  # fmt: skip
     cells = [
         [f"{row['source']} to {row['target']}, priority {row['priority']}", row["network"] or "-", row["transport"],
          row["rate_control"] or "-", short(row["size_bytes"] or 0, "B") if row["size_bytes"] else "-",
          short(row["completion_ns"], "ns") if row["completion_ns"] else "-",
          f"{row['slowdown']:.3g}" if row["slowdown"] else "-", short(row["goodput_bps"], "b/s"),
-         _known(row["lost"]), _known(row["marked"]), _known(row["cnps"])]
+         _known(row["lost"]), _late(row), _known(row["marked"]), _known(row["cnps"]),
+         row["ways"] or row["spread"] or "-"]
         for row in rows
     ]  # fmt: skip
     return table("Flows", head, cells, "The result has no log of flows.", most=1000)
+
+
+def _late(row: Row) -> object:
+    """Return how many packets came after one that was sent later, and by how many at most."""
+    many = row["reordered"]
+    return f"{many}, by {row['reordering_extent']} at most" if many else _known(many)
 
 
 def _known(value: object) -> object:

@@ -15,7 +15,7 @@ import testbed
 from testbed.lab.results.folder import Folder, Network, read
 from testbed.report.pages import claims, ladders, link_loads, panels, tables, topology
 from testbed.report.pages.document import asset, digest, script_json
-from testbed.report.pages.flow_charts import FEW, FlowCharts, flow_charts
+from testbed.report.pages.flow_charts import FEW, FlowCharts, flow_charts, flow_ways
 from testbed.report.pages.headroom_budget import budget
 from testbed.report.pages.markup import folded, heading, readable, text
 from testbed.report.pages.question import question
@@ -142,6 +142,7 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
         *drawings.markup(has_loads, bool(rows)),
         "</div>",
         *link_loads.markup(folder, found, 2 if alone else 3),
+        *flow_ways(folder, 2 if alone else 3),
         charts.pictures if charts.many >= FEW else "",
         *(panel.markup() for panel in at_first),
         *_folds(folder, found, panels.folds(made, at_first), charts, envelopes),

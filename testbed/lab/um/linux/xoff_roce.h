@@ -24,6 +24,8 @@ typedef long long s64;
 #define XR_BLOCK 65544		/* octets of content, after which it repeats */
 #define XR_MOST_WORKS 72
 #define XR_MOST_READS 16
+#define XR_LATEST 2048		/* numbers by which a packet may be late and still be known as one that was missing */
+#define XR_TURN 65535
 #define XR_HEAD 36		/* octets of a packet's headers at the most */
 #define XR_STATE 3		/* numbers that a rate control shows */
 #define XR_MOST_CNPS 16		/* that are under way in the NIC */
@@ -115,6 +117,13 @@ struct xr_work {
 	s64 first, end, ready_ns;
 };
 
+/* The order in which packets of data have come: of each PSN the first one counts (testbed/roce/order.py) */
+struct xr_order {
+	s64 highest;
+	u64 arrived, reordered, extent;
+	u16 since[XR_LATEST];		/* of a missing number: the packets that had come when a higher one came; a ring */
+};
+
 struct xr_requester {
 	s64 first, oldest, next, highest, end;
 	s64 went_back_to, asked_ns, timer_ns;
@@ -130,6 +139,7 @@ struct xr_requester {
 	u32 early_count, pad;
 	u32 head, count, cursor, reads;	/* of works; reads among them */
 	struct xr_failure failure;
+	struct xr_order order;		/* of read responses */
 	struct xr_work works[XR_MOST_WORKS];
 };
 
@@ -155,6 +165,7 @@ struct xr_responder {
 	u64 duplicates, out_of_order, fresh, received, kept, messages;
 	u32 head, count;		/* of reads */
 	struct xr_failure failure;
+	struct xr_order order;		/* of writes and sends */
 	struct xr_serving reads[XR_MOST_READS];
 };
 

@@ -8,7 +8,6 @@
 
 #include "xoff_roce.h"
 
-#define XR_FIRST_QUEUE_PAIR 0x100
 #define XR_FIRST_KEY 0x1000
 #define XR_MOST_QUEUE_PAIRS 4096
 
@@ -17,7 +16,7 @@ struct xr_attach {
 	u32 queue_pairs;	/* the most that are added, and the most regions */
 	struct xr_settings settings;
 	u32 is_per_priority;	/* a CNP concerns all queue pairs of its priority */
-	u32 pad;
+	u32 first;		/* the number of the first queue pair */
 	u64 content;		/* address of XR_BLOCK octets */
 	u64 counters;		/* address of memory that others look at, whole pages */
 	u32 counters_size, pad2;
@@ -63,6 +62,7 @@ struct xr_report {
 	u32 windows, samples, has_failed, as_expected;
 	struct xr_failure failure;
 	u64 rnr_naks, messages;		/* messages: reads that are complete at their target, and the last send */
+	u64 reordered, extent;
 };
 
 struct xr_sample {

@@ -71,7 +71,7 @@ struct xr_endpoint {
 	struct socket *socket;
 	struct xr_settings settings;
 	struct xr_memory memory;
-	u32 is_per_priority, most, may_send;
+	u32 is_per_priority, first, most, may_send;
 	struct xr_pair **pairs;
 	u32 count;			/* one more than the place of the last */
 	struct list_head has_room, waiting;	/* queue pairs, and those whose flows wait for others */
@@ -360,7 +360,7 @@ static u64 xr_kept(const struct xr_pair *pair)
 
 static struct xr_pair *xr_find(const struct xr_endpoint *endpoint, u32 number)
 {
-	u32 place = number - XR_FIRST_QUEUE_PAIR;
+	u32 place = number - endpoint->first;
 
 	return place < endpoint->count ? endpoint->pairs[place] : NULL;
 }
@@ -482,6 +482,7 @@ static long xr_attach(struct xr_endpoint *endpoint, const struct xr_attach __use
 	if (err)
 		return err;
 	endpoint->most = given.queue_pairs;
+	endpoint->first = given.first;
 	endpoint->memory.count = given.queue_pairs;
 	endpoint->settings = given.settings;
 	endpoint->is_per_priority = given.is_per_priority;
@@ -506,7 +507,7 @@ static bool xr_nic_fits(const struct xr_nic *nic)
 
 static bool xr_fits(const struct xr_endpoint *endpoint, const struct xr_add *given)
 {
-	u32 place = given->number - XR_FIRST_QUEUE_PAIR;
+	u32 place = given->number - endpoint->first;
 
 	return xf_has(&endpoint->counters, given->sent_at) && xf_has(&endpoint->counters, given->received_at) &&
 	       place < endpoint->most && !endpoint->pairs[place] && given->region < endpoint->most &&
@@ -589,7 +590,7 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	};
 	hrtimer_setup(&pair->timer, xr_is_due, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	hrtimer_setup(&pair->sampler, xr_take_sample, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
-	place = pair->given.number - XR_FIRST_QUEUE_PAIR;
+	place = pair->given.number - endpoint->first;
 	local_bh_disable();
 	endpoint->pairs[place] = pair;
 	endpoint->count = max(endpoint->count, place + 1);
@@ -643,6 +644,7 @@ static long xr_make_report(const struct xr_endpoint *endpoint, const struct xr_p
 	const struct xr_queue_pair *core = &pair->core;
 	const struct xr_region *region = &endpoint->memory.regions[pair->given.region];
 	bool reads = pair->given.is & XR_IS_TARGET && pair->given.is & XR_IS_ASKER;
+	const struct xr_order *order = reads ? &core->requester.order : &core->responder.order;
 
 	*made = (struct xr_report) {
 		.sent_packets = core->sent_packets,
@@ -655,6 +657,7 @@ static long xr_make_report(const struct xr_endpoint *endpoint, const struct xr_p
 		.first_ns = pair->arrivals.first_ns, .last_ns = pair->arrivals.last_ns,
 		.windows = pair->arrivals.windows_count, .samples = pair->samples_count,
 		.has_failed = core->has_failed, .failure = core->failure,
+		.reordered = order->reordered, .extent = order->extent,
 		.rnr_naks = core->requester.rnr_naks, .messages = reads ? core->requester.completed : core->responder.messages,
 	};
 	memcpy(made->ecn, pair->arrivals.ecn, sizeof(made->ecn));

@@ -126,7 +126,8 @@ void xl_state(struct xl *of, u64 *state, double *rate)
 		requester->timeouts, requester->completed, requester->count, responder->duplicates,
 		responder->out_of_order, responder->fresh, responder->received, of->regions[1].received,
 		of->regions[1].as_expected, pair->has_failed, requester->kept, requester->rnr_naks, responder->kept,
-		responder->messages, pair->failure.why, pair->failure.with[0],
+		responder->messages, requester->order.reordered, requester->order.extent, responder->order.reordered,
+		responder->order.extent, pair->failure.why, pair->failure.with[0],
 		pair->failure.with[1], pair->failure.with[2], pair->failure.with[3],
 	};
 

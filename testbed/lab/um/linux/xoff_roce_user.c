@@ -437,6 +437,27 @@ static s64 sequence(u32 wire, s64 near)
 	return near + (ahead < 1 << 23 ? ahead : ahead - (1 << 24));
 }
 
+/* Count a packet of data in the order of arrivals: reordering and its extent as in RFC 4737, 3 and 4.2 */
+static void note_order(struct xr_order *order, s64 number)
+{
+	u16 now = order->arrived % XR_TURN + 1, *since = &order->since[number & (XR_LATEST - 1)];
+
+	if (number > order->highest) {
+		s64 missing = most_of(order->highest + 1, number - XR_LATEST + 1);
+
+		for (; missing < number; missing++)
+			order->since[missing & (XR_LATEST - 1)] = now;
+		order->highest = number;
+	} else if (number > order->highest - XR_LATEST && *since) {
+		order->reordered++;
+		order->extent = most_of(order->extent, (now + XR_TURN - *since) % XR_TURN);
+	} else {
+		return;
+	}
+	*since = 0;
+	order->arrived++;
+}
+
 static void set_failure(struct xr_failure *failure, u32 why, u64 a, u64 b, u64 c, u64 d)
 {
 	if (failure->why)
@@ -928,6 +949,7 @@ static void take_response(struct xr_queue_pair *pair, const struct packet *packe
 	if (*arrived_at(pair, number) || number < posted->first)
 		return;
 	was_whole = lost(pair) < 0;
+	note_order(&requester->order, number);
 	*arrived_at(pair, number) = 1;
 	if (number != next_response(requester)) {
 		requester->kept++;
@@ -974,6 +996,7 @@ static void on_read_response(struct xr_queue_pair *pair, const struct packet *pa
 			posted = work_at(requester, i);
 	if (!posted || number < posted->first || number >= least(posted->end, requester->highest))
 		return;
+	note_order(&requester->order, number);
 	wanted = most_of(requester->oldest, posted->first);
 	if (number > wanted) {
 		advance(pair, posted->first, now_ns);
@@ -1268,6 +1291,8 @@ static void on_request(struct xr_queue_pair *pair, const struct packet *packet, 
 	if (responder->failure.why)
 		return;
 	number = sequence(packet->psn, responder->expected);
+	if (packet->opcode != READ_REQUEST)
+		note_order(&responder->order, number);
 	if (pair->nic.recovery == XR_GO_BACK_0)
 		begin_again(responder, packet, number);
 	if (number > responder->expected) {
@@ -1595,6 +1620,8 @@ void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps
 	requester->went_back_to = requester->timed = requester->round_trip_ns = -1;
 	requester->timer_ns = requester->gap_ns = pair->responder.gap_ns = XR_NEVER;
 	requester->placed = first;
+	requester->order.highest = first - 1;
+	pair->responder.order.highest = far_first - 1;
 	requester->window = pair->settings->window;
 	pair->responder.keeps = keeps_of(&pair->nic);
 	pair->responder.early = room;

@@ -39,7 +39,7 @@ struct xu_receive {
 };
 
 struct xu_report {
-	u64 received, doubled, out_of_order, ecn[4];
+	u64 received, doubled, out_of_order, extent, ecn[4];
 	s64 first_ns, last_ns, worst_delay_ns;
 	u32 windows;
 	s32 error;		/* -ENOMEM if something could not be counted, or 0 */

@@ -65,13 +65,14 @@ struct xu_sender {
 struct xu_gap {
 	struct rb_node node;
 	u64 first, end;
+	u64 since;		/* the datagrams that had come, without duplicates, when a higher number came */
 };
 
 struct xu_receiver {
 	struct socket *socket;
 	struct xf_arrivals arrivals;
 	struct rb_root gaps;
-	u64 next, doubled, out_of_order;
+	u64 next, doubled, out_of_order, extent;
 	s64 worst_delay_ns;
 	int error;
 };
@@ -262,7 +263,7 @@ static void xu_have_room(struct tasklet_struct *tasklet)
 
 /* Receiving */
 
-static struct xu_gap *xu_add_gap(struct xu_receiver *receiver, u64 first, u64 end)
+static struct xu_gap *xu_add_gap(struct xu_receiver *receiver, u64 first, u64 end, u64 since)
 {
 	struct rb_node **place = &receiver->gaps.rb_node, *above = NULL;
 	struct xu_gap *gap = kmalloc(sizeof(*gap), GFP_ATOMIC);
@@ -273,6 +274,7 @@ static struct xu_gap *xu_add_gap(struct xu_receiver *receiver, u64 first, u64 en
 	}
 	gap->first = first;
 	gap->end = end;
+	gap->since = since;
 	while (*place) {
 		above = *place;
 		place = first < rb_entry(above, struct xu_gap, node)->first ? &above->rb_left : &above->rb_right;
@@ -282,14 +284,15 @@ static struct xu_gap *xu_add_gap(struct xu_receiver *receiver, u64 first, u64 en
 	return gap;
 }
 
-/* Take a number that has come out of the gaps; false if it was not missing */
-static bool xu_fill(struct xu_receiver *receiver, u64 number)
+/* Take a number that has come out of the gaps, and tell since when it was missing; false if it was not */
+static bool xu_fill(struct xu_receiver *receiver, u64 number, u64 *since)
 {
 	struct rb_node *node = receiver->gaps.rb_node;
 
 	while (node) {
 		struct xu_gap *gap = rb_entry(node, struct xu_gap, node);
 
+		*since = gap->since;
 		if (number < gap->first) {
 			node = node->rb_left;
 		} else if (number >= gap->end) {
@@ -306,7 +309,7 @@ static bool xu_fill(struct xu_receiver *receiver, u64 number)
 
 			gap->end = number;
 			if (number + 1 < end)
-				xu_add_gap(receiver, number + 1, end);
+				xu_add_gap(receiver, number + 1, end, gap->since);
 			return true;
 		}
 	}
@@ -316,12 +319,15 @@ static bool xu_fill(struct xu_receiver *receiver, u64 number)
 /* Count a datagram, which is the next one, ahead of missing ones, late, or a duplicate */
 static void xu_number(struct xu_receiver *receiver, u64 number)
 {
+	u64 since, distinct = receiver->arrivals.packets - 1 - receiver->doubled;
+
 	if (number >= receiver->next) {
 		if (number > receiver->next)
-			xu_add_gap(receiver, receiver->next, number);
+			xu_add_gap(receiver, receiver->next, number, distinct);
 		receiver->next = number + 1;
-	} else if (xu_fill(receiver, number)) {
+	} else if (xu_fill(receiver, number, &since)) {
 		receiver->out_of_order++;
+		receiver->extent = max(receiver->extent, distinct - since);
 	} else {
 		receiver->doubled++;
 	}
@@ -476,6 +482,7 @@ static long xu_make_report(const struct xf_ask *asked, const struct xu_receiver 
 	const struct xf_arrivals *arrivals = &receiver->arrivals;
 	struct xu_report made = {
 		.received = arrivals->packets, .doubled = receiver->doubled, .out_of_order = receiver->out_of_order,
+		.extent = receiver->extent,
 		.first_ns = arrivals->first_ns, .last_ns = arrivals->last_ns,
 		.worst_delay_ns = receiver->worst_delay_ns, .windows = arrivals->windows_count,
 		.error = receiver->error,

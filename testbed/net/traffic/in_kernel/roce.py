@@ -97,6 +97,7 @@ class KernelLoop(Connections):
             ),
             content_block(),
             session.counters,
+            first=self.host.first,
         )
 
     def _manage(self, listener: socket.socket, device: RoceDevice) -> None:
@@ -184,7 +185,7 @@ class KernelLoop(Connections):
             if source.has_reported or source.pair is None:
                 continue
             if source.pair.number in self._served:
-                is_over = ended[source.pair.number - roce_device.FIRST_QUEUE_PAIR]
+                is_over = ended[source.pair.number - self.host.first]
             else:
                 is_over = source.pair.state is State.FAILED or not session.sending
             if is_over:
@@ -237,4 +238,6 @@ class KernelLoop(Connections):
             found.went_back,
             found.timeouts,
             whole_messages(target.flow, found.messages, found.received_octets),
+            found.reordered,
+            found.extent,
         )

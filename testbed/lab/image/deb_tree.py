@@ -24,6 +24,14 @@ _SCRIPTS = ("preinst", "postinst", "prerm", "postrm", "config", "templates", "tr
 _LEFT_OUT = tuple(f"usr/share/{part}/" for part in ("doc", "man", "info", "locale", "lintian", "bug", "doc-base"))
 _MERGED = re.compile(r"^(bin|sbin|lib|lib32|lib64|libx32)(?=/|$)")
 """The folders that are links to those below `usr` in the image; a folder of such a name would hide the link."""
+_FOLDERS = ("proc", "sys", "dev", "run", "tmp", "var/log", "var/lib", "etc/pam.d")
+_CONFIGURED = {
+    "etc/passwd": b"root:x:0:0::/root:/bin/sh\nfrr:x:300:300::/nonexistent:/usr/sbin/nologin\n",
+    "etc/group": b"root:x:0:\nfrr:x:300:\nfrrvty:x:301:frr\n",
+    "etc/nsswitch.conf": b"passwd: files\ngroup: files\n",
+    "etc/pam.d/other": b"auth required pam_permit.so\naccount required pam_permit.so\n",
+}
+"""What scripts would make in a root of another release: the users of FRR, and permission for root to ask it."""
 _FIELD = re.compile(rb"^([A-Za-z-]+): *(.*)$", re.MULTILINE)
 
 
@@ -39,6 +47,32 @@ def unpacked(packages: Mapping[str, Path], archive: IO[bytes]) -> Node:
         descriptions.append(_add_control(root, archive, control, members, shown))
     _put(root, archive, f"{_INFO}/format", b"1\n")
     _put(root, archive, UNPACKED, b"\n".join(descriptions))
+    return root
+
+
+def all_unpacked(files: Mapping[str, Mapping[str, Path]], archive: IO[bytes]) -> Node:
+    """Return the tree of all packages: those of the lab's Debian, and below `opt` a root for each other release."""
+    tree = unpacked(files.get("", {}), archive)
+    for name, packages in files.items():
+        if name:
+            _require_folders(tree, f"opt/{name}", name)
+            tree.add(f"opt/{name}", _root(packages, archive))
+    return tree
+
+
+def _root(packages: Mapping[str, Path], archive: IO[bytes]) -> Node:
+    """Return a root of another release of Debian, for `chroot`. Nothing of it is configured: it has no shell."""
+    root = Node(stat.S_IFDIR | 0o755)
+    for shown, path in sorted(packages.items()):
+        _add_files(root, Package(path, shown).data(archive), shown)
+    for name in ("bin", "sbin", "lib", "lib64"):
+        target = f"usr/{name}".encode()
+        root.entries[name] = Node(stat.S_IFLNK | 0o777, 0, 0, len(target), target)
+    for name in _FOLDERS:
+        if root.find(name) is None:
+            root.add(name, Node(stat.S_IFDIR | 0o755))
+    for name, text in _CONFIGURED.items():
+        _put(root, archive, name, text)
     return root
 
 

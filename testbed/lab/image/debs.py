@@ -43,9 +43,11 @@ _TIMEOUT_S = 60.0
 _STEP = 1 << 20
 _LINE = re.compile(
     r"(?P<name>[a-z0-9][a-z0-9+.-]+)==(?P<version>[A-Za-z0-9.+:~-]+)\s+--hash=sha256:(?P<sha256>[0-9a-f]{64})"
-    r"\s+--file=(?P<file>debian(-security)?/pool/[A-Za-z0-9+._~%/-]+\.deb)"
+    r"\s+--file=(?P<file>debian(-security)?/pool/[A-Za-z0-9+._~%/-]+\.deb)(\s+--root=(?P<root>[a-z]+))?"
 )
-_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?")
+_NAME = re.compile(r"([a-z]+:)?[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?")
+_OTHER_SUITES = ("trixie",)
+"""The other releases of Debian for which Xoff has a lock: that of trixie:frr is in trixie-frr.lock."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,15 @@ class Locked:
     sha256: str
     file: str
     """The path below Debian's mirrors, as in debian/pool/main/f/frr/frr_8.4.4-1.1_amd64.deb."""
+    root: str = ""
+    """The other release of Debian, in a root of its own, that the package is of; empty: the lab's own."""
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version}"
+        return f"{self.shown} {self.version}"
+
+    @property
+    def shown(self) -> str:
+        return f"{self.root}:{self.name}" if self.root else self.name
 
     @property
     def place(self) -> Path:
@@ -84,21 +92,24 @@ class Debs:
 
     @property
     def versions(self) -> dict[str, str]:
-        return {one.name: one.version for one in self.locked}
+        return {one.shown: one.version for one in self.locked}
 
     @property
     def digest(self) -> str:
         """The digest of all names, versions and contents."""
-        text = "".join(f"{one.name}=={one.version} {one.sha256}\n" for one in self.locked)
+        text = "".join(f"{one.shown}=={one.version} {one.sha256}\n" for one in self.locked)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def files(self) -> dict[str, Path]:
-        """Return the files by the names that messages have for them; one that was damaged meanwhile is an error."""
-        found = {}
+    def files(self) -> dict[str, dict[str, Path]]:
+        """Return the files of each root (`""` is the lab's) by the names that messages have for them.
+
+        One that was damaged meanwhile is an error.
+        """
+        found: dict[str, dict[str, Path]] = {}
         for one in self.locked:
             if (path := one.here) is None:
                 raise PackageError(f"the Debian package {one} in {one.place} is damaged; run it again to fetch it anew")
-            found[str(one)] = path
+            found.setdefault(one.root, {})[str(one)] = path
         return found
 
 
@@ -107,7 +118,8 @@ __all__ = ["PREFIX", "Debs", "Locked", "ensure", "is_file", "lock", "locked", "p
 
 def shipped() -> list[str]:
     """Return the names for which Xoff has a lock."""
-    return sorted(path.name.removesuffix(_SUFFIX) for path in _SHIPPED.iterdir() if path.name.endswith(_SUFFIX))
+    names = [path.name.removesuffix(_SUFFIX) for path in _SHIPPED.iterdir() if path.name.endswith(_SUFFIX)]
+    return sorted(re.sub(rf"^({'|'.join(_OTHER_SUITES)})-", r"\1:", name) for name in names)
 
 
 def is_file(name: str) -> bool:
@@ -126,7 +138,8 @@ def ensure(names: Sequence[str], report: Report) -> Debs | None:
         return None
     if any(one.here is None for one in found.locked):
         with cache.locked("Debian packages", report):
-            if missing := [one for one in found.locked if one.here is None]:
+            # Two releases of Debian may have the same package.
+            if missing := list({one.sha256: one for one in found.locked if one.here is None}.values()):
                 report(f"fetching {len(missing)} Debian packages for the lab, once: {listed(map(str, missing))}")
                 cache.require_room(cache.root(), _ROOM, "Debian packages")
                 _fetch(missing, names)
@@ -149,19 +162,25 @@ def put(one: Locked, source: Path) -> None:
 
 def lock(wanted: Sequence[str], status: bytes, suite: str, report: Report) -> str:
     """Return a lock file for packages, as in "frr" or "frr=8.4.4-1.1", and for what they need beyond a lab whose dpkg
-    has this `status`."""
+    has this `status`. Those of another release, as in "trixie:frr", are locked with all that they need."""
     for name in wanted:
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is no name of a Debian package, such as frr or frr=8.4.4-1.1")
+            raise UsageError(f"{name!r} is no name of a Debian package, such as frr, frr=8.4.4-1.1 or trixie:frr")
+    suites = {name.split("=")[0].rpartition(":")[0] for name in wanted}
+    if len(suites) > 1:
+        raise UsageError(f"{listed(wanted)} are of several releases of Debian; lock those of each for themselves")
+    if root := suites.pop() if suites else "":
+        status, suite = b"", root
     if shutil.which("apt-get") is None or not _KEYRING.is_file():
         raise PackageError(
             "Debian packages are locked by apt-get with the package debian-archive-keyring, and this machine lacks "
             "one of them; make the lock on a Debian or Ubuntu machine and bring the file here"
         )
     with tempfile.TemporaryDirectory() as folder:
-        files = _resolved(wanted, status, suite, Path(folder), report)
+        files = _resolved([name.removeprefix(f"{root}:") for name in wanted], status, suite, Path(folder), report)
+    its_root = f" --root={root}" if root else ""
     lines = [
-        f"{one.name}=={one.version} \\\n    --hash=sha256:{one.sha256} \\\n    --file={one.file}\n"
+        f"{one.name}=={one.version} \\\n    --hash=sha256:{one.sha256} \\\n    --file={one.file}{its_root}\n"
         for one in sorted(files, key=lambda one: one.name)
     ]
     if not lines:
@@ -227,7 +246,7 @@ def _apt(command: list[str], what: str) -> str:
 
 def _lock(name: str) -> str:
     if name in shipped():
-        return (_SHIPPED / f"{name}{_SUFFIX}").read_text()
+        return (_SHIPPED / f"{name.replace(':', '-')}{_SUFFIX}").read_text()
     if not is_file(name):
         if name in image.reference().get("debian", {}):
             raise UsageError(f"--with-deb {name}: the lab's image has {name} already; leave it out")
@@ -244,7 +263,7 @@ def _lock(name: str) -> str:
 
 def _merged(locks: Iterable[tuple[str, str]]) -> list[Locked]:
     """Return every package of some lock files, by name."""
-    found: dict[str, Locked] = {}
+    found: dict[tuple[str, str], Locked] = {}
     for source, text in locks:
         lines = [re.sub(r"(^|\s)#.*", "", line) for line in text.replace("\\\n", " ").splitlines()]
         for line in filter(None, map(str.strip, lines)):
@@ -254,14 +273,14 @@ def _merged(locks: Iterable[tuple[str, str]]) -> list[Locked]:
                     f"--with-deb {source}: {line[:60]!r} is not locked; each line is NAME==VERSION --hash=sha256:... "
                     "--file=..., as `xoff image lock --deb NAME` writes it"
                 )
-            one = Locked(fields["name"], fields["version"], fields["sha256"], fields["file"])
-            other = found.setdefault(one.name, one)
+            one = Locked(fields["name"], fields["version"], fields["sha256"], fields["file"], fields["root"] or "")
+            other = found.setdefault((one.root, one.name), one)
             if (other.version, other.sha256) != (one.version, one.sha256):
                 raise UsageError(
                     f"--with-deb {source}: {one} is requested, and another lock has {other}; lock both together: "
                     "xoff image lock --deb A B > both.lock"
                 )
-    return [found[name] for name in sorted(found)]
+    return [found[key] for key in sorted(found)]
 
 
 def _fetch(packages: Sequence[Locked], names: Sequence[str]) -> None:

@@ -71,7 +71,7 @@ def _layer(kernel: Kernel, root_disk: Path, ours: Path, debs: Debs, report: Repo
 
 def _make_layer(kernel: Kernel, root_disk: Path, ours: Path, debs: Debs, work: Path) -> None:
     with tempfile.TemporaryFile(dir=work) as archive:
-        tree = deb_tree.unpacked(debs.files(), archive)
+        tree = deb_tree.all_unpacked(debs.files(), archive)
         _join(ours, tree, archive, work / "unpacked")
         _configure(kernel, root_disk, work)
         with (work / "out").open("rb") as changes, root_disk.open("rb") as root:

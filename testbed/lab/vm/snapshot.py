@@ -155,7 +155,7 @@ def _with_debian(packages: Packages, debs: Debs) -> bytes:
     """Return all that a machine with Debian packages holds, as a tar: they are configured there."""
     code = io.BytesIO(held(HELD, packages))
     with tempfile.TemporaryFile() as archive, tarfile.open(fileobj=code, mode="a") as tar:
-        deb_tree.add_to_tar(deb_tree.unpacked(debs.files(), archive), archive, tar, DEBIAN)
+        deb_tree.add_to_tar(deb_tree.all_unpacked(debs.files(), archive), archive, tar, DEBIAN)
     return code.getvalue()
 
 

@@ -57,7 +57,7 @@ def test_packages_are_fetched_once_and_known_by_their_contents(lock: Path, mirro
     assert found is not None
     assert said == ["fetching 1 Debian packages for the lab, once: one 1.0"]
     assert found.versions == {"one": "1.0"}
-    assert found.files()["one 1.0"].read_bytes() == ONE
+    assert found.files()[""]["one 1.0"].read_bytes() == ONE
     shutil.rmtree(mirror)
     assert debs.ensure([str(lock)], pytest.fail) == found
     assert debs.ensure([], silent) is None
@@ -206,14 +206,14 @@ def test_a_lab_file_carries_packages_to_a_machine_without_a_network(
     monkeypatch.setenv("XOFF_CACHE", str(tmp_path / "elsewhere"))
     lab_file.import_(file, silent, lambda *_: None)
     found = debs.ensure([str(lock)], pytest.fail)
-    assert found is not None and found.files()["one 1.0"].read_bytes() == ONE
+    assert found is not None and found.files()[""]["one 1.0"].read_bytes() == ONE
 
 
 def test_what_configuring_changed_becomes_part_of_the_tree(lock: Path, mirror: Path) -> None:
     found = debs.ensure([str(lock)], silent)
     assert found is not None
     archive, changes = io.BytesIO(), io.BytesIO()
-    tree = deb_tree.unpacked(found.files(), archive)
+    tree = deb_tree.all_unpacked(found.files(), archive)
     image = erofs.Node(0o40755)
     image.add("etc/old", erofs.Node(0o100644))
     with tarfile.open(fileobj=changes, mode="w") as tar:
@@ -281,3 +281,36 @@ def test_folders_of_services_are_those_of_units_and_tmpfiles(tmp_path: Path, mon
         ("/var/lib/b", "0755", "redis", "redis"),
     ]
     assert list(debian._of_tmpfiles()) == [("/run/frr", "0755", "frr", "frr"), ("/var/y", "0755", "root", "root")]
+
+
+def test_packages_of_another_release_are_in_a_root_of_their_own(mirror: Path, tmp_path: Path, xoff_cache: Path) -> None:
+    path = tmp_path / "both.lock"
+    path.write_text(text() + text().rstrip() + " --root=trixie\n")
+    found = debs.ensure([str(path)], silent)
+    assert found is not None and found.versions == {"one": "1.0", "trixie:one": "1.0"}
+    assert {root: list(files) for root, files in found.files().items()} == {
+        "": ["one 1.0"],
+        "trixie": ["trixie:one 1.0"],
+    }
+    tree = deb_tree.all_unpacked(found.files(), io.BytesIO())
+    for name in ("usr/bin/one", "opt/trixie/usr/bin/one", "opt/trixie/etc/passwd", "opt/trixie/proc"):
+        assert tree.find(name) is not None, name
+    link = tree.find("opt/trixie/lib64")
+    assert link is not None and link.content == b"usr/lib64"
+    assert tree.find("opt/trixie/var/lib/dpkg/info") is None  # nothing is configured there
+    lab_alone = debs.locked([str(tmp_path / "both.lock")])
+    assert lab_alone is not None and lab_alone.digest == found.digest
+
+
+def test_a_lock_is_of_one_release() -> None:
+    with pytest.raises(UsageError, match="are of several releases of Debian"):
+        debs.lock(["frr", "trixie:frr"], b"", "bookworm", silent)
+    with pytest.raises(UsageError, match="is no name of a Debian package"):
+        debs.lock(["Trixie:frr"], b"", "bookworm", silent)
+
+
+def test_the_lock_of_another_release_is_found_by_its_name() -> None:
+    assert "trixie:frr" in debs.shipped()
+    found = debs.locked(["trixie:frr", "frr"])
+    assert found is not None
+    assert {one.root for one in found.locked if one.name == "frr"} == {"", "trixie"}

@@ -44,6 +44,7 @@ def main() -> int:
         ("--rest", settings.REST, settings.DEFAULT_REST, "where REST is"),
         ("--name", settings.NAME, settings.DEFAULT_NAME, "the controller's own"),
         ("--routers", settings.ROUTERS, None, "TOML: the routers there are, and their locators; read again on SIGHUP"),
+        ("--igp", settings.IGP, None, "JSON: what the routers' IGP says of them and their SIDs; read again on SIGHUP"),
         ("--rest-names", settings.REST_NAMES, None, "host names of REST beside localhost, with commas between"),
         ("--ways-seed", settings.WAYS_SEED, "0", "the seed of which each switch's own is made, for its choice of ways"),
         ("--tls-certificate", settings.TLS_CERTIFICATE, None, "of REST, in PEM; then it is HTTPS"),

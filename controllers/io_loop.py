@@ -54,7 +54,7 @@ class IoLoop:
         self.defect: Exception | None = None  # what ended the loop, if it was not `stop`
         self._routers = settings.routers
         self.manager.locators = self._routers.locators if self._routers else None
-        self._posted: deque[Callable[[int], None]] = deque()
+        self._posted: deque[Callable[[int], None]] = deque([self._take_igp])
         self._later: list[tuple[int, Callable[[int], None]]] = []
         self._stopping = False
         self._failed_rounds = 0
@@ -92,8 +92,9 @@ class IoLoop:
         self.wake()
 
     def reload(self) -> None:
-        """Read the list of routers again. A signal handler may call it."""
+        """Read the list of routers again, and what the IGP says of them. A signal handler may call it."""
         self.post(self._reload)
+        self.post(self._take_igp)
 
     def wake(self) -> None:
         with contextlib.suppress(BlockingIOError, OSError):  # full: it is awake already; closed: it has ended
@@ -233,6 +234,17 @@ class IoLoop:
 
     def _key_of(self, name: str) -> bytes | None:
         return self.settings.key_of(name) if self._routers is None or name in self._routers.locators else None
+
+    def _take_igp(self, now_ns: int) -> None:
+        """Give the manager what the IGP says of routers now."""
+        try:
+            routers = self.settings.read_igp()
+        except UsageError as error:
+            LOG.error("what the IGP says stays as it was: %s", error)
+            return
+        if routers is not None:
+            self.manager.take_igp(routers, now_ns)
+            LOG.info("the IGP describes %d routers", len(routers))
 
     def _reload(self, now_ns: int) -> None:
         """Apply the list of routers as it is now, and remove routers that are no longer on it or have a new key."""

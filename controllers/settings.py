@@ -21,6 +21,8 @@ from typing import Annotated
 
 from testbed.errors import UsageError
 from testbed.rest.server import SHORTEST_TOKEN
+from testbed.srv6.controller import igp
+from testbed.srv6.controller.igp import IgpRouter
 from testbed.srv6.protocol.domain import RouterName
 from testbed.srv6.session.hello import SHORTEST_KEY, router_key
 from testbed.strict import toml_text
@@ -31,7 +33,7 @@ from testbed.typed_json.text import InvalidError
 KEY_FILE, TOKEN_FILE = "XOFF_SR_KEY_FILE", "XOFF_SR_TOKEN_FILE"
 AGENTS, REST, NAME = "XOFF_SR_AGENTS", "XOFF_SR_REST", "XOFF_SR_NAME"
 ROUTERS, REST_NAMES = "XOFF_SR_ROUTERS", "XOFF_SR_REST_NAMES"
-WAYS_SEED = "XOFF_SR_WAYS_SEED"
+WAYS_SEED, IGP = "XOFF_SR_WAYS_SEED", "XOFF_SR_IGP"
 TLS_CERTIFICATE, TLS_KEY, OPEN = "XOFF_SR_TLS_CERTIFICATE", "XOFF_SR_TLS_KEY", "XOFF_SR_OPEN_TO_NETWORK"
 DEFAULT_AGENTS, DEFAULT_REST, DEFAULT_NAME = "127.0.0.1:7179", "127.0.0.1:8181", "controller"
 
@@ -150,6 +152,8 @@ class Settings:
     name: str = DEFAULT_NAME
     routers: Routers | None = None  # None: every router that has a key of ours
     routers_file: str = ""
+    igp_file: str = ""
+    """The file with what the IGP says of routers, which need not be there yet; empty: no IGP says anything."""
     rest_names: tuple[str, ...] = ()
     """The host names of the REST interface, besides localhost."""
     ways_seed: int = 0
@@ -168,6 +172,7 @@ class Settings:
             environment.get(NAME, DEFAULT_NAME),
             Routers.read(routers_file) if routers_file else None,
             routers_file,
+            environment.get(IGP, ""),
             tuple(filter(None, environment.get(REST_NAMES, "").split(","))),
             _ways_seed(environment),
             _tls(environment),
@@ -179,6 +184,18 @@ class Settings:
     def reread(self) -> Routers | None:
         """Return the list of routers as it is now."""
         return Routers.read(self.routers_file) if self.routers_file else None
+
+    def read_igp(self) -> tuple[IgpRouter, ...] | None:
+        """Return what the IGP says of routers now; None if there is no file of it."""
+        if not self.igp_file:
+            return None
+        try:
+            return igp.read(Path(self.igp_file).read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError, InvalidError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(f"{self.igp_file}, with what the IGP says of routers, cannot be used: {why}") from None
 
     def with_routers(self, routers: Routers | None) -> Settings:
         return replace(self, routers=routers)

@@ -9,6 +9,8 @@ from testbed.net.build.topo import LosslessTopo, TopoError
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.port import ROCE, Port
+from testbed.routing.frr import Frr
+from testbed.routing.protocols import Isis
 from testbed.srv6.lab import routers as srv6
 from testbed.srv6.lab.controller import ControllerAccess
 from testbed.srv6.protocol import behaviours
@@ -49,6 +51,10 @@ class Srv6Wan(LosslessTopo):
     More `tenants` have hosts of their own (c and d, e and f, g and h), switches and VPNs, and lossless traffic in a
     slice each, with its own queue at the edges; `blind`: they share one. `shares` are the slices' parts, in percent, of
     the edges' ports to the WAN; by default equal ones.
+
+    With `igp` routers speak IS-IS, by the FRR of Debian 13 (`@experiment(debs=["trixie:frr"])`), in place of static
+    routes, and their End and End.X SIDs are FRR's. The routers between the edges have nothing else, and the controller
+    knows them by IS-IS alone (`control.following`).
     """
 
     mismatch = Mismatch.IGNORE  # an edge router differs from one side to the other on purpose
@@ -67,6 +73,7 @@ class Srv6Wan(LosslessTopo):
         shares: Sequence[int] = (),
         leaves: str | None = None,
         control: ControllerAccess | None = None,
+        igp: bool = False,
     ) -> None:
         self.require(1, n=n, tenants=tenants)
         self.choose(("planned", "learned", "none", "controlled"), back=back)
@@ -74,6 +81,9 @@ class Srv6Wan(LosslessTopo):
         self.choose(range(1, len(TENANTS) + 1), tenants=tenants)
         if (back == "controlled") != (control is not None):
             raise TopoError('Srv6Wan: back="controlled" and control, a session with a controller, go together')
+        if igp and control is None:
+            raise TopoError('Srv6Wan: with igp SIDs are the routers\' own; a controller learns them: back="controlled"')
+        self.igp = igp
         leaves = leaves or ("openflow" if control else "own")
         self.choose(("own", "openflow"), leaves=leaves)
         self.open_leaves = leaves == "openflow"
@@ -96,7 +106,15 @@ class Srv6Wan(LosslessTopo):
         sids = {router: self._sids(router) for router in self.graph.routers}
         directory = tuple(sid for own in sids.values() for sid in own)
         for router in self.graph.routers:
-            commands = self.graph.setup(router, sids[router], ways_of(self.ways))
+            commands = self.graph.setup(router, sids[router], ways_of(self.ways), has_igp=igp)
+            if igp:
+                prefix = srv6.locator(srv6.router_number(router))
+                self._routing = Frr(Isis(locator=str(prefix)), release="trixie")
+                if router not in self.edges:
+                    assert control is not None
+                    control.admit(router, [prefix])
+                    self.addRouter(router, ip=None, commands=commands)
+                    continue
             if router not in self.edges:
                 plan = WanPlan(
                     srv6.source_address(srv6.router_number(router)), (), control=self._control(router, sids[router])
@@ -110,7 +128,8 @@ class Srv6Wan(LosslessTopo):
         for one, other, length in FIGURES[figure]:
             ends = [obeys if router in self.edges else silent for router in (one, other)]
             long = Cable(self.cable.rate, delay=_tenths(cable.delay, length))
-            self.addLink(one, other, cable=long, settings1=ends[0], settings2=ends[1])
+            metric = _tenths(self.lab_delay, length).ns // 1000 if igp else 1
+            self.addLink(one, other, cable=long, settings1=ends[0], settings2=ends[1], cost=metric)
 
     def intents(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return the requests to the controller: a VPN of each tenant, and policies there and back."""
@@ -131,10 +150,12 @@ class Srv6Wan(LosslessTopo):
     def _sids(self, router: str) -> tuple[Sid, ...]:
         legs = self.graph.legs[router]
         found = [srv6.end_sid(router), *(srv6.end_x_sid(router, place, leg) for place, leg in enumerate(legs))]
+        if self.igp:
+            found = []
         if router in self.edges:
             for place, leg in enumerate(legs):
                 found += [srv6.end_x_pfc_sid(router, place, leg, one.id) for one in self.slices] or [
-                    srv6.end_x_pfc_sid(router, place, leg)
+                    srv6.end_x_pfc_sid(router, place, leg, beside_igp=self.igp)
                 ]
             if self.back != "controlled":
                 found += [srv6.vpn_sid(router, place) for place in range(self.tenants)]
@@ -144,7 +165,9 @@ class Srv6Wan(LosslessTopo):
         if self.control is None:
             return None
         edge = router in self.edges
-        report = self.graph.report(router, sids, edge, self.slices, self.lab_rate.bps // max(1, self.tenants))
+        legacy = set(self.graph.routers) - set(self.edges) if self.igp else ()
+        rate_bps = self.lab_rate.bps // max(1, self.tenants)
+        report = self.graph.report(router, sids, edge, self.slices, rate_bps, legacy=legacy)
         key = self.control.admit(router, [srv6.locator(srv6.router_number(router))])
         return ControlPlan(self.control.path, key, report, self.graph.legs[router][0].interface)
 
@@ -203,7 +226,7 @@ class Srv6Wan(LosslessTopo):
     def _pausing(self, router: str, slice_id: int | None, far: str) -> Sid:
         """The SID that pauses a router's port on the way to the other edge."""
         place, leg = self.graph.leg(router, self.graph.path(router, far)[1])
-        return srv6.end_x_pfc_sid(router, place, leg, slice_id)
+        return srv6.end_x_pfc_sid(router, place, leg, slice_id, beside_igp=self.igp)
 
     def _prefix(self, place: int, centre: int) -> str:
         return f"10.{2 * place + centre}.0.0/16"

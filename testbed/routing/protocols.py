@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv6Network
 from typing import Any
 
 from testbed.errors import UsageError
 from testbed.units import Duration
 
+LOCATOR_BITS = 48
+"""The bits of a locator, as its SIDs are divided: 32 of the block, 16 of the node; 16 of the function follow."""
 MOST_WAYS = 64
 """The most equal routes that daemons are told to use."""
 
@@ -56,16 +59,23 @@ class Ospf:
 
 @dataclass(frozen=True)
 class Isis:
-    """IS-IS of level 2 for IPv4 and IPv6, with point-to-point cables whose metrics are the topology's costs."""
+    """IS-IS of level 2 for IPv4 and IPv6, with point-to-point cables whose metrics are the topology's costs.
+
+    With a `locator`, as in "fd00:5:1::/48", the router has SRv6 SIDs in it (RFC 9352): End, and End.X for each
+    neighbour. Then it tells others its IPv6 networks and no IPv4, and cables need no IPv4 addresses.
+    """
 
     hello: Duration | str = "1s"
     lost_after: int = 3
     """The number of hellos without which a neighbour is gone."""
+    locator: str = ""
 
     def __post_init__(self) -> None:
         _require_seconds("Isis", hello=self.hello)
         if not (type(self.lost_after) is int and 2 <= self.lost_after <= 100):
             raise UsageError(f"Isis: lost_after is {self.lost_after!r}; a whole number from 2 to 100 is expected")
+        if self.locator:
+            _require_locator(self.locator)
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,17 @@ def seconds(duration: Duration | str) -> int:
 def milliseconds(duration: Duration | str) -> int:
     """Return a time that is known to be whole milliseconds."""
     return Duration(duration).ns // 10**6
+
+
+def _require_locator(locator: str) -> None:
+    try:
+        is_right = IPv6Network(locator).prefixlen == LOCATOR_BITS
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise UsageError(
+            f"Isis: locator is {locator!r}; an IPv6 prefix of {LOCATOR_BITS} bits is expected, as in fd00:5:1::/48"
+        )
 
 
 def _require_seconds(where: str, **times: Duration | str) -> None:

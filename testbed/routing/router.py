@@ -45,6 +45,8 @@ class Router:
     name: str
     number: int
     ports: tuple[RouterPort, ...]
+    locator: str = ""
+    """The IPv6 prefix of the router's SIDs, if it has any."""
 
     def __post_init__(self) -> None:
         if not 0 < self.number < _MOST:
@@ -71,7 +73,9 @@ class Router:
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """The networks at the router's other ports, which it has to tell the others."""
+        """The networks at the router's other ports, which it has to tell the others; of one with SIDs their prefix."""
+        if self.locator:
+            return (self.locator,)
         own = [port.address for port in self.ports if not port.leads_to_router and port.address is not None]
         return tuple(sorted({str(address.network) for address in own}))
 

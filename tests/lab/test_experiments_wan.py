@@ -14,7 +14,7 @@ EXPERIMENTS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", [*EXPERIMENTS, pytest.param("wan_isis", marks=pytest.mark.long)])
 def test_every_claim_holds_and_the_lab_kept_its_promises(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
     kept(name, ready, tmp_path)
 

@@ -26,6 +26,7 @@ CLONE_NEWIPC = 0x0800_0000
 CLONE_NEWPID = 0x2000_0000
 CLONE_NEWNET = 0x4000_0000
 
+MS_BIND = 0x1000
 MS_REC = 0x4000
 MS_PRIVATE = 0x4_0000
 
@@ -182,6 +183,12 @@ def set_arp(entries: Iterable[bytes]) -> None:
 def mount(kind: str, place: str, flags: int = 0) -> None:
     """Mount a file system that has no device, or change how `place` is mounted."""
     _checked(_libc.mount(kind.encode(), place.encode(), kind.encode(), flags, None), f"mount on {place}")
+
+
+def bind(source: str, place: str) -> None:
+    """Have a folder, with all that is mounted below it, at another place too."""
+    flags = MS_BIND | MS_REC
+    _checked(_libc.mount(source.encode(), place.encode(), b"none", flags, None), f"mount {source} on {place}")
 
 
 @cache

@@ -19,7 +19,7 @@ from testbed.routing.lab.daemons import Daemons, RoutingError
 from testbed.routing.lab.frr_daemons import FrrDaemons
 from testbed.routing.lab.route_table import RouteTable
 from testbed.routing.lab.route_watch import RouteEvent, RouteWatch, events
-from testbed.routing.protocols import Bgp
+from testbed.routing.protocols import Bgp, Isis
 from testbed.routing.router import Router, RouterPort
 from testbed.routing.software import same_for_all
 from testbed.units import Duration
@@ -236,7 +236,8 @@ def _router(node: Any, number: int, ports: PortTable) -> Router:
                 ports.graph.costs.get(port.name, 1),
             )
         )  # fmt: skip
-    return Router(node.name, number, tuple(found))
+    isis = node.params["routing"].protocols.get(Isis)
+    return Router(node.name, number, tuple(found), isis.locator if isis is not None else "")
 
 
 def _address(intf: Any) -> Any:

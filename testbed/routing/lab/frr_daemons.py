@@ -6,13 +6,13 @@ FRR's option -N keeps routers apart: the files of r1 are in /etc/frr/r1, its soc
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from testbed.linux.process import kernel
 from testbed.routing.frr import Frr
 from testbed.routing.lab.daemons import (
     Daemons,
@@ -26,6 +26,11 @@ from testbed.routing.router import Router
 
 _PROGRAMS = Path("/usr/lib/frr")
 _SETTINGS, _SOCKETS = Path("/etc/frr"), Path("/run/frr")
+_ROOTS = Path("/opt")
+"""The folder with a root for each other release of Debian (`lab/image/deb_tree.py`)."""
+_SHARED = ("proc", "sys", "dev", "run", "tmp")
+"""The folders that such a root shares with the lab's."""
+_USERS = re.compile(r"^frr:[^:]*:(\d+):(\d+):", re.MULTILINE)
 _LINE = re.compile(r"^line (\d+): (.*)$", re.MULTILINE)
 _CODE = re.compile(r"\[\d+\]: *")
 
@@ -36,29 +41,36 @@ class FrrDaemons(Daemons):
     def __init__(self, software: Frr, router: Router, node: Any) -> None:
         super().__init__(router, node)
         self.software: Frr = software
-        require_program(router.name, software, _PROGRAMS / "zebra")
-        self._settings = _SETTINGS / router.name
+        self._root = _ROOTS / software.release if software.release else Path("/")
+        require_program(router.name, software, self._inside(_PROGRAMS / "zebra"))
+        self._settings = self._inside(_SETTINGS / router.name)
         self._sockets = _SOCKETS / router.name
 
     def check(self) -> subprocess.Popen[str]:
         self.text = self.software.text(self.router)
-        about = pwd.getpwnam("frr")
-        owner = about.pw_uid, about.pw_gid
+        if self.software.release:
+            for name in _SHARED:
+                if not os.path.ismount(self._root / name):
+                    kernel.bind(f"/{name}", str(self._root / name))
+        found = _USERS.search(self._inside(Path("/etc/passwd")).read_text())
+        assert found is not None
+        owner = int(found[1]), int(found[2])
         for folder in (self._settings, self._sockets):
             make_folder(folder, owner)
         self._write("vtysh.conf", "", owner)
         self._write("frr.conf", self.text, owner)
-        return program(self._vtysh("-C"))
+        return program(self.vtysh("-C"))
 
     def stages(self) -> Sequence[Sequence[str]]:
         zebra, *others = self.software.daemons(self.text)
-        return [zebra], others
+        first = [one for one in others if one == "mgmtd"]
+        return [*first, zebra], [one for one in others if one not in first]
 
     def command(self, daemon: str) -> list[str]:
-        if not (_PROGRAMS / daemon).exists():
+        if not self._inside(_PROGRAMS / daemon).exists():
             raise RoutingError(f"router {self.router.name}: FRR has no daemon {daemon}, which its configuration needs")
         logged = ["--log", f"file:{self.log(daemon)}", "--log-level", "informational"]
-        return [f"{_PROGRAMS}/{daemon}", "-N", self.router.name, *logged]
+        return [*self._entering, f"{_PROGRAMS}/{daemon}", "-N", self.router.name, *logged]
 
     def socket(self, daemon: str) -> Path:
         return self._sockets / f"{daemon}.vty"
@@ -67,7 +79,7 @@ class FrrDaemons(Daemons):
         return self._sockets / f"{daemon}.log"
 
     def apply(self) -> subprocess.Popen[str]:
-        return program(self._vtysh("-b"))
+        return program(self.vtysh("-b"))
 
     def remove(self) -> None:
         remove(self._settings, self._sockets)
@@ -83,7 +95,7 @@ class FrrDaemons(Daemons):
             return super().ask(program, *commands)
         self.require_alive()
         done = subprocess.run(
-            self._vtysh(*(word for command in commands for word in ("-c", command))),
+            self.vtysh(*(word for command in commands for word in ("-c", command))),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             check=False,
         )  # fmt: skip
@@ -91,8 +103,17 @@ class FrrDaemons(Daemons):
             raise RoutingError(f"router {self.router.name}: vtysh: {' '.join(done.stdout.split())}")
         return done.stdout
 
-    def _vtysh(self, *arguments: str) -> list[str]:
-        return ["vtysh", "-N", self.router.name, *arguments]
+    def vtysh(self, *arguments: str) -> list[str]:
+        """Return the command of vtysh for this router, with arguments."""
+        return [*self._entering, "vtysh", "-N", self.router.name, *arguments]
+
+    @property
+    def _entering(self) -> list[str]:
+        return ["chroot", str(self._root)] if self.software.release else []
+
+    def _inside(self, path: Path) -> Path:
+        """Return the lab's path of what is a path in FRR's root."""
+        return self._root / path.relative_to("/")
 
     def _write(self, name: str, text: str, owner: tuple[int, int]) -> None:
         path = self._settings / name

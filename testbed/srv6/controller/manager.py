@@ -18,8 +18,9 @@ from ipaddress import IPv6Network
 
 from testbed.rest.events import History
 from testbed.srv6.controller.deployment import Deployment
+from testbed.srv6.controller.igp import IgpRouter, joined
 from testbed.srv6.controller.intent_store import IntentStore, some
-from testbed.srv6.controller.network import Network, build
+from testbed.srv6.controller.network import Network, build, differs
 from testbed.srv6.controller.planner import Planner
 from testbed.srv6.controller.policy import Outcome
 from testbed.srv6.controller.router_states import RouterStates
@@ -79,6 +80,9 @@ class Manager:
         """The prefixes of the SIDs of each configured router, or None if none are configured."""
         self.is_settled = False
         self._network_changed = False
+        self._reported: dict[str, Report] = {}
+        """What agents report, without what the IGP adds."""
+        self._igp: tuple[IgpRouter, ...] = ()
 
     # Input of routers and switches
 
@@ -88,7 +92,8 @@ class Manager:
         match message:
             case Report():
                 self.planner.all_changed = True
-                self._network_changed |= self.routers.reported(message, now_ns)
+                self._reported[node] = message
+                self._join(now_ns, node)
                 self.deployment.reported(node, message.installed)
                 for item in message.installed:
                     self.intents.adopt(item, now_ns)
@@ -109,9 +114,27 @@ class Manager:
 
     def remove_router(self, node: str, now_ns: int) -> None:
         """Remove the reports of a router. The manager does not wait for it; it may report again."""
+        self._reported.pop(node, None)
         if self.routers.remove(node, now_ns):
             self.deployment.forget(node)
             self._network_changed = True
+
+    def take_igp(self, routers: tuple[IgpRouter, ...], now_ns: int) -> None:
+        """Take in what the IGP says of routers: all of it, in place of what it said before."""
+        gone = {router.router for router in self._igp} - {router.router for router in routers}
+        self._igp = routers
+        for name in sorted(gone - self._reported.keys()):
+            self.remove_router(name, now_ns)
+        self._join(now_ns)
+
+    def _join(self, now_ns: int, node: str = "") -> None:
+        """Take in reports as they are with what the IGP says: that of `node`, which has just come, and changed ones."""
+        for name, report in joined(self._reported, self._igp).items():
+            before = self.routers.reports.get(name)
+            is_new = before is None or (differs(report, before) and not self.routers.is_away(name))
+            if name == node or is_new:
+                self.planner.all_changed = True
+                self._network_changed |= self.routers.reported(report, now_ns)
 
     def look_again(self) -> None:
         """Make the network anew: something that concerns all routers, such as `locators`, has changed."""

@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Network
 from pathlib import Path
@@ -26,6 +27,8 @@ from testbed.experiment.run import Run
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import is_leaf
 from testbed.rest.client import Client
+from testbed.routing.router import Router
+from testbed.srv6.lab.igp_reader import IgpReader
 from testbed.srv6.session.hello import router_key
 
 _PATIENCE_S = 30
@@ -77,6 +80,8 @@ class SrController:
         self._routers.touch()
         self._environment["XOFF_SR_ROUTERS"] = str(self._routers)
         self._environment["XOFF_SR_WAYS_SEED"] = str(seed)
+        self._igp, self._number = folder / "igp.json", folder / "number"
+        self._environment["XOFF_SR_IGP"] = str(self._igp)
         self.session = ControllerAccess(str(folder / "agents"), self._admit, f"unix:{folder / 'openflow'}")
         self.client = Client(f"http://{_REST}", token)
         self._process: subprocess.Popen[str] | None = None
@@ -98,6 +103,7 @@ class SrController:
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environment
             )
         assert self._process.stdout is not None
+        self._number.write_text(str(self._process.pid))
         with selectors.DefaultSelector() as ready:
             ready.register(self._process.stdout, selectors.EVENT_READ)
             if not ready.select(_PATIENCE_S) or not self._process.stdout.readline():
@@ -105,6 +111,22 @@ class SrController:
                 raise ControllerFailed(f"the controller does not start: {self.log()[-2000:] or 'its log is empty'}")
         # Its imports take some microseconds of the lab for each module, which is not to be seen in what follows.
         time.sleep((_ROUND_NS - time.monotonic_ns() % _ROUND_NS) / 1e9)
+
+    def following(self, router: Any, routers: Mapping[str, Router]) -> IgpReader:
+        """Tell the controller, for the time of a `with` block, what IS-IS says of the routers of a network.
+
+        It is read from the database of one router, `net["r1"]`, whenever that router's routes have changed. `routers`
+        are those of the network, `net.routing.routers`, whose names IS-IS does not know.
+        """
+        return IgpReader(router, {one.system_id: name for name, one in routers.items()}, self._take_igp)
+
+    def _take_igp(self, text: str) -> None:
+        """Write what the IGP says into the controller's file, and have the controller read it."""
+        fresh = self._igp.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.replace(self._igp)
+        with suppress(OSError):  # it is being replaced by another one, which reads the file when it starts
+            os.kill(int(self._number.read_text()), signal.SIGHUP)
 
     def _admit(self, router: str, locators: Sequence[IPv6Network]) -> bytes:
         """Add a router to the list that the controller reads at its start, and when it is sent SIGHUP."""

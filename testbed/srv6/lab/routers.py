@@ -4,14 +4,15 @@ Router r<n> has the locator fd00:5:n::/48, and in it End ...:1::, and for its k-
 and End.X.PFC ...:1k::, or ...:axxk:: for slice xx. A VPN's SID is ...:d4::, or one that the controller takes. Cable c
 of the WAN has fd00:c:c::/64 with ::1 and ::2 at its ends.
 
-There is no routing protocol: each router has routes by the shortest delay, and for the case that its own link fails
-others by a neighbour that does not send back (a loop-free alternate, RFC 5286).
+Without a routing protocol each router has routes by the shortest delay, and for the case that its own link fails
+others by a neighbour that does not send back (a loop-free alternate, RFC 5286). With one, FRR's IS-IS, the
+SIDs End and End.X are of its choice, from function 0 on, and End.X.PFC is ...:800k::.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_network
 from typing import Any
@@ -23,6 +24,8 @@ from testbed.linux.netlink import seg6
 from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.process import kernel
 from testbed.net.fabric.port import Buffer
+from testbed.routing.frr import SID_INTERFACE
+from testbed.srv6.controller import igp
 from testbed.srv6.lab import filters as sr_filters
 from testbed.srv6.protocol import behaviours, kernel_endx
 from testbed.srv6.protocol.behaviours import Behaviour, KernelAction, Parameters
@@ -39,6 +42,8 @@ STRUCTURE = Structure()
 FIRST_TABLE = 100
 _END, _PFC, _CROSS, _SLICED, _DT4 = 0x1, 0x10, 0x20, 0xA000, 0xD4
 _BACKUP_METRIC = 2048
+_PFC_BESIDE_IGP = 0x8000
+"""FRR counts its SIDs of a locator from 0 on. So all from here on are ours: these, those of slices, those of VPNs."""
 MOST_LEGS = _CROSS - _PFC
 _IN_A_ROUTER = Duration("5ms")
 """The longest wait of a frame in a router, behind frames that are on the line."""
@@ -108,9 +113,13 @@ def end_x_sid(router: str, place: int, leg: Leg) -> Sid:
     return _sid(router, _CROSS + place, behaviours.END_X, leg)
 
 
-def end_x_pfc_sid(router: str, place: int, leg: Leg, slice_id: int | None = None) -> Sid:
-    """Return the End.X.PFC SID for the router's neighbour number `place`."""
-    function = _PFC + place if slice_id is None else _SLICED + 16 * slice_id + place
+def end_x_pfc_sid(router: str, place: int, leg: Leg, slice_id: int | None = None, *, beside_igp: bool = False) -> Sid:
+    """Return the End.X.PFC SID for the router's neighbour number `place`.
+
+    With `beside_igp` its number is none that routing daemons take.
+    """
+    first = _PFC_BESIDE_IGP if beside_igp else _PFC
+    function = first + place if slice_id is None else _SLICED + 16 * slice_id + place
     return _sid(router, function, behaviours.END_X_PFC, leg, slice_id)
 
 
@@ -188,10 +197,13 @@ class WanGraph:
     def _length(self, leg: Leg, goal: str) -> int:
         return leg.delay.ps + self._distances[leg.neighbour, goal]
 
-    def setup(self, router: str, sids: Iterable[Sid], ways: Ways | None = None) -> list[Setup]:
+    def setup(
+        self, router: str, sids: Iterable[Sid], ways: Ways | None = None, *, has_igp: bool = False
+    ) -> list[Setup]:
         """Return the set-up of a router: addresses, routes to all others, filters, and these SIDs.
 
-        With `ways` of a rule that hashes, equally short ways are one route with several neighbours.
+        With `ways` of a rule that hashes, equally short ways are one route with several neighbours. With `has_igp`
+        routing daemons find the routes, and have SIDs of their own beside these.
         """
         legs, own = self.legs[router], router_number(router)
         everywhere = "net.ipv6.conf.all"
@@ -217,7 +229,9 @@ class WanGraph:
             # Without one the kernel asks for no neighbour when it forwards.
             commands.append(f"ip -6 address add fe80::{own:x}/64 dev {leg.interface} nodad")
         commands.append(f"ip -6 address add {source_address(own)}/128 dev lo nodad")
-        for other in self.routers:
+        if has_igp:
+            commands += [f"ip link add {SID_INTERFACE} type dummy", f"ip link set {SID_INTERFACE} up"]
+        for other in self.routers if not has_igp else ():
             if other == router:
                 continue
             equal = self.equal_ways(router, other) if settings_in_force(ways) is not None else []
@@ -229,7 +243,7 @@ class WanGraph:
             for rank, leg in enumerate(self.ways(router, other)[len(several) :], len(several)):
                 for reached in prefixes:
                     commands.append(f"ip -6 route add {reached} via {leg.next_hop} dev {leg.interface}{_metric(rank)}")
-        for cable, owner in self._far_cables(router).items():
+        for cable, owner in self._far_cables(router).items() if not has_igp else ():
             leg = self.ways(router, owner)[0]
             commands.append(f"ip -6 route add {link_address(cable, 0)}/64 via {leg.next_hop} dev {leg.interface}")
         commands.append(f"ip sr tunsrc set {source_address(own)}")
@@ -242,13 +256,24 @@ class WanGraph:
         return commands
 
     def report(
-        self, router: str, sids: Sequence[Sid], can_pause: bool, slices: Sequence[SliceQueues], rate_bps: int
+        self,
+        router: str,
+        sids: Sequence[Sid],
+        can_pause: bool,
+        slices: Sequence[SliceQueues],
+        rate_bps: int,
+        *,
+        legacy: Collection[str] = (),
     ) -> Report:
-        """Return the router's report to the controller."""
+        """Return the router's report to the controller. Of `legacy` routers the controller knows what the IGP says."""
         ids = frozenset(one.id for one in slices)
         links = tuple(
             LinkEnd(
-                leg.interface, RouterPort(leg.neighbour, leg.far_interface), leg.delay.ns, pfc=can_pause, slices=ids
+                leg.interface,
+                RouterPort(leg.neighbour, igp.to(router) if leg.neighbour in legacy else leg.far_interface),
+                leg.delay.ns,
+                pfc=can_pause,
+                slices=ids,
             )
             for leg in self.legs[router]
         )

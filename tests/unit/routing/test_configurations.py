@@ -48,6 +48,17 @@ def test_costs_of_cables_are_those_of_the_igp() -> None:
     assert "cost 3; };" in lines(Bird(Ospf()).text(router))
 
 
+def test_a_locator_makes_sids_and_needs_no_ipv4_addresses() -> None:
+    software = Frr(Isis(locator="fd00:5:1::/48"), release="trixie")
+    text = software.text(Router("r1", 1, (HOST, BARE), locator="fd00:5:1::/48"))
+    found = lines(text)
+    assert {"prefix fd00:5:1::/48 block-len 32 node-len 16 func-bits 16", "interface sr0", "interface lo"} <= set(found)
+    assert "ip router isis lab" not in found and not any("r1-eth0" in line for line in found)
+    assert software.daemons(text) == ("zebra", "mgmtd", "isisd")
+    assert software.package == "trixie:frr"
+    assert Router("r1", 1, (HOST, BARE), locator="fd00:5:1::/48").networks == ("fd00:5:1::/48",)
+
+
 def test_bird_names_its_neighbour_by_the_address_that_linux_makes() -> None:
     found = lines(Bird(Bgp()).text(Router("r1", 2, (HOST, BARE))))
     assert "neighbor fe80::0:ff:fe00:7%'r1-eth1' external;" in found
@@ -75,6 +86,9 @@ def test_a_configuration_of_ones_own_is_taken_as_it_is(tmp_path: Path) -> None:
     [
         (Frr, "give it what it is to speak"),
         (lambda: Frr(Bgp(), config="router bgp 1"), "not both"),
+        (lambda: Frr(Isis(locator="fd00:5:1::/48")), 'add release="trixie"'),
+        (lambda: Isis(locator="fd00:5:1::/64"), "an IPv6 prefix of 48 bits is expected"),
+        (lambda: Frr(Bgp(), release="sid"), "there is trixie"),
         (lambda: Frr(Bfd()), "BFD alone makes no routes"),
         (lambda: Frr(Bgp(), Bgp()), "Bgp is given twice"),
         (lambda: Bird(Isis()), "no protocol that it speaks"),

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from topologies.parking_lot import ParkingLot
     from topologies.rail import Rail
     from topologies.ring import Ring
+    from topologies.routed_fat_tree import RoutedFatTree
     from topologies.routed_leaf_spine import RoutedLeafSpine
     from topologies.srv6_ring import Srv6Ring
     from topologies.srv6_wan import Srv6Wan
@@ -172,6 +173,7 @@ __all__ = [
     "Roce",
     "RoceOutcome",
     "RoceReport",
+    "RoutedFatTree",
     "RoutedLeafSpine",
     "Run",
     "Scale",
@@ -269,6 +271,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "topologies.parking_lot": "ParkingLot",
         "topologies.rail": "Rail",
         "topologies.ring": "Ring",
+        "topologies.routed_fat_tree": "RoutedFatTree",
         "topologies.routed_leaf_spine": "RoutedLeafSpine",
         "topologies.srv6_ring": "Srv6Ring",
         "topologies.srv6_wan": "Srv6Wan",

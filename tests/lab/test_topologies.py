@@ -19,7 +19,7 @@ RUNS = (
     ("leaf-spine,2,2,2", "leaf-spine,3,3,1", "leaf-spine,1,1,2"),
     ("fat-tree,4", "fat-tree,2"),
     ("clos,2,2,2,2", "clos,2,2,2,1,2", "rail,2,2,2,2", "dragonfly,3,2,1"),
-    ("routed-leaf-spine,2,2,1",),
+    ("routed-leaf-spine,2,2,1", "routed-fat-tree,2"),
     ("three-links", "dc1-wan-dc2", "dc1-wan-dc2,1,figure=2"),
 )
 CIRCLES = {

@@ -24,6 +24,7 @@ from testbed.experiment import definition
 from testbed.net.fabric.port import LAB_AGENT_REACTION
 from testbed.net.fabric.routes import Graph
 from testbed.net.shell import topologies
+from testbed.srv6.controller import igp
 from testbed.srv6.session.intents import VpnIntent
 from testbed.typed_json.codec import CODEC
 from tests import pages
@@ -108,6 +109,7 @@ def test_the_controllers_page_has_a_vpn_and_a_client_that_work(capsys: pytest.Ca
     vpn = CODEC.decode(VpnIntent, json.loads(BLOCKS["docs/controller.md:1"].text))
     assert [site.router for site in vpn.sites] == ["R1", "R3"]
     exec(BLOCKS["docs/controller.md:2"].text, {})
+    assert [router.router for router in igp.read(BLOCKS["docs/controller.md:3"].text)] == ["r2"]
     assert capsys.readouterr().out.startswith("b'")
 
 

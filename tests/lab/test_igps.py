@@ -8,8 +8,10 @@ from typing import Any
 from testbed.lab import Run, experiment
 
 MARKS = {"test_a_fat_tree_of_bgp_uses_all_its_cables": [("slow",)]}
-INTERVAL_NS = 100_000
-LASTS, BEFORE = "500ms", "100ms"
+LASTS, BEFORE, INTERVAL_NS = "1500ms", "100ms", 984_000
+"""How long the flow sends, when its cable fails, and the time between two of its frames, of 246 octets with the gap."""
+MOVED_MS = {"Ospf": (10, 12), "Isis": (1100, 1120)}
+"""When r1 has the other way. IS-IS waits with its link state packet for a second after the last one."""
 
 
 def _ring(routing: Any) -> Any:
@@ -44,7 +46,7 @@ def test_igps_take_the_other_way(run: Run) -> None:
         with network(_ring(Frr(protocol)), case=name) as net:
             net.converged("60s")
             run.claim(f"{name}: r1's way", _ways(net, "10.2.0.0/30"), equals=["r1-eth1"])
-            flow = Flow("h1", "h2", rate="20Mb/s", frame="226B", duration=LASTS)
+            flow = Flow("h1", "h2", rate="2Mb/s", frame="226B", duration=LASTS)
             with flowing(flow) as flows:
                 net.sleep(BEFORE)
                 pulled_ns = time.monotonic_ns()
@@ -58,7 +60,9 @@ def test_igps_take_the_other_way(run: Run) -> None:
             moved_ns = next(one.lab_ns for one in changes if one.route == "10.2.0.0/30") - pulled_ns
             run.figure(f"{name}: until the last route, in ns", last.ns)
             run.figure(f"{name}: until r1 has moved, in ns", moved_ns)
-            run.figure(f"{name}: lost", flows.lost)
+            run.claim(f"{name}: in whole ms", moved_ns // 10**6, at_least=MOVED_MS[name][0], at_most=MOVED_MS[name][1])
+            lost = flows.lost - moved_ns // INTERVAL_NS
+            run.claim(f"{name}: lost beyond those of that time", lost, at_least=-1, at_most=1)
 
 
 @experiment(debs=["frr"], timeout="240s", free_cpu=True)

@@ -257,7 +257,7 @@ def joined(parts: Sequence[RoceReport]) -> RoceReport:
             windows[number] += frames
     samples = [{"queue_pair": number, **sample} for number, one in enumerate(parts) for sample in one.samples]
     failures = [f"queue pair {number}: {one.failure}" for number, one in enumerate(parts) if one.failure]
-    total = {name: sum(getattr(one, name) or 0 for one in parts) for name in _SUMS}
+    total: dict[str, Any] = {name: sum(getattr(one, name) or 0 for one in parts) for name in _SUMS}
     return replace(
         parts[0],
         **total,

@@ -211,7 +211,7 @@ def _spread(ways: SwitchWays, hops: Sequence[Hop], station: str) -> str:
         return ""
     frames = ways.frames(hops[-1].switch, station)
     total = sum(frames.values())
-    shares = ", ".join(f"{name} {100 * many / total:.1f} %" for name, many in frames.items()) if total else ""
+    shares = ", ".join(f"{name} {100 * many / total:.0f} %" for name, many in frames.items()) if total else ""
     return f"{hops[-1].switch} to {shares}" if shares else ""
 
 

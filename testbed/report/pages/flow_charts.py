@@ -71,7 +71,8 @@ def flow_ways(folder: Folder, level: int) -> list[str]:
     if not found:
         return []
     most = max(map(len, found.values()))
-    ranked = sorted(found.items(), key=lambda one: (-len(one[1]), one[0][0], natural(one[0][1])))
+    networks = list(dict.fromkeys(network for network, _ in found))
+    ranked = sorted(found.items(), key=lambda one: (networks.index(one[0][0]), -len(one[1]), natural(one[0][1])))
     cells = [
         [way if " to " in way else way.replace(" ", " - "), network or "-", len(rows), _bar(len(rows) / most),
          listed([f"{row['source']} to {row['target']}" for row in rows], _FLOWS_OF_WAY)]

@@ -8,8 +8,8 @@ from typing import Any
 from testbed.lab import Run, experiment
 
 MARKS = {"test_a_fat_tree_of_bgp_uses_all_its_cables": [("slow",)]}
-LASTS, BEFORE, INTERVAL_NS = "1500ms", "100ms", 984_000
-"""How long the flow sends, when its cable fails, and the time between two of its frames, of 246 octets with the gap."""
+LASTS, BEFORE, INTERVAL_NS = "1500ms", "100ms", 1_000_000
+"""How long the flow sends, when its cable fails, and the time between two of its frames, 250 octets on the wire."""
 MOVED_MS = {"Ospf": (10, 12), "Isis": (1100, 1120)}
 """When r1 has the other way. IS-IS waits with its link state packet for a second after the last one."""
 

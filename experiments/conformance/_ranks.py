@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from experiments.conformance._case import Bench
+from experiments.conformance._case import Bench, frames_to_fill
 from testbed.roce.settings import Settings
 from testbed.sonic.tables import MapKind, NeighbourRow, Tables
 from xoff import Duration, Ecn, Flow, Flows, Network, Rate, Roce, RoceReport, Size, SonicTopo
@@ -88,6 +88,15 @@ class Ranks:
             f"h{source + 1}", f"h{target + 1}", priority, rate=rate, rate_control=rate_control, transport=transport,
             size=size, duration=duration, start=start, dscp=given.dscp(priority), ecn=ecn,
         )  # fmt: skip
+
+    def filling(self, net: Network, target: int, times_as_much: Fraction, least: int) -> int:
+        """Return the octets of each sender that fill the switch of their target, so that it has to send XOFF.
+
+        `times_as_much` is what each sends of a whole switch; small switches get `least`.
+        """
+        node = net.fabric.port(self.port(net, target)).node.name
+        whole = frames_to_fill(net.fabric.buffers[node], FRAME) * FRAME.bytes
+        return max(least, -(-int(whole * times_as_much) // MB) * MB)
 
     def run(self, net: Network, flows: Sequence[Flow]) -> Flows:
         """Run flows to their ends; what is on its way then has ten times the time that the switches take to drain."""

@@ -1,5 +1,7 @@
 """TC4: storage traffic, which keeps its rate, against AI traffic, which DCQCN slows down."""
 
+from fractions import Fraction
+
 from experiments.conformance._case import Bench, Control, case, without_ecn
 from experiments.conformance._ranks import AGAIN, DROPPED, INCOMPLETE, MB, Ranks, missing, reports
 from xoff import Ecn
@@ -14,11 +16,12 @@ def tc04_storage(bench: Bench) -> None:
     first, second = ranks.lossless
     xoffs, again, left, dropped, marked = [], 0, 0, 0, []
     for control in (None, "dcqcn"):
-        flows = [
-            ranks.flow(rank, 7, first if rank < 3 else second, 8 * MB, rate_control=control, ecn=Ecn.ECT_0)
-            for rank in range(6)
-        ]
         with ranks.one_switch() as net:
+            each = ranks.filling(net, 7, Fraction(2, 5), 8 * MB)
+            flows = [
+                ranks.flow(rank, 7, first if rank < 3 else second, each, rate_control=control, ecn=Ecn.ECT_0)
+                for rank in range(6)
+            ]
             running = ranks.run(net, flows)
             xoffs.append(ranks.xoffs(net, ranks.lossless))
             again += sum(report.retransmitted for report in reports(running))

@@ -1,12 +1,16 @@
 """TC5: pauses of a receiver go on to its sender."""
 
+from dataclasses import replace
+
 from experiments.conformance._case import Bench, Control, case, without_ecn, without_pfc
-from experiments.conformance._ranks import AGAIN, DROPPED, FRAME, INCOMPLETE, MB, Ranks, missing, reports
+from experiments.conformance._ranks import AGAIN, DROPPED, FRAME, INCOMPLETE, MB, SETTINGS, Ranks, missing, reports
 from xoff import Duration, Flows, PfcFrame, RawPort
 
 _QUANTA, _PERIODS = 6500, 4
 """The quanta of a pause, each in ten times its length, and the pauses in which the rate is measured."""
 _HELD = 10
+_WINDOW = 1 << 15
+"""Packets of one queue pair on their way: 128 MiB, which fill the group of any switch."""
 _GOODPUT = "share of the line of the paused flow, in percent"
 _SPREAD = "XOFF sent to the sender of the paused flow"
 
@@ -16,7 +20,8 @@ def tc05_pfc_propagation(bench: Bench) -> None:
     """A receiver pauses for a tenth of the time: its sender is held to nine tenths, and nobody else notices."""
     ranks = Ranks(bench)
     priority, other = ranks.lossless[0], ranks.lossy[0]
-    flows = [ranks.flow(0, 4, priority), ranks.flow(1, 5, other, rate=bench.line * 9 // 10)]
+    wide = replace(SETTINGS, window=_WINDOW)
+    flows = [ranks.flow(0, 4, priority, settings=wide), ranks.flow(1, 5, other, rate=bench.line * 9 // 10)]
     with ranks.one_switch() as net:
         idle = ranks.run(net, [ranks.flow(0, 4, priority, 2 * MB)])
         before = ranks.xoffs(net)

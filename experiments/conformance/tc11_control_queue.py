@@ -1,6 +1,7 @@
 """TC11: acknowledgements wait for no paused data if they have a queue of their own."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 from experiments.conformance._case import Bench, Control, case, without_ecn
 from experiments.conformance._ranks import KB, MB, SETTINGS, Ranks, reports
@@ -23,17 +24,18 @@ def tc11_control_queue(bench: Bench) -> None:
     priority = ranks.lossless[0]
     ack = priority if bench.is_control else ranks.ack
     short, long = replace(SETTINGS, retransmit_after=bench.paced(_SHORT)), replace(SETTINGS, retransmit_after=_LONG)
-    incast = [
-        ranks.flow(rank, 4, priority, 6 * MB, message=128 * KB, ack=ack, settings=long, target_settings=short)
-        for rank in range(4)
-    ]
-    broadcast = [
-        ranks.flow(4, rank, priority, 2 * MB, message=128 * KB, rate=bench.line // 8, ack=ack,
-                   settings=short, target_settings=long)
-        for rank in range(4)
-    ]  # fmt: skip
-    flows = [*incast, *broadcast]
     with ranks.leaf_spine(2, ways=Ways()) as net:
+        each = ranks.filling(net, 4, Fraction(1, 2), 6 * MB)
+        incast = [
+            ranks.flow(rank, 4, priority, each, message=128 * KB, ack=ack, settings=long, target_settings=short)
+            for rank in range(4)
+        ]
+        broadcast = [
+            ranks.flow(4, rank, priority, max(2 * MB, each // 3), message=128 * KB, rate=bench.line // 8, ack=ack,
+                       settings=short, target_settings=long)
+            for rank in range(4)
+        ]  # fmt: skip
+        flows = [*incast, *broadcast]
         running = ranks.run(net, flows)
         found = reports(running)
         bench.claim(_TIMEOUTS, sum(report.timeouts for report in found[len(incast) :]), equals=0)

@@ -86,6 +86,7 @@ class Request:
     service_id: int
     qp: int
     psn: int
+    """The PSN with which the other end shall begin."""
     mtu: int
     source: IPv4Address | IPv6Address
     destination: IPv4Address | IPv6Address
@@ -177,6 +178,7 @@ class Reply:
     remote_communication_id: int
     qp: int
     psn: int
+    """The PSN with which the other end shall begin."""
     private: bytes = b""
     ca_guid: int = 0
     responder_resources: int = 1

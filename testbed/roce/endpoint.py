@@ -60,6 +60,16 @@ Answer = Callable[[roce_cm.Request, QueuePair], bytes | None]
 """The answer to a request for a connection: private data for the reply, or None to refuse."""
 
 
+def _first_psn(number: int) -> int:
+    """Return the PSN that a queue pair begins with if it may choose: another one for each. The last ones wrap soon, so
+    that wrapping is nothing special.
+
+    It is the receiver that chooses: REQ and REP say with which PSN the other end shall begin. Who accepts a connection
+    names the one that the queue pair of a peer like itself has chosen.
+    """
+    return (number * 0x9E3779) & 0xFFFFFF
+
+
 @dataclass
 class _Asking:
     """A connection that has been asked for."""
@@ -127,7 +137,7 @@ class Endpoint:
         """Ask for a connection, and return the queue pair that it will be, for which works may be posted at once."""
         if len(self.queue_pairs) >= MOST_QUEUE_PAIRS:
             raise RoceError(f"{self.address} has {MOST_QUEUE_PAIRS} queue pairs; that is the most")
-        made = self._make(address, rates.control(rate_control, self._line), nic)
+        made = self._make(address, rates.control(rate_control, self._line), nic, None)
         request = roce_cm.Request(
             made.number,
             roce_cm.service_id(port),
@@ -145,16 +155,14 @@ class Endpoint:
         self._manage(address, request)
         return made
 
-    def _make(self, far_address: str, rate: rates.RateControl, nic: NicTiming) -> QueuePair:
+    def _make(self, far_address: str, rate: rates.RateControl, nic: NicTiming, first: int | None) -> QueuePair:
         number = self.first + len(self.queue_pairs)
         path = roce.Path(self.address, far_address, from_number(number))
-        # Each queue pair begins with another PSN; the last ones wrap soon, so that wrapping is nothing special.
-        first = (number * 0x9E3779) & 0xFFFFFF
         made = QueuePair(
             number,
             far_address,
             path,
-            first=first,
+            first=_first_psn(number) if first is None else first,
             settings=self.settings,
             timing=self._timing,
             memory=self._memory,
@@ -173,12 +181,16 @@ class Endpoint:
 
     # What comes in
 
-    def receive(self, datagram: bytes, ds_field: int, now_ns: int) -> QueuePair | None:
-        """A datagram of port 4791; the queue pair that took it."""
+    def receive(self, datagram: bytes, ds_field: int, now_ns: int, source_port: int | None = None) -> QueuePair | None:
+        """A datagram of port 4791; the queue pair that took it.
+
+        The ICRC covers the UDP port that a packet comes from. `source_port` is that port where the caller knows it, as
+        it has to of peers with rules of their own, such as Linux's Soft-RoCE; else it is the port by the peer's rule.
+        """
         try:
             packet = roce.parse(datagram)
             if packet.opcode == Opcode.DATAGRAM:
-                self._on_management(packet, datagram, now_ns)
+                self._on_management(packet, datagram, source_port)
                 return None
         except (roce.RocePacketError, roce_cm.CmError) as error:
             self.refused[error.reason] += 1
@@ -190,6 +202,8 @@ class Endpoint:
         if found.far_path is None or found.state is State.FAILED:
             self._refuse("queue_pair_not_ready")
             return None
+        if source_port is not None and source_port != found.far_path.source_port:
+            found.far_path = roce.Path(found.far_address, self.address, source_port)
         if not found.far_path.intact(datagram):
             self._refuse(roce.RoceReason.BAD_ICRC)
             return None
@@ -203,25 +217,26 @@ class Endpoint:
     def _refuse(self, reason: str) -> None:
         self.refused[reason] += 1
 
-    def _on_management(self, packet: Packet, datagram: bytes, now_ns: int) -> None:
+    def _on_management(self, packet: Packet, datagram: bytes, source_port: int | None) -> None:
         if packet.destination_qp != roce_cm.CM_QP or packet.deth is None or packet.deth.q_key != roce_cm.Q_KEY:
             self._refuse("management_key")
             return
         message, _ = roce_cm.parse(packet.payload)
         if isinstance(message, roce_cm.Request):
-            if self._intact(datagram, str(message.source)):
+            if self._intact(datagram, str(message.source), source_port):
                 self._on_request(message)
             return
         pair = self.queue_pairs.get(message.remote_communication_id)
         if pair is None:
             self._refuse("connection_not_known")
-        elif self._intact(datagram, pair.far_address) and not isinstance(message, roce_cm.Ready):
+        elif self._intact(datagram, pair.far_address, source_port) and not isinstance(message, roce_cm.Ready):
             # Nothing waits for an RTU: data may come before it.
             self._on_reply(pair, message)
 
-    def _intact(self, datagram: bytes, source: str) -> bool:
+    def _intact(self, datagram: bytes, source: str, source_port: int | None) -> bool:
+        port = from_number(roce_cm.CM_QP) if source_port is None else source_port
         try:
-            intact = roce.Path(source, self.address, from_number(roce_cm.CM_QP)).intact(datagram)
+            intact = roce.Path(source, self.address, port).intact(datagram)
         except XoffError:  # addresses of two versions
             intact = False
         if not intact:
@@ -240,7 +255,7 @@ class Endpoint:
         if service is not None and len(self.queue_pairs) < MOST_QUEUE_PAIRS and request.mtu == self.settings.mtu:
             answer, maker, port_rule, nic = service
             reason = roce_cm.RejectReason.CONSUMER_REJECT
-            made = self._make(source, maker(self._line), nic)
+            made = self._make(source, maker(self._line), nic, request.psn)
             private = answer(request, made)
             if private is None:
                 made.fail("refused")
@@ -248,9 +263,10 @@ class Endpoint:
             self._refuse("connection_refused")
             self._manage(source, roce_cm.Reject(0, request.communication_id, reason))
             return
-        reply = roce_cm.Reply(made.number, request.communication_id, made.number, psn(made.first), private)
+        awaited = _first_psn(request.qp)
+        reply = roce_cm.Reply(made.number, request.communication_id, made.number, awaited, private)
         self._accepted[source, request.communication_id] = made, reply, request.qp
-        self._establish(made, request.qp, request.psn, port_rule)
+        self._establish(made, request.qp, awaited, port_rule)
         self._manage(source, reply)
 
     def _on_reply(self, pair: QueuePair, message: roce_cm.Reply | roce_cm.Reject) -> None:
@@ -266,7 +282,8 @@ class Endpoint:
         if asking.answered is None:
             asking.answered, asking.due_ns = message, NEVER
             pair.reply = message.private
-            self._establish(pair, message.qp, message.psn, asking.port_rule)
+            pair.begin_at(message.psn)
+            self._establish(pair, message.qp, asking.request.psn, asking.port_rule)
         self._manage(pair.far_address, roce_cm.Ready(pair.number, message.communication_id))
 
     def _establish(self, pair: QueuePair, far_qp: int, far_first: int, port_rule: PortRule) -> None:

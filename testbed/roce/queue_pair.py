@@ -120,6 +120,11 @@ class QueuePair:
         """Data alone; octets of payload."""
         self.marked = self.cnps_sent = self.cnps_received = 0
 
+    def begin_at(self, first: int) -> None:
+        """Begin with the PSN that the peer awaits; nothing has been sent yet."""
+        self.requester.begin_at(first)
+        self.first = first
+
     def established(self, far_qp: int, far_first: int, far_path: roce.Path) -> None:
         """The peer is known; data may come from now on."""
         self.requester.far_qp = self.responder.far_qp = far_qp

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testbed.frames.roce import Nak, Opcode, Packet, Reth, head_of
 from testbed.frames.roce_run import Heads
@@ -168,6 +168,13 @@ class Requester:
     def _read_until(self, posted: Posted) -> int:
         """The end of what the next request of a read asks for."""
         return posted.end
+
+    def begin_at(self, first: int) -> None:
+        """Begin with another packet number; nothing has been sent yet."""
+        by = first - self._first
+        self._first = self._oldest = self._next = self._highest = first
+        self._end += by
+        self._works = deque(replace(one, first=one.first + by) for one in self._works)
 
     def post(self, work: Work, now_ns: int = 0) -> int:
         """Take a work on; its number is in its completion."""

@@ -41,6 +41,10 @@ class SelectiveRequester(Requester):
         self._gap_ns, self._gap_end = NEVER, 0
         """The moment at which responses that are missing before `_gap_end` are asked for again."""
 
+    def begin_at(self, first: int) -> None:
+        super().begin_at(first)
+        self._placed = first
+
     @property
     def deadline_ns(self) -> int:
         return min(self.timer_ns, self._gap_ns)

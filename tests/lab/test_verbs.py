@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
+import struct
 import subprocess
 import time
+from collections import Counter
+from collections.abc import Callable
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +16,13 @@ from typing import TYPE_CHECKING, Any
 from testbed import lab
 from testbed.frames import roce
 from testbed.lab import Run, experiment
+from testbed.net.build.topo import LosslessTopo
+from testbed.roce.endpoint import Endpoint
+from testbed.roce.memory import Buffer
+from testbed.roce.queue_pair import QueuePair
+from testbed.roce.rates import Line
+from testbed.roce.work import Operation, Work
+from testbed.units import Rate, Scale
 
 if TYPE_CHECKING:
     from testbed.lab.engines.engine import PreparedEngine
@@ -98,6 +109,128 @@ def verbs(run: Run) -> None:
     run.claim("devices that are left", after, equals=before)
 
 
+class Peer:
+    """Xoff's own RoCE at a host, with what rping does: it is the other end of that program."""
+
+    PORT = 7174
+    ADVERTISED = struct.Struct("!QII")
+    """The content of rping's sends: address, key and length of memory."""
+
+    def __init__(self, node: Any) -> None:
+        from testbed.linux.process import kernel
+        from testbed.net.traffic.roce_ways import open_listener
+
+        self._node = node
+        self.host = Endpoint(node.IP(), Line(Rate("100Mb/s"), Scale(1000)))
+        self.host.listen(self.PORT, self._accept)
+        self.accepted: list[QueuePair] = []
+        self._ways: dict[int, socket.socket] = {}
+        with kernel.in_network_of(node.pid):
+            self._listener = open_listener()
+
+    def connect(self, address: str) -> QueuePair:
+        pair = self.host.connect(address, self.PORT, time.monotonic_ns(), traffic_class=LOSSLESS << 5)
+        self._accept(None, pair)
+        return pair
+
+    def _accept(self, _: object, pair: QueuePair) -> bytes:
+        pair.responder.receive_into = Buffer(4 * self.ADVERTISED.size)
+        self.accepted.append(pair)
+        return b""
+
+    def until(self, what: str, holds: Callable[[], bool]) -> None:
+        """Serve the endpoint until a condition holds."""
+        end_ns = time.monotonic_ns() + 10**9
+        while not holds():
+            now_ns = time.monotonic_ns()
+            if now_ns > end_ns:
+                raise RuntimeError(f"{what} did not come; {dict(self.host.refused)}")
+            for one in self.host.outgoing(now_ns):
+                self._way(one.source_port).sendto(one.datagram, (one.to, roce.PORT))
+            try:
+                datagram, _, _, address = self._listener.recvmsg(4096, 64)
+            except BlockingIOError:
+                time.sleep(20e-6)
+            else:
+                self.host.receive(datagram, 0, now_ns, source_port=address[1])
+
+    def _way(self, source_port: int) -> socket.socket:
+        from testbed.linux.process import kernel
+        from testbed.net.traffic.roce_ways import Way
+
+        if source_port not in self._ways:
+            with kernel.in_network_of(self._node.pid):
+                self._ways[source_port] = Way(source_port, LOSSLESS, LOSSLESS << 5, 1 << 20).socket
+        return self._ways[source_port]
+
+    def ask(self, pair: QueuePair, work: Work) -> None:
+        """Post a work and wait for its end."""
+        number = pair.post(work, time.monotonic_ns())
+        self.until(f"the end of a {work.operation}", lambda: number in [one.number for one in pair.requester.completed])
+
+    def advertise(self, pair: QueuePair, region: Buffer) -> None:
+        """Send the address, the key and the size of memory."""
+        content = Buffer(self.ADVERTISED.pack(0, self.host.register(region), region.size))
+        self.ask(pair, Work(Operation.SEND, content, content.size))
+
+    def told(self, pair: QueuePair, number: int) -> tuple[int, int, int]:
+        """Wait for so many sends in all, and return what the last one advertises."""
+        self.until("a send", lambda: len(pair.responder.received) >= number)
+        into = pair.responder.receive_into
+        assert into is not None
+        found: tuple[int, int, int] = self.ADVERTISED.unpack(into.read(16 * (number - 1), 16))
+        return found
+
+
+class Mixed(LosslessTopo):
+    """A host of programs with verbs, and one with Xoff's own RoCE."""
+
+    def build(self) -> None:
+        self.addSwitch("s1")
+        self.addLink(self.addHost("verbs", rdma=True), "s1")
+        self.addLink(self.addHost("own"), "s1")
+
+
+@experiment(debs=["perftest"], timeout="30s")
+def with_rping(run: Run) -> None:
+    """A write, a send and a read both ways between Soft-RoCE and Xoff's own RoCE, by rping's protocol."""
+    from testbed.net.build.network import network
+
+    octets = 20_000
+    with network(Mixed(rate="100Gb/s"), run) as net, run.measuring():
+        verbs, own = net["verbs"], net["own"]
+        peer = Peer(own)
+        rping = f"rping -V -C 1 -S {octets} -p {Peer.PORT}"
+
+        server = started(verbs, f"{rping} -s -a {verbs.IP()}")
+        time.sleep(0.01)
+        pair = peer.connect(verbs.IP())
+        text = Buffer(b"x" * (octets - 1) + b"\0")
+        into = Buffer(octets)
+        peer.advertise(pair, text)  # it reads this
+        peer.told(pair, 1)
+        run.claim("packets that Soft-RoCE was given of a read", pair.responder.fresh, equals=20)
+        peer.advertise(pair, into)  # and writes that
+        peer.told(pair, 2)
+        run.claim("what Soft-RoCE read it has written", into.octets == text.octets, equals=True)
+        server.terminate()
+
+        client = started(verbs, f"{rping} -c -a {own.IP()}")
+        peer.until("a connection", lambda: len(peer.accepted) == 2)
+        pair = peer.accepted[1]
+        address, key, length = peer.told(pair, 1)
+        read = Buffer(length)
+        peer.ask(pair, Work(Operation.READ, read, length, remote_address=address, r_key=key))
+        peer.advertise(pair, read)
+        address, key, length = peer.told(pair, 2)
+        peer.ask(pair, Work(Operation.WRITE, read, length, remote_address=address, r_key=key))
+        peer.advertise(pair, read)
+        printed(client)  # it compares what came back with what it had
+        run.claim("octets that Xoff's RoCE read", read.octets.startswith(b"rdma-ping-0"), equals=True)
+        run.claim("refused, beside DREQ", dict(peer.host.refused - Counter(["attribute_not_known"])), equals={})
+        run.claim("sent again", [one.requester.retransmitted for one in peer.accepted], equals=[0, 0])
+
+
 @experiment
 def without_rdma(run: Run) -> None:
     """The namespace of hosts without `rdma=True`."""
@@ -115,6 +248,10 @@ def test_ib_write_bw_gets_half_a_line_with_pfc_and_loses_frames_without(ready: P
 
 def test_programs_with_verbs_share_a_line_without_a_loss(run: Runner) -> None:
     run(verbs).check()
+
+
+def test_soft_roce_and_our_own_speak_with_each_other(run: Runner) -> None:
+    run(with_rping).check()
 
 
 def test_other_hosts_have_neither_device_nor_library(run: Runner) -> None:

@@ -44,6 +44,31 @@ def test_a_connection_carries_private_data_both_ways_and_is_ready_at_both_ends()
     assert link.far.state is State.READY
 
 
+def test_each_end_begins_with_the_psn_that_the_other_end_asks_for() -> None:
+    """REQ and REP of the CM say where the peer begins; a peer with a choice of its own is followed."""
+    link = Link()
+    target = Buffer(256 * 3)
+    link.near.post(Work(Operation.WRITE, Content(1), 256 * 3, r_key=link.memory(target)))
+    link.near.begin_at(0xABCDE0)  # as a reply with another PSN does, after works have been posted
+    assert link.near.first == link.near.requester.oldest == 0xABCDE0
+    link.near.begin_at((0x100 * 0x9E3779) & 0xFFFFFF)
+    link.until(lambda: link.near.state is State.READY and link.near.requester.idle)
+    assert target.octets == Content(1).read(0, 256 * 3)
+    assert link.far is not None
+    assert link.far.first == link.near.first == link.near.responder.expected
+
+
+def test_a_datagram_from_another_port_than_the_rule_says_is_taken_if_its_port_is_known() -> None:
+    link = Link()
+    link.until(lambda: link.near.state is State.READY)
+    assert link.far is not None
+    path = roce.Path("10.0.0.2", "10.0.0.1", 50_000)
+    cnp = path.seal(roce.encode(roce.Packet.cnp(link.near.number)))
+    assert link.a.receive(cnp, 0, 0) is None
+    assert link.a.refused == {"bad_icrc": 1}
+    assert link.a.receive(cnp, 0, 0, source_port=50_000) is link.near
+
+
 def test_a_request_that_is_lost_is_sent_again_and_a_reply_that_is_lost_too() -> None:
     lost: list[int] = []
 

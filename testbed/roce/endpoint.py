@@ -266,7 +266,7 @@ class Endpoint:
         awaited = _first_psn(request.qp)
         reply = roce_cm.Reply(made.number, request.communication_id, made.number, awaited, private)
         self._accepted[source, request.communication_id] = made, reply, request.qp
-        self._establish(made, request.qp, awaited, port_rule)
+        self._establish(made, request.qp, made.first, awaited, port_rule)
         self._manage(source, reply)
 
     def _on_reply(self, pair: QueuePair, message: roce_cm.Reply | roce_cm.Reject) -> None:
@@ -282,15 +282,14 @@ class Endpoint:
         if asking.answered is None:
             asking.answered, asking.due_ns = message, NEVER
             pair.reply = message.private
-            pair.begin_at(message.psn)
-            self._establish(pair, message.qp, asking.request.psn, asking.port_rule)
+            self._establish(pair, message.qp, message.psn, asking.request.psn, asking.port_rule)
         self._manage(pair.far_address, roce_cm.Ready(pair.number, message.communication_id))
 
-    def _establish(self, pair: QueuePair, far_qp: int, far_first: int, port_rule: PortRule) -> None:
+    def _establish(self, pair: QueuePair, far_qp: int, first: int, far_first: int, port_rule: PortRule) -> None:
         """Both ends of a connection are known, and with them the ports that they send from."""
         pair.path = roce.Path(self.address, pair.far_address, source_port(port_rule, pair.number, far_qp))
         far_path = roce.Path(pair.far_address, self.address, source_port(port_rule, far_qp, pair.number))
-        pair.established(far_qp, far_first, far_path)
+        pair.established(far_qp, first, far_first, far_path)
 
     def _manage(self, to: str, message: roce_cm.Message) -> None:
         self._transaction += 1

@@ -120,14 +120,11 @@ class QueuePair:
         """Data alone; octets of payload."""
         self.marked = self.cnps_sent = self.cnps_received = 0
 
-    def begin_at(self, first: int) -> None:
-        """Begin with the PSN that the peer awaits; nothing has been sent yet."""
-        self.requester.begin_at(first)
+    def established(self, far_qp: int, first: int, far_first: int, far_path: roce.Path) -> None:
+        """The peer is known, and with which PSN each end begins; data may come from now on."""
         self.first = first
-
-    def established(self, far_qp: int, far_first: int, far_path: roce.Path) -> None:
-        """The peer is known; data may come from now on."""
-        self.requester.far_qp = self.responder.far_qp = far_qp
+        self.requester.connected(far_qp, first)
+        self.responder.far_qp = far_qp
         self.responder.expect(far_first)
         self.responder.orders.requests = Order(far_first)
         self.far_path = far_path
@@ -236,7 +233,7 @@ class QueuePair:
             return None
         self._cnps_due_ns.popleft()
         self.cnps_sent += 1
-        return self.path.seal(roce.encode(Packet.cnp(self.requester.far_qp)))
+        return self.path.seal(roce.encode(Packet.cnp(self.responder.far_qp)))
 
     def transmit(self, now_ns: int, most: int) -> list[bytes]:
         """Datagrams to be sent now, with their ICRC: an acknowledgement, and data as far as the pace allows."""

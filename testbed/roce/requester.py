@@ -78,7 +78,7 @@ class Requester:
         order: Order | None = None,
     ) -> None:
         """`order` counts the read responses."""
-        self.far_qp = far_qp
+        self._far_qp = far_qp
         self._settings, self._timing, self._nic = settings, timing, nic
         self._jitter = jitter or Jitter(0, 0)
         self._window = self._most_window = settings.window
@@ -169,8 +169,9 @@ class Requester:
         """The end of what the next request of a read asks for."""
         return posted.end
 
-    def begin_at(self, first: int) -> None:
-        """Begin with another packet number; nothing has been sent yet."""
+    def connected(self, far_qp: int, first: int) -> None:
+        """The peer is known, and the number of the packet that it awaits; nothing has been sent yet."""
+        self._far_qp = far_qp
         by = first - self._first
         self._first = self._oldest = self._next = self._highest = first
         self._end += by
@@ -238,7 +239,7 @@ class Requester:
             self.timer_ns = now_ns + self._timing.retransmit_ns
         work, mtu = posted.work, self._settings.mtu
         start = work.local_address + (number - posted.first) * mtu
-        head = head_of(Opcode(_FIRST[work.operation] + _MIDDLE), self.far_qp)
+        head = head_of(Opcode(_FIRST[work.operation] + _MIDDLE), self._far_qp)
         payload = work.local.read(start, many * mtu)
         return Run(Heads(head, psn(number), many, asking), payload, work.local.crcs(start, payload, mtu))
 
@@ -257,7 +258,7 @@ class Requester:
         has_reth = is_first and work.operation is Operation.WRITE
         return Packet(
             Opcode(_FIRST[work.operation] + kind + (immediate is not None)),
-            self.far_qp,
+            self._far_qp,
             psn(number),
             work.local.read(work.local_address + start, min(mtu, work.length - start)) if work.length else b"",
             reth=Reth(work.remote_address, work.r_key, work.length) if has_reth else None,
@@ -274,7 +275,7 @@ class Requester:
         start = (number - posted.first) * mtu
         length = min(work.length - start, (until - number) * mtu)
         reth = Reth(work.remote_address + start, work.r_key, length)
-        return Packet(Opcode.READ_REQUEST, self.far_qp, psn(number), reth=reth, ack_request=True)
+        return Packet(Opcode.READ_REQUEST, self._far_qp, psn(number), reth=reth, ack_request=True)
 
     def _reads_before(self, posted: Posted) -> int:
         """Reads that have been asked for and are not complete."""

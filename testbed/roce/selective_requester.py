@@ -41,8 +41,8 @@ class SelectiveRequester(Requester):
         self._gap_ns, self._gap_end = NEVER, 0
         """The moment at which responses that are missing before `_gap_end` are asked for again."""
 
-    def begin_at(self, first: int) -> None:
-        super().begin_at(first)
+    def connected(self, far_qp: int, first: int) -> None:
+        super().connected(far_qp, first)
         self._placed = first
 
     @property

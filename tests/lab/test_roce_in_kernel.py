@@ -145,7 +145,7 @@ class Both:
             timing=Timing.of(settings, SCALE), memory={KEYS[0]: self.content, KEYS[1]: self.sink}, rate=rate, nic=nic,
         )  # fmt: skip
         self.pair.responder.receive_into = self.sink
-        self.pair.established(far_number, far_first, roce.Path(far, near, from_number(far_number)))
+        self.pair.established(far_number, first, far_first, roce.Path(far, near, from_number(far_number)))
         kind = rate.in_kernel()
         assert kind is not None
         packed = [bytes(map(int, address.split("."))) for address in (near, far)]

@@ -85,7 +85,7 @@ class UsedQueuePair:
 
 def used(pair: QueuePair | None) -> UsedQueuePair | None:
     """Return what is known of a queue pair at its source."""
-    return None if pair is None else UsedQueuePair(pair.number, pair.requester.far_qp, pair.path.source_port)
+    return None if pair is None else UsedQueuePair(pair.number, pair.responder.far_qp, pair.path.source_port)
 
 
 @dataclass(frozen=True)

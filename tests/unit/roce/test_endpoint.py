@@ -49,9 +49,8 @@ def test_each_end_begins_with_the_psn_that_the_other_end_asks_for() -> None:
     link = Link()
     target = Buffer(256 * 3)
     link.near.post(Work(Operation.WRITE, Content(1), 256 * 3, r_key=link.memory(target)))
-    link.near.begin_at(0xABCDE0)  # as a reply with another PSN does, after works have been posted
-    assert link.near.first == link.near.requester.oldest == 0xABCDE0
-    link.near.begin_at((0x100 * 0x9E3779) & 0xFFFFFF)
+    link.near.requester.connected(1, 0xABCDE0)  # as a reply with another PSN does, after works have been posted
+    assert link.near.requester.oldest == 0xABCDE0
     link.until(lambda: link.near.state is State.READY and link.near.requester.idle)
     assert target.octets == Content(1).read(0, 256 * 3)
     assert link.far is not None

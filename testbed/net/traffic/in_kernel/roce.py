@@ -138,7 +138,7 @@ class KernelLoop(Connections):
         (far_key,) = KEY.unpack_from(pair.reply.ljust(KEY.size, b"\0"))
         return Pair(
             number=pair.number,
-            far_number=pair.requester.far_qp,
+            far_number=pair.responder.far_qp,
             first=pair.first,
             far_first=pair.responder.expected,
             address=self.host.address,

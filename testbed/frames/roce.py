@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 from zlib import crc32
@@ -313,14 +314,18 @@ def _24_bits(name: str, value: int) -> int:
     return value
 
 
+@lru_cache(4096)
+def _packed(address: str, is_ipv4: bool) -> bytes:
+    return (IPv4Address if is_ipv4 else IPv6Address)(address).packed
+
+
 class Path:
     """The IP addresses and the source port of packets, with which the computation of their ICRC begins."""
 
     def __init__(self, source: str, destination: str, source_port: int) -> None:
         self._is_ipv4 = ":" not in source
-        make = IPv4Address if self._is_ipv4 else IPv6Address
         try:
-            self._addresses = make(source).packed + make(destination).packed
+            self._addresses = _packed(source, self._is_ipv4) + _packed(destination, self._is_ipv4)
         except ValueError as error:
             raise FieldError(f"a path from {source} to {destination}: {error}") from None
         self.source_port = source_port

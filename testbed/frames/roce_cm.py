@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 import struct
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 
 from testbed.errors import XoffError
 from testbed.frames import FieldError
@@ -294,7 +294,7 @@ def _plain(packed: bytes) -> bytes:
 
 def _gid(address: IPv4Address | IPv6Address) -> bytes:
     """Return a RoCEv2 GID: the IPv6 address, or ::ffff:a.b.c.d."""
-    return address.packed if address.version == 6 else ip_address(f"::ffff:{address}").packed
+    return address.packed if address.version == 6 else b"\xff\xff".rjust(12, b"\0") + address.packed
 
 
 def _v4(octets: bytes) -> IPv4Address:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 from testbed.roce.settings import RoceError
 from testbed.units import Duration, Scale
@@ -152,6 +153,7 @@ class NicTiming:
     seed: int = 0
 
     @classmethod
+    @lru_cache(256)
     def of(cls, nic: Nic, recovery: Recovery, scale: Scale, seed: int = 0) -> NicTiming:
         def lab(time: Duration) -> int:
             return scale.lab(time).ns

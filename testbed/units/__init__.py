@@ -279,14 +279,15 @@ class Scale:
         return lab._value * Fraction(self.k) ** -lab.scaling
 
     def _times_k(self, x: Q, power: int) -> Q:
-        value = x._value * Fraction(self.k) ** power
-        if value.denominator != 1:
+        # No Fraction: each connection of a flow converts some thirty values.
+        value, rest = (x._value * self.k**power, 0) if power >= 0 else divmod(x._value, self.k**-power)
+        if rest:
             raise UnitError(
                 f"{x} cannot be divided by scale {self}: the result is not a whole number of "
                 f"{x.printed[0]}; choose a {x.noun} that is a multiple of {self.k}{x.printed[0]}, "
                 "or another scale"
             )
-        return x._exactly(int(value))
+        return x._exactly(value)
 
     def __str__(self) -> str:
         return f"x{self.k}"

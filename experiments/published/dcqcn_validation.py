@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from testbed.roce.rates.dcqcn import PAPER
 from xoff import (
+    DCQCN_PAPER,
     Buffer,
     Cable,
     Dcqcn,
@@ -29,7 +29,7 @@ LINE = Rate("32Gb/s")
 """Not stated; F1 and F2 add up to it in the curves whenever the cable is full."""
 OTHERS = 15
 CURVE = EcnCurve("5kB", "100kB", "1/100")
-PARAMETERS = replace(PAPER, increase_interval=Duration("50us"))
+PARAMETERS = replace(DCQCN_PAPER, increase_interval=Duration("50us"))
 """10 MB, 1/256 and 50 us are published; the others are those of the simulator that was used, and of the paper."""
 HEADROOM = 100 * 1030
 BUFFER = Buffer(4000 * 1030 + (OTHERS + 3) * HEADROOM, cell=1, xoff=Dynamic(16), xon_offset=256, headroom=HEADROOM)

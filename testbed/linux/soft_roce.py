@@ -6,6 +6,7 @@ programs need there (testbed/lab/um/linux/xoff_verbs_library.c). Nothing here is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,7 @@ HOST_VARIABLE = "XOFF_HOST"
 """The variable in the environment of programs with the name of their host, by which the user's machine knows it."""
 _SETTINGS = Path("/sys/kernel/config")
 _CONNECTIONS = _SETTINGS / "rdma_cm"
+_COUNTERS = "ports/1/hw_counters"
 
 
 def is_there() -> bool:
@@ -39,17 +41,30 @@ def device_name(interface: str) -> str:
     return f"rxe-{interface}"
 
 
+def _device(pid: int, name: str) -> Path:
+    """Return the folder of a device, which only processes in the device's network namespace see."""
+    return Path(f"/proc/{pid}/root/sys/class/infiniband/{name}")
+
+
+def counters(pid: int, interface: str) -> dict[str, int]:
+    """Return the counters of the device of an interface in the network namespace of process `pid`, by their names;
+    those of mlx5's have the same meaning.
+    """
+    folder = _device(pid, device_name(interface)) / _COUNTERS
+    return {each.name: int(each.read_text()) for each in sorted(folder.iterdir()) if each.name != "lifespan"}
+
+
 class SoftRoce:
     """The Soft-RoCE devices of a network."""
 
     def __init__(self) -> None:
         self._made: dict[str, Socket] = {}
 
-    def add(self, pid: int, interface: str, type_of_service: int) -> None:
+    def add(self, pid: int, interface: str, type_of_service: int, settings: Mapping[str, int]) -> None:
         """Make a device on an interface in the network namespace of process `pid`.
 
         Connections that programs make by the RDMA connection manager get this type of service, unless they ask for
-        another one.
+        another one. `settings` are those of DCQCN, by the names of the files in the device's folder cc_params.
         """
         name = device_name(interface)
         with kernel.in_network_of(pid):
@@ -58,9 +73,13 @@ class SoftRoce:
         socket.send([rdma.add(name, interface)])
         if not _CONNECTIONS.exists():
             kernel.mount("configfs", str(_SETTINGS))
-        settings = _CONNECTIONS / name
-        settings.mkdir()
-        (settings / "ports/1/default_roce_tos").write_text(f"{type_of_service}\n")
+        connections = _CONNECTIONS / name
+        connections.mkdir()
+        (connections / "ports/1/default_roce_tos").write_text(f"{type_of_service}\n")
+        device = _device(pid, name)
+        (device / _COUNTERS / "lifespan").write_text("0\n")
+        for setting, value in settings.items():
+            (device / "cc_params" / setting).write_text(f"{value}\n")
 
     def close(self) -> None:
         """Remove all devices; programs that use one find it gone."""

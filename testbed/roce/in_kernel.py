@@ -1,5 +1,6 @@
-"""The words for what the kernel's RoCE reports by numbers; see enum xr_refusal and enum xr_why in
-testbed/lab/um/linux/xoff_roce.h.
+"""The words for what the kernel's RoCE reports by numbers, and the numbers by which its Soft-RoCE is told of DCQCN.
+
+See enum xr_refusal and enum xr_why in testbed/lab/um/linux/xoff_roce.h, and the attributes of xoff_rxe_dcqcn.c.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from collections.abc import Sequence
 
 from testbed.frames.roce import Nak, Opcode, RoceReason
 from testbed.roce.memory import UNLIMITED
+from testbed.roce.rates import Line, RateControlError, control
+from testbed.roce.rates.base import KernelRate
+from testbed.roce.settings import Settings
 
 REFUSALS: tuple[str, ...] = (
     RoceReason.TOO_SHORT,
@@ -51,3 +55,33 @@ def failure(numbers: Sequence[int]) -> str:
         opcode=Opcode(first).name if first in list(Opcode) else first,
         next=f"; {fourth} is next" if fourth <= UNLIMITED else " of memory that is only read",
     )
+
+
+_PARTS = 1024
+"""Soft-RoCE has g and alpha in parts of 1024, as firmware of ConnectX cards has."""
+
+
+def soft_roce_settings(rate_control: str, line: Line) -> dict[str, int]:
+    """Return the settings of a Soft-RoCE device that make its DCQCN this rate control, by their names in cc_params."""
+    kind, numbers = control(rate_control, line).in_kernel() or (None, {})
+    if kind is not KernelRate.DCQCN:
+        raise RateControlError(
+            f"Soft-RoCE knows the rate controls dcqcn and dcqcn-mlx, and not {rate_control}; take one of them, or "
+            "fixed, which sends at the rate of the line"
+        )
+    fractions = {"rp_dce_tcp_g": numbers["gain"], "rp_initial_alpha_value": numbers["alpha"]}
+    for name, value in fractions.items():
+        if (value * _PARTS) % 1:
+            raise RateControlError(f"{rate_control}: {name} is {value}; Soft-RoCE has whole parts of {_PARTS}")
+    return {name: int(value * _PARTS) for name, value in fractions.items()} | {
+        "np_min_time_between_cnps": line.scale.lab(Settings().cnp_interval).ns,
+        "rp_max_rate": int(numbers["line_bps"]),
+        "rp_min_rate": int(numbers["minimum_bps"]),
+        "rp_ai_rate": int(numbers["additive_bps"]),
+        "rp_hai_rate": int(numbers["hyper_bps"]),
+        "rp_dce_tcp_rtt": int(numbers["alpha_ns"]),
+        "rp_time_reset": int(numbers["increase_ns"]),
+        "rp_rate_reduce_monitor_period": int(numbers["decrease_ns"]),
+        "rp_byte_reset": int(numbers["bytes"]),
+        "rp_threshold": int(numbers["recovery"]),
+    }

@@ -10,25 +10,35 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from ipaddress import IPv4Address
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from testbed import lab
+from testbed.experiment.parameters import Between
 from testbed.frames import roce
 from testbed.lab import Run, experiment
 from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.port import Port
+from testbed.roce import rates
 from testbed.roce.endpoint import Endpoint
 from testbed.roce.memory import Buffer
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Line
 from testbed.roce.work import Operation, Work
-from testbed.units import Rate, Scale
+from testbed.switch.ecn.curve import EcnCurve
+from testbed.units import NEVER, Rate, Scale
 
 if TYPE_CHECKING:
     from testbed.lab.engines.engine import PreparedEngine
     from tests.lab.conftest import Runner
 
 LOSSLESS = 3
+CNP = 0x81
+WIRE_OCTETS = 1024 + 16 + 66
+"""A full packet in the middle of a message on the wire."""
+LATE_NS = 1000
+"""A packet that goes so much later than it may has waited for something else, such as an acknowledgement."""
 ROCE = b"\x12\xb7"
 """UDP port 4791."""
 _BANDWIDTH = "ib_send_bw -F -x 1 --tclass=96 -s 65536 -n 12"
@@ -231,6 +241,86 @@ def with_rping(run: Run) -> None:
         run.claim("sent again", [one.requester.retransmitted for one in peer.accepted], equals=[0, 0])
 
 
+class SlowEnd(LosslessTopo):
+    """Hosts that send to r, whose line has half the rate of theirs."""
+
+    def build(self, n: int = 1) -> None:
+        self.addSwitch("s1")
+        for number in range(1, n + 1):
+            self.addLink(self.addHost(f"h{number}"), "s1")
+        self.addLink(self.addHost("r"), "s1", rate="50Gb/s")
+
+
+def gaps(moments: list[int]) -> list[int]:
+    return [later - earlier for earlier, later in pairwise(moments)]
+
+
+def paced(sends: list[int], line: Line) -> list[int]:
+    """Return the packets behind those that waited in the host's queue when the first CNP came: these go at the line's
+    rate, which the first CNP halves.
+    """
+    at_line_ns = WIRE_OCTETS * 8_000_000_000 / line.rate.bps
+    return sends[next(place for place, gap in enumerate(gaps(sends)) if gap > 1.5 * at_line_ns) + 1 :]
+
+
+def predicted(cnps: list[int], sends: list[int], line: Line) -> list[int]:
+    """Return the moments from which on DCQCN's model lets each packet go, with these CNPs and the packets before it."""
+    model, found, due_ns = rates.control("dcqcn", line), list[int](), sends[0]
+    waiting = iter([*cnps, NEVER])
+    cnp_ns = next(waiting)
+    for sent_ns in sends:
+        while cnp_ns <= max(due_ns, sent_ns):
+            model.on_cnp(cnp_ns)
+            cnp_ns = next(waiting)
+        model.on_deadline(sent_ns)
+        found.append(due_ns)
+        gap_ns = int(WIRE_OCTETS * 8_000_000_000 / model.rate_bps)
+        model.on_sent(sent_ns, WIRE_OCTETS)
+        due_ns = max(due_ns, sent_ns) + gap_ns
+    return found
+
+
+@experiment(debs=["perftest"], timeout="60s")
+def dcqcn_of_verbs(run: Run, n: Annotated[int, Between(1, 8)] = 2) -> None:
+    """Programs with verbs slow down by CNPs: each packet goes when DCQCN's model has it go."""
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import Tap
+    from testbed.net.watch.readings import soft_roce
+
+    marking = Port(ecn={LOSSLESS: EcnCurve("5kB", "40kB", "20%")})
+    with network(SlowEnd(n, rate="100Gb/s", port=marking, total=60_000, xoff=8000, rdma=True), run) as net:
+        hosts, r = net.hosts[:-1], net["r"]
+        taps = [(Tap(host, f"{host.name}-eth0", outgoing=True), Tap(host, f"{host.name}-eth0")) for host in hosts]
+        with run.measuring():
+            commands = [
+                f"ib_write_bw -F -x 1 --tclass=96 -s 65536 -n {80 // n} -u 20 -p {18515 + at}" for at in range(n)
+            ]
+            servers = [started(r, command) for command in commands]
+            time.sleep(0.01)
+            clients = [started(host, f"{command} {r.IP()}") for host, command in zip(hosts, commands, strict=True)]
+            for process in (*clients, *servers):
+                printed(process)
+        line = Line(Rate("100Mb/s"), Scale(1000))
+        handled = 0
+        for host, (outgoing, incoming) in zip(hosts, taps, strict=True):
+            cnps = [at_ns for at_ns, frame in incoming.arrivals() if frame[36:38] == ROCE and frame[42] == CNP]
+            sends = [at_ns for at_ns, frame in outgoing.arrivals() if frame[36:38] == ROCE and len(frame) > 1000]
+            handled += len(cnps)
+            run.claim(
+                f"{host.name}: CNPs", soft_roce(net.fabric, f"{host.name}-eth0")["rp_cnp_handled"], equals=len(cnps)
+            )
+            slowed = paced([at_ns for at_ns in sends if at_ns > cnps[0]], line)
+            late = [sent - due for sent, due in zip(slowed, predicted(cnps, slowed, line), strict=True)]
+            at_its_time = [(one, gap) for one, gap in zip(late[1:], gaps(slowed), strict=True) if one < LATE_NS]
+            run.claim(f"{host.name}: earliest packet against the model in ns", min(late[1:]), at_least=0)
+            run.claim(f"{host.name}: packets at the model's time", len(at_its_time) / len(late), at_least=0.6)
+            rate = 1 - sum(one for one, _ in at_its_time) / sum(gap for _, gap in at_its_time)
+            run.claim(f"{host.name}: rate of these, of the model's", rate, at_least=0.999, at_most=1)
+        counters = soft_roce(net.fabric, "r-eth0")
+        run.claim("CNPs sent", counters["np_cnp_sent"], equals=handled)
+        run.claim("marked packets", counters["np_ecn_marked_roce_packets"], at_least=handled)
+
+
 @experiment
 def without_rdma(run: Run) -> None:
     """The namespace of hosts without `rdma=True`."""
@@ -252,6 +342,11 @@ def test_programs_with_verbs_share_a_line_without_a_loss(run: Runner) -> None:
 
 def test_soft_roce_and_our_own_speak_with_each_other(run: Runner) -> None:
     run(with_rping).check()
+
+
+def test_programs_with_verbs_send_at_the_rate_of_the_model(run: Runner) -> None:
+    for flows in (1, 2, 8):
+        run(dcqcn_of_verbs, n=flows).check()
 
 
 def test_other_hosts_have_neither_device_nor_library(run: Runner) -> None:

@@ -47,6 +47,8 @@ _DRIVER = {
     "xoff_cable_user.c": "arch/um/drivers",
     "xoff_verbs_kern.c": "arch/um/drivers",
     "xoff_verbs_library.c": "arch/um/drivers",
+    "xoff_rxe_dcqcn.h": "drivers/infiniband/sw/rxe",
+    "xoff_rxe_dcqcn.c": "drivers/infiniband/sw/rxe",
     "xoff_confine.c": "arch/um/os-Linux",
     "xoff_landlock.h": "arch/um/include/shared",
     "bpf_jit.c": "arch/x86/um",

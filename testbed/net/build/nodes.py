@@ -30,6 +30,10 @@ _GIVEN_BY_TOPOLOGIES = ("ways_source",)
 """Options that `LosslessTopo` gives switches, and nobody writes."""
 
 
+RDMA = (False, True, "dcqcn", "dcqcn-mlx", "fixed")
+"""What `rdma` of a host can be: True is "dcqcn", and "fixed" reacts to no marks."""
+
+
 class RdmaHost(Host):
     """A host with Soft-RoCE on its lossless ports: `addHost("h1", rdma=True)`.
 
@@ -48,7 +52,7 @@ class RdmaHost(Host):
             "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
             soft_roce.HOST_VARIABLE: name,
         }
-        super().__init__(name, **params | {"rdma": True})
+        super().__init__(name, **{"rdma": True} | params)
 
     def _popen(self, cmd: Any, **params: Any) -> Any:
         environment = {**self._environment, **(params.pop("env", None) or os.environ)}

@@ -20,7 +20,7 @@ from testbed.net.build import options as words
 from testbed.net.build import router_ways
 from testbed.net.build.graph import Key, Topo
 from testbed.net.build.link import LosslessLink
-from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch, RdmaHost
+from testbed.net.build.nodes import RDMA, LosslessLeaf, LosslessRouter, LosslessSwitch, RdmaHost
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable, Forwarding, Line
 from testbed.net.fabric.port import Buffer, Port
@@ -69,7 +69,8 @@ class LosslessTopo(Topo):
     - `forwarding`: "cut-through" or "store-and-forward": when a node has a frame, of nodes that name none.
     - `line`: "real": PFC frames wait and take their time, and cells come free with last bits, at nodes that name none.
     - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
-    - `rdma`: hosts have Soft-RoCE devices, for programs that use verbs.
+    - `rdma`: hosts have Soft-RoCE devices, for programs that use verbs: True, or the rate control ("dcqcn",
+      "dcqcn-mlx", "fixed").
     - `controller`: switches forward by Open vSwitch, as this OpenFlow controller tells them (`addLeaf`).
     - `routing`: the routing daemons of routers that name none, as in `Frr(Bgp())`, in place of static routes.
     - Mininet's `hopts`, `sopts` and `lopts`: further defaults of hosts, switches and links.
@@ -109,7 +110,7 @@ class LosslessTopo(Topo):
     deadlock_poll: Duration | None = None
     forwarding: str | None = None
     _line: str | None = None
-    rdma: bool | int = False
+    rdma: bool | int | str = False
     controller: str | None = None
     _routing: Software | None = None
     partition: Sequence[Collection[str]] | None = None
@@ -130,7 +131,8 @@ class LosslessTopo(Topo):
         if self.controller is not None and not str(self.controller).startswith(("unix:/", "tcp:")):
             expected = "write 'unix:/run/controller' or 'tcp:192.0.2.1:6653', or leave it out"
             raise TopoError(f"{type(self).__name__}: controller is {self.controller!r}; {expected}")
-        self.choose((False, True), dcbx=self.dcbx, rdma=self.rdma)
+        self.choose((False, True), dcbx=self.dcbx)
+        self.choose(RDMA, rdma=self.rdma)
         self._routing = _software(type(self).__name__, options.pop("routing", self._routing))
         poll = options.pop("deadlock_poll", self.deadlock_poll)
         self.deadlock_poll = None if poll is None else Duration(poll)
@@ -163,8 +165,10 @@ class LosslessTopo(Topo):
         options = self._checked("addHost", name, self.hopts | options, words.HOST)
         port = self.port.with_pfc().with_dcbx(willing=True) if self.dcbx else self.port
         defaults: dict[str, Any] = {"port": port} | self._forwards
-        if options.pop("rdma", self.rdma):
-            defaults["cls"] = RdmaHost
+        rdma = options.pop("rdma", self.rdma)
+        self.choose(RDMA, rdma=rdma)
+        if rdma:
+            defaults |= {"cls": RdmaHost, "rdma": rdma}
             kind = options.get("cls", RdmaHost)
             if not (isinstance(kind, type) and issubclass(kind, RdmaHost)):
                 shown = getattr(kind, "__name__", kind)

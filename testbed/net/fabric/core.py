@@ -29,6 +29,7 @@ from testbed.net.fabric.ports import (
     has_rdma,
     is_elsewhere,
     is_leaf,
+    soft_roce_settings,
     type_of_service,
 )
 from testbed.net.fabric.routes import Graph
@@ -133,7 +134,8 @@ class FabricCore:
                 vswitch.watch()
             for port in self.ports:
                 if has_rdma(port.node) and not is_elsewhere(port.node) and port.settings is not None:
-                    self._soft_roce.add(port.node.pid, port.name, type_of_service(port.settings))
+                    service = type_of_service(port.settings)
+                    self._soft_roce.add(port.node.pid, port.name, service, soft_roce_settings(port))
         except BaseException:
             self.stop()
             raise

@@ -15,6 +15,7 @@ from testbed.net.fabric.cable import Cable, Forwarding, Line, pause_ns
 from testbed.net.fabric.port import Buffer, Port
 from testbed.net.fabric.queues import Queues
 from testbed.net.fabric.routes import Graph
+from testbed.roce import in_kernel, rates
 from testbed.units import Scale
 
 
@@ -230,6 +231,18 @@ def forwards(node: Any) -> bool:
 def has_rdma(node: Any) -> bool:
     """Return True if programs of the node use verbs: its ports get Soft-RoCE devices."""
     return bool(getattr(node, "params", {}).get("rdma"))
+
+
+def soft_roce_settings(port: PortState) -> dict[str, int]:
+    """Return the settings of DCQCN for a port's Soft-RoCE: packets of lossless priorities have it, as with adapters."""
+    assert port.settings is not None
+    wanted, lossless = port.node.params["rdma"], port.settings.pfc.enabled
+    if wanted == "fixed":
+        return {}
+    priorities = port.settings.priorities.dscp_to_dot1p
+    line = rates.Line(port.lab_cable.rate, port.scale)
+    settings = in_kernel.soft_roce_settings("dcqcn" if wanted is True else wanted, line)
+    return settings | {"ecn_dscps": sum(1 << dscp for dscp in range(64) if priorities[dscp] in lossless)}
 
 
 def type_of_service(settings: Port) -> int:

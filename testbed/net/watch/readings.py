@@ -13,7 +13,9 @@ from typing import Any
 from testbed.linux.netlink import qdiscs
 from testbed.linux.netlink.messages import Socket
 from testbed.linux.port_program import DROP_REASONS, WholePort
+from testbed.linux.soft_roce import counters
 from testbed.net.fabric.fabric import Fabric, FabricError, PortState
+from testbed.net.fabric.ports import has_rdma
 from testbed.units import real_ns
 
 Reading = dict[str, Any]
@@ -34,6 +36,14 @@ def pfc(fabric: Fabric, wanted: str = "") -> Reading:
         for port in ports:
             found[port.name] = {"now_ns": snapshot["now_ns"], **snapshot["ports"][port.name]}
     return found
+
+
+def soft_roce(fabric: Fabric, port: str) -> dict[str, int]:
+    """Return the counters of the Soft-RoCE device of a host's port, by the names of the kernel's drivers."""
+    found = fabric.port(port)
+    if not has_rdma(found.node):
+        raise FabricError(f"{port}: {found.node.name} has no Soft-RoCE; make it with rdma=True")
+    return counters(found.node.pid, port)
 
 
 def buffers(fabric: Fabric, wanted: str = "") -> Reading:

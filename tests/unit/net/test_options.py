@@ -154,7 +154,9 @@ def test_a_class_of_hosts_that_cannot_have_soft_roce_is_refused() -> None:
     assert topology.nodeInfo("x")["cls"] is Mine
     message = "addHost(y): rdma=True needs the class RdmaHost; make Host a subclass of it"
     assert refusal(lambda: topology.addHost("y", rdma=True, cls=Host)) == message
-    assert refusal(lambda: Incast(1, rdma="yes")).startswith("Incast: rdma is 'yes'; False or True is expected")
+    assert refusal(lambda: Incast(1, rdma="yes")).startswith(
+        "Incast: rdma is 'yes'; False or True or dcqcn or dcqcn-mlx or fixed is expected"
+    )
 
 
 def test_a_kernel_without_soft_roce_is_named_before_a_host_starts() -> None:

@@ -28,6 +28,7 @@ typedef long long s64;
 #define XR_TURN 65535
 #define XR_HEAD 36		/* octets of a packet's headers at the most */
 #define XR_STATE 3		/* numbers that a rate control shows */
+#define XR_WIRE 66		/* around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12 */
 #define XR_MOST_CNPS 16		/* that are under way in the NIC */
 #define XR_MOST_KEPT 4096	/* packets that a NIC keeps behind a missing one */
 #define XR_BITMAP 64		/* octets of a selective acknowledgement's bitmap at the most */
@@ -107,6 +108,13 @@ struct xr_rate {
 	s64 previous_ns, at_ns, falling;
 	double gradient;
 	u32 has_cnp, wants_decrease, has_previous, pad2;
+};
+
+/* Settings of DCQCN in whole numbers, for the kernel's side, which has no others; gain and alpha are parts of 1024 */
+struct xr_dcqcn {
+	u64 line_bps, minimum_bps, additive_bps, hyper_bps;
+	u64 gain, alpha;
+	u64 alpha_ns, increase_ns, decrease_ns, bytes, recovery;
 };
 
 struct xr_work {
@@ -224,6 +232,9 @@ void xr_on_cnp(struct xr_queue_pair *pair, s64 now_ns);
 int xr_rate_state(struct xr_queue_pair *pair, s64 now_ns, double *state);
 void xr_ask(struct xr_asker *asker, struct xr_queue_pair *pair, s64 now_ns, int may_send,
 	    int (*may_post)(void *context, s64 blocks), void *context);
+void xr_dcqcn_start(struct xr_rate *rate, const struct xr_dcqcn *settings);
+void xr_rate_cnp(struct xr_rate *rate, s64 now_ns);
+s64 xr_rate_next(struct xr_rate *rate, s64 next_ns, u32 was_idle, u32 octets, s64 now_ns);
 unsigned long xr_queue_pair_size(void);
 
 #endif

@@ -13,7 +13,6 @@
 
 #define BTH 12
 #define ICRC 4
-#define WIRE 66		/* around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12 */
 #define MASK24 0xffffff
 #define UNDER_WAY 64	/* messages that are posted and not complete */
 #define CATCH_UP 4
@@ -392,6 +391,54 @@ static void rate_on_round_trip(struct xr_rate *rate, s64 now_ns, s64 round_trip_
 	if (bps < rate->minimum_bps)
 		bps = rate->minimum_bps;
 	rate->rate_bps = bps < rate->line_bps ? bps : rate->line_bps;
+}
+
+static void bring_up_to(struct xr_rate *rate, s64 now_ns)
+{
+	while (rate_deadline(rate) <= now_ns)
+		rate_on_deadline(rate, now_ns);
+}
+
+static void rate_start(struct xr_rate *rate)
+{
+	rate->target_bps = rate->line_bps;
+	rate->alpha_due_ns = rate->increase_due_ns = rate->decrease_due_ns = XR_NEVER;
+}
+
+/* Begin a rate control whose memory is 0 */
+void xr_dcqcn_start(struct xr_rate *rate, const struct xr_dcqcn *settings)
+{
+	rate->kind = XR_DCQCN;
+	rate->rate_bps = rate->line_bps = settings->line_bps;
+	rate->minimum_bps = least(settings->minimum_bps, settings->line_bps);
+	rate->additive_bps = settings->additive_bps;
+	rate->hyper_bps = settings->hyper_bps;
+	rate->gain = settings->gain / 1024.0;
+	rate->alpha = settings->alpha / 1024.0;
+	rate->alpha_ns = settings->alpha_ns;
+	rate->increase_ns = settings->increase_ns;
+	rate->decrease_ns = settings->decrease_ns;
+	rate->behind_ns = 1;
+	rate->bytes = settings->bytes;
+	rate->recovery = settings->recovery;
+	rate_start(rate);
+}
+
+void xr_rate_cnp(struct xr_rate *rate, s64 now_ns)
+{
+	rate_on_cnp(rate, now_ns);
+}
+
+/* A packet of so many octets on the wire, due at `next_ns`, is sent now: when the next one may follow */
+s64 xr_rate_next(struct xr_rate *rate, s64 next_ns, u32 was_idle, u32 octets, s64 now_ns)
+{
+	s64 gap_ns, earliest_ns;
+
+	bring_up_to(rate, now_ns);
+	gap_ns = (s64)((double)(octets * 8000000000LL) / rate->rate_bps);
+	earliest_ns = was_idle ? now_ns : now_ns - CATCH_UP * gap_ns;
+	rate_on_sent(rate, octets);
+	return most_of(next_ns, earliest_ns) + gap_ns;
 }
 
 void xr_on_cnp(struct xr_queue_pair *pair, s64 now_ns)
@@ -1608,7 +1655,7 @@ void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps
 {
 	struct xr_requester *requester = &pair->requester;
 	struct xr_rate *rate = &pair->rate;
-	s64 gap_ns = (s64)(pair->settings->mtu + BTH + ICRC + WIRE) * 8 * 1000000000 / (s64)line_bps;
+	s64 gap_ns = (s64)(pair->settings->mtu + BTH + ICRC + XR_WIRE) * 8 * 1000000000 / (s64)line_bps;
 	s64 packets = least(MOST_AHEAD, AHEAD_NS / most_of(1, gap_ns));
 
 	pair->ahead_ns = packets >= LEAST_AHEAD ? packets * gap_ns : 0;
@@ -1631,8 +1678,7 @@ void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps
 		requester->arrived = (u8 *)(requester->early + pair->nic.bdp_packets);
 	}
 	pair->responder.expected = pair->responder.served = far_first;
-	rate->target_bps = rate->line_bps;
-	rate->alpha_due_ns = rate->increase_due_ns = rate->decrease_due_ns = XR_NEVER;
+	rate_start(rate);
 }
 
 static u32 parse(struct packet *packet, const u8 *datagram, u32 length, u32 *head_length)
@@ -1842,8 +1888,7 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 	responder_on_timer(pair, now_ns);
 	if (requester->failure.why)
 		fail(pair, &requester->failure);
-	while (rate_deadline(&pair->rate) <= now_ns)
-		rate_on_deadline(&pair->rate, now_ns);
+	bring_up_to(&pair->rate, now_ns);
 	if (pair->has_failed)
 		return 0;
 	if (answer(pair, &made, now_ns)) {
@@ -1853,7 +1898,6 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 	until_ns = now_ns + ahead(pair);
 	while (many < most && pair->next_ns <= until_ns) {
 		u32 octets;
-		s64 gap_ns, earliest_ns;
 
 		if (responder->count) {
 			response(pair, &made);
@@ -1863,14 +1907,11 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 			pair->was_idle = 1;
 			break;
 		}
-		octets = made.head_length + made.length + made.padding + ICRC + WIRE;
-		gap_ns = (s64)((double)(octets * 8000000000LL) / pair->rate.rate_bps);
-		earliest_ns = pair->was_idle ? now_ns : now_ns - CATCH_UP * gap_ns;
-		pair->next_ns = most_of(pair->next_ns, earliest_ns) + gap_ns;
+		octets = made.head_length + made.length + made.padding + ICRC + XR_WIRE;
+		pair->next_ns = xr_rate_next(&pair->rate, pair->next_ns, pair->was_idle, octets, now_ns);
 		pair->was_idle = 0;
 		pair->sent_packets++;
 		pair->sent_octets += made.length;
-		rate_on_sent(&pair->rate, octets);
 		emit(context, &made);
 		many++;
 	}

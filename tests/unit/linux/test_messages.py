@@ -79,7 +79,7 @@ def test_a_switch_port_has_a_class_and_a_pause_point_for_each_priority() -> None
     parameters = [attributes(attributes(message.body, 20)[2])[1] for message in classes[1:]]
     quanta = [struct.unpack_from("=I", options, 32)[0] for options in parameters]
     levels = [struct.unpack_from("=I", options, 40)[0] for options in parameters]
-    assert levels == [1, 1, 1, 1, 1, 1, 1, 0], "the strict one is served first"
+    assert levels == [2, 2, 2, 2, 2, 2, 2, 1], "the strict one is served first, after PFC frames of a real line"
     assert quanta[3] / quanta[0] == pytest.approx(5000 / 833, rel=0.01)
     assert min(quanta) >= 1514, "less than a frame would not be served in proportion"
 

@@ -13,7 +13,7 @@ from testbed.lab.engines.engine import PreparedEngine
 from tools import engine_figures, tolerances
 from tools.tolerances import Stated
 
-QUICK = ("incast", "duty_cycle")
+QUICK = ("incast",)
 """The experiments that every run of the tests compares on both engines; `xoff test --all` compares the others."""
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from itertools import combinations
 from testbed.lab import Run, experiment
 from testbed.lab.job.job import Limits
 
-MARKS = {"test_many_hosts_start_and_end": [("slow",)]}
+MARKS = {"test_many_hosts_start_and_end": [("long",)]}
 # They take 2.0 GB; that a job has 3.4 GB would hide it if a node took more.
 CASES = {"test_many_hosts_start_and_end": [{"hosts": "512", "limits": Limits(memory_mb=2500)}]}
 

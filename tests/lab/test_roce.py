@@ -57,6 +57,7 @@ def test_a_flow_fills_its_line_and_its_completion_is_the_same_to_the_nanosecond(
     assert first.digest == again.digest
 
 
+@pytest.mark.long
 @pytest.mark.engines("vm")
 def test_a_flow_fills_a_line_of_100_mbps_with_the_cpu_at_most_62_percent_busy(
     vm: PreparedEngine, tmp_path: Path

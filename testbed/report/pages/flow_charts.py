@@ -78,7 +78,7 @@ def flow_ways(folder: Folder, level: int) -> list[str]:
          listed([f"{row['source']} to {row['target']}" for row in rows], _FLOWS_OF_WAY)]
         for (network, way), rows in ranked
     ]  # fmt: skip
-    about = "a switch that goes by no flow has the parts of all frames that it spread over the same ways"
+    about = "where a switch spreads frames without regard to flows, percentages are of all frames that it spread"
     head = ("nodes", "network", "flows", "", "which")
     made = table("Ways of flows", head, cells, most=_MOST_WAYS)
     return [

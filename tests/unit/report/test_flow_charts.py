@@ -70,3 +70,19 @@ def test_flows_of_one_size_and_time_have_an_axis_and_hostile_names_are_text(tmp_
     page = report([with_flows(tmp_path / "one", same)])
     drawn = page.partition("<main>")[2].partition("<script")[0]
     assert "Slowdown by size" in drawn and "<img" not in drawn and re.search(r"\bnan\b", drawn) is None
+
+
+def test_ways_are_listed_by_network_the_most_loaded_first_and_what_is_spread_as_parts(tmp_path: Path) -> None:
+    hashed = [flow(20 * MS, number, ways=f"leaf1 spine{1 + (number > 0)} leaf2") for number in range(3)]
+    spread = [flow(520 * MS, 0, spread="leaf1 to spine1 26 %, spine2 74 %")]
+    (section,) = re.findall(
+        r'<section aria-label="Ways of flows">.*?</section>',
+        report([with_flows(tmp_path / "one", [*hashed, *spread])]), re.DOTALL,
+    )  # fmt: skip
+    rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in re.findall("<tr>(.*?)</tr>", section)]
+    assert [[*row[:3], row[4]] for row in rows[1:]] == [
+        ["leaf1 - spine2 - leaf2", "with PFC", "2", "h1 to h2, h1 to h2"],
+        ["leaf1 - spine1 - leaf2", "with PFC", "1", "h1 to h2"],
+        ["leaf1 to spine1 26 %, spine2 74 %", "without PFC", "1", "h1 to h2"],
+    ]
+    assert "Ways of flows" not in report([with_flows(tmp_path / "none", MANY)])

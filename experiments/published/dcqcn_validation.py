@@ -76,7 +76,7 @@ class _Shared(LosslessTopo):
 
 @experiment(timeout="600s", free_cpu=True)
 def dcqcn_validation(run: Run) -> None:
-    """How long is a shared cable under-used when a burst of others has paused it, and DCQCN has seen the pauses?
+    """Measure how long a shared cable is under-used after a burst of others has paused it, and DCQCN has seen that.
 
     F1 goes from h1 to r1 and F2 from h2 to r2, over one cable. After 3 ms 15 hosts beside r2 send messages of 4 KB to
     it for 1 ms. PFC stops the cable, so that frames of F1, whose own receiver is idle, wait and are marked: DCQCN cuts

@@ -76,7 +76,7 @@ class Carried:
     intact: bool
     dropped: int
     paused: int
-    """How often switches paused a neighbour."""
+    """The number of times that switches paused a neighbour."""
 
     @property
     def slowest(self) -> Duration:

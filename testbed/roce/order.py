@@ -56,4 +56,4 @@ class Orders:
     requests: Order
     """Writes and sends."""
     responses: Order
-    """What its own reads are answered with."""
+    """The responses to its own reads."""

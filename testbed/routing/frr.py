@@ -21,7 +21,7 @@ _STATEMENTS = (
     ("pathd", r"^ *traffic-eng\b"), ("pbrd", r"^pbr-map\b"), ("vrrpd", r"^ *vrrp\b"), ("eigrpd", r"^router eigrp\b"),
     ("babeld", r"^router babel\b"),
 )  # fmt: skip
-"""What a configuration has that needs a daemon."""
+"""The lines of a configuration by which a daemon is needed."""
 
 
 _RELEASES = ("trixie",)

@@ -31,7 +31,7 @@ _CONFIGURED = {
     "etc/nsswitch.conf": b"passwd: files\ngroup: files\n",
     "etc/pam.d/other": b"auth required pam_permit.so\naccount required pam_permit.so\n",
 }
-"""What scripts would make in a root of another release: the users of FRR, and permission for root to ask it."""
+"""The files that scripts would make in a root of another release: FRR's users, and permission for root to ask it."""
 _FIELD = re.compile(rb"^([A-Za-z-]+): *(.*)$", re.MULTILINE)
 
 

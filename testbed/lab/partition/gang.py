@@ -20,7 +20,7 @@ from testbed.lab.results.result import Status
 
 _TAIL = 4000
 _LOOK_S, _LOOKS = 0.15, 4
-"""How often it is looked whether a part is stopped, and how often it has to be so before all end."""
+"""The seconds between two looks at whether a part is stopped, and the number of looks that end all."""
 _WORSE = (Verdict.KEPT, Verdict.UNKNOWN, Verdict.DEGRADED)
 
 

@@ -88,7 +88,7 @@ NOT_MEASURED = (
     NotMeasured("6.6", "collectives over RUD and ROD", f"{_NO_UET}; 9 has RoCEv2's"),
     NotMeasured("6.7", "rate and number of delivery contexts", _NO_UET),
 )
-"""What the draft asks for and the lab has not, by the order of the draft. What a test lacks is a row of the test."""
+"""The measurements that the draft asks for and the lab cannot make, in its order. Those of a test are rows of it."""
 
 
 @dataclass(frozen=True)

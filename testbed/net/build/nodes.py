@@ -31,7 +31,7 @@ _GIVEN_BY_TOPOLOGIES = ("ways_source",)
 
 
 RDMA = (False, True, "dcqcn", "dcqcn-mlx", "fixed")
-"""What `rdma` of a host can be: True is "dcqcn", and "fixed" reacts to no marks."""
+"""The values of `rdma` of a host: True is "dcqcn", and "fixed" reacts to no marks."""
 
 
 class RdmaHost(Host):

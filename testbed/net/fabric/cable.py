@@ -14,7 +14,7 @@ MTU = 1500
 MTUS = range(1280, 9216 + 1)
 """The possible MTUs: from the least that IPv6 needs to the jumbo frames of common switches."""
 HEADER = Size.from_bytes(8 + 64)
-"""What a node that cuts through waits for."""
+"""The part of a frame that a node has to have before it cuts through."""
 
 
 class CableError(UsageError):
@@ -82,7 +82,7 @@ def _part(loss: Fraction | str | int) -> Fraction:
 
 
 class Line(enum.StrEnum):
-    """What the lines of a node's ports do (decision 0620)."""
+    """The model of the lines at a node's ports (decision 0620)."""
 
     REAL = "real"
     """PFC frames wait for the frame that is leaving and take their time; cells come free with a frame's last bit."""

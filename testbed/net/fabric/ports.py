@@ -65,7 +65,7 @@ class PortState:
 
     @property
     def line(self) -> Line:
-        """What a frame on the port's line does."""
+        """The model of the port's line."""
         return Line.of(self.node.name, self.node.params.get("line"))
 
     @property
@@ -75,7 +75,7 @@ class PortState:
 
     @property
     def forwarding(self) -> Forwarding | None:
-        """When the node has a frame that comes in here."""
+        """The moment at which the node has a frame that comes in here; None if it is that of the first bit."""
         return Forwarding.of(self.node.name, self.node.params.get("forwarding"))
 
     @property

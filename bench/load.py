@@ -1,6 +1,6 @@
 """Measure what frames and nodes take of a CPU, and write load_costs.json for `testbed.lab.engines.load`.
 
-    python bench/load.py [um] [vm]
+    python bench/load.py [um] [vm] [check]
 
 On `vm` it is the lab's CPU: a frame of 64 octets goes through one switch and through three. The difference is what a
 switch takes, and the rest is the hosts'. Longer frames take hardly more.
@@ -8,6 +8,8 @@ switch takes, and the rest is the hosts'. Longer frames take hardly more.
 On `um` it is the user's CPU: networks that do nothing; and 4:1 incasts of each transport, through one switch and
 through three, and on slow lines and on fast ones, a short and a long one each, so that start-up does not count. All in
 all it takes some minutes of CPU.
+
+`check` runs a few networks on `um` and shows what they took beside what the costs foresee, scaled as for a user's run.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.cpu import Meter, most_mb
 from testbed import lab
 from testbed.experiment import definition
+from testbed.experiment.demand import Demand
 from testbed.lab.engines import load, table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.results.result import Result
@@ -58,14 +61,34 @@ _BOOTS = _Boots()
 
 
 def main() -> int:
-    chosen = sys.argv[1:] or ["um", "vm"]
+    chosen = sys.argv[1:] or ["um", "vm", "check"]
     found = json.loads(FILE.read_text())
     for engine, measure in (("um", run_costs), ("vm", frame_costs)):
         if engine in chosen:
             found[engine] = measure(table.prepare(engine, print))
             print(f"{engine}: {json.dumps(found[engine])}")
     FILE.write_text(json.dumps(found, indent=1) + "\n")
+    if "check" in chosen:
+        check(table.prepare("um", print))
     return 0
+
+
+def check(ready: PreparedEngine) -> None:
+    """Show the CPU time of some runs and the forecast of them, both in times of the run's own boot."""
+    costs = load.RunCosts.of("um")
+    assert costs is not None
+    line_ns = 8 * 10**9 * FAST / _LINE_BPS
+    for transport, frames in (("udp", 12_000), ("roce", 4000), ("", 0)):
+        if transport:
+            nodes, sent = SENDERS + 2, SENDERS * frames
+            octets = Size(transport_named(transport).frame).bytes + 24
+            demand = Demand(0, int(sent * octets * line_ns), {transport: sent}, {transport: sent}, {transport: SENDERS})
+            took = boots(ready, "incast", transport=transport, senders=SENDERS, frames=frames, scale=FAST)
+            foreseen = costs.run_s(nodes, demand)
+        else:
+            nodes = 64 + 4
+            took, foreseen = boots(ready, "idle", hosts=64), costs.run_s(nodes)
+        print(f"{transport or 'idle'}: {took * costs.boot_s / foreseen:.2f} of the forecast")
 
 
 def frame_costs(ready: PreparedEngine) -> dict[str, float]:

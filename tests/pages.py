@@ -63,6 +63,17 @@ def commands() -> list[tuple[str, str]]:
     ]
 
 
+JOBS = {
+    "a BGP fabric with a failed link": "docs/howto/routing.md:0",
+    "ib_write_bw, two to one, with PFC": "docs/howto/verbs.md:0",
+    "an MPI all-reduce over eight hosts": "docs/howto/verbs.md:1",
+    "NVMe over RDMA with fio beside a storm": "docs/howto/verbs.md:2",
+    "nginx and wrk": "docs/applications.md:0",
+    "redis": "docs/applications.md:1",
+}
+"""Programs of others in the lab: each is a file that a user can write in a few minutes."""
+MOST_LINES = 30
+"""The most lines of each of them."""
 IN_LAB = {"docs/fabrics.md:1", "docs/network.md:0", "docs/network.md:1", "docs/headroom.md:0"}
 """Parts of experiments; the test makes an experiment around each of them."""
 ON_THIS_MACHINE = {

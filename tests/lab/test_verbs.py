@@ -1,4 +1,4 @@
-"""Programs that use verbs, over the kernel's Soft-RoCE: perftest and rping, between hosts with `rdma=True`."""
+"""Programs that use verbs, over the kernel's Soft-RoCE: perftest, rping and others, on hosts with `rdma=True`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from ipaddress import IPv4Address
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,7 +70,7 @@ def has_right_icrc(frame: bytes) -> bool:
 
 @experiment(debs=["perftest"], timeout="30s")
 def verbs(run: Run) -> None:
-    """Two senders share a line, one measures latency, and one talks by the connection manager."""
+    """Two senders share a line, some programs measure latency, and one talks by the connection manager."""
     from testbed.net.build.network import network
     from testbed.net.shell.wire import Tap
     from topologies.incast import Incast
@@ -106,6 +106,14 @@ def verbs(run: Run) -> None:
             time.sleep(0.01)
             latency = last_row(printed(started(h1, f"{command} {r.IP()}")))
             run.claim(f"{program}: typical latency in us of the lab", latency[4], at_least=5, at_most=50)
+            printed(server)
+
+        for kind, way in product(("rc", "ud"), ("", "-e")):  # by polling, and by events
+            command = f"ibv_{kind}_pingpong -g 1 -n 20 -s 1024 {way}"
+            server = started(r, command)
+            time.sleep(0.01)
+            said = printed(started(h1, f"{command} {r.IP()}"))
+            run.claim(f"{kind} {way}: us there and back", float(said.split()[-2]), at_least=85, at_most=120)
             printed(server)
 
         sent = net.fabric.sent("h1-eth0").sent_frames

@@ -50,6 +50,13 @@ def test_there_is_no_block_without_a_language() -> None:
         assert all(fences[::2]) and not any(fences[1::2]), page
 
 
+@pytest.mark.parametrize("job", pages.JOBS)
+def test_a_job_with_programs_of_others_is_a_short_file(job: str) -> None:
+    block = BLOCKS[pages.JOBS[job]]
+    assert block.is_experiment and "debs=" in block.text
+    assert len(block.text.splitlines()) <= pages.MOST_LINES
+
+
 _PATH = re.compile(
     r"`((?:testbed|tests|docs|experiments|topologies|controllers|bench|tools|stubs|lessons|snappi_xoff|requirements)"
     r"(?:/[\w.-]+)+/?)(?::[\w.:\[\]]+)?`"

@@ -18,6 +18,8 @@ from testbed import lab
 from testbed.experiment.parameters import Between
 from testbed.frames import roce
 from testbed.lab import Run, experiment
+from testbed.lab.results import tables
+from testbed.lab.results.folder import read
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import Port
 from testbed.roce import rates
@@ -354,7 +356,13 @@ def test_soft_roce_and_our_own_speak_with_each_other(run: Runner) -> None:
 
 def test_programs_with_verbs_send_at_the_rate_of_the_model(run: Runner) -> None:
     for flows in (1, 2, 8):
-        run(dcqcn_of_verbs, n=flows).check()
+        result = run(dcqcn_of_verbs, n=flows).check()
+    assert result.folder is not None
+    counted = tables.soft_roce(read(result.folder))
+    assert [row["port"] for row in counted] == [f"h{number}-eth0" for number in range(1, 9)] + ["r-eth0"]
+    assert counted[-1]["np_cnp_sent"] == sum(row["rp_cnp_handled"] for row in counted[:-1]) > 0
+    page = (Path(__file__).parents[2] / "docs/reference/counters.md").read_text()
+    assert [name for name in counted[0].keys() - set(tables.SOFT_ROCE) if f"`{name}`" not in page] == []
 
 
 def test_other_hosts_have_neither_device_nor_library(run: Runner) -> None:

@@ -64,6 +64,8 @@ class Network:
     buffers: dict[str, dict[str, Any]]
     is_in_lab_time: bool = False
     """True if the experiment's own values were the lab's."""
+    soft_roce: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The counters of Soft-RoCE devices at the network's end, by port and name."""
 
     @property
     def title(self) -> str:
@@ -176,9 +178,10 @@ class Folder:
         """Read the networks from their log."""
         started: dict[str, Any] | None = None
 
-        def close(end_ns: int) -> None:
+        def close(end_ns: int, soft_roce: Any = None) -> None:
             if started is not None:
-                self.networks.append(network_of(started, len(self.networks) + 1, end_ns))
+                network = network_of(started, len(self.networks) + 1, end_ns)
+                self.networks.append(replace(network, soft_roce=_counted(soft_roce)))
 
         for number, line in self._lines(NETWORKS, _LARGEST_LIST):
             match line:
@@ -186,7 +189,7 @@ class Folder:
                     close(t_ns)
                     started = line
                 case {"network": "ended", "t_ns": int(t_ns)} if abs(t_ns) <= LATEST_NS:
-                    close(t_ns)
+                    close(t_ns, line.get("soft_roce"))
                     started = None
                 case _:
                     self.damage.add(NETWORKS, number, "is no start or end of a network")
@@ -288,6 +291,17 @@ def network_of(line: dict[str, Any], number: int, end_ns: int) -> Network:
         buffers=mapping("buffers"),
         is_in_lab_time=line.get("in_lab_time") is True,
     )
+
+
+def _counted(ports: Any) -> dict[str, dict[str, int]]:
+    """Return the counters of ports, as far as they are whole numbers that a kernel may have counted."""
+    if not isinstance(ports, dict):
+        return {}
+    return {
+        str(port): {str(name): value for name, value in counters.items() if type(value) is int and 0 <= value < 1 << 64}
+        for port, counters in ports.items()
+        if isinstance(counters, dict)
+    }
 
 
 def _is_cable(cable: Any) -> bool:

@@ -208,6 +208,11 @@ class Result:
         """Pauses, time paused and drops by network, port and priority, as a DataFrame."""
         return self._table("counters")
 
+    @property
+    def soft_roce(self) -> Any:
+        """The counters of Soft-RoCE devices at the end of their networks, as a DataFrame with a row for each device."""
+        return self._table("soft_roce")
+
     def _table(self, name: str) -> Any:
         if self.folder is None:
             raise UsageError(f"{self.experiment} has no folder, and so no {name}")

@@ -33,6 +33,8 @@ COUNTERS = (
     "pauses_expired", "times_congested", "storms", "dropped", "dropped_bytes",
 )  # fmt: skip
 """The columns of `counters`."""
+SOFT_ROCE = ("network", "node", "port")
+"""The first columns of `soft_roce`; a column for each counter of any device follows."""
 EVENTS = ("t_ns", "lab_ns", "network", "event", "node", "port", "priorities")
 """The first columns of `events`; a column for each field of any event follows."""
 PAUSE_BEGINS = "xoff_received"
@@ -122,6 +124,21 @@ def counters(folder: Folder) -> list[Row]:
     return [found[key] for key in sorted(found)]
 
 
+def soft_roce(folder: Folder) -> list[Row]:
+    """Return a row for each Soft-RoCE device, with its counters when its network ended."""
+    return [
+        {"network": network.title, "node": network.node_of(port), "port": port, **counted}
+        for network in folder.networks
+        for port, counted in network.soft_roce.items()
+    ]
+
+
+def soft_roce_columns(folder: Folder) -> list[str]:
+    """Return the names of the columns of `soft_roce`: the place, and the counters that any device has."""
+    found = {name for network in folder.networks for counted in network.soft_roce.values() for name in counted}
+    return [*SOFT_ROCE, *sorted(found - set(SOFT_ROCE))]
+
+
 def _empty(network: Network | None, port: str, priority: int) -> Row:
     start = {"network": network.title if network else "", "node": _node(network, port)}
     return dict.fromkeys(COUNTERS, 0) | start | {"port": port, "priority": priority}
@@ -159,10 +176,12 @@ def frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Any:
 
 
 def of_folder(path: Path, name: str) -> Any:
-    """Return the table `flows`, `events` or `counters` of a result folder as a DataFrame."""
+    """Return the table `flows`, `events`, `counters` or `soft_roce` of a result folder as a DataFrame."""
     folder = read(path)
     if name == "events":
         return frame(events(folder), event_columns(folder))
+    if name == "soft_roce":
+        return frame(soft_roce(folder), soft_roce_columns(folder))
     return frame(*{"flows": (flows(folder), FLOWS), "counters": (counters(folder), COUNTERS)}[name])
 
 

@@ -32,7 +32,7 @@ from testbed.net.partition.parts import Parts
 from testbed.net.partition.run import note_partition, partitioned
 from testbed.net.partition.stand_in import share_commands, stand_in
 from testbed.net.traffic import Flow, FlowOptionError, Flows
-from testbed.net.watch import captures, description, progress
+from testbed.net.watch import captures, description, progress, readings
 from testbed.net.watch.run_series import recorded
 from testbed.routing.lab import control_plane
 from testbed.routing.lab.control_plane import ControlPlane
@@ -247,6 +247,7 @@ def network(
     poll, scale = getattr(topo, "deadlock_poll", None), getattr(topo, "scale", Scale(1))
     core.deadlock_poll = poll if poll is None or core.ports.is_in_lab_time else scale.lab(poll)
     net, is_described, since_ns = None, False, time.monotonic_ns()
+    soft_roce: dict[str, dict[str, int]] = {}
     captured: ForkedHelper[Any] | None = None
     followed: ForkedHelper[Any] | None = None
     try:
@@ -292,6 +293,7 @@ def network(
                 yield net
             if run is not None:
                 description.account_for_losses(run, core.lost, fabric.losses)
+                soft_roce = readings.each_soft_roce(fabric)
         if parts is not None:
             note_partition(parts, run)
             core.stop(gathers=True)
@@ -306,7 +308,7 @@ def network(
         if parts is not None:
             parts.end()
         if run is not None:
-            run.lines(description.NETWORKS_LOG, [description.ended()] if is_described else [])
+            run.lines(description.NETWORKS_LOG, [description.ended(soft_roce)] if is_described else [])
             run.history(core.history)
             run.lines(DCBX_LOG, core.dcbx_log())
             run.agent_lateness(core.lateness_ns)

@@ -48,9 +48,9 @@ def started(net: Any, case: str, topology: str, since_ns: int) -> dict[str, Any]
     }
 
 
-def ended() -> dict[str, Any]:
-    """Return the line for a network that has ended now."""
-    return {"t_ns": time.monotonic_ns(), "network": "ended"}
+def ended(soft_roce: Mapping[str, Mapping[str, int]] | None = None) -> dict[str, Any]:
+    """Return the line for a network that has ended now, with the counters of its Soft-RoCE devices by port."""
+    return {"t_ns": time.monotonic_ns(), "network": "ended", **({"soft_roce": soft_roce} if soft_roce else {})}
 
 
 def kind(node: Any) -> str:

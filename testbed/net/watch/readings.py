@@ -15,7 +15,8 @@ from testbed.linux.netlink.messages import Socket
 from testbed.linux.port_program import DROP_REASONS, WholePort
 from testbed.linux.soft_roce import counters
 from testbed.net.fabric.fabric import Fabric, FabricError, PortState
-from testbed.net.fabric.ports import has_rdma
+from testbed.net.fabric.ports import has_rdma, is_elsewhere
+from testbed.net.partition.parts import Parts
 from testbed.units import real_ns
 
 Reading = dict[str, Any]
@@ -44,6 +45,15 @@ def soft_roce(fabric: Fabric, port: str) -> dict[str, int]:
     if not has_rdma(found.node):
         raise FabricError(f"{port}: {found.node.name} has no Soft-RoCE; make it with rdma=True")
     return counters(found.node.pid, port)
+
+
+def each_soft_roce(fabric: Fabric) -> dict[str, dict[str, int]]:
+    """Return the counters of all Soft-RoCE devices by port, in a network over several kernels of those in all parts."""
+    ports = [port for port in fabric.ports.values() if has_rdma(port.node)]
+    own = {port.name: soft_roce(fabric, port.name) for port in ports if not is_elsewhere(port.node)}
+    if not ports or (parts := Parts.current()) is None:
+        return own
+    return {name: found for part in parts.exchange("counters of Soft-RoCE", own) for name, found in part.items()}
 
 
 def buffers(fabric: Fabric, wanted: str = "") -> Reading:

@@ -222,6 +222,10 @@ def _folds(
             content = tables.buffers_table(network) + budget(network, found)
             about = "thresholds, headroom, and what each lossless priority has reserved it for"
             out.append(folded(f"Buffers and headroom: {network.title}", content, about))
+    for network in folder.networks:
+        if network.soft_roce:
+            about = f"what the devices of {len(network.soft_roce)} ports have counted, by the names of drivers"
+            out.append(folded(f"Soft-RoCE: {network.title}", tables.soft_roce_table(network), about))
     if found.facts:
         facts = tables.facts_table(folder, found)
         out.append(folded("Headroom, tunnels and policies", facts, f"{len(found.facts)} events of agents"))

@@ -181,6 +181,14 @@ def drops_table(found: Tracks) -> Html:
     return table("Drops", ("reason", "frames dropped"), rows, "No buffer dropped a frame.")
 
 
+def soft_roce_table(network: Network) -> Html:
+    """Return the counters of the network's Soft-RoCE devices, with a row for each that any of them has counted."""
+    devices = network.soft_roce
+    names = sorted({name for counted in devices.values() for name, value in counted.items() if value})
+    rows = ([name, *(counted.get(name, 0) for counted in devices.values())] for name in names)
+    return table("Soft-RoCE", ["counter", *devices], rows, "They have counted nothing.")
+
+
 def buffers_table(network: Network) -> Html:
     """Return the table of thresholds and headroom at the start of each network."""
     rows: list[list[object]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from testbed.errors import UsageError
 from testbed.lab.results import tables
 from testbed.lab.results.folder import read
+from testbed.report.pages.tables import soft_roce_table
 from testbed.report.timeline.tracks import _INTERVALS, PAUSED
 from tests.report_folders import MS, flow, lines, pause, result, small
 
@@ -79,6 +81,23 @@ def test_a_pause_that_is_open_ends_with_its_network(tmp_path: Path) -> None:
 def test_a_pause_begins_and_ends_as_in_a_report() -> None:
     (kind,) = [one for one in _INTERVALS if one.panel == PAUSED]
     assert (kind.opens, kind.closes) == (tables.PAUSE_BEGINS, tables.PAUSE_ENDS)
+
+
+def test_counters_of_soft_roce_are_in_the_end_of_their_network(tmp_path: Path) -> None:
+    folder = small(tmp_path / "one")
+    log = folder / "networks.jsonl"
+    first, ended, *rest = [json.loads(line) for line in log.read_text().splitlines()]
+    damaged = {"h1-eth0": {"np_cnp_sent": 7, "wrong": -1, "text": "x", "true": True}, "h2-eth0": 5, "r-eth0": {}}
+    log.write_text("")
+    lines(log, [first, ended | {"soft_roce": damaged}, *rest])
+    found = read(folder)
+    assert tables.soft_roce_columns(found) == ["network", "node", "port", "np_cnp_sent"]
+    assert tables.soft_roce(found) == [
+        {"network": "with PFC", "node": "h1", "port": "h1-eth0", "np_cnp_sent": 7},
+        {"network": "with PFC", "node": "r", "port": "r-eth0"},
+    ]
+    shown = soft_roce_table(found.networks[0])
+    assert "np_cnp_sent" in shown and "<td>7</td><td>0</td>" in re.sub(" class=[^>]*", "", shown)
 
 
 def test_a_result_has_its_tables_as_frames(tmp_path: Path) -> None:

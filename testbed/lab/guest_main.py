@@ -51,9 +51,12 @@ _NOT_IN_LABS = ("testbed.linux.port_program.build",)
 
 def main(checkpoint_ns: int) -> None:
     """Prepare the lab and run the job; a virtual machine stops in between and resumes when it has one."""
+    gc.disable()  # importing makes many objects and no garbage
     importlib.import_module(
         "testbed.lab.job.run_job"
     )  # with all that it takes to begin any job: no job's time pays for it
+    gc.freeze()  # what is here stays; to look at it would copy its memory into each process that does
+    gc.enable()
     _raise_kernel_threads()
     _disable_fair_server()
     if _UML_DEVICE.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from functools import partial
@@ -28,6 +29,8 @@ def run_job(job: Job, run: Run, code: Path) -> None:
 
 
 def _run(job: Job, run: Run, code: Path) -> None:
+    """Import what is asked for, which makes many objects and no garbage, and run it."""
+    gc.disable()
     if job.packages:  # the others do not wait for the import
         from testbed.lab.job import debian
 
@@ -35,11 +38,13 @@ def _run(job: Job, run: Run, code: Path) -> None:
     if job.live:
         from testbed.net.live.loop import live
 
+        gc.enable()
         with running(run):
             live(job.name)
     elif job.terminal is not None and (not job.source or script.is_of_topologies(code / job.source)):
         from testbed.net.shell.commands import shell
 
+        gc.enable()
         with running(run):
             shell(str((code / job.source).parent / job.name) if job.source else job.name)
     elif job.source.startswith(f"{plugins.FOLDER}/"):
@@ -55,6 +60,8 @@ def _perform(experiment: Experiment, run: Run, job: Job, code: Path) -> None:
     body = _script_runner(experiment)
     if kernel.cpu_work_takes_no_time():  # elsewhere each fork would pay for the memory
         heap.reserve()
+    gc.freeze()  # the modules stay; to look at them would copy their memory into each process that does
+    gc.enable()
     time.sleep((_IMPORTS_NS - run.lab_ns % _IMPORTS_NS) / 1e9)
     experiment.perform(run, in_lab(experiment.parameters, job.parameters, code), body)
 

@@ -1015,12 +1015,23 @@ static __noinline __u32 hash_of(struct hashed *from, __u32 fields, __u32 seed)
 	return hash ^ hash >> 16;
 }
 
-/* Octets that wait at a member's port, and what it has been given lately. */
-static __always_inline __u64 load_of(const struct ways *ways, const struct member *member, __u64 now)
+#define NOT_THERE (~0ull)
+
+/* Octets that wait at a member's port, and what it has been given lately.
+ *
+ * The verifier goes through a global function once; through a part of the loop that calls it, for each turn and each of
+ * its ways again, which took longer than all else when a network starts.
+ */
+__noinline __u64 load_of(struct ways *ways, __u32 place, __u64 now)
 {
-	const struct port *port = port_of(member->interface);
+	const struct member *member;
+	const struct port *port;
 	__u64 load = 0, lives;
 
+	if (!ways || place >= MEMBERS || !ways->member[place].interface)
+		return NOT_THERE;
+	member = &ways->member[place];
+	port = port_of(member->interface);
 	if (port)
 		for (int queue = 0; queue < PRIORITIES; queue++)
 			load += port->queued_bytes[queue];
@@ -1028,10 +1039,10 @@ static __always_inline __u64 load_of(const struct ways *ways, const struct membe
 	return lives < 64 ? load + (member->load >> lives) : load;
 }
 
-static __noinline __u32 least_loaded(struct ways *ways, __u64 now)
+__noinline __u32 least_loaded(struct ways *ways, __u64 now)
 {
 	__u32 best = NO_MEMBER, first, place;
-	__u64 least = 0, load;
+	__u64 least = NOT_THERE, load;
 
 	if (!ways || !ways->members)
 		return NO_MEMBER;
@@ -1040,12 +1051,9 @@ static __noinline __u32 least_loaded(struct ways *ways, __u64 now)
 	for (int turn = 0; turn < MEMBERS; turn++) {
 		if (turn >= ways->members)
 			break;
-		place = first + turn < ways->members ? first + turn : first + turn - ways->members;
-		place &= MEMBERS - 1;
-		if (!ways->member[place].interface)
-			continue;
-		load = load_of(ways, &ways->member[place], now);
-		if (best == NO_MEMBER || load < least) {
+		place = (first + turn) % ways->members & (MEMBERS - 1);
+		load = load_of(ways, place, now);
+		if (load < least) {
 			best = place;
 			least = load;
 		}

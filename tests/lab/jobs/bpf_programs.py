@@ -9,8 +9,9 @@ from testbed.lab import Run, experiment
 
 _BPF = 321
 _NEXT_ID, _BY_ID, _INFO = 11, 13, 15
-_COMPILED_AT = 16
-"""The offset of the compiled code's length in struct bpf_prog_info."""
+_COMPILED_AT, _VERIFIED_AT = 16, 216
+"""The offsets of the compiled code's length and of the instructions that the verifier went through in struct
+bpf_prog_info."""
 
 
 @experiment(in_lab_time=True, timeout="60s")
@@ -24,19 +25,21 @@ def incast(run: Run, frames: int = 600) -> None:
         *senders, target = net.hosts
         with Flows([Flow(sender, target, count=frames) for sender in senders]) as flows:
             flows.wait()
-        lengths = compiled_lengths()
-        run.figure("programs", len(lengths))
-        run.figure("compiled", sum(length > 0 for length in lengths))
+        programs = loaded_programs()
+        run.figure("programs", len(programs))
+        run.figure("compiled", sum(length > 0 for length, _ in programs))
+        run.figure("verified", sum(verified for _, verified in programs))
         run.figure("received", [report.received for report in flows.reports])
         run.figure("last", [report.last_lab_ns - report.first_lab_ns for report in flows.reports])
         run.figure("worst delay", [report.worst_delay_lab_ns for report in flows.reports])
         run.figure("pauses", [net.fabric.pfc(f"s1-eth{port}", 3)["xoff_sent"] for port in (1, 2, 3)])
 
 
-def compiled_lengths() -> list[int]:
-    """Return the octets of each program's compiled code, 0 if the kernel interprets it."""
+def loaded_programs() -> list[tuple[int, int]]:
+    """Return the octets of each program's compiled code, 0 if the kernel interprets it, and the instructions that its
+    verifier went through, each as often as it did."""
     libc = ctypes.CDLL(None, use_errno=True)
-    found: list[int] = []
+    found: list[tuple[int, int]] = []
     number = 0
     while True:
         following = ctypes.create_string_buffer(struct.pack("=III", number, 0, 0), 64)
@@ -48,4 +51,4 @@ def compiled_lengths() -> list[int]:
         request = ctypes.create_string_buffer(struct.pack("=IIQ", file, len(info), ctypes.addressof(info)), 64)
         if libc.syscall(_BPF, _INFO, request, 16):
             raise OSError(ctypes.get_errno(), f"program {number} cannot be looked at")
-        found.append(struct.unpack_from("=I", info, _COMPILED_AT)[0])
+        found.append(tuple(struct.unpack_from("=I", info, at)[0] for at in (_COMPILED_AT, _VERIFIED_AT)))

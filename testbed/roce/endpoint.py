@@ -16,7 +16,8 @@ import enum
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from ipaddress import ip_address
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from testbed.errors import XoffError
 from testbed.frames import roce, roce_cm
@@ -60,6 +61,17 @@ Answer = Callable[[roce_cm.Request, QueuePair], bytes | None]
 """The answer to a request for a connection: private data for the reply, or None to refuse."""
 
 
+@lru_cache(4096)
+def _address(text: str) -> IPv4Address | IPv6Address:
+    return ip_address(text)
+
+
+@lru_cache(4096)
+def _management_path(source: str, destination: str, source_port: int) -> roce.Path:
+    """Return the path of the connection manager's messages, of which two hosts exchange some for each connection."""
+    return roce.Path(source, destination, source_port)
+
+
 def _first_psn(number: int) -> int:
     """Return the PSN that a queue pair begins with if it may choose: another one for each. The last ones wrap soon, so
     that wrapping is nothing special.
@@ -79,7 +91,6 @@ class _Asking:
     tries: int
     due_ns: int
     port_rule: PortRule
-    answered: roce_cm.Reply | None = None
 
 
 class Endpoint:
@@ -97,6 +108,9 @@ class Endpoint:
         self._memory: dict[int, Region] = {}
         self._services: dict[int, tuple[Answer, Maker, PortRule, NicTiming]] = {}
         self._asking: dict[int, _Asking] = {}
+        """The connections that have been asked for and not been answered, by the numbers of their queue pairs."""
+        self._connected: set[int] = set()
+        """The queue pairs whose connections have been accepted by the peer, which may repeat that."""
         self._accepted: dict[tuple[str, int], tuple[QueuePair, roce_cm.Reply, int]] = {}
         """The accepted connections, by the peer's address and communication ID."""
         self._cnp_paces: dict[str, CnpPace] = {}
@@ -144,8 +158,8 @@ class Endpoint:
             made.number,
             psn(made.first),
             self.settings.mtu,
-            ip_address(self.address),
-            ip_address(address),
+            _address(self.address),
+            _address(address),
             from_number(made.number),
             private,
             traffic_class=traffic_class,
@@ -236,7 +250,7 @@ class Endpoint:
     def _intact(self, datagram: bytes, source: str, source_port: int | None) -> bool:
         port = from_number(roce_cm.CM_QP) if source_port is None else source_port
         try:
-            intact = roce.Path(source, self.address, port).intact(datagram)
+            intact = _management_path(source, self.address, port).intact(datagram)
         except XoffError:  # addresses of two versions
             intact = False
         if not intact:
@@ -270,17 +284,15 @@ class Endpoint:
         self._manage(source, reply)
 
     def _on_reply(self, pair: QueuePair, message: roce_cm.Reply | roce_cm.Reject) -> None:
-        asking = self._asking.get(pair.number)
-        if asking is None:
+        asking = self._asking.pop(pair.number, None)
+        if asking is None and (isinstance(message, roce_cm.Reject) or pair.number not in self._connected):
             self._refuse("connection_not_known")
             return
         if isinstance(message, roce_cm.Reject):
-            if asking.answered is None:
-                pair.fail(f"{pair.far_address} refuses the connection, reason {message.reason}")
-                asking.due_ns = NEVER
+            pair.fail(f"{pair.far_address} refuses the connection, reason {message.reason}")
             return
-        if asking.answered is None:
-            asking.answered, asking.due_ns = message, NEVER
+        if asking is not None:
+            self._connected.add(pair.number)
             pair.reply = message.private
             self._establish(pair, message.qp, message.psn, asking.request.psn, asking.port_rule)
         self._manage(pair.far_address, roce_cm.Ready(pair.number, message.communication_id))
@@ -295,22 +307,21 @@ class Endpoint:
         self._transaction += 1
         port = from_number(roce_cm.CM_QP)
         packet = roce_cm.packet(message, self._transaction, psn(self._transaction))
-        sealed = roce.Path(self.address, to, port).seal(roce.encode(packet))
+        sealed = _management_path(self.address, to, port).seal(roce.encode(packet))
         self._management.append(Outgoing(DatagramKind.MANAGEMENT, to, port, sealed))
 
     # What goes out
 
     def management(self, now_ns: int) -> Iterator[Outgoing]:
         """Return the messages of the connection manager that have to be sent."""
-        for asking in self._asking.values():
-            if asking.due_ns <= now_ns:
-                self._ask_again(asking, now_ns)
+        for asking in [one for one in self._asking.values() if one.due_ns <= now_ns]:
+            self._ask_again(asking, now_ns)
         found, self._management = self._management, []
         return iter(found)
 
     def _ask_again(self, asking: _Asking, now_ns: int) -> None:
         if asking.tries >= _MOST_REQUESTS:
-            asking.due_ns = NEVER
+            del self._asking[asking.queue_pair.number]
             asking.queue_pair.fail(f"{asking.queue_pair.far_address} does not answer {asking.tries} requests")
             return
         asking.tries += 1

@@ -109,14 +109,15 @@ class KernelLoop(Connections):
             except BlockingIOError:
                 break
             self.host.receive(datagram, 0, now_ns)
-        for number in sorted(self.index_of.keys() - self._served):
-            pair = self.host.queue_pairs[number]
-            if pair.state is State.READY:
-                try:
-                    device.add(self._pair(pair))
-                except OSError as error:
-                    raise not_sent(error, pair.far_address) from None
-                self._served.add(number)
+        if len(self._served) < len(self.index_of):
+            for number in sorted(self.index_of.keys() - self._served):
+                pair = self.host.queue_pairs[number]
+                if pair.state is State.READY:
+                    try:
+                        device.add(self._pair(pair))
+                    except OSError as error:
+                        raise not_sent(error, pair.far_address) from None
+                    self._served.add(number)
         for outgoing in self.host.management(now_ns):
             if self._way is None:
                 ds = cnp_ds_field(self.transport)

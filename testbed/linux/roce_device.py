@@ -182,6 +182,7 @@ class RoceDevice(FlowDevice):
             self.close()
             raise
         self._seen = bytearray(_SEEN.size * most)
+        self._words, self._first = memoryview(self._seen).cast("I"), first
 
     def add(self, pair: Pair) -> None:
         """Have a queue pair served from now on. OSError with EMSGSIZE if its packets are too long for the way."""
@@ -200,12 +201,15 @@ class RoceDevice(FlowDevice):
         """Let no flow post more messages."""
         fcntl.ioctl(self.fd, _STOP, 0)
 
-    def ended(self) -> list[bool]:
-        """Return, for each queue pair from the first number on, True if its flow is at its end. The device is readable
-        when one has come to its end since the last call.
+    def look(self) -> None:
+        """Have the kernel tell which flows are at their ends; the device is readable when there is another one since
+        the last call.
         """
-        many = self.ask(_PROGRESS, 0, self._seen)
-        return [bool(is_over) for is_over, _ in _SEEN.iter_unpack(self._seen[: many * _SEEN.size])]
+        self.ask(_PROGRESS, 0, self._seen)
+
+    def has_ended(self, number: int) -> bool:
+        """Return True if the flow of the queue pair with this number was at its end at the last look."""
+        return bool(self._words[2 * (number - self._first)])
 
     def report(self, number: int) -> PairReport:
         """Return the counters of the queue pair with this number."""

@@ -9,7 +9,7 @@ import os
 import random
 import selectors
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing import connection
@@ -116,11 +116,11 @@ class _Session:
     def count_received(self, index: int, units: int) -> None:
         self._received[index - self._shared.first] = units
 
-    def sent(self, index: int, outcome: Any = None) -> None:
-        self._writer.send(("sent", index, outcome))
+    def sent(self, outcomes: Mapping[int, Any]) -> None:
+        self._writer.send(("sent", outcomes))
 
-    def received(self, index: int, outcome: Any) -> None:
-        self._writer.send(("received", index, outcome))
+    def received(self, outcomes: Mapping[int, Any]) -> None:
+        self._writer.send(("received", outcomes))
 
 
 def _queue(flow: Flow) -> tuple[str, int, int]:
@@ -155,9 +155,9 @@ class _Process:
         self.endpoint.run(_Session(shared, place, writer))
 
     def take(self) -> None:
-        """Wait for one report of the endpoint and keep it; a failure of the endpoint is an error here."""
-        end, index, outcome = self._helper.receive()
-        self.reports[end, index] = outcome
+        """Wait for one message of the endpoint and keep its reports; a failure of the endpoint is an error here."""
+        end, outcomes = self._helper.receive()
+        self.reports.update(((end, index), outcome) for index, outcome in outcomes.items())
 
     def has_sent(self) -> bool:
         """Return True if all flows that the endpoint sends have finished."""

@@ -140,12 +140,8 @@ class _Loop(Connections):
             self._send(now_ns)
             self._report(session, now_ns)
             self._wait(listener, now_ns, now_ns + self._rests_ns if self._was_busy else 0)
-        now_ns = time.monotonic_ns()
-        for index, source in self.sources.items():
-            if not source.has_reported:
-                session.sent(index, source.given())
-        for index, target in self.targets.items():
-            session.received(index, target.taken())
+        session.sent({index: one.given() for index, one in self.sources.items() if not one.has_reported})
+        session.received({index: target.taken() for index, target in self.targets.items()})
 
     # Datagrams
 
@@ -243,7 +239,7 @@ class _Loop(Connections):
             session.count_sent(index, source.pair.fresh_packets)
             if own.is_over if own is not None else source.has_been_read:
                 source.has_reported = True
-                session.sent(index, source.given())
+                session.sent({index: source.given()})
         for index, target in self.targets.items():
             session.count_received(index, target.packets)
 

@@ -132,7 +132,7 @@ class _Server(Endpoint):
             # Only for its first milliseconds has the process two threads.
             threading.Thread(target=_mark_replies, args=(server.port, flow.ds_field), daemon=True).start()
         session.ready()
-        session.received(index, None)  # the client has the server's figures too
+        session.received({index: None})  # the client has the server's figures too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # The wrapper's own run() has a second thread, and on `um` each system call of several threads takes a signal.
         server.lib.iperf_run_server(c_void_p(server._test))
@@ -181,7 +181,7 @@ class _Client(Endpoint):
         octets = int(report["end"]["sum_received"]["bytes"])
         session.count_sent(index, octets)
         session.count_received(index, octets)
-        session.sent(index, (first_ns, time.monotonic_ns(), report["end"]))
+        session.sent({index: (first_ns, time.monotonic_ns(), report["end"])})
 
 
 def _client(flow: Flow, port: int) -> Any:

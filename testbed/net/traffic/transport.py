@@ -65,11 +65,11 @@ class EndpointControl(Protocol):
     def count_received(self, index: int, units: int) -> None:
         """Tell how much of a flow has been received so far, in the transport's unit, without duplicates."""
 
-    def sent(self, index: int, outcome: Any = None) -> None:
-        """Tell that the sender of a flow has finished; `outcome` is for `Transport.report`."""
+    def sent(self, outcomes: Mapping[int, Any]) -> None:
+        """Tell that the senders of some flows have finished; what is given of each is for `Transport.report`."""
 
-    def received(self, index: int, outcome: Any) -> None:
-        """Hand over the receiver's counters of a flow, after `receiving` has become False."""
+    def received(self, outcomes: Mapping[int, Any]) -> None:
+        """Hand over the receivers' counters of some flows, after `receiving` has become False."""
 
 
 class Word(Protocol):

@@ -158,7 +158,7 @@ class _Sender(Endpoint):
                 line.give_back((many - sent) * frame_ns)
                 number += sent
                 session.count_sent(index, number)
-            session.sent(index)
+            session.sent({index: None})
 
 
 def _number(batch: mmsg.Sender, first: int, many: int, now_ns: int) -> None:
@@ -193,8 +193,7 @@ class _Receiver(Endpoint):
             if last:
                 break
             time.sleep(_POLL_S)
-        for index, count in counts.items():
-            session.received(index, count.plain())
+        session.received({index: count.plain() for index, count in counts.items()})
 
 
 class _Count:

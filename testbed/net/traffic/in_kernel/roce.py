@@ -57,6 +57,8 @@ class KernelLoop(Connections):
         self._way: Way | None = None
         self._served: set[int] = set()
         self._places = session.places
+        self._unfinished = list(self.sources)
+        """The flows from here that have not come to their end; the last one may have."""
         with closing(self._device(listener, session)) as device:
             self.listen()
             session.ready()
@@ -74,11 +76,9 @@ class KernelLoop(Connections):
                 else:
                     timer.clear()
                 kernel.wait_readable([listener, timer.fd, device.fd, *session.changes])
-            for index, source in self.sources.items():
-                if not source.has_reported:
-                    session.sent(index, self._given(index, device))
-            for index in self.targets:
-                session.received(index, self._taken(index, device))
+            if self._unfinished:
+                self._report(session, device)
+            session.received({index: self._taken(index, device) for index in self.targets})
 
     def _device(self, listener: socket.socket, session: EndpointControl) -> RoceDevice:
         settings = self.settings
@@ -180,25 +180,32 @@ class KernelLoop(Connections):
         return Wait(self._region(index, False), transport_of(flow).message.bytes, size)
 
     def _look(self, session: EndpointControl, device: RoceDevice) -> None:
-        """Report the flows from here that have come to their end."""
-        ended = device.ended()
-        for index, source in self.sources.items():
-            if source.has_reported or source.pair is None:
-                continue
-            if source.pair.number in self._served:
-                is_over = ended[source.pair.number - self.host.first]
-            else:
-                is_over = source.pair.state is State.FAILED or not session.sending
-            if is_over:
-                source.has_reported = True
-                session.sent(index, self._given(index, device))
+        """Report the flows from here when all of them have come to their end: one message costs little, and hosts can
+        have hundreds of flows."""
+        device.look()
+        if not self._unfinished:
+            return
+        while self._unfinished and self._is_over(self.sources[self._unfinished[-1]].pair, session, device):
+            self._unfinished.pop()
+        if not self._unfinished:
+            self._report(session, device)
 
-    def _report(self, pair: QueuePair | None, device: RoceDevice) -> PairReport | None:
+    def _is_over(self, pair: QueuePair | None, session: EndpointControl, device: RoceDevice) -> bool:
+        if pair is None:
+            return False
+        if pair.number in self._served:
+            return device.has_ended(pair.number)
+        return pair.state is State.FAILED or not session.sending
+
+    def _report(self, session: EndpointControl, device: RoceDevice) -> None:
+        session.sent({index: self._given(index, device) for index in self.sources})
+
+    def _counted(self, pair: QueuePair | None, device: RoceDevice) -> PairReport | None:
         return device.report(pair.number) if pair is not None and pair.number in self._served else None
 
     def _given(self, index: int, device: RoceDevice) -> Given:
         source = self.sources[index]
-        found = self._report(source.pair, device)
+        found = self._counted(source.pair, device)
         if found is None or source.pair is None:
             return source.given()
         names = list(source.pair.rate.state())
@@ -219,7 +226,7 @@ class KernelLoop(Connections):
 
     def _taken(self, index: int, device: RoceDevice) -> Taken:
         target = self.targets[index]
-        found = self._report(target.pair, device)
+        found = self._counted(target.pair, device)
         if found is None:
             return target.taken()
         return Taken(

@@ -34,19 +34,16 @@ class KernelEndpoint(Endpoint):
             begin_ns = session.begin_ns()
             for index, udp in zip(self.sends, sockets, strict=True):
                 device.send(udp, self._sending(index, begin_ns, session.places(index)[0]))
-            reported: set[int] = set()
-            is_stopped = False
+            has_told = is_stopped = False
             while session.receiving:
                 if not session.sending and not is_stopped:
                     is_stopped = True
                     device.stop()
-                for index, is_over in zip(self.sends, device.ended(), strict=True):
-                    if is_over and index not in reported:
-                        reported.add(index)
-                        session.sent(index)
+                if all(device.ended()) and not has_told:
+                    has_told = True
+                    session.sent(dict.fromkeys(self.sends))
                 kernel.wait_readable([device.fd, *session.changes])
-            for index, number in receivers.items():
-                session.received(index, self._counted(index, number, device))
+            session.received({index: self._counted(index, number, device) for index, number in receivers.items()})
 
     def _sending(self, index: int, begin_ns: int, sent_at: int) -> Sending:
         flow, line = self.flows[index], self.lines[index]

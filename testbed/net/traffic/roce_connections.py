@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.roce_flow import (
     KEY,
-    Asker,
     Source,
     Target,
     ds_field,
@@ -19,18 +19,38 @@ from testbed.net.traffic.roce_flow import (
     settings_at,
     transport_of,
 )
+from testbed.roce import rates
 from testbed.roce.endpoint import Endpoint as Host
 from testbed.roce.memory import Sink
+from testbed.roce.nic import NicTiming
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Line
+from testbed.roce.source_port import PortRule
 from testbed.roce.work import Operation
 
 FIRST_SERVICE = 1000
 """The service of the first flow, by which a request for a connection names its flow."""
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A connection that a host asks for: that of a flow from here, or of a read."""
+
+    index: int
+    is_read: bool
+    far: str
+    maker: rates.Maker
+    traffic_class: int
+    port_rule: PortRule
+    nic: NicTiming
+
+
 class Connections:
-    """The flows of one host that begin or end there, and their queue pairs."""
+    """The flows of one host that begin or end there, and their queue pairs.
+
+    An object is made before the host's process is forked: of what is older than a process, each page that it touches
+    is copied.
+    """
 
     def __init__(
         self,
@@ -53,12 +73,15 @@ class Connections:
         self.keys = {(index, True): self.host.register(source.content) for index, source in self.sources.items()}
         """The keys of the memory of each flow, at its source (True) and at its target."""
         self.keys |= {(index, False): self.host.register(target.sink) for index, target in self.targets.items()}
-        self.askers: dict[int, Asker] = {}
         self.target_of: dict[int, Target] = {}
         self.index_of: dict[int, int] = {}
         """The index of the flow of each queue pair, by its number."""
+        self._priorities = {index: flow.priority for index, flow in self.flows.items()}
+        self._calls: list[_Call] = []
+        self._prepare()
 
-    def listen(self) -> None:
+    def _prepare(self) -> None:
+        """Listen for the connections that others ask for, and note those that are asked for here."""
         for index, flow in self.flows.items():
             is_read = transport_of(flow).operation == Operation.READ
             if is_read and index in self.sources:
@@ -69,6 +92,11 @@ class Connections:
                 nic = nic_timing(flow, index, self.line.scale, at_source=False)
                 answer = self._answer_target(index)
                 self.host.listen(FIRST_SERVICE + index, answer, port_rule=port_rule(flow), nic=nic)
+            if index in (self.targets if is_read else self.sources):
+                far = (flow.source if is_read else flow.target).IP()
+                maker = rates.maker_of("fixed") if is_read else maker_of_source(flow)
+                nic = nic_timing(flow, index, self.line.scale, at_source=not is_read)
+                self._calls.append(_Call(index, is_read, far, maker, ds_field(flow), port_rule(flow), nic))
 
     def _answer_source(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
@@ -92,7 +120,7 @@ class Connections:
 
     def _use(self, pair: QueuePair, index: int) -> None:
         self.index_of[pair.number] = index
-        pair.priority = self.flows[index].priority
+        pair.priority = self._priorities[index]
 
     def flow_of(self, number: int) -> Flow:
         """Return the flow of the queue pair with this number."""
@@ -102,29 +130,22 @@ class Connections:
         self.target_of[pair.number] = target
         return pair
 
-    def connect(self, begin_ns: int) -> None:
+    def connect(self) -> None:
+        """Ask for the connections of the flows that are asked for here."""
         now_ns = time.monotonic_ns()
-        for index, flow in self.flows.items():
-            is_read = transport_of(flow).operation == Operation.READ
-            if index not in (self.targets if is_read else self.sources):
-                continue
-            far = (flow.source if is_read else flow.target).IP()
+        for call in self._calls:
             pair = self.host.connect(
-                far,
-                FIRST_SERVICE + index,
+                call.far,
+                FIRST_SERVICE + call.index,
                 now_ns,
-                rate_control="fixed" if is_read else maker_of_source(flow),
-                traffic_class=ds_field(flow),
-                port_rule=port_rule(flow),
-                nic=nic_timing(flow, index, self.line.scale, at_source=not is_read),
+                rate_control=call.maker,
+                traffic_class=call.traffic_class,
+                port_rule=call.port_rule,
+                nic=call.nic,
             )
-            self._use(pair, index)
-            if is_read:
-                target = self.targets[index]
+            self._use(pair, call.index)
+            if call.is_read:
+                target = self.targets[call.index]
                 target.pair = self._own(pair, target)
-                self.askers[index] = Asker(flow, pair, target.sink, begin_ns)
             else:
-                source = self.sources[index]
-                source.pair = pair
-                waits_for = [self.targets[other] for other in transport_of(flow).after]
-                self.askers[index] = Asker(flow, pair, source.content, begin_ns, waits_for)
+                self.sources[call.index].pair = pair

@@ -26,6 +26,7 @@ from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.roce import KernelLoop
 from testbed.net.traffic.roce_connections import Connections
 from testbed.net.traffic.roce_flow import (
+    Asker,
     Target,
     cnp_ds_field,
     ds_field,
@@ -41,8 +42,8 @@ from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl
 from testbed.roce.endpoint import FIRST_QP, DatagramKind, Outgoing
 from testbed.roce.memory import known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
-from testbed.roce.rates import Line
 from testbed.roce.settings import CnpModeration
+from testbed.roce.work import Operation
 
 _LONGEST_END = 64 + telemetry.octets_of(telemetry.ROOM)
 """Octets of a datagram behind the payload of a full packet, or behind as much of anything else, at most."""
@@ -69,16 +70,17 @@ class RoceEndpoint(Endpoint):
         self._line = line_of(node)
         # Others than those of flows before, so that captures of the whole run are clear.
         numbers = _next_pairs.setdefault(FabricCore.current(), {})
-        self._first_pair = numbers.get(node.name, FIRST_QP)
-        numbers[node.name] = self._first_pair + len({*sends, *receives})
+        first_pair = numbers.get(node.name, FIRST_QP)
+        numbers[node.name] = first_pair + len({*sends, *receives})
         # Tables for all endpoints, before they are forked. On `vm` the first packet would wait 40 ms for them.
         mtu = transport_of(next(iter(flows.values()))).settings.mtu
         roce_run.prepare(mtu)
         known_crcs(mtu)
+        kind = KernelLoop if self.is_in_kernel else _Loop
+        self._connections = kind(node, flows, sends, receives, self._line, first_pair=first_pair)
 
     def run(self, session: EndpointControl) -> None:
-        kind = KernelLoop if self.is_in_kernel else _Loop
-        kind(self.node, self.flows, self.sends, self.receives, self._line, first_pair=self._first_pair).run(session)
+        self._connections.run(session)
 
     @property
     def is_in_kernel(self) -> bool:
@@ -99,35 +101,24 @@ class RoceEndpoint(Endpoint):
 class _Loop(Connections):
     """The process, with the protocol in Python."""
 
-    def __init__(
-        self,
-        node: Any,
-        flows: Mapping[int, Flow],
-        sends: Sequence[int],
-        receives: Sequence[int],
-        line: Line,
-        *,
-        first_pair: int,
-    ) -> None:
-        super().__init__(node, flows, sends, receives, line, first_pair=first_pair)
+    def run(self, session: EndpointControl) -> None:
         self._ways: dict[tuple[int, DatagramKind], Way] = {}
         self._timer = kernel.Timer()
         self._now_ns = 0
         self._at_once = _AT_ONCE
-        self._rests_ns = ahead_ns(line, self.settings.mtu) * 2 // 3
+        self._rests_ns = ahead_ns(self.line, self.settings.mtu) * 2 // 3
         self._full = BTH_OCTETS + self.settings.mtu + ICRC_OCTETS
         self._was_busy = False
-
-    def run(self, session: EndpointControl) -> None:
+        self._askers: dict[int, Asker] = {}
         if self._rests_ns:
             self._at_once = 2  # the last packet of a message and the first of the next; the others go together
         listener = open_listener()
         # The parts of a full packet: what follows has its ICRC first.
         receiver = mmsg.Receiver(listener, BATCH, BTH_OCTETS, self.settings.mtu, _LONGEST_END)
-        self.listen()
         session.ready()
         begin_ns = session.begin_ns()
-        self.connect(begin_ns)
+        self.connect()
+        self._make_askers(begin_ns)
         for source in self.sources.values():
             source.begin(begin_ns)
         offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps datagrams with the time of day
@@ -142,6 +133,15 @@ class _Loop(Connections):
             self._wait(listener, now_ns, now_ns + self._rests_ns if self._was_busy else 0)
         session.sent({index: one.given() for index, one in self.sources.items() if not one.has_reported})
         session.received({index: target.taken() for index, target in self.targets.items()})
+
+    def _make_askers(self, begin_ns: int) -> None:
+        for index, flow in self.flows.items():
+            if transport_of(flow).operation == Operation.READ:
+                if (target := self.targets.get(index)) is not None and target.pair is not None:
+                    self._askers[index] = Asker(flow, target.pair, target.sink, begin_ns)
+            elif (source := self.sources.get(index)) is not None and source.pair is not None:
+                waits_for = [self.targets[other] for other in transport_of(flow).after]
+                self._askers[index] = Asker(flow, source.pair, source.content, begin_ns, waits_for)
 
     # Datagrams
 
@@ -225,7 +225,7 @@ class _Loop(Connections):
 
     def _report(self, session: EndpointControl, now_ns: int) -> None:
         sending = session.sending
-        for asker in self.askers.values():
+        for asker in self._askers.values():
             if not asker.is_over:
                 asker.post(now_ns, sending)
         for index, source in self.sources.items():
@@ -235,7 +235,7 @@ class _Loop(Connections):
                 source.take_sample(now_ns)
             if source.has_reported:
                 continue
-            own = self.askers.get(index)
+            own = self._askers.get(index)
             session.count_sent(index, source.pair.fresh_packets)
             if own.is_over if own is not None else source.has_been_read:
                 source.has_reported = True
@@ -257,7 +257,7 @@ class _Loop(Connections):
                 blocked.append(way.socket)
             else:
                 due_ns = min(due_ns, pair.deadline_ns)
-        for asker in self.askers.values():
+        for asker in self._askers.values():
             due_ns = min(due_ns, asker.deadline_ns(now_ns))
         for source in self.sources.values():
             due_ns = min(due_ns, source.next_sample_ns)

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
+from typing import Any
 
 from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.roce_device import Pair, PairReport, RoceDevice, Wait
+from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.roce_connections import Connections
 from testbed.net.traffic.roce_flow import (
     KEY,
@@ -25,6 +29,7 @@ from testbed.net.traffic.roce_flow import (
     ds_field,
     far_ds_field,
     far_priority,
+    maker_of_source,
     nic_timing,
     transport_of,
     used,
@@ -32,9 +37,10 @@ from testbed.net.traffic.roce_flow import (
 )
 from testbed.net.traffic.roce_ways import FAST_SEND_BUFFER, SEND_BUFFER, Way, not_sent, open_listener
 from testbed.net.traffic.transport import EndpointControl
-from testbed.roce import in_kernel
+from testbed.roce import in_kernel, rates
 from testbed.roce.memory import content_block
 from testbed.roce.queue_pair import QueuePair, State, ahead_ns
+from testbed.roce.rates import Line
 from testbed.roce.settings import CnpScope, Timing
 from testbed.roce.work import Operation
 from testbed.units import NEVER
@@ -52,6 +58,21 @@ _OPERATIONS = {
 class KernelLoop(Connections):
     """The process, with the queue pairs in the kernel."""
 
+    def __init__(
+        self,
+        node: Any,
+        flows: Mapping[int, Flow],
+        sends: Sequence[int],
+        receives: Sequence[int],
+        line: Line,
+        *,
+        first_pair: int,
+    ) -> None:
+        super().__init__(node, flows, sends, receives, line, first_pair=first_pair)
+        self._plans = {(index, True): self._plan(index, is_source=True) for index in sends}
+        """The queue pairs of the flows at their sources (True) and targets, but for what their connections decide."""
+        self._plans |= {(index, False): self._plan(index, is_source=False) for index in receives}
+
     def run(self, session: EndpointControl) -> None:
         listener, timer = open_listener(), kernel.Timer()
         self._way: Way | None = None
@@ -60,22 +81,26 @@ class KernelLoop(Connections):
         self._unfinished = list(self.sources)
         """The flows from here that have not come to their end; the last one may have."""
         with closing(self._device(listener, session)) as device:
-            self.listen()
             session.ready()
             self._begin_ns = session.begin_ns()
-            self.connect(self._begin_ns)
-            is_stopped = False
+            self.connect()
+            is_stopped, timer_ns, readable = False, NEVER, [listener.fileno()]
             while session.receiving:
                 if not session.sending and not is_stopped:
                     is_stopped = True
                     device.stop()
-                self._manage(listener, device)
-                self._look(session, device)
-                if (due_ns := self.host.management_deadline_ns) != NEVER:
-                    timer.set(due_ns)
-                else:
+                if timer.fd in readable:
                     timer.clear()
-                kernel.wait_readable([listener, timer.fd, device.fd, *session.changes])
+                is_connecting = len(self._served) < len(self.index_of)
+                if is_connecting or timer.fd in readable or listener.fileno() in readable:
+                    self._manage(listener, device)
+                if is_connecting or is_stopped or device.fd in readable:
+                    self._look(session, device)
+                due_ns = self.host.management_deadline_ns
+                if due_ns not in {timer_ns, NEVER}:
+                    timer.set(due_ns)
+                    timer_ns = due_ns
+                readable = kernel.wait_readable([listener, timer.fd, device.fd, *session.changes])
             if self._unfinished:
                 self._report(session, device)
             session.received({index: self._taken(index, device) for index in self.targets})
@@ -124,28 +149,29 @@ class KernelLoop(Connections):
                 self._way = Way(outgoing.source_port, self.transport.cnp_priority, ds, SEND_BUFFER)
             self._way.send([outgoing])
 
-    def _pair(self, pair: QueuePair) -> Pair:
-        """Describe a queue pair and its flow."""
-        index, flow = self.index_of[pair.number], self.flow_of(pair.number)
+    def _plan(self, index: int, *, is_source: bool) -> Pair:
+        """Describe the queue pair of a flow, as far as it is known before there is a connection.
+
+        It is made before this process is forked, like all that is: afterwards each page that is touched is copied.
+        """
+        flow = self.flows[index]
         transport = transport_of(flow)
-        is_source = index in self.sources and self.sources[index].pair is pair
-        is_asker = index in self.askers and self.askers[index].pair is pair
-        kernel_rate = pair.rate.in_kernel()
+        is_asker = is_source != (transport.operation == Operation.READ)
+        maker = maker_of_source(flow) if is_source else rates.maker_of("fixed")
+        kernel_rate = maker(self.line).in_kernel()
         assert kernel_rate is not None  # RoceEndpoint.is_in_kernel
-        assert pair.far_path is not None  # the connection has been made
         content = self.sources[index].content if is_source else self.targets[index].content
         usual = FAST_SEND_BUFFER if ahead_ns(self.line, self.settings.mtu) else SEND_BUFFER
-        begin_ns = self._begin_ns + flow.start.ns
-        (far_key,) = KEY.unpack_from(pair.reply.ljust(KEY.size, b"\0"))
+        nic = nic_timing(flow, index, self.line.scale, at_source=is_source)
         return Pair(
-            number=pair.number,
-            far_number=pair.responder.far_qp,
-            first=pair.first,
-            far_first=pair.responder.expected,
+            number=0,
+            far_number=0,
+            first=0,
+            far_first=0,
             address=self.host.address,
-            far_address=pair.far_address,
-            port=pair.path.source_port,
-            far_port=pair.far_path.source_port,
+            far_address="",
+            port=0,
+            far_port=0,
             priority=flow.priority if is_source else far_priority(flow),
             ds_field=ds_field(flow) if is_source else far_ds_field(flow),
             cnp_priority=transport.cnp_priority,
@@ -154,21 +180,43 @@ class KernelLoop(Connections):
             roles=(roce_device.IS_SOURCE if is_source else roce_device.IS_TARGET) | roce_device.IS_ASKER * is_asker,
             region=self._region(index, is_source),
             operation=_OPERATIONS[Operation(transport.operation)],
-            far_key=far_key,
+            far_key=0,
             lag=transport.lag,
             content=content.start,
             message=transport.message.bytes,
             size=flow.size.bytes if flow.size else NEVER,
             messages=flow.count if flow.count is not None else NEVER,
-            begin_ns=begin_ns,
-            end_ns=begin_ns + flow.duration.ns if flow.duration else NEVER,
+            begin_ns=flow.start.ns,
+            end_ns=flow.start.ns + flow.duration.ns if flow.duration else NEVER,
             sample_ns=transport.sample.ns if transport.sample and is_source else 0,
             line_bps=self.line.rate.bps,
-            nic=roce_device.packed_nic(nic_timing(flow, index, self.line.scale, at_source=is_source).numbers()),
+            nic=roce_device.packed_nic(nic.numbers()),
             rate=roce_device.packed_rate(*kernel_rate),
-            sent_at=self._places(index)[0] if is_source else None,
-            received_at=None if is_source else self._places(index)[1],
             waits=[self._wait(other) for other in transport.after] if is_asker else (),
+        )
+
+    def _pair(self, pair: QueuePair) -> Pair:
+        """Describe a queue pair whose connection has been made, and its flow."""
+        index = self.index_of[pair.number]
+        is_source = index in self.sources and self.sources[index].pair is pair
+        plan = self._plans[index, is_source]
+        assert pair.far_path is not None  # the connection has been made
+        (far_key,) = KEY.unpack_from(pair.reply.ljust(KEY.size, b"\0"))
+        sent_at, received_at = self._places(index)
+        return replace(
+            plan,
+            number=pair.number,
+            far_number=pair.responder.far_qp,
+            first=pair.first,
+            far_first=pair.responder.expected,
+            far_address=pair.far_address,
+            port=pair.path.source_port,
+            far_port=pair.far_path.source_port,
+            far_key=far_key,
+            begin_ns=self._begin_ns + plan.begin_ns,
+            end_ns=plan.end_ns if plan.end_ns == NEVER else self._begin_ns + plan.end_ns,
+            sent_at=sent_at if is_source else None,
+            received_at=None if is_source else received_at,
         )
 
     def _region(self, index: int, at_source: bool) -> int:

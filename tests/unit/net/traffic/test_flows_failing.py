@@ -35,8 +35,7 @@ class Waits(Endpoint):
         session.begin_ns()
         while session.sending:
             threading.Event().wait(0.001)
-        for index in self.sends:
-            session.sent(index)
+        session.sent(dict.fromkeys(self.sends))
 
 
 class Raises(Waits):

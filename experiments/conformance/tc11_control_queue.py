@@ -8,7 +8,7 @@ from experiments.conformance._ranks import KB, MB, SETTINGS, Ranks, reports
 from xoff import Duration, Ways
 
 _TIMEOUTS = "time-outs of the rank whose acknowledgements come back beside the incast"
-_SHORT, _LONG = Duration("100us"), Duration("20ms")
+_SHORT, _LONG = Duration("40us"), Duration("20ms")
 """Retransmission timers at 100 Gb/s: of that rank, whose own way is free, and of the incast, whose data wait."""
 
 

@@ -14,6 +14,7 @@ from xoff import (
     Flow,
     Line,
     LosslessTopo,
+    Port,
     Rate,
     Roce,
     RoceReport,
@@ -80,8 +81,8 @@ def dcqcn_validation(run: Run) -> None:
 
     F1 goes from h1 to r1 and F2 from h2 to r2, over one cable. After 3 ms 15 hosts beside r2 send messages of 4 KB to
     it for 1 ms. PFC stops the cable, so that frames of F1, whose own receiver is idle, wait and are marked: DCQCN cuts
-    it too, and both take long to come back. Control cases: without the burst there is no pause and no cut; and flows
-    with a constant rate fill the cable as soon as its pauses are over.
+    it too, and both take long to come back. Control cases: without the burst there is no pause and no cut; without PFC
+    the burst does not reach F1; and flows with a constant rate fill the cable as soon as its pauses are over.
     """
     seen = _observed("burst", LONG)
     run.claim("burst: lost", seen.lost, equals=0)
@@ -108,6 +109,9 @@ def dcqcn_validation(run: Run) -> None:
     quiet = _observed("no burst", SHORT, begin=LASTS, others=0)
     run.claim("no burst: pauses of the cable", quiet.pauses, equals=0)
     run.claim("no burst: F1 afterwards, percent of before", _percent(quiet), at_least=90)
+    lossy = _observed("no PFC", SHORT, begin=LASTS, pfc=False)
+    run.claim("no PFC: time for which PFC rules", lossy.paused, equals=Duration("0s"))
+    run.claim("no PFC: F1 afterwards, percent of before", _percent(lossy), at_least=90)
     constant = _observed("constant rates", SHORT, begin=LASTS, dcqcn=False)
     run.claim(
         "constant rates: the cable is under-used, times as long as PFC rules",
@@ -124,8 +128,19 @@ def _control(line: Line) -> Dcqcn:
     return Dcqcn(line, PARAMETERS)
 
 
-def _observed(case: str, lasts: Duration, *, begin: Duration = BEGIN, others: int = OTHERS, dcqcn: bool = True) -> Seen:
-    topo = _Shared(cable=Cable(LINE, delay="1us"), buffer=BUFFER, **marking(CURVE))
+def _observed(
+    case: str,
+    lasts: Duration,
+    *,
+    begin: Duration = BEGIN,
+    others: int = OTHERS,
+    dcqcn: bool = True,
+    pfc: bool = True,
+) -> Seen:
+    ports = marking(CURVE)
+    if not pfc:
+        ports = {"port": ports["port"].with_pfc(), "hopts": {"port": Port().with_pfc()}}
+    topo = _Shared(cable=Cable(LINE, delay="1us"), buffer=BUFFER, **ports)
     how = {"rate_control": _control} if dcqcn else {"rate": LINE * 49 // 100}
     with network(topo, case=case) as net:
         long = Roce(message=Size("1MB"))

@@ -165,62 +165,75 @@ def test_what_a_lesson_does_acts_in_the_lab_and_is_seen(browser: Any, ready: Pre
         ended(process)
 
 
-@pytest.mark.parametrize("width", [1280, 400])
-def test_64_hosts_can_be_used_and_the_session_is_saved(
-    browser: Any, ready: PreparedEngine, tmp_path: Path, width: int
-) -> None:
+def test_64_hosts_can_be_used_and_the_session_is_saved(browser: Any, ready: PreparedEngine, tmp_path: Path) -> None:
+    """On a wide page first, and then the same lab on a narrow one."""
     process, address = served("leaf-spine,4,4,16", "--speed", "1")
     try:
-        context = browser.new_context(viewport={"width": width, "height": 900})
-        view = View(context.new_page())
-        page = view.page
-        page.goto(address)
-        view.until("xoffLive.state.ports")
-        boxes = page.evaluate(
-            "[...document.querySelectorAll('.node[data-node^=h] rect')].map((one) => one.getBoundingClientRect().width)"
-        )
-        assert len(boxes) == 64 and min(boxes) > 8
-
+        view, page = of_64_hosts(browser, address, 1280)
         page.locator("#sets").select_option(label="hosts of leaf2")
         page.locator("[name=target]").select_option("h1")
         view.press("Start")
         view.answered("16 hosts to h1 on priority 3: started")
         view.until("xoffLive.actions.length === 1")
-        page.get_by_role("button", name="Enlarge the drawing").click()
-        view.choose("leaf2-eth1")
-        view.press("Pull")
-        view.answered("the cable of leaf2-eth1 is out")
-        view.until("xoffLive.actions.length === 2")
-        assert page.locator("#actions li").nth(1).inner_text().endswith("the cable of leaf2-eth1 is out")
-        drawn = """() => {
-            const panel = [...xoffLive.panels.values()].find((one) => one.first && one.size), { size, canvas } = panel;
-            const { data } = canvas.getContext("2d").getImageData(0, 3, canvas.width, 1);
-            return [...Array(canvas.width).keys()].filter((x) => data[4 * x] === 138 && data[4 * x + 1] === 43).length;
-        }"""
-        page.evaluate("document.querySelector('#panels canvas').scrollIntoView({ block: 'center' })")
-        page.wait_for_timeout(200)
-        assert page.evaluate(drawn) >= 2, "a line for an action, in the colour of actions"
-        axe_finds_nothing(page)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        acts_on_a_cable(view, "Pull", "out", 2)
+        page.context.close()
+        assert view.said == []
 
+        view, page = of_64_hosts(browser, address, 400)
+        acts_on_a_cable(view, "Plug in", "in", 3)
         with page.expect_download() as waiting:
             page.get_by_role("link", name="Save the session").click()
         file = tmp_path / waiting.value.suggested_filename
         waiting.value.save_as(file)
-        context.close()
+        page.context.close()
         assert view.said == []
     finally:
         ended(process)
     assert file.name == "session.py" and "'source': 'h17,h18" in file.read_text()
-    if width == 1280:
-        ran = subprocess.run(
-            [sys.executable, "-m", "testbed", "run", str(file), "--out", str(tmp_path / "out"), "--json"],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert ran.returncode == 0, ran.stderr
-        (result,) = json.loads(ran.stdout)
-        answers = [one["value"] for one in result["figures"]]
-        assert answers[:2] == ["16 hosts to h1 on priority 3: started", "the cable of leaf2-eth1 is out"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "testbed", "run", str(file), "--out", str(tmp_path / "out"), "--json"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    (result,) = json.loads(ran.stdout)
+    answers = [one["value"] for one in result["figures"]]
+    assert answers[:3] == [
+        "16 hosts to h1 on priority 3: started",
+        "the cable of leaf2-eth1 is out",
+        "the cable of leaf2-eth1 is in",
+    ]
+
+
+def of_64_hosts(browser: Any, address: str, width: int) -> tuple[View, Any]:
+    view = View(browser.new_context(viewport={"width": width, "height": 900}).new_page())
+    view.page.goto(address)
+    view.until("xoffLive.state.ports")
+    boxes = view.page.evaluate(
+        "[...document.querySelectorAll('.node[data-node^=h] rect')].map((one) => one.getBoundingClientRect().width)"
+    )
+    assert len(boxes) == 64 and min(boxes) > 8
+    return view, view.page
+
+
+def acts_on_a_cable(view: View, button: str, becomes: str, action: int) -> None:
+    """Pull or plug in a cable, which is in the list of actions and in the panels, on a page without a fault."""
+    page = view.page
+    page.get_by_role("button", name="Enlarge the drawing").click()
+    view.choose("leaf2-eth1")
+    view.press(button)
+    view.answered(f"the cable of leaf2-eth1 is {becomes}")
+    view.until(f"xoffLive.actions.length === {action}")
+    assert page.locator("#actions li").nth(action - 1).inner_text().endswith(f"the cable of leaf2-eth1 is {becomes}")
+    drawn = """() => {
+        const panel = [...xoffLive.panels.values()].find((one) => one.first && one.size), { size, canvas } = panel;
+        const { data } = canvas.getContext("2d").getImageData(0, 3, canvas.width, 1);
+        return [...Array(canvas.width).keys()].filter((x) => data[4 * x] === 138 && data[4 * x + 1] === 43).length;
+    }"""
+    page.evaluate("document.querySelector('#panels canvas').scrollIntoView({ block: 'center' })")
+    page.wait_for_timeout(200)
+    assert page.evaluate(drawn) >= 2, "a line for an action, in the colour of actions"
+    axe_finds_nothing(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_long_cable_changes_its_delay_and_wrong_fields_get_an_answer(browser: Any, ready: PreparedEngine) -> None:

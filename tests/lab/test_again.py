@@ -32,9 +32,8 @@ def two(run: Run, wait: Duration = Duration("1ms"), words: str = "a b", often: b
     run.claim("waits", wait, at_least=Duration("1ms"))
 """
 WAYS = {
-    "an experiment of Xoff": ("run", "hello", "--set", "hosts=3", "--seed", "2"),
-    "options": ("run", "hello", "--capture-octets", "64", "--series", "10ms", "--memory", "900", "--fidelity",
-                "idle=2%", "--timeout", "25s"),
+    "an experiment with options": ("run", "hello", "--set", "hosts=3", "--seed", "2", "--capture-octets", "64",
+                                   "--series", "10ms", "--memory", "900", "--fidelity", "idle=2%", "--timeout", "25s"),
     "a file of the user's": ("run", "sub/mine.py:two", "--set", "words=it's 'so'", "--set", "wait=3ms", "--seed", "7"),
     "a lesson": ("lesson", "check", "1", "sub/lesson"),
     "switch run": ("switch", "run", "sub/leaf.json", "--workload", "incast,2", "--size", "40kB", "--seed", "3"),

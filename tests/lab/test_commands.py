@@ -178,7 +178,9 @@ def test_the_folder_of_a_killed_run_that_had_nothing_goes_with_the_next(ready: P
     assert not list(tmp_path.rglob(".reserve"))
 
 
+@pytest.mark.parametrize("kind", ["um", pytest.param("vm", marks=pytest.mark.long)], indirect=True)
 def test_a_reader_that_goes_away_ends_no_run(kind: str, tmp_path: Path) -> None:
+    """The streams are those of the user's machine, whatever the engine is."""
     options = ("--engine", kind, "--set", "lines=2000", "--allow-degraded")
     process = start(f"{BEHAVE}:says", *options, out=tmp_path)
     assert process.stdout is not None and process.stderr is not None

@@ -24,6 +24,7 @@ from testbed.lab.host import cache, cores, prerequisites
 from testbed.lab.results.result import Exit
 
 _MANY = 100
+_UNIT, _PLACES = ("tests/unit",), ("tests/unit", "tests/lab", "tests/browser")
 _BYTECODE = "bytecode-{}"
 
 
@@ -70,11 +71,11 @@ def test(options: argparse.Namespace) -> int:
 
 def _chosen(root: Path, options: argparse.Namespace) -> list[str]:
     """Return the arguments of pytest."""
-    places = ["tests/unit"] if options.unit else ["tests/unit", "tests/lab", "tests/browser"]
+    places = _UNIT if options.unit else _PLACES
     if options.pattern is None and options.unit:
         return ["-m", "not long and not slow", "--hypothesis-profile", "quick", *places]
     if options.pattern is None:
-        return places if options.all else ["-m", "not long", *places]
+        return [*places] if options.all else ["-m", "not long", *places]
     if (root / options.pattern.partition("::")[0]).exists():
         return [options.pattern]
     return ["-k", options.pattern, *places]

@@ -2,6 +2,7 @@
 
 import time
 
+from testbed.errors import XoffError
 from testbed.frames.telemetry import Stamp
 from testbed.lab import Run, experiment
 from testbed.roce.rates import Acknowledgement, Line, RateControl
@@ -83,14 +84,25 @@ def timely_beside_fixed(run: Run) -> None:
 
 
 @experiment(in_lab_time=True, timeout="60s")
-def too_fast(run: Run, transport: str = "udp") -> None:
-    """A rate of hardware on a line of the lab."""
+def too_fast(run: Run) -> None:
+    """Rates of hardware on a line of the lab: two that are refused, and one that ends the run."""
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
-    with network(Incast(2), run), Flows([Flow("h1", "r", transport=transport, rate="5Gb/s", duration="1s")]) as running:
-        running.wait()
+    def flow(transport: str) -> None:
+        with Flows([Flow("h1", "r", transport=transport, rate="5Gb/s", duration="1s")]) as running:
+            running.wait()
+
+    with network(Incast(2), run):
+        refused = []
+        for transport in ("udp", "tcp"):
+            try:
+                flow(transport)
+            except XoffError as error:
+                refused.append(str(error))
+        run.figure("refused", refused)
+        flow("roce")
 
 
 class Half(RateControl):

@@ -92,8 +92,9 @@ def test_one_test_has_installed_what_it_needs_only(pattern: str, wanted: list[st
 
 @pytest.mark.slow
 def test_a_word_that_no_test_has_is_named_with_near_ones_and_nothing_is_set_up(
-    set_up: list[object], capsys: pytest.CaptureFixture[str]
+    set_up: list[object], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(suite, "_PLACES", ("tests/lab/test_experiments_pfc.py",))  # all tests take seconds to collect
     assert main(["test", "incats"]) == 2
     assert "there is no test incats; did you mean incast or " in capsys.readouterr().err
     assert main(["test", "two words"]) == 2

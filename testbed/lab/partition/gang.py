@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Protocol
 
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.experiment.output import Record, StreamError
+from testbed.experiment.run_files import CAPTURES
 from testbed.lab.results.collect import Collector
 from testbed.lab.results.result import Status
 
@@ -146,6 +147,16 @@ class Gang:
                     )
             return f"part {other.number} has other figures and claims than part 0; every part must report the same"
         return None
+
+    def bring_captures(self, first: Collector) -> Iterator[str]:
+        """Have the captures of all parts in the folder of the first, as each part has those of its own nodes; yield
+        what the others say of theirs.
+        """
+        for other in self._others:
+            first.adopt(other.collector, CAPTURES)
+            for line in other.errors.decode(errors="replace").splitlines():
+                if line.startswith(f"{CAPTURES}:"):
+                    yield f"part {other.number}: {line}"
 
     def fidelity(self, first: Fidelity, thresholds: Thresholds) -> Fidelity:
         """Return the worst fidelity of all parts."""

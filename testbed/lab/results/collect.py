@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -103,6 +104,16 @@ class Collector:
             if handle is not None:
                 with suppress(OSError):  # a full disk has been reported already
                     handle.close()
+
+    def adopt(self, other: Collector, folder: str) -> None:
+        """Take the files in a folder of another collector; StreamError if a file is here already."""
+        for place in [place for place in other._digests if place.startswith(f"{folder}/")]:
+            if place in self._digests:
+                raise StreamError(f"two parts of the network have a file {place}")
+            target = self.folder / place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(other.folder / place, target)
+            self._digests[place] = other._digests.pop(place)
 
     @property
     def virtual_ns(self) -> int:

@@ -260,6 +260,9 @@ class _Follower:
             with self._start(workplace) as session, session.stream.open("rb") as stream:
                 while not self._step(session, stream, time.monotonic() - begin):
                     pass
+                if self._gang is not None:
+                    for said in self._gang.bring_captures(self._collector):
+                        self._watcher.report(said)
         finally:
             self._wall_s = time.monotonic() - begin
             self._collector.close()
@@ -284,7 +287,7 @@ class _Follower:
                     return self._part_has_failed(session, now)
             if self._collector.ended is not None and (self._gang is None or self._gang.have_ended()):
                 return True
-            if lost is not None and not data:
+            if lost is not None and not data and self._collector.ended is None:
                 self._status = self._status or (Status.LOST, lost)
                 return True
             if now > _STARTS_WITHIN_S and not self._collector.started:

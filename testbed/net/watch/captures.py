@@ -25,6 +25,7 @@ from testbed.frames.capture_file import Interface, Writer
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
 from testbed.linux.sockets.packet_tap import LONGEST, PacketTap
+from testbed.net.fabric.ports import is_elsewhere
 from testbed.units import Rate, Scale
 
 MOST_OCTETS = 384 << 20
@@ -58,11 +59,16 @@ class Direction:
 
 
 def directions(net: Any) -> list[Direction]:
-    """Return both directions of each cable of a network, and of each of Mininet's own links."""
+    """Return both directions of each cable of a network, and of each of Mininet's own links.
+
+    In a divided network they are those that end in this kernel.
+    """
     ports = {port.name: port for port in net.fabric.ports.values()}
     found = []
     for link in net.links:
         for source, target in ((link.intf1, link.intf2), (link.intf2, link.intf1)):
+            if is_elsewhere(target.node):
+                continue
             port = ports.get(target.name)
             if port is None:
                 found.append(Direction(source.name, target.name, target.node.pid))

@@ -674,3 +674,28 @@ def test_a_degraded_lab_is_exit_code_6_unless_allowed(result: Result) -> None:
 def test_a_run_too_short_to_judge_is_no_failure(result: Result) -> None:
     unknown = replace(result, fidelity=replace(result.fidelity, verdict=Verdict.UNKNOWN))
     assert unknown.exit_code() == 0
+
+
+def test_files_of_another_collector_are_taken_with_their_hashes(
+    folder: Path, shown: Shown, collector: Collector
+) -> None:
+    other = Collector(folder.parent / "part-1", lambda *_: None)
+    for made, name in ((collector, "captures/1/a"), (other, "captures/1/b"), (other, "events.jsonl")):
+        for record in file_records(name, [name.encode()]):
+            made.feed(record.encode())
+    other.close()
+    collector.adopt(other, "captures")
+    assert sorted(collector.files) == ["captures/1/a", "captures/1/b"]
+    for name, digest in collector.files.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+    assert list(other.files) == ["events.jsonl"]
+
+
+def test_no_file_of_another_collector_takes_the_place_of_one(folder: Path, collector: Collector) -> None:
+    other = Collector(folder.parent / "part-1", lambda *_: None)
+    for made in (collector, other):
+        for record in file_records("captures/1/a", [bytes(3)]):
+            made.feed(record.encode())
+    with pytest.raises(StreamError, match=r"^two parts of the network have a file captures/1/a$"):
+        collector.adopt(other, "captures")
+    other.close()

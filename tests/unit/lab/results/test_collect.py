@@ -681,7 +681,7 @@ def test_files_of_another_collector_are_taken_with_their_hashes(
 ) -> None:
     other = Collector(folder.parent / "part-1", lambda *_: None)
     for made, name in ((collector, "captures/1/a"), (other, "captures/1/b"), (other, "events.jsonl")):
-        for record in file_records(name, [name.encode()]):
+        for record in file_records(name, iter([name.encode()])):
             made.feed(record.encode())
     other.close()
     collector.adopt(other, "captures")
@@ -694,7 +694,7 @@ def test_files_of_another_collector_are_taken_with_their_hashes(
 def test_no_file_of_another_collector_takes_the_place_of_one(folder: Path, collector: Collector) -> None:
     other = Collector(folder.parent / "part-1", lambda *_: None)
     for made in (collector, other):
-        for record in file_records("captures/1/a", [bytes(3)]):
+        for record in file_records("captures/1/a", iter([bytes(3)])):
             made.feed(record.encode())
     with pytest.raises(StreamError, match=r"^two parts of the network have a file captures/1/a$"):
         collector.adopt(other, "captures")

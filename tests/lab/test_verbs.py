@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import mmap
 import re
 import socket
 import struct
@@ -22,14 +25,19 @@ from testbed.lab.results import tables
 from testbed.lab.results.folder import read
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import Port
+from testbed.net.traffic import Flow
+from testbed.net.traffic.roce import Roce, RoceReport
 from testbed.roce import rates
-from testbed.roce.endpoint import Endpoint
-from testbed.roce.memory import Buffer
+from testbed.roce.endpoint import FIRST_QP, Endpoint
+from testbed.roce.memory import Buffer, Content, content_block
+from testbed.roce.nic import PLAIN
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Line
+from testbed.roce.settings import Settings
+from testbed.roce.source_port import from_both
 from testbed.roce.work import Operation, Work
 from testbed.switch.ecn.curve import EcnCurve
-from testbed.units import NEVER, Rate, Scale
+from testbed.units import NEVER, Duration, Rate, Scale, Size
 
 if TYPE_CHECKING:
     from testbed.lab.engines.engine import PreparedEngine
@@ -251,6 +259,69 @@ def with_rping(run: Run) -> None:
         run.claim("sent again", [one.requester.retransmitted for one in peer.accepted], equals=[0, 0])
 
 
+@experiment(debs=["perftest"], files=("jobs/verbs_peer.py",), timeout="5s")
+def with_kernel(run: Run) -> None:
+    """A write, a send and a read both ways between Soft-RoCE and the queue pairs that the lab's kernel serves.
+
+    These have no connection management: the process of a host does it for them. Here both ends are told the numbers.
+    """
+    from testbed.linux import roce_device
+    from testbed.linux.process import kernel
+    from testbed.net.build.network import network
+    from testbed.net.traffic.roce_ways import open_listener
+
+    octets, message, psn, far_psn, line = 60_000, 20_000, 0xFFFFF0, 5, Line(Rate("100Mb/s"), Scale(1000))
+    kinds = (roce_device.WRITE, roce_device.SEND, roce_device.READ)
+    source, target, asker = roce_device.IS_SOURCE, roce_device.IS_TARGET, roce_device.IS_ASKER
+    content = Content(0).read(0, octets)
+    Path("content").write_bytes(content)
+    rate = roce_device.packed_rate(*(rates.control("fixed", line).in_kernel() or (0, {})))
+    with network(Mixed(rate="100Gb/s"), run) as net, run.measuring():
+        verbs, own = net["verbs"], net["own"]
+        told = {
+            "far": FIRST_QP, "psn": psn, "far_psn": far_psn, "address": own.IP(), "traffic_class": LOSSLESS << 5,
+            "message": message, "far_key": roce_device.FIRST_KEY,
+        }  # fmt: skip
+        program = Path(__file__).with_name("jobs") / "verbs_peer.py"
+        peer = verbs.popen(["python3", program, json.dumps(told)], stdin=subprocess.PIPE, stderr=None, text=True)
+        its = json.loads(peer.stdout.readline())
+        with kernel.in_network_of(own.pid):
+            listener = open_listener()
+            settings = roce_device.Settings(1024, 16, 4096, 7, 1_000_000_000, 50_000_000, False)
+            device = roce_device.RoceDevice(
+                listener, 6, settings, content_block(), mmap.mmap(-1, mmap.PAGESIZE), first=FIRST_QP
+            )
+            for place, (far_number, far_key) in enumerate(zip(its["numbers"], its["keys"], strict=True)):
+                kind = kinds[place % 3]
+                begins = place < 3
+                gives = (kind == roce_device.READ) is not begins
+                device.add(roce_device.Pair(
+                    number=FIRST_QP + place, far_number=far_number, first=far_psn, far_first=psn,
+                    address=own.IP(), far_address=verbs.IP(), port=0xC100 + place,
+                    far_port=from_both(far_number, FIRST_QP + place),
+                    priority=LOSSLESS, ds_field=LOSSLESS << 5, cnp_priority=6, cnp_ds_field=0xC0, buffer=32_000,
+                    roles=(source if gives else target) | asker * begins, region=place, operation=kind,
+                    far_key=far_key, lag=0, content=0, message=message, size=octets, messages=NEVER,
+                    begin_ns=time.monotonic_ns(), end_ns=NEVER, sample_ns=0, line_bps=line.rate.bps,
+                    nic=roce_device.packed_nic(PLAIN.numbers()), rate=rate,
+                ))  # fmt: skip
+        said: dict[str, list[str]] = {}
+        for _ in ("it posts its works", "it says what it holds"):
+            print(file=peer.stdin, flush=True)
+            said = json.loads(peer.stdout.readline())
+            while not all(device.ended()[:3]):
+                time.sleep(0.001)
+        reports = [device.report(FIRST_QP + place) for place in range(6)]
+        peer.communicate("\n")
+        device.close()
+        listener.close()
+    run.claim("contents that Soft-RoCE holds", Counter(said["held"]), equals={hashlib.sha256(content).hexdigest(): 6})
+    got = [(one.received_octets, one.is_as_expected) for one in reports if one.received_octets]
+    run.claim("contents that the kernel got", got, equals=[(octets, True)] * 3)
+    run.claim("failures", [one.failure[0] for one in reports], equals=[0] * 6)
+    run.claim("sent again, and by mistake", [(one.went_back, one.duplicates) for one in reports], equals=[(0, 0)] * 6)
+
+
 class SlowEnd(LosslessTopo):
     """Hosts that send to r, whose line has half the rate of theirs."""
 
@@ -290,20 +361,27 @@ def predicted(cnps: list[int], sends: list[int], line: Line) -> list[int]:
     return found
 
 
+AS_SOFT_ROCE = Roce(message=Size("64KiB"), settings=Settings(window=128, ack_every=64))
+"""Messages of ib_write_bw, and what bounds Soft-RoCE beside its rate."""
+
+
 @experiment(debs=["perftest"], timeout="60s")
 def dcqcn_of_verbs(run: Run, n: Annotated[int, Between(1, 8)] = 2) -> None:
-    """Programs with verbs slow down by CNPs: each packet goes when DCQCN's model has it go."""
+    """Programs with verbs slow down by CNPs: each packet goes when DCQCN's model has it go, and flows are as fast."""
     from testbed.net.build.network import network
     from testbed.net.shell.wire import Tap
     from testbed.net.watch.readings import soft_roce
 
+    messages = 80 // n
     marking = Port(ecn={LOSSLESS: EcnCurve("5kB", "40kB", "20%")})
-    with network(SlowEnd(n, rate="100Gb/s", port=marking, total=60_000, xoff=8000, rdma=True), run) as net:
+    fabric: dict[str, Any] = {"rate": "100Gb/s", "port": marking, "total": 60_000, "xoff": 8000}
+    of_verbs = list[list[int]]()
+    with network(SlowEnd(n, **fabric, rdma=True), run) as net:
         hosts, r = net.hosts[:-1], net["r"]
         taps = [(Tap(host, f"{host.name}-eth0", outgoing=True), Tap(host, f"{host.name}-eth0")) for host in hosts]
         with run.measuring():
             commands = [
-                f"ib_write_bw -F -x 1 --tclass=96 -s 65536 -n {80 // n} -u 20 -p {18515 + at}" for at in range(n)
+                f"ib_write_bw -F -x 1 --tclass=96 -s 65536 -n {messages} -u 20 -p {18515 + at}" for at in range(n)
             ]
             servers = [started(r, command) for command in commands]
             time.sleep(0.01)
@@ -316,6 +394,7 @@ def dcqcn_of_verbs(run: Run, n: Annotated[int, Between(1, 8)] = 2) -> None:
             cnps = [at_ns for at_ns, frame in incoming.arrivals() if frame[36:38] == ROCE and frame[42] == CNP]
             sends = [at_ns for at_ns, frame in outgoing.arrivals() if frame[36:38] == ROCE and len(frame) > 1000]
             handled += len(cnps)
+            of_verbs.append(sends)
             run.claim(
                 f"{host.name}: CNPs", soft_roce(net.fabric, f"{host.name}-eth0")["rp_cnp_handled"], equals=len(cnps)
             )
@@ -329,6 +408,21 @@ def dcqcn_of_verbs(run: Run, n: Annotated[int, Between(1, 8)] = 2) -> None:
         counters = soft_roce(net.fabric, "r-eth0")
         run.claim("CNPs sent", counters["np_cnp_sent"], equals=handled)
         run.claim("marked packets", counters["np_ecn_marked_roce_packets"], at_least=handled)
+
+    with network(SlowEnd(n, **fabric), run) as net:
+        taps_of_own = [Tap(host, f"{host.name}-eth0", outgoing=True) for host in net.hosts[:-1]]
+        begin_ns = min(sends[0] for sends in of_verbs)
+        flows = net.run(*[
+            Flow(f"h{at}", "r", LOSSLESS, transport=AS_SOFT_ROCE, rate_control="dcqcn", count=messages,
+                 start=line.scale.real(Duration.from_ns(sends[0] - begin_ns)), buffer="150kB")
+            for at, sends in enumerate(of_verbs, 1)
+        ])  # fmt: skip
+        cnps_of_flows = [one.cnps_received for one in flows.reports if isinstance(one, RoceReport)]
+        run.figure("CNPs of flows", cnps_of_flows)
+        own = [[at_ns for at_ns, frame in tap.arrivals() if len(frame) > 1000] for tap in taps_of_own]
+    rates_of = [n * messages * 65536e9 / (max(map(max, of)) - min(map(min, of))) for of in (of_verbs, own)]
+    run.figure("octets a second, of verbs and of flows", [round(rate) for rate in rates_of])
+    run.claim("rate of verbs, of that of flows", rates_of[0] / rates_of[1], at_least=0.98, at_most=1.02)
 
 
 @experiment
@@ -352,6 +446,10 @@ def test_programs_with_verbs_share_a_line_without_a_loss(run: Runner) -> None:
 
 def test_soft_roce_and_our_own_speak_with_each_other(run: Runner) -> None:
     run(with_rping).check()
+
+
+def test_soft_roce_and_queue_pairs_of_the_kernel_speak_with_each_other(run: Runner) -> None:
+    run(with_kernel).check()
 
 
 def test_programs_with_verbs_send_at_the_rate_of_the_model(run: Runner) -> None:

@@ -5,6 +5,9 @@ So a topology can name classes of nodes and links anywhere, and be looked at; on
 
 from __future__ import annotations
 
+import importlib
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import XoffError
@@ -28,11 +31,25 @@ def require_mininet() -> None:
         ) from _missing
 
 
+def _import_pythons_distutils() -> None:
+    """Import the comparison of versions that Mininet needs from Python, up to 3.11, and not from setuptools.
+
+    setuptools takes the place of Python's package, and for this one module imports 140 others.
+    """
+    in_its_place = [finder for finder in sys.meta_path if type(finder).__module__ == "_distutils_hack"]
+    for finder in in_its_place:
+        sys.meta_path.remove(finder)
+    with suppress(ImportError):  # Python has none any more
+        importlib.import_module("distutils.version")
+    sys.meta_path[:0] = in_its_place
+
+
 if TYPE_CHECKING:
     from mininet.link import Intf, Link
     from mininet.net import Mininet
     from mininet.node import Host, Node, Switch
 else:
+    _import_pythons_distutils()
     try:
         from mininet.link import Intf, Link
         from mininet.net import Mininet

@@ -209,3 +209,4 @@ def imports(run: Run, modules: str = "") -> None:
         with Flows([Flow(host, target, 3, count=50) for host in hosts]) as flows:
             flows.wait()
         run.figure("last frames", [report.last_lab_ns - begin_ns for report in flows.reports])
+        run.figure("setuptools", "setuptools" in sys.modules)

@@ -6,7 +6,9 @@ So a topology can name classes of nodes and links anywhere, and be looked at; on
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +41,8 @@ def _import_pythons_distutils() -> None:
     in_its_place = [finder for finder in sys.meta_path if type(finder).__module__ == "_distutils_hack"]
     for finder in in_its_place:
         sys.meta_path.remove(finder)
-    with suppress(ImportError):  # Python has none any more
+    with suppress(ImportError), warnings.catch_warnings():  # later ones have none, and this one says so
+        warnings.simplefilter("ignore", DeprecationWarning)
         importlib.import_module("distutils.version")
     sys.meta_path[:0] = in_its_place
 
@@ -49,7 +52,8 @@ if TYPE_CHECKING:
     from mininet.net import Mininet
     from mininet.node import Host, Node, Switch
 else:
-    _import_pythons_distutils()
+    if importlib.util.find_spec("mininet") is not None:
+        _import_pythons_distutils()
     try:
         from mininet.link import Intf, Link
         from mininet.net import Mininet

@@ -309,8 +309,10 @@ def with_kernel(run: Run) -> None:
         for _ in ("it posts its works", "it says what it holds"):
             print(file=peer.stdin, flush=True)
             said = json.loads(peer.stdout.readline())
-            while not all(device.ended()[:3]):
+            device.look()
+            while not all(device.has_ended(FIRST_QP + place) for place in range(3)):
                 time.sleep(0.001)
+                device.look()
         reports = [device.report(FIRST_QP + place) for place in range(6)]
         peer.communicate("\n")
         device.close()

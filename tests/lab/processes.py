@@ -48,7 +48,7 @@ Start = Callable[..., Process]
 
 
 class Dask:
-    """A scheduler, and workers with a thread each."""
+    """A scheduler, and workers with a thread each, or with more."""
 
     def __init__(self, start: Start, folder: Path) -> None:
         pytest.importorskip("distributed")
@@ -64,8 +64,24 @@ class Dask:
             time.sleep(0.1)
         raise AssertionError(f"the scheduler has not written {self._file}")
 
-    def worker(self) -> Process:
-        options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
+    def worker(self, threads: int = 1) -> Process:
+        options = ("--nthreads", str(threads), "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
         process = self._start("distributed.cli.dask_worker", self.address, *options)
         process.await_("Registered to:")
         return process
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below one."""
+    found = [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+    return found + [one for child in found for one in descendants(child)]
+
+
+def ended(pids: list[int], within_s: float = 20) -> bool:
+    """Return True if these processes end in a while."""
+    end = time.monotonic() + within_s
+    while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True

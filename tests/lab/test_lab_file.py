@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -213,24 +214,55 @@ def test_a_dask_worker_with_nothing_but_python_and_dask_makes_the_runs_of_a_swee
     shared.symlink_to(inside)
     given = ["--lab", str(shared / "lab.tar")] if way == "shared" else []
     keeps = f"/home/user/worker-{way}"
-    worker = ["python3", "-m", "distributed.cli.dask_worker", dask.address, "--nthreads", "2", "--no-nanny",
-              "--no-dashboard", "--local-directory", "/tmp"]  # fmt: skip
     log = tmp_path / "worker.log"
-    with log.open("wb") as out, subprocess.Popen(
-        there.entered([], "/home/user", worker, {"PYTHONPATH": "/home/user/dask", "XOFF_CACHE": keeps}),
-        stdout=out, stderr=out,
-    ) as process:  # fmt: skip
-        try:
-            sweep = start("testbed", *grid, "--out", tmp_path / "theirs", "--scheduler", dask.address, *given)
-            assert sweep.popen.wait(300) == 0, sweep.said + log.read_text(errors="replace")
-        finally:
-            process.kill()
+    with _worker_there(there, dask, log, keeps, 2):
+        sweep = start("testbed", *grid, "--out", tmp_path / "theirs", "--scheduler", dask.address, *given)
+        assert sweep.popen.wait(300) == 0, sweep.said + log.read_text(errors="replace")
     assert ("sending the lab" in sweep.said) == (way == "sent")
     assert list((home / f"worker-{way}" / "cluster").glob("lab-*/um-root-*/disk"))
     here = start("testbed", *grid, "--out", tmp_path / "here")
     assert here.popen.wait(300) == 0, here.said
     for name in ("table.csv", "summary.csv"):
         assert (tmp_path / "theirs" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+
+
+@contextmanager
+def _worker_there(there: Elsewhere, dask: Dask, log: Path, keeps: str, threads: int) -> Iterator[None]:
+    """Run a worker with nothing but Python and Dask, which keeps its files in the folder `keeps`."""
+    worker = ["python3", "-m", "distributed.cli.dask_worker", dask.address, "--nthreads", str(threads), "--no-nanny",
+              "--no-dashboard", "--host", "127.0.0.1", "--local-directory", "/tmp"]  # fmt: skip
+    with log.open("wb") as out, subprocess.Popen(
+        there.entered([], "/home/user", worker, {"PYTHONPATH": "/home/user/dask", "XOFF_CACHE": keeps}),
+        stdout=out, stderr=out,
+    ) as process:  # fmt: skip
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.long
+def test_a_worker_with_nothing_but_python_and_dask_has_a_part_of_a_network(
+    elsewhere: Maker, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other part is on a worker of this machine, with another Python and another C library."""
+    there = elsewhere("trixie")
+    _install_dask(there)
+    with monkeypatch.context() as context:  # a scheduler without the lab, and a worker that has it
+        context.setenv("XOFF_CACHE", str(tmp_path / "scheduler"))
+        dask = Dask(start, tmp_path)
+    dask.worker()
+    job = (str(ROOT / "tests/lab/jobs/partition.py") + ":roce", "--partitions", "2")
+    log = tmp_path / "worker.log"
+    with _worker_there(there, dask, log, "/home/user/worker-part", 1):
+        run = start("testbed", "run", *job, "--scheduler", dask.address, "--json", "--out", tmp_path / "theirs")
+        assert run.popen.wait(300) == 0, run.said + log.read_text(errors="replace")
+        assert "waiting for 2 free threads" in run.said or "sending the lab" in run.said
+        (found,) = (tmp_path / "theirs").glob("*/result.json")
+        assert json.loads(found.read_text())["digest"] == _here("um", tmp_path / "here", *job)["digest"]
+        kept = there.path / "home" / "user" / "worker-part" / "cluster"
+        assert list(kept.glob("lab-*/um-root-*/disk"))
+        assert not [*kept.glob("lab-*/tmp/*"), *kept.parent.glob("tmp/*")]
 
 
 def _install_dask(there: Elsewhere) -> None:

@@ -19,14 +19,46 @@ from testbed import lab
 from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.results.result import Result, Status
+from testbed.lab.studies.cluster.client import connected
+from testbed.lab.studies.cluster.gang import placed
 
 from .conftest import JOBS, Runner, failed_claims
+from .processes import Dask, Start, descendants, ended
+
+
+@pytest.fixture(scope="module")
+def here(ready: PreparedEngine, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A run in two kernels of this machine, which meet in memory."""
+    return lab.run(definition.load_file(JOBS / "partition.py", "roce"), on=ready, out=tmp_path_factory.mktemp("here"))
 
 
 @pytest.mark.engines("um")
-def test_roce_with_pfc_across_the_cut_gives_one_digest(run: Runner) -> None:
+def test_two_workers_of_a_cluster_give_the_digest_of_one_machine(
+    ready: PreparedEngine, here: Result, start: Start, tmp_path: Path
+) -> None:
+    """Without Xoff in the workers; the network begins when both are free, and leaves nothing on them."""
+    dask = Dask(start, tmp_path)
+    workers = [dask.worker()]
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if "waiting for 2 free threads of workers" in text:
+            workers.append(dask.worker())
+
+    with connected(dask.address, say) as cluster:
+        job = definition.load_file(JOBS / "partition.py", "roce")
+        result = lab.run(job, on=placed(ready, cluster), out=tmp_path / "out")
+    assert (result.status, result.reason) == (Status.OK, "")
+    assert result.digest == here.digest
+    assert "1 of 1 worker are free" in said[0]
+    assert ended([pid for worker in workers for pid in descendants(worker.popen.pid)])
+
+
+@pytest.mark.engines("um")
+def test_roce_with_pfc_across_the_cut_gives_one_digest(run: Runner, here: Result) -> None:
     """On whatever cores, and whoever waits for whom: the frames that cross come at the same nanosecond."""
-    runs = [run("partition:roce") for _ in range(2)]
+    runs = [here, run("partition:roce")]
     assert [failed_claims(one) for one in runs] == [set()] * 2
     assert len({one.digest for one in runs}) == 1
     folder = runs[0].folder

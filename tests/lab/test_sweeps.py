@@ -13,17 +13,11 @@ import pytest
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.studies import sweep, sweep_tables
 
-from .processes import Dask, Process, Start
+from .processes import Dask, Process, Start, descendants, ended
 
 ROOT = Path(__file__).parents[2]
 JOB = ROOT / "tests" / "lab" / "jobs" / "studies.py"
 TABLES = (sweep_tables.TABLE, sweep_tables.SUMMARY, sweep_tables.PARQUET)
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes below one."""
-    found = [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
-    return found + [one for child in found for one in descendants(child)]
 
 
 def labs(pid: int) -> list[int]:
@@ -37,16 +31,6 @@ def labs(pid: int) -> list[int]:
         if b"init=/init" in words:
             found.append(one)
     return found
-
-
-def ended(pids: list[int], within_s: float = 20) -> bool:
-    """Return True if these processes end in a while."""
-    end = time.monotonic() + within_s
-    while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def sweeping(start: Start, out: Path, scales: int, *options: str) -> Process:

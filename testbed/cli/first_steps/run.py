@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,10 +21,13 @@ from testbed.experiment.definition import Origin
 from testbed.experiment.fidelity import Thresholds
 from testbed.experiment.run_files import CAPTURES
 from testbed.lab.engines import table
+from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.job.job import WHOLE_FRAMES, Limits, RunOptions
 from testbed.lab.results.result import Exit, Result
 from testbed.lab.studies import batch
 from testbed.lab.studies.batch import Task
+from testbed.lab.studies.cluster.client import Cluster, connected
+from testbed.lab.studies.cluster.gang import placed
 from testbed.units import Duration
 
 
@@ -69,8 +72,12 @@ def run_options(parser: argparse.ArgumentParser, default: str | None = table.DEF
     )  # fmt: skip
     parser.add_argument(
         "--partitions", type=whole_number(1, 2), metavar="N",
-        help="have each network over N kernels of this machine, cut at cables with a delay",
+        help="have each network over N kernels, cut at cables with a delay",
     )  # fmt: skip
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="have these kernels on a Dask cluster: tcp://HOST:PORT")
+    parser.add_argument(
+        "--lab", type=Path, metavar="FILE", help="have its workers take the lab from FILE, which all of them see"
+    )
     parser.add_argument("--report", action="store_true", help="write report.html into the first result folder")
     parser.add_argument("--allow-degraded", action="store_true", help="a run of low fidelity is no failure")
 
@@ -125,34 +132,35 @@ def run_as(
     thresholds = Thresholds()
     for setting in options.fidelity:
         thresholds = thresholds.changed(setting)
-    engine = ready(options.engine)
-    for experiment in chosen:
-        if experiment.free_cpu and options.engine.cpu_takes_time:
-            console.print_error(
-                f"{experiment.name} is for labs whose CPU work takes no time, and its claims may fail on "
-                f"{options.engine.name}"
+    with _cluster(options, chosen) as workers:
+        engine = ready(options.engine)
+        for experiment in chosen:
+            if experiment.free_cpu and options.engine.cpu_takes_time:
+                console.print_error(
+                    f"{experiment.name} is for labs whose CPU work takes no time, and its claims may fail on "
+                    f"{options.engine.name}"
+                )
+        tasks = [
+            Task(
+                experiment,
+                _on(workers, with_packages(engine, options.packages, experiment)),
+                given,
+                RunOptions(
+                    seed=options.seed,
+                    limits=_limits(options, experiment),
+                    thresholds=thresholds,
+                    capture_octets=options.capture_octets or (WHOLE_FRAMES if options.capture else 0),
+                    series_ns=options.series.ns if options.series else 0,
+                    follow=network.update if network is not None else None,
+                    partitions=options.partitions,
+                ),
             )
-    tasks = [
-        Task(
-            experiment,
-            with_packages(engine, options.packages, experiment),
-            given,
-            RunOptions(
-                seed=options.seed,
-                limits=_limits(options, experiment),
-                thresholds=thresholds,
-                capture_octets=options.capture_octets or (WHOLE_FRAMES if options.capture else 0),
-                series_ns=options.series.ns if options.series else 0,
-                follow=network.update if network is not None else None,
-                partitions=options.partitions,
-            ),
-        )
-        for experiment in chosen
-    ]
-    with progress.Screen(options.j > 1 and len(chosen) > 1, options.json, network) as screen:
-        finished = batch.run(
-            tasks, out=options.out, width=options.j, watch=lambda task: closing(screen.watch(task.experiment.name))
-        )
+            for experiment in chosen
+        ]
+        with progress.Screen(options.j > 1 and len(chosen) > 1, options.json, network) as screen:
+            finished = batch.run(
+                tasks, out=options.out, width=options.j, watch=lambda task: closing(screen.watch(task.experiment.name))
+            )
     results = finished.results
     if options.json:
         print(json.dumps([result.as_json() | {"folder": str(result.folder)} for result in results], indent=1))
@@ -169,6 +177,29 @@ def run_as(
         after(results)
     finished.raise_first()
     return max((result.exit_code(options.allow_degraded) for result in results), default=Exit.OK)
+
+
+def _cluster(
+    options: argparse.Namespace, chosen: Sequence[definition.Experiment]
+) -> AbstractContextManager[Cluster | None]:
+    """Reach the cluster that a command names, if it names one."""
+    if options.scheduler is None:
+        if options.lab is not None:
+            raise UsageError("--lab is for the workers of a cluster, which --scheduler names")
+        return nullcontext()
+    if not options.engine.joins_clusters:
+        raise UsageError(f"--engine {options.engine}: a cluster's workers have only Python, and run um")
+    for experiment in chosen:
+        if (options.partitions or experiment.partitions) < 2:
+            raise UsageError(
+                f"--scheduler: {experiment.name} has one kernel for its networks, and this machine can run it; with "
+                "--partitions N they have several, and `xoff sweep` makes many runs on a cluster"
+            )
+    return connected(options.scheduler, console.say, options.lab)
+
+
+def _on(cluster: Cluster | None, prepared: PreparedEngine) -> PreparedEngine:
+    return prepared if cluster is None else placed(prepared, cluster)
 
 
 def _limits(options: argparse.Namespace, experiment: definition.Experiment) -> Limits:

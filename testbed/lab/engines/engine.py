@@ -6,6 +6,7 @@ others ask it: no code outside of its file compares its name with anything.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -124,8 +125,13 @@ class PreparedEngine(ABC):
     def start(self, job: bytes, folder: Path) -> AbstractContextManager[RunningJob]:
         """Start a job; when the block ends, nothing of the job is left running."""
 
-    def start_parts(self, parts: int, job: bytes, folder: Path) -> AbstractContextManager[Gang]:
-        """Start a job in so many labs that have a part of its network each, if the engine `divides`."""
+    def start_parts(
+        self, parts: int, job: bytes, folder: Path, cancel: threading.Event
+    ) -> AbstractContextManager[Gang]:
+        """Start a job in so many labs that have a part of its network each, if the engine `divides`.
+
+        Setting `cancel` ends a wait for machines.
+        """
         raise UsageError(f"--partitions: {self.engine} has one kernel for a network; run it with --engine um")
 
     def provenance(self) -> Provenance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -96,21 +97,30 @@ class PreparedUm(PreparedEngine):
             yield machine
 
     @contextmanager
-    def start_parts(self, parts: int, job: bytes, folder: Path) -> Iterator[Gang]:
+    def start_parts(self, parts: int, job: bytes, folder: Path, cancel: threading.Event) -> Iterator[Gang]:
+        with (
+            memory.shared(parts) as shared,
+            self.parts_started(range(parts), shared, job, folder) as machines,
+            closing(Gang(machines, folder)) as gang,
+        ):
+            yield gang
+
+    @contextmanager
+    def parts_started(self, own: Sequence[int], shared: int, job: bytes, folder: Path) -> Iterator[list[Machine]]:
+        """Start some parts of a network, whose kernels meet in the memory of a descriptor."""
         mounted = self._mounted(job, folder)
         available = cores.available()
         many = len(available)
         with ExitStack() as started:
             # One core each: a kernel with two would poll on both. Parts that wait need none, so some can share one.
-            shared = started.enter_context(memory.shared(parts))
             machines = []
-            for part in range(parts):
-                own = started.enter_context(cores.taken(1)) if parts <= many else {available[part % many]}
-                place = folder / f"machine-{part}"
-                place.mkdir()
-                machine = Machine(self.kernel.file, mounted, place, own, job_mb=self.job_mb, part=(shared, part))
+            for place, part in enumerate(own):
+                taken = started.enter_context(cores.taken(1)) if len(own) <= many else {available[place % many]}
+                at = folder / f"machine-{part}"
+                at.mkdir()
+                machine = Machine(self.kernel.file, mounted, at, taken, job_mb=self.job_mb, part=(shared, part))
                 machines.append(started.enter_context(closing(machine)))
-            yield started.enter_context(closing(Gang(machines, folder)))
+            yield machines
 
     def _mounted(self, job: bytes, folder: Path) -> dict[str, Path]:
         (folder / "job").write_bytes(job)

@@ -16,6 +16,7 @@ from typing import IO, Protocol
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.experiment.output import Record, StreamError
 from testbed.experiment.run_files import CAPTURES
+from testbed.lab.partition.relay import LOST
 from testbed.lab.results.collect import Collector
 from testbed.lab.results.result import Status
 
@@ -76,7 +77,9 @@ class _Other:
 class Gang:
     """The parts of one network at work, as a `RunningJob`."""
 
-    def __init__(self, machines: Sequence[Part], folder: Path) -> None:
+    def __init__(self, machines: Sequence[Part], folder: Path, where: Sequence[str] = ()) -> None:
+        """`where` has the machines of the parts by their names, if they are not all this one."""
+        self._where = where
         self._first, self.stream = machines[0], machines[0].stream
         self._machines = machines
         self._others = []
@@ -93,7 +96,7 @@ class Gang:
             other.read()
         self._look_for_stopped(time.monotonic())
         lost = self._first.lost()
-        return None if lost is None else f"part 0: {lost}"
+        return None if lost is None else f"{self._named(0)}: {lost}"
 
     def _look_for_stopped(self, now_s: float) -> None:
         """Note a part that was stopped in several looks. If all are, somebody makes a break, and no part hangs."""
@@ -106,7 +109,10 @@ class Gang:
         for part, what in enumerate(found):
             self._stopped_looks[part] = self._stopped_looks[part] + 1 if what else 0
             if self._stopped_looks[part] >= _LOOKS:
-                self._hangs = f"part {part}: {what}, and the others wait for it"
+                self._hangs = f"{self._named(part)}: {what}, and the others wait for it"
+
+    def _named(self, part: int) -> str:
+        return f"part {part} on {self._where[part]}" if self._where else f"part {part}"
 
     def failure(self) -> tuple[Status, str] | None:
         """Return how a part other than the first failed, and which; None if none has. A part that is stopped has
@@ -117,7 +123,7 @@ class Gang:
         if (other := self._failed()) is None or other.failure is None:
             return None if self._hangs is None else (Status.LOST, self._hangs)
         status, reason = other.failure
-        return status, f"part {other.number}: {reason}"
+        return status, f"{self._named(other.number)}: {reason}"
 
     def _failed(self) -> _Other | None:
         failed = [other for other in self._others if other.failure is not None]
@@ -188,8 +194,9 @@ class Gang:
 
 
 def is_consequence(failure: tuple[Status, str] | None) -> bool:
-    """Return True if a part failed because another one had gone (`net/partition/cut.py:PartGoneError`)."""
-    return failure is not None and "PartGoneError" in failure[1]
+    """Return True if a part failed because another one had gone (`net/partition/cut.py:PartGoneError`), or its
+    machine."""
+    return failure is not None and ("PartGoneError" in failure[1] or LOST in failure[1])
 
 
 def _found(collector: Collector) -> list[tuple[str, str]]:

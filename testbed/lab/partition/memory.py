@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MOST_PARTS = 16
-_HEAD = 4096 + MOST_PARTS * 256
-_RING, _BOX = 4096 + (1 << 20), 1 << 18
+HEAD = 4096 + MOST_PARTS * 256
+RING, BOX = 4096 + (1 << 20), 1 << 18
 _PATIENCE = 0
 """The looks at its bell that a kernel takes before it sleeps. With 2000 of them kernels took a half more CPU time."""
 
 
 def size(parts: int) -> int:
     """Return the octets of the memory; what is never touched takes none."""
-    return _HEAD + parts * parts * _RING + 2 * parts * _BOX
+    return HEAD + parts * parts * RING + 2 * parts * BOX
 
 
 @contextmanager

@@ -239,6 +239,8 @@ class _Follower:
         self.interrupted = False
         self._fails_s = 0.0
         """The moment at which a part other than the first was seen to have failed; 0 before."""
+        self._first_lost: tuple[Status, str] | None = None
+        """How the first part was lost, if it was before it ended."""
         self._gang: Gang | None = None
         """The parts of the network, if it has several."""
 
@@ -258,6 +260,7 @@ class _Follower:
         begin = time.monotonic()
         try:
             with self._start(workplace) as session, session.stream.open("rb") as stream:
+                begin = time.monotonic()  # parts may have waited for machines that are free
                 while not self._step(session, stream, time.monotonic() - begin):
                     pass
                 if self._gang is not None:
@@ -269,7 +272,7 @@ class _Follower:
 
     def _start(self, workplace: Path) -> AbstractContextManager[RunningJob]:
         if self._job.partitions > 1:
-            return self._prepared.start_parts(self._job.partitions, self._packed.tar, workplace)
+            return self._prepared.start_parts(self._job.partitions, self._packed.tar, workplace, self._cancel)
         return self._prepared.start(self._packed.tar, workplace)
 
     def _step(self, session: RunningJob, stream: IO[bytes], now: float) -> bool:
@@ -283,6 +286,8 @@ class _Follower:
             self._show(session, now)
             if isinstance(session, Gang):
                 self._gang = session
+                if lost is not None and not data and self._collector.ended is None:
+                    self._first_lost = Status.LOST, lost
                 if self._status is None and self._is_failing(session):
                     return self._part_has_failed(session, now)
             if self._collector.ended is not None and (self._gang is None or self._gang.have_ended()):
@@ -312,7 +317,9 @@ class _Follower:
 
     def _own_failure(self) -> tuple[Status, str] | None:
         """Return how the first part has failed, or None if it has not."""
-        if self._collector.ended is None or self._collector.status()[0] is Status.OK:
+        if self._collector.ended is None:
+            return self._first_lost
+        if self._collector.status()[0] is Status.OK:
             return None
         return self._collector.status()
 
@@ -327,7 +334,9 @@ class _Follower:
         if known is None and now - self._fails_s < _ROOT_CAUSE_S:
             time.sleep(_POLL_S)
             return False
-        if known is not own and others is not None:
+        if known is None or known is self._first_lost:
+            self._status = known or own or others
+        elif known is not own and others is not None:
             self._status = others
             if text := gang.errors():
                 self._watcher.output(text, True)

@@ -103,7 +103,7 @@ class Cluster:
         if not tasks:
             return Batch(())
         cancel, interruption = cancel or threading.Event(), None
-        request = self._request(tasks[0].on)
+        request = self.request(tasks[0].on)
         outcomes: dict[int, TaskOutcome] = {}
         ahead = deque(_AtWork(task) for task in tasks)
         at_work: dict[Any, _AtWork] = {}
@@ -121,7 +121,7 @@ class Cluster:
                     future.release()
                     if answer is not None and "wants" in answer and not one.has_lab:
                         if "lab" not in request["parts"]:
-                            self._give_lab(request, one.task.on)
+                            self.give_lab(request, one.task.on)
                         ahead.appendleft(one)
                     elif (outcome := self._outcome(answer, error, one, out)) is not None:
                         outcomes[id(one.task)] = outcome
@@ -133,10 +133,10 @@ class Cluster:
             interruption = error
             cancel.set()
         finally:
-            self._withdraw(list(at_work))
+            self.withdraw(list(at_work))
         return Batch(tuple(outcomes.get(id(task), TaskOutcome(task)) for task in tasks), interruption)
 
-    def _request(self, prepared: PreparedEngine) -> dict[str, Any]:
+    def request(self, prepared: PreparedEngine) -> dict[str, Any]:
         """Give the cluster what its workers take; return what each of them is asked."""
         if not isinstance(prepared, PreparedUm):
             raise UsageError(
@@ -150,10 +150,10 @@ class Cluster:
         named: dict[str, Any] = {name: part.named() for name, part in files.items()}
         request = {"parts": named, "shared": "", **parts.described(prepared)}
         if self._lab is not None:
-            self._give_lab(request, prepared)
+            self.give_lab(request, prepared)
         return request
 
-    def _give_lab(self, request: dict[str, Any], prepared: PreparedEngine) -> None:
+    def give_lab(self, request: dict[str, Any], prepared: PreparedEngine) -> None:
         """Let workers have the lab, from the scheduler or from a shared file; what is asked of them names it then."""
         lab = parts.lab(prepared, self._report, _percents(self._report, "packing the lab"))
         if self._lab is not None:
@@ -182,6 +182,34 @@ class Cluster:
             while data := source.read(on_worker.PIECE):
                 self._on_scheduler("take", part.named(), sender, source.tell() - len(data), data)
                 progress(source.tell(), part.size)
+
+    def free_threads(self) -> dict[str, int]:
+        """Return the number of threads of each worker that have nothing to do."""
+        busy = self._asked(self._client.processing)
+        return {worker: many - len(busy.get(worker, ())) for worker, many in self._asked(self._client.nthreads).items()}
+
+    def have_part(self, worker: str, request: Mapping[str, Any], run: Mapping[str, Any], job: bytes) -> Any:
+        """Have a worker take parts of a network, as soon as it has a free thread; return the future of its task."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self._asked(
+                self._client.submit, self._module.take_part, dict(request), dict(run), job, key=run["key"],
+                pure=False, workers=[worker], allow_other_workers=False, retries=0,
+            )  # fmt: skip
+
+    def look(self, worker: str, key: str, commands: bytes) -> dict[str, Any] | None:
+        """Return what a worker's parts say; an exception if it cannot be asked."""
+        found: dict[str, Any] | None = self._client.run(self._module.look, key, commands, workers=[worker])[worker]
+        return found
+
+    def withdraw(self, futures: list[Any]) -> None:
+        """Withdraw tasks from the scheduler; workers end what they make."""
+        with suppress(Exception):
+            if futures:
+                self._client.cancel(futures, force=True)
+
+    def say(self, text: str) -> None:
+        self._report(text)
 
     def _on_scheduler(self, function: str, *arguments: Any) -> Any:
         return self._asked(self._client.run_on_scheduler, getattr(self._module, function), *arguments)
@@ -269,12 +297,6 @@ class Cluster:
             else:
                 self._report(f"{self.address}: {watch}")
         self._progress(f"{ended} of {total} runs have ended; {watch}")
-
-    def _withdraw(self, futures: list[Any]) -> None:
-        """Withdraw runs from the scheduler; workers end those that they make."""
-        with suppress(Exception):
-            if futures:
-                self._client.cancel(futures, force=True)
 
 
 class _Watch:

@@ -2,22 +2,28 @@
 
 They have no Xoff, so this file is sent to them, under a name with its digest, and imports the standard library and
 Dask alone. The scheduler keeps files that workers ask for; a worker takes each once per machine, checks its SHA-256,
-and makes a run in a process of its own, which ends when the worker ends or the run is cancelled.
+and makes a run in a process of its own, which ends when the worker ends or the run is cancelled. So it does with parts
+of a network that is on several machines, whose process talks to the user's machine meanwhile.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import functools
 import hashlib
 import json
+import math
 import os
 import platform
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -32,6 +38,9 @@ WANTS_LAB = 75
 _PARTS, _OFFERED, _CODE = "parts", "offered", "code"
 _LOOK_S = 0.25
 _GRACE_S = 15.0
+_UNASKED_S = 20.0
+"""The time in s after which nobody asks for the parts of a network any more: the user's machine has gone."""
+_LISTENS_S = 5.0
 _UNUSED_S = 14 * 86400.0
 
 Part = Mapping[str, Any]
@@ -83,11 +92,20 @@ def perform(request: Mapping[str, Any], run: Mapping[str, Any], job: bytes) -> d
     """
     from distributed import get_worker
 
-    worker = get_worker()
+    worker, member = get_worker(), _Member(is_asked=False)
+    answer = _answer(worker, member, "one_run", request=request, run=run, job=job)
+    return answer if len(answer) > 1 else answer | {"result": member.asked()["said"]}
+
+
+def _answer(
+    worker: Any, member: _Member, module: str, *, request: Mapping[str, Any], run: Mapping[str, Any], job: bytes
+) -> dict[str, Any]:
+    """Have a process of Xoff do its work; return what there is to say if it did not end well."""
     answer: dict[str, Any] = {"worker": worker.address}
     try:
         _require_machine()
-        return answer | _made(request, run, job, lambda: _is_wanted(worker, run["key"]))
+        wanted = functools.partial(_is_wanted, worker, run["key"])
+        return answer | _made(member, module, wanted, request=request, run=run, job=job)
     except (MachineError, OSError) as error:
         return answer | {"error": str(error)}
 
@@ -100,19 +118,27 @@ def _require_machine() -> None:
         raise MachineError(f"Python 3.11 or newer is needed, and this is {platform.python_version()}")
 
 
-def _made(request: Mapping[str, Any], run: Mapping[str, Any], job: bytes, wanted: Callable[[], bool]) -> dict[str, Any]:
+def _made(
+    member: _Member,
+    module: str,
+    wanted: Callable[[], bool],
+    *,
+    request: Mapping[str, Any],
+    run: Mapping[str, Any],
+    job: bytes,
+) -> dict[str, Any]:
     folder = _folder()
     parts = request["parts"]
     code = _unpacked(_file(parts["code"]), parts["code"]["sha256"])
     asked = {**request, **run, "disk": str(_file(parts["disk"])), "lab": ""}
-    command = [sys.executable, "-s", "-m", "testbed.lab.studies.cluster.one_run"]
+    command = [sys.executable, "-s", "-m", f"testbed.lab.studies.cluster.{module}"]
     environment = {**os.environ, "PYTHONPATH": str(code), "PYTHONSAFEPATH": "1", "XOFF_CACHE": str(folder.parent)}
     for _ in range(2):
-        status, out, err = _ended(command, environment, json.dumps(asked).encode() + b"\n" + job, wanted)
+        status, err = member.ended(command, environment, json.dumps(asked).encode() + b"\n" + job, wanted)
         if status is None:
             return {"stopped": True}
         if status == 0:
-            return {"result": out}
+            return {}
         if status != WANTS_LAB:
             lines = err.decode(errors="replace").strip().splitlines()
             raise MachineError("\n  ".join(lines[-8:]) or f"the run's process ended with exit code {status}")
@@ -122,33 +148,140 @@ def _made(request: Mapping[str, Any], run: Mapping[str, Any], job: bytes, wanted
     raise MachineError(f"the lab is not in {folder} after its import")
 
 
-def _ended(
-    command: list[str], environment: Mapping[str, str], given: bytes | None, wanted: Callable[[], bool]
-) -> tuple[int | None, bytes, bytes]:
-    """Run a program to its end, or until it is cancelled: then there is no exit code."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=dict(environment), start_new_session=True, **pipes) as process:  # type: ignore[call-overload]
-        try:
-            while True:
-                try:
-                    out, err = process.communicate(given, timeout=_LOOK_S)
-                    return process.returncode, out, err
-                except subprocess.TimeoutExpired:
-                    given = None  # it has been taken over, and goes on being written
-                    if not wanted():
-                        process.terminate()
-                        with suppress(subprocess.TimeoutExpired):
-                            process.communicate(timeout=_GRACE_S)
-                        return None, b"", b""
-        finally:
-            process.kill()
-
-
 def _is_wanted(worker: Any, key: str) -> bool:
     """True unless the scheduler has withdrawn the run, because its user has cancelled it or has gone."""
     task = worker.state.tasks.get(key)
     ending = worker.status.name in ("closing", "closed", "failed")
     return not ending and task is not None and task.state in ("executing", "long-running")
+
+
+class _Member:
+    """The process of this machine that makes a run, or has parts of a network; `look` talks to it meanwhile."""
+
+    def __init__(self, *, is_asked: bool) -> None:
+        self.answer: dict[str, Any] | None = None
+        """The task's answer, when the process has ended."""
+        self.was_answered = False
+        self.asked_s = time.monotonic() if is_asked else math.inf
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said = bytearray()
+        self._lock = threading.Lock()
+
+    def has_news(self) -> bool:
+        return bool(self._said) or self.answer is not None
+
+    def asked(self) -> dict[str, Any]:
+        """Return what the process has said since the last call of this, and how it is."""
+        with self._lock:
+            said = bytes(self._said)
+            self._said.clear()
+        process = self._process
+        return {"said": said, "answer": self.answer, "stopped": process.pid if process and _is_stopped(process) else 0}
+
+    def tell(self, commands: bytes) -> None:
+        process = self._process
+        if commands and process is not None and process.stdin is not None:
+            with suppress(OSError, ValueError):
+                process.stdin.write(commands)
+                process.stdin.flush()
+
+    def ended(
+        self, command: list[str], environment: Mapping[str, str], given: bytes, wanted: Callable[[], bool]
+    ) -> tuple[int | None, bytes]:
+        """Run the process to its end, or until it is not wanted: then there is no exit code. Return its errors too."""
+        with tempfile.TemporaryFile() as errors:
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+            with subprocess.Popen(command, env=dict(environment), start_new_session=True, **pipes) as process:
+                reader = threading.Thread(target=self._read, args=(process,), daemon=True)
+                try:
+                    reader.start()
+                    threading.Thread(target=self._give, args=(process, given), daemon=True).start()
+                    self._process = process
+                    stopped = self._wait(process, wanted)
+                finally:
+                    self._process = None
+                    process.kill()
+                    process.wait()
+                    reader.join(_GRACE_S)
+            if process.returncode < 0:  # it was killed, and has left its files
+                sweep = [*command[:-1], f"{command[-1].rpartition('.')[0]}.one_machine", "sweep"]
+                subprocess.run(sweep, env=dict(environment), check=False, stdin=subprocess.DEVNULL)
+            errors.seek(0)
+            return None if stopped else process.returncode, errors.read()
+
+    def _wait(self, process: subprocess.Popen[bytes], wanted: Callable[[], bool]) -> bool:
+        """Return True if the process was stopped, False if it ended by itself."""
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_S)
+                return False
+            if not wanted() or time.monotonic() - self.asked_s > _UNASKED_S:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_GRACE_S)
+                return True
+
+    def _give(self, process: subprocess.Popen[bytes], given: bytes) -> None:
+        assert process.stdin is not None
+        with suppress(OSError, ValueError):
+            process.stdin.write(given)
+            process.stdin.close() if math.isinf(self.asked_s) else process.stdin.flush()
+
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        while data := os.read(process.stdout.fileno(), 1 << 16):
+            with self._lock:
+                self._said += data
+
+
+def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (OSError, IndexError):
+        return False
+
+
+_members: dict[str, _Member] = {}
+"""The processes that have parts of networks, by the keys of their tasks."""
+
+
+def take_part(request: Mapping[str, Any], run: Mapping[str, Any], job: bytes) -> dict[str, Any]:
+    """Have parts of a network until they are not wanted any more; the answer is as that of `perform`, without a result.
+
+    `look` is how the user's machine talks to the process meanwhile.
+    """
+    from distributed import get_worker
+
+    worker = get_worker()
+    member = _members[run["key"]] = _Member(is_asked=True)
+    host = worker.address.partition("://")[2].rpartition(":")[0].strip("[]")
+    asked = {**run, "host": host, "octets": len(job)}
+    answer = member.answer = _answer(worker, member, "one_machine", request=request, run=asked, job=job)
+    end_s = time.monotonic() + _LISTENS_S
+    while time.monotonic() < end_s and not member.was_answered and _is_wanted(worker, run["key"]):
+        time.sleep(_LOOK_S / 10)
+    del _members[run["key"]]
+    return answer
+
+
+async def look(key: str, commands: bytes) -> dict[str, Any] | None:
+    """Give a process with parts of a network commands, and return what it has said, as soon as it has said anything.
+
+    None if the task has not begun here, or is over.
+    """
+    member = _members.get(key)
+    if member is None:
+        return None
+    member.asked_s = time.monotonic()
+    member.tell(commands)
+    for _ in range(25):
+        if member.has_news():
+            break
+        await asyncio.sleep(0.01)
+    found = member.asked()
+    member.was_answered = found["answer"] is not None
+    return found
 
 
 def _file(part: Part) -> Path:

@@ -46,7 +46,7 @@ def main() -> int:
     request = json.loads(sys.stdin.buffer.readline())
     job = sys.stdin.buffer.read()
     try:
-        prepared = _prepared(request)
+        prepared = prepared_for(request)
         if prepared is None:
             return WANTS_LAB
         cores.share(len(cores.available()))  # the worker's other threads have runs too
@@ -72,7 +72,7 @@ def _packed(request: Mapping[str, Any], tar: bytes) -> PackedRun:
     return PackedRun(request["experiment"], job, tar, request["code"], request["commit"], again, thresholds)
 
 
-def _prepared(request: Mapping[str, Any]) -> PreparedUm | None:
+def prepared_for(request: Mapping[str, Any]) -> PreparedUm | None:
     """Return the engine `um` with the lab of the request, or None if there is none.
 
     The lab is imported from the request's file if it is not here. A machine may have a lab of its own, which stays as

@@ -253,7 +253,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[
     pytest.importorskip("distributed")
     packed_run = PackedRun("incast", Job("", "incast", {}), b"", "", "", Again((), {}))
     monkeypatch.setattr(api, "pack_run", lambda *_, **__: packed_run)
-    monkeypatch.setattr(Cluster, "_request", lambda *_: {"parts": {"lab": {}}})
+    monkeypatch.setattr(Cluster, "request", lambda *_: {"parts": {"lab": {}}})
 
     def make(*answers: object, runs: int = 0) -> list[str]:
         tasks = [Task(definition.find("incast"), None, options=RunOptions(SEED)) for _ in range(runs or len(answers))]  # type: ignore[arg-type]

@@ -267,7 +267,8 @@ def test_a_virtual_machine_gets_the_same_tree_and_moves_it_into_its_root(tmp_pat
         (member("./etc/link", tarfile.SYMTYPE, "/usr/bin/one"), b""),
         (member("./var/lib/one", tarfile.DIRTYPE, mode=0o750), b""),
     )
-    tree, archive = tree_of(tmp_path, content)
+    archive, package = io.BytesIO(), written(tmp_path, content, "0.deb")
+    tree = deb_tree.all_unpacked({"": {"one 0": package}, "trixie": {"trixie:one 0": package}}, archive)
     for node in tree.entries.values():
         node.uid, node.gid = os.getuid(), os.getgid()
     packed = io.BytesIO()
@@ -293,3 +294,7 @@ def test_a_virtual_machine_gets_the_same_tree_and_moves_it_into_its_root(tmp_pat
     assert os.readlink(root / "etc/link") == "/usr/bin/one"  # noqa: PTH115
     assert (root / "usr/bin/one").read_bytes() == b"a program"
     assert stat.S_IMODE((root / "var/lib/one").stat().st_mode) == 0o750
+    other = root / "opt/trixie"
+    assert (other / "usr/bin/one").read_bytes() == b"a program"
+    assert os.readlink(other / "lib64") == "usr/lib64"  # noqa: PTH115
+    assert stat.S_IMODE((other / "proc").stat().st_mode) == 0o755

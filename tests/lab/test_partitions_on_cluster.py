@@ -40,7 +40,7 @@ def of_parts(worker: Process) -> list[int]:
 
 
 def left_files() -> list[str]:
-    """Return the folders of parts in the caches of this machine's workers."""
+    """Return the folders of parts in the caches of this machine's workers, if no other network has some now."""
     places = (cache.root(), *cache.folder("cluster").glob("lab-*"))
     return [one.name for place in places for one in (place / "tmp").glob("cluster-parts-*")]
 

@@ -135,7 +135,7 @@ def _follow(user: _User, relay: Relay, machines: Mapping[int, Machine]) -> None:
     with ExitStack() as opened:
         streams = {part: opened.enter_context(one.stream.open("rb")) for part, one in machines.items()}
         told_s = dict.fromkeys(machines, 0.0)
-        looked_s = 0.0
+        looked_s, is_lost = 0.0, False
         while not user.has_gone.is_set():
             with suppress(queue.Empty):
                 while True:
@@ -154,10 +154,9 @@ def _follow(user: _User, relay: Relay, machines: Mapping[int, Machine]) -> None:
                     said = said or "data" in news
                     told_s[part] = now_s
                     user.say(news)
-            if (lost := relay.lost()) is not None:
+            if not is_lost and (lost := relay.lost()) is not None:
+                is_lost = True
                 user.say({"relay": lost})
-                user.has_gone.wait()
-                return
             if not said:
                 time.sleep(_LOOK_S)
 

@@ -1,0 +1,65 @@
+"""Networks that cannot have parts: each is refused in a line, with the reason and the way out."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.cable import Cable
+from testbed.net.partition.cut import PartitionError
+from testbed.net.partition.run import _require_possible
+from testbed.routing.frr import Frr
+from testbed.routing.protocols import Bgp
+from topologies.leaf_spine import LeafSpine
+
+LONG = Cable("10Gb/s", "100m")
+
+
+class Routed(LosslessTopo):
+    """Two routers with routing daemons."""
+
+    def build(self) -> None:
+        for name in ("r1", "r2"):
+            self.addRouter(name, ip=None, routing=Frr(Bgp(65001)))
+        self.addLink("r1", "r2", cable=LONG)
+
+
+class Controlled(LosslessTopo):
+    """Two routers whose ways an SR controller sets."""
+
+    control = object()
+
+    def build(self) -> None:
+        self.addLink(self.addRouter("r1"), self.addRouter("r2"), cable=LONG)
+
+
+def run(**options: Any) -> Any:
+    return SimpleNamespace(**{"series_ns": 0, "follower": -1, **options})
+
+
+@pytest.mark.parametrize(
+    ("topo", "why"),
+    [
+        (Routed, "Routed cannot be divided: the routing daemons of its routers are looked at in one kernel"),
+        (Controlled, "Controlled cannot be divided: its controller is a process that routers of other parts could not"),
+        (lambda: LeafSpine(deadlock_poll="10us"), "LeafSpine cannot be divided: its deadlock_poll looks at all"),
+    ],
+)  # fmt: skip
+def test_a_network_that_cannot_have_parts_is_refused(topo: Any, why: str) -> None:
+    with pytest.raises(PartitionError) as caught:
+        _require_possible(topo(), None)
+    assert str(caught.value).startswith(why)
+    assert str(caught.value).endswith("; run it without --partitions")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [("series_ns", 1000, r"time series \(--series\)"), ("follower", 3, "a view of the running")],
+)
+def test_what_looks_at_the_whole_network_is_refused(option: str, value: int, why: str) -> None:
+    with pytest.raises(PartitionError, match=f"LeafSpine cannot be divided: {why}"):
+        _require_possible(LeafSpine(), run(**{option: value}))
+    _require_possible(LeafSpine(), run())

@@ -91,6 +91,24 @@ def test_a_hundred_runs_give_one_digest(ready: PreparedEngine, tmp_path: Path, m
     assert len(digests) == 1
 
 
+@pytest.mark.long
+@pytest.mark.engines("um")
+def test_more_parts_than_cores_end_with_the_digest_of_any_other_placement(
+    ready: PreparedEngine, tmp_path: Path
+) -> None:
+    """Eight kernels, on all cores of this machine and on one of them."""
+    job, all_cores, digests = definition.load_file(JOBS / "partition.py", "roce"), os.sched_getaffinity(0), set()
+    for own in (all_cores, {min(all_cores)}):
+        try:
+            os.sched_setaffinity(0, own)
+            result = lab.run(job, parameters={"racks": 8}, on=ready, out=tmp_path, partitions=8)
+        finally:
+            os.sched_setaffinity(0, all_cores)
+        assert (result.status, failed_claims(result)) == (Status.OK, set())
+        digests.add(result.digest)
+    assert len(digests) == 1
+
+
 def parts() -> dict[int, int]:
     """Return the processes of the kernels that this one has started, by part."""
     found = {}

@@ -33,7 +33,7 @@ _ALL_BEGIN_WITHIN_S = 5.0
 """The seconds within which all workers that were free have begun; else another job was faster, and all are released."""
 _LOOK_S = 0.5
 _ENDS_WITHIN_S = 5.0
-_SILENT_S = 10.0
+_SILENT_S = 30.0
 """The seconds without an answer after which a worker is lost."""
 
 
@@ -195,6 +195,7 @@ class _Worker:
         self._turn = threading.Lock()
         self._is_over = threading.Event()
         self._half = b""
+        self._heard_s = 0.0
         self._parts: dict[int, _Part] = {}
         self._early: list[Mapping[str, Any]] = []
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -227,8 +228,13 @@ class _Worker:
         for part in self._parts.values():
             part.end()
 
+    def silence(self) -> str | None:
+        """Return the reason to take the worker for lost if it is silent, as one whose machine hangs."""
+        if self._heard_s and time.monotonic() - self._heard_s > _SILENT_S:
+            return f"the worker has not answered for {_SILENT_S:g} s"
+        return None
+
     def _follow(self) -> None:
-        heard_s = time.monotonic()
         while not self._is_over.is_set():
             with self._turn:
                 commands = b"".join(self._commands)
@@ -238,13 +244,13 @@ class _Worker:
             except Exception as error:
                 if not self._is_there():
                     self._fail("the worker has left the cluster")
-                elif time.monotonic() - heard_s > _SILENT_S:
-                    self._fail(f"the worker has not answered for {_SILENT_S:g} s ({cause(error)})")
+                elif (why := self.silence()) is not None:
+                    self._fail(f"{why} ({cause(error)})")
                 else:
                     time.sleep(0.1)
                     continue
                 return
-            heard_s = time.monotonic()
+            self._heard_s = time.monotonic()
             if found is None:
                 if self.has_begun:
                     self._fail("its task was ended there")
@@ -317,7 +323,7 @@ class _Part:
         self._lost = self._lost or why
 
     def lost(self) -> str | None:
-        return self._lost
+        return self._lost or self.worker.silence()
 
     def send(self, record: Record) -> None:
         payload = base64.b64encode(record.payload).decode()

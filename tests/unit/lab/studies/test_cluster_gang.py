@@ -189,17 +189,26 @@ def gone(cluster: Workers, worker: str, commands: list[dict[str, Any]]) -> dict[
     raise OSError("no such worker")
 
 
+def hangs(*_: object) -> None:
+    time.sleep(0.4)
+
+
 @pytest.mark.parametrize(
     ("then", "expected"),
     [
         (gone, "the worker has left the cluster"),
+        (hangs, "the worker has not answered for 0.15 s"),
         (lambda *_: None, "its task was ended there"),
         (lambda *_: says(answer={"worker": "b", "error": "exit code -9"}), "exit code -9"),
         (lambda *_: says({"part": 1, "lost": "the kernel ended"}), "the kernel ended"),
         (lambda *_: says({"relay": "the connection was lost"}), "the connection was lost"),
     ],
 )
-def test_what_ends_a_worker_while_it_runs_ends_its_parts(then: Answer, expected: str, tmp_path: Path) -> None:
+def test_what_ends_a_worker_while_it_runs_ends_its_parts(
+    then: Answer, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if then is hangs:
+        monkeypatch.setattr(gang, "_SILENT_S", 0.15)
     cluster = Workers(a=sound, b=sound)
     with begin(cluster) as workers:
         parts = [part for one in workers for part in one.begin(tmp_path)]

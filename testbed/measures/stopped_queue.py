@@ -18,6 +18,7 @@ from testbed.experiment.run import Run
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux.process import kernel
 from testbed.linux.sockets import mmsg
+from testbed.net.fabric.cable import Line
 from testbed.net.shell.wire import RawPort
 from testbed.units import Rate, Size
 
@@ -25,6 +26,8 @@ PRIORITIES = (3, 4)
 _LINE = Rate("10Mb/s")
 _PORT = 9999
 _HEADERS = 42
+_BESIDE = 24
+_LONGEST = 9216
 _SO_PRIORITY, _SO_RCVBUFFORCE = 12, 33
 _PATH_NS = 1_500_000  # through the switch, and PAUSE back, whatever the agents do meanwhile
 
@@ -45,7 +48,8 @@ class StoppedQueue:
         self._stack = ExitStack()
         target = net["r"]
         self._wire = self._stack.enter_context(RawPort(target, "r-eth0"))
-        self._mac = net.fabric.port("r-eth0").mac
+        port = net.fabric.port("r-eth0")
+        self._mac, self._line = port.mac, self._fabric.far_end(port).line
         with kernel.in_network_of(target.pid):
             self._receiver = self._stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self._receiver.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 64 << 20)
@@ -82,7 +86,7 @@ class StoppedQueue:
             for sender, octets in frames:
                 self._sent.append((sender, time.monotonic_ns()))
                 self._senders[sender].send(bytes(octets - _HEADERS))
-                time.sleep((_LINE.time_for(Size.from_bytes(octets + 24)).ns + _PATH_NS) / 1e9)
+                time.sleep((_time_on_line_ns(octets) + _PATH_NS) / 1e9)
         return {
             paused: sum(1 for sender, sent_ns in self._sent if sender == paused and sent_ns <= moment_ns)
             for paused, moment_ns in self._first("xoff_received", begin_ns).items()
@@ -91,7 +95,8 @@ class StoppedQueue:
     def drain(self) -> tuple[int, dict[str, int]]:
         """Resume the queue, and wait until it is empty.
 
-        Return the number of frames that arrived, and for each sender that got XON how many had left the switch by then.
+        Return the number of frames that arrived, and for each sender that got XON how many had left the switch by then:
+        on a real line those whose last bits had, and on an ideal one those whose first bits had.
         """
         begin_ns = time.monotonic_ns()
         arrived: list[int] = []
@@ -102,7 +107,7 @@ class StoppedQueue:
         if len(arrived) > len(self._sent):
             raise XoffError(f"{len(self._sent)} frames were sent and {len(arrived)} arrived")
         return len(arrived), {
-            resumed: sum(1 for arrived_ns in arrived if arrived_ns <= moment_ns)
+            resumed: sum(1 for left_ns in arrived if left_ns <= moment_ns)
             for resumed, moment_ns in self._first("xon_received", begin_ns).items()
         }
 
@@ -119,14 +124,25 @@ class StoppedQueue:
         return found
 
     def _arrivals(self) -> list[int]:
-        """Return the moments at which waiting datagrams arrived; none if none came for a while."""
+        """Return the moments at which the frames of waiting datagrams had left; none if none came for a while.
+
+        A datagram arrives with the first bit of its frame.
+        """
         time.sleep(0.1)
         offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps with the time of day
         found: list[int] = []
         while True:
             try:
-                _, control, _, _ = self._receiver.recvmsg(1, 64)
+                data, control, _, _ = self._receiver.recvmsg(_LONGEST, 64)
             except BlockingIOError:
                 return found
             seconds, nanoseconds = struct.unpack("=qq", control[0][2])
-            found.append(seconds * 10**9 + nanoseconds - offset_ns)
+            left_ns = seconds * 10**9 + nanoseconds - offset_ns
+            if self._line is Line.REAL:
+                left_ns += _time_on_line_ns(len(data) + _HEADERS)
+            found.append(left_ns)
+
+
+def _time_on_line_ns(octets: int) -> int:
+    """Return the time of a frame on the line; `octets` is without its FCS."""
+    return _LINE.time_for(Size.from_bytes(octets + _BESIDE)).ns

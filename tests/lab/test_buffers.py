@@ -51,6 +51,8 @@ Key = tuple[int, int]
 KINDS = ("guaranteed", "shared", "headroom")
 REASONS = tuple(DropReason)
 ADMITTED = len(REASONS)
+_FRAME_S = 130e-6
+"""The time of the longest frame on a line of 100 Mb/s, and a little more."""
 SIGNALS = {None: 0, Signal.XOFF: EventKind.XOFF, Signal.XON: EventKind.XON}
 
 
@@ -556,6 +558,7 @@ class Switch:
         else:
             time.sleep(wait_us / 1e6)
         self._netlink.send(queues.pausing(priority, True))
+        time.sleep(_FRAME_S)  # the last bit of the frame that is leaving
         gone, number = self._released() - before, self._number(self._fabric.ports[slot])
         if wait_us is None and gone != len(held):
             self.differences.append(f"{gone} of {len(held)} frames left queue {slot}, {priority}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.results.result import Result
+from testbed.report.pages.page import report
 from tests.lab.conftest import Runner, failed_claims, kept
 
 EXPERIMENTS = ("ecmp_collisions", "ecmp_polarisation", "failed_uplink", "flowlets", "spraying")
@@ -14,7 +17,23 @@ EXPERIMENTS = ("ecmp_collisions", "ecmp_polarisation", "failed_uplink", "flowlet
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_claim_holds_and_the_lab_kept_its_promises(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
-    kept(name, ready, tmp_path)
+    result = kept(name, ready, tmp_path)
+    if name == "ecmp_collisions":
+        assert _uplinks_of_the_report(result) == next(
+            one.measured for one in result.claims if one.name == "hash: queue pairs of uplinks"
+        )
+
+
+def _uplinks_of_the_report(result: Result) -> list[list[int]]:
+    """The flows of each leaf's uplinks by the table of ways, of flows that have one queue pair each."""
+    assert result.folder is not None
+    (section,) = re.findall(r'<section aria-label="Ways of flows">.*?</section>', report([result.folder]), re.DOTALL)
+    found = [[0] * 4 for _ in range(4)]
+    for leaf, spine, many in re.findall(
+        r"leaf(\d) - spine(\d) - leaf\d</t[dh]><td[^>]*>hash</td><td[^>]*>(\d+)<", section
+    ):
+        found[int(leaf) - 1][int(spine) - 1] += int(many)
+    return found
 
 
 def test_flows_are_on_the_uplinks_of_the_reference_with_five_seeds(run: Runner) -> None:

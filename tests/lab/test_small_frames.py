@@ -9,6 +9,8 @@ from __future__ import annotations
 from testbed.lab import Run, experiment
 
 SCALE, COUNT, FRAME_NS = 1000, 1500, 6720
+EARLY_NS = 64
+"""By so much a port may run ahead of its line."""
 
 
 @experiment(in_lab_time=True, timeout="120s")
@@ -40,9 +42,10 @@ def test_pfc_on_eight_priorities_loses_no_small_frame_and_keeps_the_line_full(ru
         took_ns = max(report.last_lab_ns for report in running.reports) - first_ns
         received = sent - sum(lost)
         run.claim(f"{name}: dropped by the switch", dropped, equals=sum(lost))
-        # The line is full from the first frame to the last, but for the burst of 20 us at the start.
+        # The line is full from the first frame to the last. A timer that falls into a system call is up to 500 ns late,
+        # which a port does not make up for.
         beyond_ns = took_ns - (received - 1) * FRAME_NS
-        run.claim(f"{name}: ns beyond what the frames take", beyond_ns, at_least=-20_100, at_most=0)
+        run.claim(f"{name}: ns beyond what the frames take", beyond_ns, at_least=-EARLY_NS, at_most=FRAME_NS)
         if lossless:
             run.claim("lost", lost, equals=[0] * len(flows))
             run.claim("fewest pauses of a priority", min(paused), at_least=5)

@@ -93,15 +93,27 @@ def test_a_udp_flow_comes_from_its_port(run: Run) -> None:
 
 @experiment(timeout="60s")
 def test_a_drawn_port_is_that_of_the_run_s_seed(run: Run) -> None:
-    """Two runs of flows in one job have the same ports, and each flow another one."""
-    drawn = []
+    """Two networks of flows in one job have the same ports and numbers, and each queue pair of a host has its own."""
+    drawn, numbers = [], []
+    dynamic = range(49_152, 65_536)
+    flows = [
+        *[Flow("h1", "h2", transport="roce", size="1kB", source_port=dynamic) for _ in range(4)],
+        Flow("h2", "h1", transport="roce", size="1kB", source_port=dynamic),
+    ]
     for _ in range(2):
+        ports, used = [], []
         with network(LeafSpine(2, 4, 1, ways=_SETTINGS)):
-            flows = [
-                Flow("h1", "h2", transport="roce", size="1kB", source_port=range(49_152, 65_536)) for _ in range(4)
-            ]
-            with Flows(flows) as running:
-                running.wait()
-            drawn.append([one.queue_pairs[0].source_port for one in running.reports if isinstance(one, RoceReport)])
+            for _ in range(2):
+                with Flows(flows) as running:
+                    running.wait()
+                for flow, report in zip(flows, running.reports, strict=True):
+                    assert isinstance(report, RoceReport)
+                    (pair,) = report.queue_pairs
+                    ports.append(pair.source_port)
+                    used += [(flow.source, pair.number), (flow.target, pair.far_number)]
+        drawn.append(ports)
+        numbers.append(used)
     run.claim("drawn again", drawn[1], equals=drawn[0])
-    run.claim("different ports", len(set(drawn[0])), equals=4)
+    run.claim("different ports", len(set(drawn[0][: len(flows)])), equals=len(flows))
+    run.claim("the same numbers in the next network", numbers[1], equals=numbers[0])
+    run.claim("different numbers at each host", len(set(numbers[0])), equals=2 * 2 * len(flows))

@@ -67,7 +67,8 @@ class LosslessTopo(Topo):
     - `dcbx`: switches that name no port announce theirs by DCBX, and hosts that name none are willing. LLDP's timers
       are on the lab's scale, so scale=1 is best for looking on.
     - `forwarding`: "cut-through" or "store-and-forward": when a node has a frame, of nodes that name none.
-    - `line`: "real": PFC frames wait and take their time, and cells come free with last bits, at nodes that name none.
+    - `line`: "real", the default, or "ideal", of nodes that name none: on a real line PFC frames wait and take their
+      time, and cells come free with last bits.
     - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
     - `rdma`: hosts have Soft-RoCE devices, for programs that use verbs: True, or the rate control ("dcqcn",
       "dcqcn-mlx", "fixed").

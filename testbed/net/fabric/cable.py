@@ -91,8 +91,8 @@ class Line(enum.StrEnum):
 
     @classmethod
     def of(cls, where: str, value: object) -> Line:
-        """Return what a user has written, the ideal one if it is nothing; UsageError if it does not exist."""
-        return cls.IDEAL if value is None else cls(_known(where, "line", value, cls))
+        """Return what a user has written, the real one if it is nothing; UsageError if it does not exist."""
+        return cls.REAL if value is None else cls(_known(where, "line", value, cls))
 
 
 class Forwarding(enum.StrEnum):

@@ -7,6 +7,7 @@ cable is one veth pair. netem also delays frames by what the node that they come
 from __future__ import annotations
 
 import errno
+import hashlib
 import mmap
 import os
 from collections.abc import Sequence
@@ -25,8 +26,6 @@ from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTa
 from testbed.net.partition.parts import Parts
 from testbed.units import Duration, Scale
 
-_SPREAD, _SEEDS = 0x9E37_79B9_7F4A_7C15, (1 << 64) - 1
-"""What makes seeds of a cable's losses of the seeds of runs that lie far apart, and the largest one."""
 _MIDDLES = 256 * FIRST_INTERFACE
 """The interface index of the middle's end at slot 0."""
 _LOCAL_MACS = 0x02_58_00_00_00_00
@@ -322,9 +321,13 @@ class Cabling:
 
 
 def _loss_seed(number: int) -> int:
-    """Return the seed of a cable's losses, by its number and the seed of the run."""
+    """Return the seed of a cable's losses, by its number and the seed of the run.
+
+    It is a hash, since the first numbers that netem draws after a small seed are small, too, and a small one is a loss.
+    """
     run = Run.current()
-    return number ^ ((run.seed - 1 if run else 0) * _SPREAD & _SEEDS)
+    named = f"{run.seed if run else 1} {number}".encode()
+    return int.from_bytes(hashlib.blake2b(named, digest_size=8).digest(), "little")
 
 
 def _namespace_of(node: Any) -> int:

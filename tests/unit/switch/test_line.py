@@ -29,7 +29,7 @@ def test_a_pfc_frame_is_obeyed_after_its_last_bit(rate: str, ns: int) -> None:
 
 
 def test_a_line_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    assert Line.of("s1", None) is Line.IDEAL
-    assert Line.of("s1", "real") is Line.REAL
+    assert Line.of("s1", None) is Line.REAL
+    assert Line.of("s1", "ideal") is Line.IDEAL
     with pytest.raises(UsageError, match="s1: line is 'true'; write 'real' or 'ideal'"):
         Line.of("s1", "true")

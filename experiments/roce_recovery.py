@@ -10,7 +10,7 @@ TIME = "3ms"
 TIMER = Duration("250us")
 LIMITS = {"go-back-N": ("15Gb/s", "75Gb/s"), "selective repeat": ("60Gb/s", "100Gb/s")}
 """Ranges in which the goodput is with any seed: go-back-N sends about as much again as it delivers. With both, a packet
-that is lost again waits for the timer: up to four times in 3 ms, which leaves two thirds of what no loss would leave."""
+that is lost again waits for the timer: up to four times in 3 ms, which leaves two thirds of what there is without."""
 
 
 @experiment(timeout="120s", free_cpu=True)

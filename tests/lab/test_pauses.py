@@ -272,7 +272,7 @@ def test_a_pause_travels_back_over_five_switches_and_loses_nothing(run: Run, swi
             resumed_ns = time.monotonic_ns()
             pauser.xon()
             flows.wait()
-        net.sleep("2us")  # the last frame arrives with its first bit, and holds its cells until the last one has left
+        net.sleep("2ms")  # the last frame arrives with its first bit, and holds its cells until the last one has left
         events = fabric.events()
         stops = [e.lab_ns for e in events if (e.port, e.kind) == ("h1-eth0", "queue_stopped") and e.lab_ns < resumed_ns]
         run.claim("the sender stops", len(stops), equals=1)

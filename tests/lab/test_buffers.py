@@ -558,7 +558,7 @@ class Switch:
         else:
             time.sleep(wait_us / 1e6)
         self._netlink.send(queues.pausing(priority, True))
-        # Until the last bit of the frame that is leaving; one may be ahead of it, for a queue's first frame does not wait.
+        # Until the last bit of the frame that is leaving; one may be ahead of it: a queue's first frame does not wait.
         time.sleep(_FRAMES_S)
         gone, number = self._released() - before, self._number(self._fabric.ports[slot])
         if wait_us is None and gone != len(held):

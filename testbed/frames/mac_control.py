@@ -41,7 +41,7 @@ DESTINATION = Mac.parse("01-80-C2-00-00-01")
 ETHERTYPE = 0x8808
 PFC_OPCODE = 0x0101
 PAUSE_OPCODE = 0x0001
-_NOTHING_OPCODE = 0xFF00
+NOTHING_OPCODE = 0xFF00
 """A reserved opcode, of a frame that the port program of the lab drops."""
 PRIORITIES = range(8)
 LONGEST_PAUSE = 0xFFFF
@@ -177,7 +177,7 @@ def parse(data: bytes) -> PfcFrame | PauseFrame:
 
 def nothing(source: Mac) -> bytes:
     """Return a frame that says nothing; the lab's port program drops it where it comes in."""
-    return _frame(source, _NOTHING_OPCODE, b"")
+    return _frame(source, NOTHING_OPCODE, b"")
 
 
 def _frame(source: Mac, opcode: int, fields: bytes) -> bytes:

@@ -4,6 +4,7 @@ they counted.
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
 import random
@@ -150,6 +151,7 @@ class _Process:
         self.reader = self._helper.pipe
 
     def _body(self, shared: _Shared, place: int, writer: Any) -> None:
+        gc.freeze()  # or the collector would write to all objects of the parent's, and each page of them be copied
         random.seed()  # a transport of a plugin may draw from it
         kernel.enter_network_of(self.endpoint.node.pid)
         self.endpoint.run(_Session(shared, place, writer))

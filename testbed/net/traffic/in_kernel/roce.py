@@ -46,6 +46,8 @@ from testbed.roce.work import Operation
 from testbed.units import NEVER
 
 _LONGEST = 8192
+_GATHERS_S = 0.002
+"""The time for which a host that makes connections lets datagrams gather after the first one."""
 _COMPARED = "compared"
 """In place of a digest: the kernel compares each octet with the one that is to come, so there is nothing to hash."""
 _OPERATIONS = {
@@ -101,6 +103,8 @@ class KernelLoop(Connections):
                     timer.set(due_ns)
                     timer_ns = due_ns
                 readable = kernel.wait_readable([listener, timer.fd, device.fd, *session.changes])
+                if is_connecting:
+                    time.sleep(_GATHERS_S)
             if self._unfinished:
                 self._report(session, device)
             session.received({index: self._taken(index, device) for index in self.targets})

@@ -32,8 +32,7 @@ from testbed.net.traffic.report import Count, Report, log_ways, logged
 from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
 from testbed.units import Duration, Rate, Scale
 
-_POLL_S = 0.02
-_READY_POLL_S = 0.001
+_POLL_S, _READY_POLL_S = 0.02, 0.001
 _LEAD_NS = 20_000_000
 _MAY_SEND, _MUST_REPORT, _BEGIN_NS, _COUNTERS = range(4)
 """Words of the memory that all processes of a `Flows` share; from `_COUNTERS` on are one of each endpoint, not 0 when

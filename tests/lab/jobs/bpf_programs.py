@@ -15,13 +15,13 @@ bpf_prog_info."""
 
 
 @experiment(in_lab_time=True, timeout="60s")
-def incast(run: Run, frames: int = 600) -> None:
+def incast(run: Run, frames: int = 600, line: str = "real") -> None:
     """Three senders into one port of 100 Mb/s."""
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
     from topologies.incast import Incast
 
-    with network(Incast(3, scale=100), run) as net:
+    with network(Incast(3, scale=100, line=line), run) as net:
         *senders, target = net.hosts
         with Flows([Flow(sender, target, count=frames) for sender in senders]) as flows:
             flows.wait()

@@ -96,6 +96,7 @@ def _own_names(definition: ast.ClassDef) -> set[str]:
     return {name for name in found if not name.startswith("_")}
 
 
+@pytest.mark.slow
 def test_no_class_has_more_than_30_public_names_inherited_ones_included() -> None:
     trees = {module: _tree(module) for module in MODULES}
     classes, imported = dict[str, ast.ClassDef](), dict[str, str]()

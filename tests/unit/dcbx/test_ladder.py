@@ -187,6 +187,7 @@ def blocks() -> list[tuple[str, str]]:
     return [(command, re.sub(r"^    ", "", output, flags=re.MULTILINE)) for command, output in matches]
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_its_commands_make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

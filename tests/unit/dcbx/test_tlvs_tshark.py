@@ -144,6 +144,7 @@ def test_wireshark_reads_every_published_tlv_as_we_meant_it(tmp_path: Path) -> N
         assert fields["lldp.tlv.enable_system_cap"] == ["0x0004"]
 
 
+@pytest.mark.slow
 def test_a_shutdown_frame_is_one_for_wireshark_too(tmp_path: Path) -> None:
     goodbye = Lldpdu(ChassisId.local("s1"), PortId.interface("eth0"), 0)
     (fields,) = decode(tmp_path, [LldpFrame(Mac.parse("02:00:00:00:0a:01"), goodbye).encode()])

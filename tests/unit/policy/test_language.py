@@ -313,6 +313,7 @@ def test_entities_are_never_expanded() -> None:
     assert "root:" not in read(outside.encode()).policy.levels[0].use
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [

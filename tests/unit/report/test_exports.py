@@ -206,6 +206,7 @@ def test_no_cell_is_a_formula_or_has_a_second_line(tmp_path: Path, given: Any, s
     assert head.count(shown) == 1
 
 
+@pytest.mark.slow
 def test_parquet_has_numbers_as_numbers(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is missing")
     folder = small(tmp_path / "one")

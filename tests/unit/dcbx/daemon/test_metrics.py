@@ -113,6 +113,7 @@ def test_the_server_answers_one_path_and_says_what_is_wrong(monkeypatch: pytest.
         assert answer.startswith(b"HTTP/1.0 503") and answer.endswith(b"no agent serves eth0\n")
 
 
+@pytest.mark.slow
 def test_clients_that_send_nothing_are_let_go_and_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "_WITHIN_S", 0.3)
     with served(monkeypatch) as address:

@@ -1,4 +1,4 @@
-"""What is foreseen of a run on `um`. How near the forecast of CPU time comes, `bench/load.py check` measures."""
+"""The forecast of a run's lab time on `um`; `bench/load.py check` measures how near that of its CPU time comes."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from testbed.cli.arguments import above_zero, whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready, soonest
@@ -26,9 +27,10 @@ from testbed.lab.job.job import WHOLE_FRAMES, Limits, RunOptions
 from testbed.lab.results.result import Exit, Result
 from testbed.lab.studies import batch
 from testbed.lab.studies.batch import Task
-from testbed.lab.studies.cluster.client import Cluster, connected
-from testbed.lab.studies.cluster.gang import placed
 from testbed.units import Duration
+
+if TYPE_CHECKING:
+    from testbed.lab.studies.cluster.client import Cluster
 
 
 def experiment_options(parser: argparse.ArgumentParser) -> None:
@@ -195,11 +197,17 @@ def _cluster(
                 f"--scheduler: {experiment.name} has one kernel for its networks, and this machine can run it; with "
                 "--partitions N they have several, and `xoff sweep` makes many runs on a cluster"
             )
+    from testbed.lab.studies.cluster.client import connected  # few runs are on a cluster, and all would wait for it
+
     return connected(options.scheduler, console.say, options.lab)
 
 
 def _on(cluster: Cluster | None, prepared: PreparedEngine) -> PreparedEngine:
-    return prepared if cluster is None else placed(prepared, cluster)
+    if cluster is None:
+        return prepared
+    from testbed.lab.studies.cluster.gang import placed
+
+    return placed(prepared, cluster)
 
 
 def _limits(options: argparse.Namespace, experiment: definition.Experiment) -> Limits:

@@ -41,7 +41,7 @@ class LinkError(XoffError):
 
 @dataclass(frozen=True)
 class Membership:
-    """What a machine proves to the others of its network."""
+    """The identity of a machine, which it proves to the others of its network."""
 
     key: bytes
     number: int
@@ -54,7 +54,7 @@ class Channel:
     """A connection to another machine that has proved the key."""
 
     number: int
-    """Of the other machine."""
+    """The number of the other machine."""
     socket: socket.socket
     _send_key: bytes
     _receive_key: bytes

@@ -1,4 +1,4 @@
-"""What the kernels of this machine and those of others tell each other: a copy of their shared memory on each.
+"""The relay between kernels of several machines: it keeps a copy of their shared memory on each machine.
 
 Kernels of one machine meet in memory (`um/linux/xoff_cable.h`). Each machine of a network has such memory for all
 parts. A relay on each gives to the others what its own parts have changed in it, and puts there what comes from them.
@@ -42,7 +42,7 @@ _STATE, _BASE, _NEXT, _FRAMES, _GIVEN = 0, 4, 5, 6, 9
 _NEVER = (1 << 63) - 1
 _FRAME_HEAD = 32
 _RECORD = struct.Struct("=BBBxIQQ")
-"""Of a message: its kind, two parts, a count of octets that follow, and two numbers."""
+"""A record of a message: its kind, two parts, a count of octets that follow, and two numbers."""
 _STATE_OF, _SENT, _TAKEN, _GAVE, _WANTS = range(1, 6)
 
 _SYS_FUTEX, _FUTEX_WAIT, _FUTEX_WAKE = 202, 0, 1
@@ -91,8 +91,6 @@ class Relay:
         self._known_frames = dict.fromkeys(self._elsewhere, _NEVER)
         self._failure: str | None = None
         self._is_closing = False
-        self.windows = 0
-        """How many messages have been sent."""
         for part in self._elsewhere:
             self._words[self._part(part) + _SLEEPS_AT >> 2] = 1
 
@@ -182,9 +180,7 @@ class Relay:
             for_all.append(fields)
         common = b"".join(for_all)
         found = [(peer, b"".join(for_one[id(peer)]) + common) for peer in self._peers]
-        found = [(peer, message) for peer, message in found if message]
-        self.windows += len(found)
-        return found
+        return [(peer, message) for peer, message in found if message]
 
     def _frames_shown(self) -> dict[int, list[bytes]]:
         """Return what parts here have shown to parts elsewhere, for each machine: the frames, if it has their part, or

@@ -240,7 +240,7 @@ class _Follower:
         self._fails_s = 0.0
         """The moment at which a part other than the first was seen to have failed; 0 before."""
         self._first_lost: tuple[Status, str] | None = None
-        """How the first part was lost, if it was before it ended."""
+        """The loss of the first part, if it was lost before it ended."""
         self._gang: Gang | None = None
         """The parts of the network, if it has several."""
 

@@ -307,7 +307,7 @@ class _Part:
     def __init__(self, number: int, worker: _Worker, stream: Path) -> None:
         self.number, self.worker, self.stream = number, worker, stream
         self.is_halted: str | None = None
-        """What was found stopped, besides the kernel and what is in it."""
+        """A process of the part that was found stopped, besides the kernel and what is in it."""
         self._out = stream.open("ab", buffering=0)
         self._lost: str | None = worker.failure or None
         self._state: dict[str, Any] = {}

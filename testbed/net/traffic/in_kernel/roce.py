@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.roce_device import Pair, PairReport, RoceDevice, Wait
-from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.roce_connections import Connections
 from testbed.net.traffic.roce_flow import (
     KEY,
@@ -40,7 +37,6 @@ from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import in_kernel, rates
 from testbed.roce.memory import content_block
 from testbed.roce.queue_pair import QueuePair, State, ahead_ns
-from testbed.roce.rates import Line
 from testbed.roce.settings import CnpScope, Timing
 from testbed.roce.work import Operation
 from testbed.units import NEVER
@@ -60,20 +56,11 @@ _OPERATIONS = {
 class KernelLoop(Connections):
     """The process, with the queue pairs in the kernel."""
 
-    def __init__(
-        self,
-        node: Any,
-        flows: Mapping[int, Flow],
-        sends: Sequence[int],
-        receives: Sequence[int],
-        line: Line,
-        *,
-        first_pair: int,
-    ) -> None:
-        super().__init__(node, flows, sends, receives, line, first_pair=first_pair)
-        self._plans = {(index, True): self._plan(index, is_source=True) for index in sends}
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._plans = {(index, True): self._plan(index, is_source=True) for index in self.sources}
         """The queue pairs of the flows at their sources (True) and targets, but for what their connections decide."""
-        self._plans |= {(index, False): self._plan(index, is_source=False) for index in receives}
+        self._plans |= {(index, False): self._plan(index, is_source=False) for index in self.targets}
 
     def run(self, session: EndpointControl) -> None:
         listener, timer = open_listener(), kernel.Timer()

@@ -203,7 +203,7 @@ def test_a_machine_that_goes_is_named(machines: Maker) -> None:
 @given(st.binary(min_size=1, max_size=300))
 @settings(max_examples=100, deadline=None)
 def test_no_message_has_a_relay_write_what_is_not_the_senders(garbage: bytes) -> None:
-    """Of a machine that has the key, and something else to say than a relay has."""
+    """Messages of a machine that has the key and says something else than a relay does."""
     with memory.shared(2) as descriptor:
         machine = Machine(descriptor, 2, [0])
         machine.write(0, state=WAITS, next=77)

@@ -139,7 +139,7 @@ EXPORTED struct context *ibv_open_device(void *device)
 	struct context *(*open_device)(void *) = of_verbs("ibv_open_device", "IBVERBS_1.1");
 	struct context *context = open_device ? open_device(device) : NULL;
 
-	/* The lab has one kind of device, so one function */
+	/* A host has one kind of device, so a program has one function */
 	if (context && (!poll_of_provider || poll_of_provider == context->poll)) {
 		poll_of_provider = context->poll;
 		context->poll = poll_and_yield;

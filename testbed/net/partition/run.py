@@ -33,7 +33,6 @@ def _require_possible(topo: Any, run: Run | None) -> None:
         "the routing daemons of its routers are looked at in one kernel": any(
             topo.nodeInfo(node).get("routing") is not None for node in topo.nodes()
         ),
-        "time series (--series) are taken in one kernel": bool(run and run.series_ns),
         "a view of the running network is taken in one kernel": bool(run and run.follower >= 0),
     }
     for reason, is_so in refused.items():

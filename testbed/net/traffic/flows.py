@@ -367,12 +367,14 @@ class Flows:
         return sum(self._shared.received[place] for place in self._places[index])
 
     def progress(self) -> list[tuple[str, int, int]]:
-        """Return, for each flow, a name, the octets of a full frame on the wire, and the frames received so far."""
+        """Return, for each flow whose target is in this kernel, a name, the octets of a full frame on the wire, and the
+        frames received so far.
+        """
         return [
             (f"{flow.source.name} to {flow.target.name} p{flow.priority}", flow.frame.bytes + WIRE_OVERHEAD,
-             self.received_by(index))
+             sum(self._shared.received[place] for place in self._places[index]))
             for index, flow in enumerate(self._flows)
-            if flow.transport.name != "tcp"  # it counts octets, at its end
+            if flow.transport.name != "tcp" and not is_elsewhere(flow.target)  # TCP counts octets, at its end
         ]  # fmt: skip
 
     def stop_sending(self) -> None:

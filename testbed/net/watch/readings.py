@@ -108,11 +108,11 @@ def ecn(fabric: Fabric, wanted: str = "") -> Reading:
 
 
 def ecn_by(fabric: Fabric, sockets: Mapping[str, Socket], wanted: str = "") -> Reading:
-    """Return what `ecn` does, read by other sockets, one in the namespace of each node."""
+    """Return what `ecn` does of the nodes that have sockets here, each with one in its namespace."""
     found: Reading = {}
     for node, ports in by_node(fabric, wanted):
         with_ecn = [port for port in ports if port.settings and port.settings.ecn]
-        if not with_ecn:
+        if not with_ecn or node not in sockets:
             continue
         counts = {
             (interface, own): (backlog, *struct.unpack("=IIII", extra.ljust(16, b"\0")[:16]))

@@ -25,6 +25,7 @@ from testbed.errors import warn
 from testbed.experiment.run import Run
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.watch import samplers, series
+from testbed.net.watch.series_files import SeriesFiles
 from testbed.units import Duration
 
 _COLUMNS = {
@@ -49,23 +50,27 @@ def recorded(fabric: Fabric, run: Run) -> Iterator[None]:
             f"--series {every} is an interval of the modelled time, {units.lab(every)} in the lab; if it was meant for "
             f"the lab, as before Xoff 0.1, it is now --series {units.nearest_real(every)}"
         )
-    recorder = _Recorder(fabric, run)
+    every_ns = units.lab(every).ns
+    files = SeriesFiles(run, _COLUMNS, every_ns)
+    recorder = _Recorder(fabric, files, every_ns)
     with series.recording(run, every, of_run=True):
         recorder.start()
         try:
             yield
+            time.sleep(2 * every_ns / 1e9)  # what the last flow left, and the end of it
+            files.wait_for_end()
         finally:
             recorder.stop()
+        files.gather()
 
 
 class _Recorder:
     """The thread that samples links, marks and flows, and its files."""
 
-    def __init__(self, fabric: Fabric, run: Run) -> None:
+    def __init__(self, fabric: Fabric, files: SeriesFiles, every_ns: int) -> None:
         self._fabric, self._units = fabric, fabric.units
-        self._every_ns = self._units.lab(Duration.from_ns(run.series_ns)).ns
-        self._start_ns = time.monotonic_ns() - run.lab_ns
-        self._files = {name: _File(run.directory / series.file_name(name), _COLUMNS[name]) for name in _COLUMNS}
+        self._files, self._every_ns = files, every_ns
+        self._texts = {name: _Text(files.path(name)) for name in _COLUMNS}
         self._sockets = samplers.own_sockets(fabric)
         self._loads = samplers.LoadSampler(fabric, self._sockets)
         self._marks = samplers.MarkSampler(fabric, self._sockets)
@@ -78,18 +83,16 @@ class _Recorder:
         self._thread.start()
 
     def stop(self) -> None:
-        """Record on for two intervals, so that what the last flow left and the end of it are in the files."""
-        time.sleep(2 * self._every_ns / 1e9)
         self._ended.set()
         self._thread.join()
-        for file in self._files.values():
-            file.close()
+        for text in self._texts.values():
+            text.write()
         for socket in self._sockets.values():
             socket.close()
 
     def _run(self) -> None:
-        for due_ns in samplers.ticks(self._every_ns, self._ended):
-            self._sample(due_ns - self._start_ns)
+        for due_ns in samplers.ticks(self._every_ns, self._ended, self._files.first_ns):
+            self._sample(due_ns - self._files.start_ns)
 
     def _sample(self, t_ns: int) -> None:
         for port, load in self._loads.changes(self._every_ns):
@@ -111,24 +114,24 @@ class _Recorder:
 
     def _row(self, series_name: str, t_ns: int, subject: str, value: int) -> None:
         real_ns, lab_ns = series.moment(t_ns, self._units)
-        self._files[series_name].add(f"{real_ns},{lab_ns},{subject},{value}\n")
+        self._texts[series_name].add(f"{real_ns},{lab_ns},{subject},{value}\n")
 
 
-class _File:
-    """The file of a series, which is written in large pieces. All networks of a run append to it."""
+class _Text:
+    """The rows of a file that are not written yet; they are written in large pieces."""
 
-    def __init__(self, path: Path, columns: str) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._text = [] if path.exists() else [f"{columns}\n"]
+        self._rows: list[str] = []
         self._size = 0
 
     def add(self, row: str) -> None:
-        self._text.append(row)
+        self._rows.append(row)
         self._size += len(row)
         if self._size > _FLUSH:
-            self.close()
+            self.write()
 
-    def close(self) -> None:
+    def write(self) -> None:
         with self._path.open("a", encoding="utf-8") as out:
-            out.write("".join(self._text))
-        self._text, self._size = [], 0
+            out.write("".join(self._rows))
+        self._rows, self._size = [], 0

@@ -19,16 +19,17 @@ from testbed.linux.port_program import GroupCounters
 from testbed.linux.process import kernel
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.ports import PortState
+from testbed.net.fabric.ports import PortState, is_elsewhere
 from testbed.net.watch import readings
 
 _PRIORITIES = range(8)
 _IDLE = (0, 0, 0, 0)
 
 
-def ticks(every_ns: int, ended: threading.Event) -> Iterator[int]:
-    """Yield now and then every `every_ns`, until `ended` is set, the time at which a sample is due."""
-    due_ns = time.monotonic_ns()
+def ticks(every_ns: int, ended: threading.Event, first_ns: int = 0) -> Iterator[int]:
+    """Yield at a moment, or now, and then every `every_ns`, until `ended` is set, the time at which a sample is due."""
+    due_ns = first_ns or time.monotonic_ns()
+    time.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
     while not ended.is_set():
         yield due_ns
         due_ns += every_ns
@@ -36,16 +37,19 @@ def ticks(every_ns: int, ended: threading.Event) -> Iterator[int]:
 
 
 def buffered_ports(fabric: Fabric) -> list[PortState]:
-    """Return the ports of all nodes that have a buffer."""
-    return [port for port in fabric.ports.values() if port.node.name in fabric.buffers]
+    """Return the ports of all nodes that have a buffer, in a divided network of those that are in this kernel."""
+    return [port for port in fabric.ports.values() if port.node.name in fabric.buffers and not is_elsewhere(port.node)]
 
 
 def own_sockets(fabric: Fabric) -> dict[str, Socket]:
-    """Open a netlink socket in the namespace of each node; another thread uses those of the fabric at the same time."""
+    """Open a netlink socket in the namespace of each node that is in this kernel; another thread uses those of the
+    fabric at the same time.
+    """
     found = {}
     for name, ports in fabric.core.ports.by_node().items():
-        with kernel.in_network_of(ports[0].node.pid):
-            found[name] = Socket()
+        if not is_elsewhere(ports[0].node):
+            with kernel.in_network_of(ports[0].node.pid):
+                found[name] = Socket()
     return found
 
 
@@ -106,6 +110,8 @@ class LoadSampler:
     def changes(self, passed_ns: int) -> Iterator[tuple[str, int]]:
         """Yield (port, load) where the load since the last sample, `passed_ns` ago, differs from the one before."""
         for node, ports in self._fabric.core.ports.by_node().items():
+            if node not in self._sockets:
+                continue
             counted = link_state.sent(self._sockets[node])
             for port in ports:
                 now = counted.get(port.interface)

@@ -31,7 +31,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing import connection
-from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.errors import UsageError
@@ -39,7 +38,8 @@ from testbed.experiment.run import Run
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import Ending, ForkedHelper, Pipe
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.watch.samplers import GroupSampler, QueueSampler
+from testbed.net.watch.samplers import GroupSampler, QueueSampler, buffered_ports
+from testbed.net.watch.series_files import SeriesFiles, file_name
 from testbed.units import Duration, Scale, real_ns
 
 BUFFER, QUEUE, FLOWS = "buffer", "queue", "flows"
@@ -57,11 +57,6 @@ class Sampled(Protocol):
     samples: tuple[dict[str, Any], ...]
 
 
-def file_name(series: str) -> str:
-    """Return the name of a series' file in a result folder."""
-    return f"series-{series}.csv"
-
-
 @contextmanager
 def recording(run: Run, interval: Duration | str | None = None, *, of_run: bool = False) -> Iterator[None]:
     """Record the buffers and queues of the running network while the block runs, by default each 1 ms of the lab.
@@ -75,49 +70,46 @@ def recording(run: Run, interval: Duration | str | None = None, *, of_run: bool 
     every = _LAB_INTERVAL if interval is None else fabric.units.lab(Duration(interval))
     if not every.ns:
         raise UsageError("a series has an interval above 0s")
-    start_ns = time.monotonic_ns() - run.lab_ns
+    files = SeriesFiles(run, {name: ",".join(columns) for name, columns in COLUMNS.items()}, every.ns)
     told, tells = connection.Pipe(duplex=False)
-    body = partial(_record, fabric, run.directory, every_ns=every.ns, start_ns=start_ns)
-    helper = ForkedHelper("recording series", body, (tells, told), Ending.RETURNS)
+    helper = ForkedHelper("recording series", partial(_record, fabric, files, every.ns), (tells, told), Ending.RETURNS)
     try:
         yield
+        files.wait_for_end()
     finally:
         helper.stop()
+    files.gather()
 
 
-def _record(fabric: Fabric, folder: Path, pipe: Pipe, *, every_ns: int, start_ns: int) -> None:
+def _record(fabric: Fabric, files: SeriesFiles, every_ns: int, pipe: Pipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    ports = [(port.name, port.slot) for port in fabric.ports.values() if port.node.name in fabric.buffers]
-    units, timer = fabric.units, kernel.Timer()
-    due_ns = time.monotonic_ns()
-    with ExitStack() as files:
-        groups, queues = (_writer(files, folder, series) for series in (BUFFER, QUEUE))
+    ports = [(port.name, port.slot) for port in buffered_ports(fabric)]
+    units, timer, due_ns = fabric.units, kernel.Timer(), files.first_ns
+    with ExitStack() as opened:
+        groups, queues = (
+            csv.writer(
+                opened.enter_context(files.path(name).open("a", newline="", encoding="utf-8")), lineterminator="\n"
+            )
+            for name in (BUFFER, QUEUE)
+        )
         group_sampler, queue_sampler = GroupSampler(fabric.core), QueueSampler(fabric.core)
         while True:
-            at = moment(due_ns - start_ns, units)
+            timer.set(due_ns)
+            if pipe.fileno() in kernel.wait_readable([timer.fd, pipe]):
+                return
+            timer.clear()
+            at = moment(due_ns - files.start_ns, units)
             for port, slot in ports:
                 if rows := group_sampler.changes(slot):
                     groups.writerows((*at, port, *row) for row in rows)
                 if queued := queue_sampler.changes(slot):
                     queues.writerows((*at, port, *row) for row in queued)
             due_ns += every_ns
-            timer.set(due_ns)
-            if pipe.fileno() in kernel.wait_readable([timer.fd, pipe]):
-                return
-            timer.clear()
 
 
 def moment(lab_ns: int, units: Scale) -> tuple[int | float, int]:
     """Return the columns of a moment: in modelled time and in the lab's."""
     return real_ns(lab_ns, units), lab_ns
-
-
-def _writer(files: ExitStack, folder: Path, series: str) -> Any:
-    opened = files.enter_context((folder / file_name(series)).open("a", newline="", encoding="utf-8"))
-    writer = csv.writer(opened, lineterminator="\n")
-    if not opened.tell():
-        writer.writerow(COLUMNS[series])
-    return writer
 
 
 def flows(run: Run, reports: Iterable[Sampled], names: Sequence[str] = ()) -> None:

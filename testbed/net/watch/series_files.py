@@ -1,0 +1,76 @@
+"""The files of time series, and what makes them one in a network over several kernels.
+
+Each part samples the ports that it has and the flows whose target it has, at the same moments as all others; they
+agree on the first moment and on the last. Afterwards every part has the rows of all, in the order of time; those of one
+moment are in the order of the parts.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from testbed.experiment.run import Run
+from testbed.net.partition.parts import Parts
+
+_LEAD_NS = 1_000_000
+"""The lab's time from an agreement to the first sample, in which a process starts."""
+
+
+def file_name(series: str) -> str:
+    """Return the name of a series' file in a result folder."""
+    return f"series-{series}.csv"
+
+
+class SeriesFiles:
+    """The files of some series while one network is recorded. All networks of a run append to them."""
+
+    def __init__(self, run: Run, columns: Mapping[str, str], every_ns: int) -> None:
+        """Create the files that the run does not have yet, with their columns, and agree with all parts on a begin."""
+        self._paths = {series: run.directory / file_name(series) for series in columns}
+        for series, path in self._paths.items():
+            if not path.exists():
+                path.write_text(f"{columns[series]}\n", encoding="utf-8")
+        self._sizes = {series: path.stat().st_size for series, path in self._paths.items()}
+        self._every_ns, self._parts = every_ns, Parts.asked()
+        self.first_ns = time.monotonic_ns()
+        """The moment of the first sample."""
+        self.start_ns = self.first_ns - run.lab_ns
+        """The moment at which the run began, by the clock of the lab."""
+        if self._parts is not None:
+            agreed = self._parts.exchange("series begin", (self.first_ns, self.start_ns))
+            self.first_ns = max(now_ns for now_ns, _ in agreed) + self._parts.farthest_ns + _LEAD_NS
+            _, self.start_ns = agreed[0]
+
+    def path(self, series: str) -> Path:
+        """Return the path of a file; rows are appended to it."""
+        return self._paths[series]
+
+    def wait_for_end(self) -> None:
+        """Wait until all parts have made the same number of samples: the middle between two of them."""
+        if self._parts is not None:
+            now_ns = max(self._parts.exchange("series end", time.monotonic_ns())) + self._parts.farthest_ns
+            samples = max(0, now_ns - self.first_ns) // self._every_ns + 1
+            end_ns = self.first_ns + samples * self._every_ns + self._every_ns // 2
+            time.sleep(max(0, end_ns - time.monotonic_ns()) / 1e9)
+
+    def gather(self) -> None:
+        """Have the rows of all parts in the files, once nobody writes them any more."""
+        if self._parts is None:
+            return
+        for series, path in self._paths.items():
+            with path.open("r+b") as file:
+                file.seek(self._sizes[series])
+                of_all = self._parts.exchange(f"series {series}", zlib.compress(file.read()))
+                rows = [zlib.decompress(one).splitlines(keepends=True) for one in of_all]
+                merged: Iterable[bytes] = heapq.merge(*rows, key=_lab_ns)
+                file.seek(self._sizes[series])
+                file.writelines(merged)
+
+
+def _lab_ns(row: bytes) -> int:
+    """Return the moment of a row, which is in its second column."""
+    return int(row.split(b",", 2)[1])

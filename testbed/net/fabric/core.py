@@ -22,6 +22,7 @@ from testbed.net.fabric import bring_up, deadlocks
 from testbed.net.fabric.agent_plans import agent_plan
 from testbed.net.fabric.bring_up import Mismatch, NodeSetup
 from testbed.net.fabric.cabling import Cabling
+from testbed.net.fabric.deadlocks import DeadlockNotes
 from testbed.net.fabric.ports import (
     FabricError,
     NodeSockets,
@@ -91,6 +92,7 @@ class FabricCore:
         """The places where priorities are mapped differently along a path, so that PFC cannot work."""
         self._soft_roce = SoftRoce()
         self._deadlock_watch: ForkedHelper[Any] | None = None
+        self._deadlock_notes: DeadlockNotes | None = None
         self.ways: SwitchWays | None = None
         """The equal ways of the switches, once the network has started."""
         self._names: dict[int, str] = {}
@@ -159,7 +161,12 @@ class FabricCore:
         self.agents.start()
         if self.deadlock_poll:
             numbers = {name: self.numbers[name] for name in self.buffers}
-            self._deadlock_watch = deadlocks.watching(self.ports, numbers, program, self.agents, self.deadlock_poll)
+            look = deadlocks.Look(self.ports, numbers, program, self.agents)
+            if Parts.current() is None:
+                self._deadlock_watch = deadlocks.watching(look, self.agents.new_log(), self.deadlock_poll)
+            else:
+                self._deadlock_notes = DeadlockNotes()
+                self._deadlock_watch = self._deadlock_notes.watching(look, self.deadlock_poll)
 
     def stop(self, *, gathers: bool = False) -> None:
         """End the agents and detach the program from all ports; a second call does nothing.
@@ -177,10 +184,13 @@ class FabricCore:
             self.agents.close()
             self.agents = None
             if gathers and (parts := Parts.current()) is not None:
-                logs = parts.exchange("logs", (self._records, self._dcbx_log, self.lateness_ns))
-                self._records = gathered.merged(records for records, _, _ in logs)
-                self._dcbx_log = gathered.merged_lines(lines for _, lines, _ in logs)
-                self.lateness_ns = max(lateness for _, _, lateness in logs)
+                self._records = gathered.event_log(parts, self._records, self._deadlock_notes)
+                logs = parts.exchange("DCBX log and lateness", (self._dcbx_log, self.lateness_ns))
+                self._dcbx_log = gathered.merged_lines(lines for lines, _ in logs)
+                self.lateness_ns = max(lateness for _, lateness in logs)
+        if self._deadlock_notes:
+            self._deadlock_notes.close()
+            self._deadlock_notes = None
         for vswitch in self.vswitches.values():
             vswitch.stop()
         self.vswitches.clear()
@@ -198,7 +208,7 @@ class FabricCore:
         if self.agents is None:
             raise FabricError("the network does not run")
         if (parts := Parts.asked()) is not None:
-            return cast(Agents, AgentsOfAll(self.agents, parts))
+            return cast(Agents, AgentsOfAll(self.agents, parts, self._deadlock_notes))
         return self.agents
 
     def running_program(self) -> PortProgram:

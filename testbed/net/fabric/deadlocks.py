@@ -6,24 +6,30 @@ could, and sends nothing (decision 0295). It runs if the topology has a `deadloc
 
 It looks at each whole multiple of the interval on the lab's clock, and writes into the event log: a
 `deadlock_detected` for each queue of the circle, and `deadlock_broken` when one of them can resume.
+
+In a network over several kernels each part looks at its own nodes, and keeps what it has seen (`DeadlockNotes`). When
+the event log is read, all parts get what each has seen, and search it (decision 0712).
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import pickle
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 
 from testbed.agent.agents import Agents
-from testbed.agent.event_log import RECORD, LoggedEvent
+from testbed.agent.event_log import RECORD, LoggedEvent, Record
 from testbed.agent.events import AgentEvent
 from testbed.linux.port_program import GroupLimits, PortProgram
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
-from testbed.net.fabric.ports import PortState, PortTable
+from testbed.net.fabric.ports import PortState, PortTable, is_elsewhere
 from testbed.switch.pfc import PRIORITIES_IN, mask_of
 from testbed.switch.pfc.deadlock import Deadlock, DeadlockWatch, Place, Waits
 from testbed.units import Duration
@@ -31,72 +37,109 @@ from testbed.units import Duration
 _ALL = PRIORITIES_IN[0xFF]
 
 
-def watching(
-    ports: PortTable, nodes: Mapping[str, int], program: PortProgram, agents: Agents, poll: Duration
-) -> ForkedHelper[PacketPipe]:
-    """Start the process that watches for deadlocks. `nodes` has the buffer number of each switch and router."""
-    look = Look(ports, nodes, program, agents)
-    log = agents.new_log()
-    return ForkedHelper(
-        "looking for deadlocks failed", lambda pipe: _watch(look, log, poll.ns, pipe), PacketPipe.pair(),
-        Ending.CONFIRMS, name="xoff-deadlocks",
-    )  # fmt: skip
+@dataclass(frozen=True)
+class Group:
+    """A congested group, as a look has seen it."""
+
+    pool: tuple[int, int]
+    """The number of its node's buffer, and of the pool there."""
+    size: int
+    """The shared cells of that pool."""
+    limits: GroupLimits
+    used: tuple[int, int, int]
+    held: dict[Place, int]
+    """Its cells in each queue of its node."""
 
 
-def _watch(look: Look, log: int, poll_ns: int, pipe: PacketPipe) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    watch, timer = DeadlockWatch(), kernel.Timer()
-    pipe.send(READY)
-    while True:
-        timer.set((time.monotonic_ns() // poll_ns + 1) * poll_ns)
-        if pipe.fileno() in kernel.wait_readable([timer.fd, pipe]):
-            return
-        timer.clear()
-        now_ns = time.monotonic_ns()
-        new, broken = watch.look(look.waits(), now_ns)
-        if records := [*_records(look, new, broken, now_ns)]:
-            os.write(log, b"".join(records))
+@dataclass(frozen=True)
+class Seen:
+    """What a look has seen, as plain data; what parts of a network see at one moment can be joined."""
 
+    paused: dict[int, int]
+    """The priorities that are paused, as a mask, by the slots of the ports between switches and routers. Those that no
+    congested group has paused may be left out."""
+    stops: dict[int, tuple[int, ...]]
+    """The queues that a pause of each priority stops, of those ports."""
+    groups: dict[Place, Group]
+    """The groups whose congestion has paused one of these priorities, and maybe others."""
 
-def _records(look: Look, new: Iterable[Deadlock], broken: Iterable[Deadlock], now_ns: int) -> Iterator[bytes]:
-    for kind, deadlocks in ((AgentEvent.DEADLOCK_DETECTED, new), (AgentEvent.DEADLOCK_BROKEN, broken)):
-        for one in deadlocks:
-            for place, (slot, queue) in enumerate(one.circle):
-                is_new = kind is AgentEvent.DEADLOCK_DETECTED
-                value = place << 16 | len(one.circle) if is_new else now_ns - one.since_ns
-                yield RECORD.pack(now_ns, kind, slot, look.priorities_of(slot, queue), one.number << 48 | value)
+    def joined(self, others: Iterable[Seen]) -> Seen:
+        """Return what this look and others at the same moment have seen, in other parts of the network."""
+        paused, stops, groups = dict(self.paused), dict(self.stops), dict(self.groups)
+        for other in others:
+            paused |= other.paused
+            stops |= other.stops
+            groups |= other.groups
+        return Seen(paused, stops, groups)
+
+    def waits(self) -> Waits:
+        """Return the paused queues, the congested groups that paused them, and where the frames of these wait."""
+        paused: dict[Place, set[Place]] = {}
+        for slot, mask in self.paused.items():
+            for priority in PRIORITIES_IN[mask]:
+                group = slot ^ 1, priority
+                if group in self.groups:
+                    for queue in PRIORITIES_IN[self.stops[slot][priority]]:
+                        paused.setdefault((slot, queue), set()).add(group)
+        held = {group: self.groups[group].held for groups in paused.values() for group in groups}
+        return Waits(paused, held, self._stays_congested)
+
+    def _stays_congested(self, place: Place, remains: Mapping[Place, int]) -> bool:
+        """Return True if rules D1 and D2 of `testbed/switch/buffer/model.py` keep a group congested.
+
+        In its pool all cells are free except those that `remains` has for each group.
+        """
+        group = self.groups[place]
+        others = sum(
+            remaining(other.used, cells)[1]
+            for other, cells in ((self.groups[one], cells) for one, cells in remains.items())
+            if other.pool == group.pool
+        )
+        free = max(0, group.size - others)
+        return stays_congested(group.limits, remaining(group.used, remains[place]), free)
 
 
 class Look:
-    """Reads which queues wait for which groups at the moment of the call."""
+    """Reads what waits for what at the moment of the call, of the nodes that are in this kernel."""
 
     def __init__(self, ports: PortTable, nodes: Mapping[str, int], program: PortProgram, agents: Agents) -> None:
         self._program, self._agents = program, agents
         self._buffer_of: dict[int, int] = {}
         self._at_node: dict[int, list[PortState]] = {}
+        forwarding = set[int]()
         for name, found in ports.by_node().items():
-            if name in nodes:
+            if name not in nodes:
+                continue
+            forwarding |= {port.slot for port in found}
+            if not is_elsewhere(found[0].node):
                 for port in found:
                     self._buffer_of[port.slot] = nodes[name]
                     self._at_node[port.slot] = found
-        self._slots = [slot for slot in self._buffer_of if slot ^ 1 in self._buffer_of]
+        self._slots = [slot for slot in self._buffer_of if slot ^ 1 in forwarding]
         """The ports between switches and routers; only a queue there can be part of a circle."""
+        self._cut = [slot for slot in self._slots if slot ^ 1 not in self._buffer_of]
+        """Those of them whose cable leads to another part of the network."""
 
-    def priorities_of(self, slot: int, queue: int) -> int:
-        """Return the mask of priorities whose pause stops a queue."""
-        return mask_of(p for p in _ALL if self._agents.stopped_by(slot, p) >> queue & 1)
-
-    def waits(self) -> Waits:
-        """Return the paused queues, the congested groups that paused them, and where the frames of these wait."""
-        paused: dict[Place, set[Place]] = {}
+    def seen(self) -> Seen:
+        paused: dict[int, int] = {}
         for slot in self._slots:
             for priority in PRIORITIES_IN[self._agents.paused(slot)]:
-                group = slot ^ 1, priority
-                if self._program.buffers.is_congested(*group):
-                    for queue in PRIORITIES_IN[self._agents.stopped_by(slot, priority)]:
-                        paused.setdefault((slot, queue), set()).add(group)
-        held = {group: self._queues_of(group) for groups in paused.values() for group in groups}
-        return Waits(paused, held, self._stays_congested)
+                if slot in self._cut or self._program.buffers.is_congested(slot ^ 1, priority):
+                    paused[slot] = paused.get(slot, 0) | 1 << priority
+        stops = {slot: tuple(self._agents.stopped_by(slot, priority) for priority in _ALL) for slot in paused}
+        groups = [(slot ^ 1, p) for slot, mask in paused.items() if slot not in self._cut for p in PRIORITIES_IN[mask]]
+        groups += [(slot, p) for slot in self._cut for p in _ALL if self._program.buffers.is_congested(slot, p)]
+        return Seen(paused, stops, {group: self._group(group) for group in groups})
+
+    def _group(self, group: Place) -> Group:
+        limits, buffer = self._program.buffers.limits(*group), self._buffer_of[group[0]]
+        return Group(
+            (buffer, limits.pool),
+            self._program.buffers.pools(buffer)[limits.pool].size[1],
+            limits,
+            self._program.buffers.group(*group).used,
+            self._queues_of(group),
+        )
 
     def _queues_of(self, group: Place) -> dict[Place, int]:
         """Return the cells of a group in each queue of its node."""
@@ -107,24 +150,130 @@ class Look:
                     found[port.slot, queue] = cells
         return found
 
-    def _stays_congested(self, group: Place, remains: Mapping[Place, int]) -> bool:
-        """Return True if rules D1 and D2 of `testbed/switch/buffer/model.py` keep a group congested.
 
-        In its pool all cells are free except those that `remains` has for each group.
-        """
-        limits = self._program.buffers.limits(*group)
-        buffer = self._buffer_of[group[0]]
-        others = sum(
-            remaining(self._program.buffers.group(*other).used, cells)[1]
-            for other, cells in remains.items()
-            if other[0] in self._buffer_of
-            and self._buffer_of[other[0]] == buffer
-            and self._program.buffers.limits(*other).pool == limits.pool
-        )
-        free = self._program.buffers.pools(buffer)[limits.pool].size[1] - others
-        return stays_congested(
-            limits, remaining(self._program.buffers.group(*group).used, remains[group]), max(0, free)
-        )
+class Search:
+    """The search for deadlocks in what looks have seen, one after the other."""
+
+    def __init__(self) -> None:
+        self._watch = DeadlockWatch()
+        self._stops: dict[int, tuple[int, ...]] = {}
+
+    def records(self, seen: Seen, now_ns: int) -> list[Record]:
+        """Return the records of deadlocks that are new and of those that are broken."""
+        self._stops |= seen.stops
+        new, broken = self._watch.look(seen.waits(), now_ns)
+        return [
+            *self._records(AgentEvent.DEADLOCK_DETECTED, new, now_ns),
+            *self._records(AgentEvent.DEADLOCK_BROKEN, broken, now_ns),
+        ]
+
+    def _records(self, kind: AgentEvent, deadlocks: Iterable[Deadlock], now_ns: int) -> Iterator[Record]:
+        for one in deadlocks:
+            for place, (slot, queue) in enumerate(one.circle):
+                is_new = kind is AgentEvent.DEADLOCK_DETECTED
+                value = place << 16 | len(one.circle) if is_new else now_ns - one.since_ns
+                priorities = mask_of(p for p in _ALL if self._stops[slot][p] >> queue & 1)
+                yield now_ns, kind, slot, priorities, one.number << 48 | value
+
+
+def watching(look: Look, log: int, poll: Duration) -> ForkedHelper[PacketPipe]:
+    """Start the process that watches for deadlocks and writes into an event log."""
+
+    def watch(pipe: PacketPipe) -> None:
+        search = Search()
+        for _ in _moments(poll.ns, pipe):
+            now_ns = time.monotonic_ns()
+            if records := search.records(look.seen(), now_ns):
+                os.write(log, b"".join(RECORD.pack(*record) for record in records))
+
+    return _helper(watch)
+
+
+def _helper(body: Callable[[PacketPipe], None]) -> ForkedHelper[PacketPipe]:
+    return ForkedHelper(
+        "looking for deadlocks failed", body, PacketPipe.pair(), Ending.CONFIRMS, name="xoff-deadlocks"
+    )  # fmt: skip
+
+
+def _moments(poll_ns: int, pipe: PacketPipe) -> Iterator[int]:
+    """Wait for each whole multiple of the interval, and yield it, until a message comes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    timer = kernel.Timer()
+    pipe.send(READY)
+    while True:
+        due_ns = (time.monotonic_ns() // poll_ns + 1) * poll_ns
+        timer.set(due_ns)
+        if pipe.fileno() in kernel.wait_readable([timer.fd, pipe]):
+            return
+        timer.clear()
+        yield due_ns
+
+
+class DeadlockNotes:
+    """What one part of a network has seen at each look, and the search in what all parts have seen.
+
+    A part's process notes what it has seen if it is not what it has seen before, first all of it, then its end and the
+    moment of the look.
+    """
+
+    def __init__(self) -> None:
+        self._log = os.memfd_create("xoff-deadlocks", os.MFD_CLOEXEC)
+        self._memory = memoryview(mmap.mmap(-1, 16)).cast("q")
+        """The end of what is noted, and the moment of the last look."""
+        self._given = 0
+        self._pending: list[list[tuple[int, Seen]]] = []
+        """What each part has seen and was not searched yet, as another one has not come to that moment."""
+        self._latest: list[Seen] = []
+        self._search = Search()
+        self._records: list[Record] = []
+
+    def watching(self, look: Look, poll: Duration) -> ForkedHelper[PacketPipe]:
+        """Start the process that notes what is seen in this part."""
+
+        def note(pipe: PacketPipe) -> None:
+            before = _NOTHING
+            for due_ns in _moments(poll.ns, pipe):
+                if (seen := look.seen()) != before:
+                    self._memory[0] += os.write(self._log, pickle.dumps((due_ns, seen)))
+                    before = seen
+                self._memory[1] = due_ns
+
+        return _helper(note)
+
+    def close(self) -> None:
+        os.close(self._log)
+
+    def noted(self) -> tuple[int, bytes]:
+        """Return the moment of the last look here, and what was noted since the last call."""
+        looked_ns, end = self._memory[1], self._memory[0]  # in this order: the end may be of a later look
+        new = os.pread(self._log, end - self._given, self._given)
+        self._given = end
+        return looked_ns, new
+
+    def found(self, of_parts: Sequence[tuple[int, bytes]]) -> list[Record]:
+        """Return the records of all deadlocks so far, with what each part has noted since the last call."""
+        self._pending = self._pending or [[] for _ in of_parts]
+        self._latest = self._latest or [_NOTHING for _ in of_parts]
+        for pending, (_, noted) in zip(self._pending, of_parts, strict=True):
+            pending.extend(_unpacked(noted))
+        until_ns = min(looked_ns for looked_ns, _ in of_parts)
+        moments = {due_ns for pending in self._pending for due_ns, _ in pending if due_ns <= until_ns}
+        for due_ns in sorted(moments):
+            for part, pending in enumerate(self._pending):
+                if pending and pending[0][0] == due_ns:
+                    self._latest[part] = pending.pop(0)[1]
+            first, *others = self._latest
+            self._records += self._search.records(first.joined(others), due_ns)
+        return self._records
+
+
+_NOTHING = Seen({}, {}, {})
+
+
+def _unpacked(noted: bytes) -> Iterator[tuple[int, Seen]]:
+    file = BytesIO(noted)
+    while file.tell() < len(noted):
+        yield pickle.load(file)
 
 
 def remaining(used: tuple[int, int, int], cells: int) -> tuple[int, int, int]:

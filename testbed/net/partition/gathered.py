@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from testbed.agent.event_log import Record
     from testbed.agent.orders import Order
     from testbed.dcbx.settings import DcbxSettings
+    from testbed.net.fabric.deadlocks import DeadlockNotes
 
 
 def bring_counters(parts: Parts, program: PortProgram, slots: dict[int, str], buffers: dict[str, int]) -> None:
@@ -71,8 +72,8 @@ def crossed(parts: Parts) -> list[dict[str, Any]]:
 class AgentsOfAll:
     """The agents of all parts: each question goes to the part that has the node."""
 
-    def __init__(self, own: Agents, parts: Parts) -> None:
-        self._own, self._parts = own, parts
+    def __init__(self, own: Agents, parts: Parts, notes: DeadlockNotes | None) -> None:
+        self._own, self._parts, self._notes = own, parts, notes
 
     def snapshot(self, node: str) -> dict[str, Any]:
         return self._parts.of(node, "state", lambda: self._own.snapshot(node))
@@ -90,7 +91,7 @@ class AgentsOfAll:
         self._parts.of(node, "order", lambda: self._own.order(node, order))
 
     def records(self) -> list[Record]:
-        return merged(self._parts.exchange("event log", self._own.records()))
+        return event_log(self._parts, self._own.records(), self._notes)
 
     def dcbx_log(self) -> list[dict[str, Any]]:
         return merged_lines(self._parts.exchange("DCBX log", self._own.dcbx_log()))
@@ -99,8 +100,14 @@ class AgentsOfAll:
         raise PartitionError(f"agents of a network with partitions have no {name}; run it without partitions")
 
 
-def merged(logs: Iterable[list[Record]]) -> list[Record]:
-    """Return the records of all parts, in the order of time; those of one moment by slot."""
+def event_log(parts: Parts, own: list[Record], notes: DeadlockNotes | None) -> list[Record]:
+    """Return the records of all parts and those of deadlocks, if `notes` has what this part has seen of them, in the
+    order of time; those of one moment by slot.
+    """
+    found = parts.exchange("event log", (own, notes.noted() if notes else (0, b"")))
+    logs = [records for records, _ in found]
+    if notes:
+        logs.append(notes.found([noted for _, noted in found]))
     return sorted((record for log in logs for record in log), key=lambda record: (record[0], record[2]))
 
 

@@ -24,7 +24,6 @@ def _require_possible(topo: Any, run: Run | None) -> None:
     kind = type(topo).__name__
     refused = {
         "it has no lossless parts, and Mininet's own links have no ends in two kernels": not hasattr(topo, "next_hop"),
-        "its deadlock_poll looks at all switches at one moment": getattr(topo, "deadlock_poll", None) is not None,
         "Open vSwitch in its leaves has a controller to reach": any(
             getattr(topo.nodeInfo(node).get("cls"), "steered", False) for node in topo.nodes()
         ),

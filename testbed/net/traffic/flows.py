@@ -291,8 +291,7 @@ class Flows:
         self._mark.close()
         if run := Run.current():
             run.demands(id(self), None)
-        if (fabric := FabricCore.running()) and self in fabric.flows:
-            fabric.flows.remove(self)
+        fabric = FabricCore.running()
         try:
             if failure[0] is None:
                 self.reports = self._finish()
@@ -304,6 +303,8 @@ class Flows:
                     log_ways(FabricCore.current(), self._parts[: len(self.log)], self.reports, self.log)
                     run.lines_at_end(FLOW_LOG, self.log)
         finally:
+            if fabric and self in fabric.flows:
+                fabric.flows.remove(self)
             for process in self._processes:
                 process.end()
             self._shared.close()

@@ -1,6 +1,24 @@
 """A network over several kernels: what crosses the cables between them, and what cannot be."""
 
-from xoff import Cable, EcnCurve, Flow, LosslessTopo, Port, Run, experiment, network
+import time
+from dataclasses import replace
+
+from xoff import (
+    Buffer,
+    Cable,
+    Duration,
+    EcnCurve,
+    Flow,
+    Flows,
+    LosslessTopo,
+    Port,
+    Ring,
+    Run,
+    Static,
+    WatchdogSettings,
+    experiment,
+    network,
+)
 
 
 class Racks(LosslessTopo):
@@ -59,3 +77,47 @@ def udp(run: Run, hosts: int = 2, ms: int = 2, length: str = "100m") -> None:
         running = net.run(*flows)
     run.figure("received", [report.received for report in running.reports])
     run.claim("lost", sum(report.lost for report in running.reports), equals=0)
+
+
+@experiment(timeout="60s", partitions=2)
+def rated(run: Run) -> None:
+    """UDP below line rate, within racks and between them, so that no frame waits for one that has another way."""
+    ends = [("h1a", "h2a"), ("h2a", "h1a"), ("h1b", "h1a"), ("h2b", "h2a"), ("h1a", "h1b")]
+    for case in ("first", "second"):
+        with network(Racks(2, port=Port().with_pfc(3)), case=case) as net:
+            flows = [Flow(*pair, 3, rate="2Gb/s", count=200 + 10 * place) for place, pair in enumerate(ends)]
+            running = net.run(*flows)
+        run.claim(f"{case}: lost", sum(report.lost for report in running.reports), equals=0)
+
+
+class Circle(Ring):
+    """A ring of four switches, two of them in each part."""
+
+    partition = (["s1", "s2"], ["s3", "s4"])
+    buffer = Buffer(xoff=Static(160), xon_offset=40)
+    deadlock_poll = Duration("10us")
+
+    def build(self, clockwise: bool = True, watchdog: bool = False) -> None:
+        self.n, self.clockwise = 4, clockwise
+        own = Port()
+        limits = WatchdogSettings(Duration("200us"), Duration("200us"), Duration("7us"))
+        watched = replace(own, pfc=replace(own.pfc, watchdog=limits))
+        for number in range(1, 5):
+            self.addSwitch(f"s{number}", port=watched if watchdog and number == 1 else own)
+            self.addLink(self.addHost(f"h{number}"), f"s{number}")
+        for number in range(1, 5):
+            self.addLink(f"s{number}", f"s{number % 4 + 1}", cable=Cable("10Gb/s", "100m"))
+
+
+@experiment(timeout="60s", partitions=2)
+def circle(run: Run, clockwise: bool = True, watchdog: bool = False) -> None:
+    """A deadlock whose circle is in two kernels, with the moments of looks at which it is found and broken."""
+    with network(Circle(clockwise, watchdog)) as net:
+        flows = [Flow(f"h{n}", f"h{(n + 1) % 4 + 1}", buffer="64kB") for n in range(1, 5)]
+        with Flows(flows, settle="2ms") as running:
+            time.sleep(1)
+            run.figure("deadlocks while flows run", len(net.fabric.deadlocks()))
+            running.stop_sending()
+            time.sleep(0.5)
+        found, events = net.fabric.deadlocks(), net.fabric.events()
+    run.figure("circles", [str(one) for one in found])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from testbed.linux.port_program import PortProgram, copied_counters
 from testbed.net.partition.cut import PartitionError
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from testbed.agent.event_log import Record
     from testbed.agent.orders import Order
     from testbed.dcbx.settings import DcbxSettings
-    from testbed.net.fabric.deadlocks import DeadlockNotes
+
+
+class Notes(Protocol):
+    """What each part has noted of what is found when all meet (`net/fabric/deadlocks.py:DeadlockNotes`)."""
+
+    def noted(self) -> tuple[int, bytes]: ...
+    def found(self, of_parts: Sequence[tuple[int, bytes]]) -> list[Record]: ...
 
 
 def bring_counters(parts: Parts, program: PortProgram, slots: dict[int, str], buffers: dict[str, int]) -> None:
@@ -72,7 +78,7 @@ def crossed(parts: Parts) -> list[dict[str, Any]]:
 class AgentsOfAll:
     """The agents of all parts: each question goes to the part that has the node."""
 
-    def __init__(self, own: Agents, parts: Parts, notes: DeadlockNotes | None) -> None:
+    def __init__(self, own: Agents, parts: Parts, notes: Notes | None) -> None:
         self._own, self._parts, self._notes = own, parts, notes
 
     def snapshot(self, node: str) -> dict[str, Any]:
@@ -100,7 +106,7 @@ class AgentsOfAll:
         raise PartitionError(f"agents of a network with partitions have no {name}; run it without partitions")
 
 
-def event_log(parts: Parts, own: list[Record], notes: DeadlockNotes | None) -> list[Record]:
+def event_log(parts: Parts, own: list[Record], notes: Notes | None) -> list[Record]:
     """Return the records of all parts and those of deadlocks, if `notes` has what this part has seen of them, in the
     order of time; those of one moment by slot.
     """

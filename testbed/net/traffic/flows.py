@@ -351,8 +351,7 @@ class Flows:
         if self.reports:
             return sum(getattr(report, name) for report in self.reports)
         self._bring_counts()
-        counts = self._shared.sent if name == "sent" else self._shared.received
-        return sum(counts[place] for places in self._places for place in places)
+        return sum(getattr(self._shared, name)[: len(self._parts)])
 
     def sent_by(self, index: int = 0) -> int:
         """Return the datagrams that a flow has sent so far, or what else its transport counts."""
@@ -368,9 +367,7 @@ class Flows:
         return sum(self._shared.received[place] for place in self._places[index])
 
     def progress(self) -> list[tuple[str, int, int]]:
-        """Return, for each flow whose target is in this kernel, a name, the octets of a full frame on the wire, and the
-        frames received so far.
-        """
+        """Return a name, the octets of a full frame on the wire and the frames received, for each flow to here."""
         return [
             (f"{flow.source.name} to {flow.target.name} p{flow.priority}", flow.frame.bytes + WIRE_OVERHEAD,
              sum(self._shared.received[place] for place in self._places[index]))

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from testbed.errors import warn
 from testbed.experiment.run import Run
@@ -74,7 +75,8 @@ class _Recorder:
         self._sockets = samplers.own_sockets(fabric)
         self._loads = samplers.LoadSampler(fabric, self._sockets)
         self._marks = samplers.MarkSampler(fabric, self._sockets)
-        self._received: dict[tuple[int, int], int] = {}
+        self._received: dict[Any, list[int]] = {}
+        """The frames that each flow had received at the last sample, of the `Flows` that ran then."""
         self._rates: dict[str, int] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -100,11 +102,14 @@ class _Recorder:
         for port, marked in self._marks.changes():
             self._row("marks", t_ns, port, marked)
         came: Counter[str] = Counter()  # several flows may have one name, and share a row
-        for flows in list(self._fabric.core.flows):
-            for place, (name, octets, received) in enumerate(flows.progress()):
-                before = self._received.get((id(flows), place), 0)
-                self._received[id(flows), place] = received
-                came[name] += max(0, (received - before) * octets)
+        running = list(self._fabric.core.flows)
+        for flows in dict.fromkeys([*self._received, *running]):  # those that have ended since the last sample, too
+            counted = flows.progress()
+            before = self._received.pop(flows, [0] * len(counted))
+            for (name, octets, received), earlier in zip(counted, before, strict=True):
+                came[name] += max(0, (received - earlier) * octets)
+            if flows in running:
+                self._received[flows] = [received for _, _, received in counted]
         ended = [name for name, rate in self._rates.items() if rate and name not in came]
         for name in (*came, *ended):
             rate = came[name] * 8 * 10**9 // self._every_ns * self._units.k

@@ -7,12 +7,21 @@ and leave tracebacks for real defects. A message names the thing, the value and 
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class XoffError(Exception):
     """Something a user can understand and mend; the message is written for them."""
 
     exit_code: int = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An error goes to other processes as it is, whatever its class is made with."""
+        return _same, (type(self), self.args), self.__dict__
+
+
+def _same(kind: type[XoffError], arguments: tuple[Any, ...]) -> XoffError:
+    return kind.__new__(kind, *arguments)
 
 
 class UsageError(XoffError):

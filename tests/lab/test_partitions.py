@@ -69,6 +69,11 @@ def test_roce_with_pfc_across_the_cut_gives_one_digest(run: Runner, here: Result
     assert all(count > 0 for count in runs[0].figure("pauses received between racks"))
 
 
+@pytest.mark.engines("um")
+def test_all_parts_read_the_same_of_counters_that_go_on(run: Runner) -> None:
+    assert failed_claims(run("partition:read").check()) == set()
+
+
 @pytest.mark.long
 @pytest.mark.engines("um")
 def test_a_hundred_runs_give_one_digest(ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +192,7 @@ CLAIMS = {
     "ai_training_step": {"delay": "500ns"},
     "flow_completion": {},
     "wan_read": {},
+    "wan_tenants": {},
 }
 """The experiments whose claims hold in two parts, with the cables that are cut."""
 

@@ -6,6 +6,7 @@ memory; when the last process that holds them ends, the kernel removes programs,
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 from collections.abc import Mapping, Sequence
@@ -134,7 +135,7 @@ class PortProgram:
                     f"{_OBJECT.name} was not built from this source: an entry of {found.name} has {found.value_size} "
                     f"octets, not {expected.size}; run python3 -m testbed.linux.port_program.build"
                 )
-        self.port_memory = self._ports.shared()
+        self.port_memory: mmap.mmap | bytearray = self._ports.shared()
         group_memory, queue_memory = self._groups.shared(), self._queues.shared()
         self._programs = {name: self._object.program(name) for name in ("port_in", "port_out", "cross")}
         requests = ("recheck", "admit_cells", "release_cells", "limit", "resize", "clear_watermark")

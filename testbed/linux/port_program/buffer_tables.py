@@ -54,7 +54,7 @@ class BufferTables:
         groups: mmap.mmap | bytearray,
         queues: mmap.mmap | bytearray,
         wholes: mmap.mmap | bytearray,
-        pools: bpf.Map,
+        pools: bpf.Map | dict[int, bytes],
         requests: Mapping[str, int],
     ) -> None:
         self.group_memory, self.queue_memory, self.whole_memory = groups, queues, wholes

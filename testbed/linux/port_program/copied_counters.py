@@ -7,8 +7,10 @@ frame of its own touches them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING
 
+from testbed.linux.port_program.buffer_tables import BufferTables
 from testbed.linux.port_program.records import GROUP, PORT, PRIORITIES, QUEUE, WHOLE
 
 if TYPE_CHECKING:
@@ -30,6 +32,16 @@ def put_ports(program: PortProgram, rows: Mapping[int, Rows]) -> None:
     for slot, of_tables in rows.items():
         for (memory, size), row in zip(_tables(program), of_tables, strict=True):
             memory[slot * size : (slot + 1) * size] = row
+
+
+def at_one_moment(program: PortProgram, rows: Mapping[int, Rows], entries: Mapping[int, bytes]) -> PortProgram:
+    """Return a program to read from, whose ports and nodes have these rows and entries, whatever happens now."""
+    many, found = 1 + max(rows, default=-1), copy(program)
+    found.port_memory = bytearray(many * PORT.size)
+    groups, queues = (bytearray(many * PRIORITIES * size) for size in (GROUP.size, QUEUE.size))
+    found.buffers = BufferTables(groups, queues, bytearray(many * WHOLE.size), dict(entries), {})
+    put_ports(found, rows)
+    return found
 
 
 def _tables(program: PortProgram) -> list[tuple[memoryview | bytearray, int]]:

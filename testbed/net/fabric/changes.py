@@ -85,7 +85,9 @@ def _lay_out(fabric: Fabric, ports: list[PortState], masks: dict[int, int]) -> N
     node = ports[0].node
     if not forwards(node):
         return
-    program, number = fabric.core.running_program(), fabric.core.numbers[node.name]
+    fabric.core.running_program()  # for what a node of another part holds, which decides here, too
+    program, number = fabric.core.program, fabric.core.numbers[node.name]
+    assert program is not None
     layout = SwitchBuffer.of(ports[0].buffer, ports, fabric.cabling.delays)(masks, {}, {})
     by_slot = {port.slot: port for port in ports}
     for _ in range(_TRIES):

@@ -36,7 +36,7 @@ from testbed.net.fabric.ports import (
 from testbed.net.fabric.routes import Graph
 from testbed.net.fabric.switch_ways import SwitchWays
 from testbed.net.partition import gathered
-from testbed.net.partition.gathered import AgentsOfAll
+from testbed.net.partition.gathered import AgentsOfAll, VswitchOfAll
 from testbed.net.partition.parts import Parts
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
@@ -127,7 +127,7 @@ class FabricCore:
                 setup.set_up_node(name, ports, attach=not self.queues_only)
             self.ways.warn()
             for name, ports in by_node.items():
-                if is_leaf(ports[0].node):
+                if is_leaf(ports[0].node) and not is_elsewhere(ports[0].node):
                     self.vswitches[name] = setup.start_vswitch(name, ports)
             self.cabling.attach(program)
             if not self.queues_only:
@@ -212,20 +212,23 @@ class FabricCore:
         return self.agents
 
     def running_program(self) -> PortProgram:
-        """Return the port program; FabricError if the network does not run.
+        """Return the port program to read from; FabricError if the network does not run.
 
-        In a network with parts it has the counters of all of them at this moment.
+        In a network with parts it has the counters of all of them at this moment, the same in each.
         """
         if self.program is None:
             raise FabricError("the network does not run")
-        if (parts := Parts.asked()) is not None:
-            slots = {port.slot: port.node.name for port in self.ports}
-            buffers = {name: self.numbers[name] for name in self.buffers}
-            gathered.bring_counters(parts, self.program, slots, buffers)
-        return self.program
+        if (parts := Parts.asked()) is None:
+            return self.program
+        slots = {port.slot: port.node.name for port in self.ports}
+        buffers = {name: self.numbers[name] for name in self.buffers}
+        return gathered.bring_counters(parts, self.program, slots, buffers)
 
     def vswitch(self, leaf: str) -> Vswitch:
         """Return the Open vSwitch of a leaf."""
+        parts, node = Parts.asked(), self.ports.known_nodes.get(leaf)
+        if parts is not None and self.program is not None and is_leaf(node):
+            return cast(Vswitch, VswitchOfAll(leaf, self.vswitches.get(leaf), parts))
         if leaf not in self.vswitches:
             raise FabricError(f"{leaf} is not a leaf of a running network, so it has no Open vSwitch")
         return self.vswitches[leaf]
@@ -238,7 +241,8 @@ class FabricCore:
         self.ports.by_slot[intf.slot].mac = mac
         if self.program is not None and self.ways is not None:
             setup = self._setup(self.program, self.ways)
-            for switch in self.ports.graph.forwarding - self.vswitches.keys():
+            leaves = {name for name, ports in self.ports.by_node().items() if is_leaf(ports[0].node)}
+            for switch in self.ports.graph.forwarding - leaves:
                 setup.set_stations(switch, self.ports.graph.next_hops(switch))
                 setup.set_equal_ways(switch)
 

@@ -160,7 +160,7 @@ class Fabric:
         Open vSwitch was restarted or the port program is not attached.
         """
         core, program = self.core, self.core.running_program()
-        if not core.agents or any(vswitch.restarts for vswitch in core.vswitches.values()):
+        if not core.agents:
             return None
         is_emptied = any(kind == AgentEvent.QUEUE_EMPTIED for _, kind, *_ in core.records())
         with_queue = "queue that a watchdog or a lost link emptied" if is_emptied else "queue of a lost link"
@@ -176,18 +176,23 @@ class Fabric:
             found[_NO_LINK] += port.died_frames.by_queue + port.died_frames.at_link
             found[with_queue] += port.died_frames.with_queue
             found["cable"] += port.died_frames.in_cable
-        for vswitch in core.vswitches.values():
-            found["Open vSwitch had no flow yet"] += vswitch.missed
-        for one in self._waiting_or_dropped():
+        of_parts = self._waiting_or_dropped()
+        if of_parts is None:
+            return None
+        for one in of_parts:
             found.update(one)
         # The drops of ECN and of full queues are counted a second time by_queue. A qdisc that replaced another begins
         # at zero, so that some of its drops can count as those of a port without a link, but none is left out.
         found[_NO_LINK] -= found["ECN curve"] + found["full queue"]
         return {reason: frames for reason, frames in found.items() if frames > 0}
 
-    def _waiting_or_dropped(self) -> list[Counter[str]]:
-        """Return the frames that queues have dropped or hold, of each part of the network."""
+    def _waiting_or_dropped(self) -> list[Counter[str]] | None:
+        """Return the frames that Open vSwitch and queues have dropped or hold, of each part of the network; None if a
+        daemon was restarted.
+        """
         core, found = self.core, Counter[str]()
+        for vswitch in core.vswitches.values():
+            found["Open vSwitch had no flow yet"] += vswitch.missed
         for ports in core.ports.by_node().values():
             if is_elsewhere(ports[0].node):
                 continue
@@ -200,8 +205,10 @@ class Fabric:
         if core.cabling.socket:
             found["waiting"] += qdiscs.counters(core.cabling.socket)["netem"].waiting
         found["cable"] += core.cabling.lost_between_parts()
-        parts = Parts.asked()
-        return [found] if parts is None else parts.exchange("losses", found)
+        parts, own = Parts.asked(), None if any(one.restarts for one in core.vswitches.values()) else found
+        of_parts = [own] if parts is None else parts.exchange("losses", own)
+        known = [one for one in of_parts if one is not None]
+        return known if len(known) == len(of_parts) else None
 
     # States of agents
 

@@ -8,7 +8,8 @@ as many cables within each.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from testbed.errors import UsageError, listed, nearest
@@ -17,6 +18,11 @@ from testbed.units import Scale
 
 _UNEVEN = 1.25
 """The most work of a part, over the average, that is accepted for fewer cables between parts."""
+_MOST_CUT = MOST_CABLES - MOST_PARTS
+"""The most cables of a network that can be between parts: there is room for those of a management network."""
+_LONGEST_MANAGEMENT_NS = 50_000_000
+"""The longest delay of a cable of the management network: timers of sessions are made for such."""
+_FAR_NS = 1 << 60
 _PASSES, _MOST_SWAPPED = 20, 40
 """How often the parts are made better, and the pieces up to which also by swapping two."""
 
@@ -45,11 +51,41 @@ class Cut:
 
     part_of: Mapping[str, int]
     cables: tuple[CutCable, ...]
-    """In the order in which Mininet lays them."""
+    """In the order in which Mininet lays them, and after them those of the management network."""
+    management: int | None = None
+    """The number of the first cable of the management network; None if there is none."""
 
     def nodes(self, part: int) -> list[str]:
         """Return the nodes of a part."""
         return [node for node, number in self.part_of.items() if number == part]
+
+    @property
+    def farthest_ns(self) -> int:
+        """The delay between the two parts that are farthest from each other."""
+        return max(max(row) for row in self._distances())
+
+    def managed(self) -> Cut:
+        """Return the same with a management network: a cable from part 0 to each other part.
+
+        It is as long as the shortest way there, so that no part waits for another one more often than without it,
+        unless that way is very long.
+        """
+        to = enumerate(self._distances()[0])
+        cables = [
+            CutCable(("part 0", f"part {part}"), (0, part), min(ns, _LONGEST_MANAGEMENT_NS)) for part, ns in to if part
+        ]
+        return replace(self, cables=(*self.cables, *cables), management=len(self.cables))
+
+    def _distances(self) -> list[list[int]]:
+        """Return the delay of the shortest way between each two parts."""
+        parts = range(1 + max(self.part_of.values()))
+        found = [[0 if one == other else _FAR_NS for other in parts] for one in parts]
+        for cable in self.cables:
+            one, other = cable.parts
+            found[one][other] = found[other][one] = min(found[one][other], cable.delay_ns)
+        for middle, one, other in product(parts, repeat=3):
+            found[one][other] = min(found[one][other], found[one][middle] + found[middle][other])
+        return found
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -81,8 +117,8 @@ def cut(topo: Any, parts: int) -> Cut:
                 "before the other; give it a length, as in cable=Cable('10Gb/s', '100m'), or put both into one part"
             )
         cut_cables.append(CutCable((one, other), (part_of[one], part_of[other]), delay_ns))
-    if len(cut_cables) > MOST_CABLES:
-        raise PartitionError(f"{kind}: {len(cut_cables)} cables are between parts; {MOST_CABLES} is the most")
+    if len(cut_cables) > _MOST_CUT:
+        raise PartitionError(f"{kind}: {len(cut_cables)} cables are between parts; {_MOST_CUT} is the most")
     _require_connected(kind, cut_cables, parts)
     return Cut(part_of, tuple(cut_cables))
 

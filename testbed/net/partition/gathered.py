@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from testbed.agent.event_log import Record
     from testbed.agent.orders import Order
     from testbed.dcbx.settings import DcbxSettings
+    from testbed.linux.vswitch import Vswitch
 
 
 class Notes(Protocol):
@@ -24,21 +26,25 @@ class Notes(Protocol):
     def found(self, of_parts: Sequence[tuple[int, bytes]]) -> list[Record]: ...
 
 
-def bring_counters(parts: Parts, program: PortProgram, slots: dict[int, str], buffers: dict[str, int]) -> None:
+def bring_counters(parts: Parts, program: PortProgram, slots: dict[int, str], buffers: dict[str, int]) -> PortProgram:
     """Give the counters of this part's ports and buffers to all, and put those of the others into the program's tables.
 
-    `slots` has the node of each slot, `buffers` the number of each node with a buffer.
+    Returns a program that has the counters of all as they were given, for here they go on meanwhile. `slots` has the
+    node of each slot, `buffers` the number of each node with a buffer.
     """
     own = (
         copied_counters.of_ports(program, [slot for slot, node in slots.items() if parts.has(node)]),
         {number: program.buffers.octets(number) for node, number in buffers.items() if parts.has(node)},
     )
-    for part, (rows, entries) in enumerate(parts.exchange("counters", own)):
+    of_all = parts.exchange("counters", own)
+    for part, (rows, entries) in enumerate(of_all):
         if part == parts.number:
             continue
         copied_counters.put_ports(program, rows)
         for number, octets in entries.items():
             program.buffers.put_octets(number, octets)
+    every_row, every_entry = (dict(ChainMap(*maps)) for maps in zip(*of_all, strict=True))
+    return copied_counters.at_one_moment(program, every_row, every_entry)
 
 
 def bring_flow_counts(
@@ -104,6 +110,30 @@ class AgentsOfAll:
 
     def __getattr__(self, name: str) -> Any:
         raise PartitionError(f"agents of a network with partitions have no {name}; run it without partitions")
+
+
+class VswitchOfAll:
+    """The Open vSwitch of a leaf of any part: each question goes to the part that has the leaf."""
+
+    def __init__(self, leaf: str, own: Vswitch | None, parts: Parts) -> None:
+        self._leaf, self._own, self._parts = leaf, own, parts
+
+    def vsctl(self, *arguments: str) -> str:
+        return self._run("vsctl", *arguments)
+
+    def ofctl(self, *arguments: str) -> str:
+        return self._run("ofctl", *arguments)
+
+    def appctl(self, *arguments: str) -> str:
+        return self._run("appctl", *arguments)
+
+    def _run(self, what: str, *arguments: str) -> str:
+        return self._parts.of(self._leaf, what, lambda: str(getattr(self._own, what)(*arguments)))
+
+    def __getattr__(self, name: str) -> Any:
+        raise PartitionError(
+            f"the Open vSwitch of {self._leaf} has no {name} in a network with partitions; run it without partitions"
+        )
 
 
 def event_log(parts: Parts, own: list[Record], notes: Notes | None) -> list[Record]:

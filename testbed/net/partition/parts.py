@@ -17,6 +17,7 @@ from testbed.errors import XoffError
 from testbed.linux import parts_device
 from testbed.linux.parts_device import PartsDevice
 from testbed.net.partition.cut import Cut, PartGoneError, PartitionError, cut
+from testbed.net.partition.management import Management, doors
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ class Parts:
         self._link, self.cut = device, divided
         self.number, self.many = device.number, device.many
         self._pid = os.getpid()
+        self._management: Management | None = None
         self._laid: dict[tuple[str, str], int] = {}
         """How many cables between two nodes have been laid."""
 
@@ -57,18 +59,42 @@ class Parts:
         check()
         device = cls._device = cls._device or PartsDevice()
         divided = cut(topo, device.many)
+        if doors:
+            divided = divided.managed()
         parts = cls._current = cls(device, divided)
         try:
             device.join([(*one.parts, one.delay_ns) for one in divided.cables])
         except OSError as error:
             cls._current = None
             raise PartitionError(f"the parts have made different networks of {type(topo).__name__} ({error})") from None
+        try:
+            parts._manage()
+        except BaseException:
+            parts.end()
+            raise
         return parts
+
+    @classmethod
+    def own_number(cls) -> int:
+        """Return the number of this kernel's part, also while there is no network; 0 if each network is whole."""
+        if not parts_device.is_there():
+            return 0
+        cls._device = cls._device or PartsDevice()  # it stays open: to close one leaves the network
+        return cls._device.number
+
+    def _manage(self) -> None:
+        if self.cut.management is not None:
+            cables = list(enumerate(self.cut.cables))[self.cut.management :]
+            self._management = Management(self.number, [(number, cable.parts[1]) for number, cable in cables])
 
     def end(self) -> None:
         """Leave the network."""
         Parts._current = None
-        self._link.leave()
+        try:
+            if self._management is not None:
+                self._management.stop()
+        finally:
+            self._link.leave()
 
     @property
     def device(self) -> PartsDevice:
@@ -91,11 +117,6 @@ class Parts:
                 if not place:
                     return number
         raise PartitionError(f"the cable of {one} and {other} is not of the topology, and leads to another part")
-
-    @property
-    def farthest_ns(self) -> int:
-        """The lab's time in ns that an exchange takes, but for what comes later than its longest delay."""
-        return sum(sorted(one.delay_ns for one in self.cut.cables)[: self.many - 1])
 
     def exchange(self, what: str, value: T) -> list[T]:
         """Give a value to all parts, and return that of each. `what` says what for, and has to be the same in all."""
@@ -120,13 +141,20 @@ class Parts:
 
     def of(self, node: str, what: str, read: Callable[[], T]) -> T:
         """Have the part that has a node read something of it, and return that in all parts; an error is one in all."""
+        return self._by(self.cut.part_of.get(node, 0), self.has(node), f"{what} of {node}", read)
+
+    def by_first(self, what: str, do: Callable[[], T]) -> T:
+        """Have part 0 do something, and return what comes of it in all parts; an error is one in all."""
+        return self._by(0, self.number == 0, what, do)
+
+    def _by(self, part: int, does: bool, what: str, do: Callable[[], T]) -> T:
         own: tuple[Any, XoffError | None] = (None, None)
-        if self.has(node):
+        if does:
             try:
-                own = read(), None
+                own = do(), None
             except XoffError as error:
                 own = None, error
-        value, failure = self.exchange(f"{what} of {node}", own)[self.cut.part_of.get(node, 0)]
+        value, failure = self.exchange(what, own)[part]
         if failure is not None:
             raise failure
         found: T = value

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from testbed.experiment.run import Run
 from testbed.net.partition.cut import PartitionError
 from testbed.net.partition.gathered import crossed
+from testbed.net.partition.management import doors
 from testbed.net.partition.parts import Parts
 
 PARTITION_LOG = "partition.jsonl"
@@ -24,11 +26,7 @@ def _require_possible(topo: Any, run: Run | None) -> None:
     kind = type(topo).__name__
     refused = {
         "it has no lossless parts, and Mininet's own links have no ends in two kernels": not hasattr(topo, "next_hop"),
-        "Open vSwitch in its leaves has a controller to reach": any(
-            getattr(topo.nodeInfo(node).get("cls"), "steered", False) for node in topo.nodes()
-        ),
-        "its controller is a process that routers of other parts could not reach": getattr(topo, "control", None)
-        is not None,
+        "its controller is no SrController, so one part has it": not set(_controllers(topo)) <= set(doors),
         "the routing daemons of its routers are looked at in one kernel": any(
             topo.nodeInfo(node).get("routing") is not None for node in topo.nodes()
         ),
@@ -37,6 +35,16 @@ def _require_possible(topo: Any, run: Run | None) -> None:
     for reason, is_so in refused.items():
         if is_so:
             raise PartitionError(f"{kind} cannot be divided: {reason}; run it without --partitions")
+
+
+def _controllers(topo: Any) -> Iterator[str]:
+    """Yield the sockets of the controllers of leaves and routers."""
+    for node in topo.nodes():
+        info = topo.nodeInfo(node)
+        if (of_leaf := info.get("controller")) is not None:
+            yield of_leaf.removeprefix("unix:")
+        if (of_router := getattr(getattr(info.get("wan"), "plan", None), "control", None)) is not None:
+            yield of_router.path
 
 
 def note_partition(parts: Parts, run: Run | None) -> None:

@@ -279,7 +279,7 @@ class Flows:
         now = time.monotonic_ns()
         if self._of_parts is None:
             return now + _LEAD_NS
-        return max(self._of_parts.exchange("flows begin", now)) + self._of_parts.farthest_ns + _LEAD_NS
+        return max(self._of_parts.exchange("flows begin", now)) + self._of_parts.cut.farthest_ns + _LEAD_NS
 
     def _bring_counts(self) -> None:
         """Have what the flows of all parts of the network have sent and received by now."""

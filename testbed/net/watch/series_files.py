@@ -42,7 +42,7 @@ class SeriesFiles:
         """The moment at which the run began, by the clock of the lab."""
         if self._parts is not None:
             agreed = self._parts.exchange("series begin", (self.first_ns, self.start_ns))
-            self.first_ns = max(now_ns for now_ns, _ in agreed) + self._parts.farthest_ns + _LEAD_NS
+            self.first_ns = max(now_ns for now_ns, _ in agreed) + self._parts.cut.farthest_ns + _LEAD_NS
             _, self.start_ns = agreed[0]
 
     def path(self, series: str) -> Path:
@@ -52,7 +52,7 @@ class SeriesFiles:
     def wait_for_end(self) -> None:
         """Wait until all parts have made the same number of samples: the middle between two of them."""
         if self._parts is not None:
-            now_ns = max(self._parts.exchange("series end", time.monotonic_ns())) + self._parts.farthest_ns
+            now_ns = max(self._parts.exchange("series end", time.monotonic_ns())) + self._parts.cut.farthest_ns
             samples = max(0, now_ns - self.first_ns) // self._every_ns + 1
             end_ns = self.first_ns + samples * self._every_ns + self._every_ns // 2
             time.sleep(max(0, end_ns - time.monotonic_ns()) / 1e9)

@@ -304,7 +304,9 @@ class SonicViews:
 
     def clear_watermark(self, what: str, kind: str = "shared") -> None:
         """Begin watermarks of "group", "queue" or "pool" anew. Persistent ones keep the earlier values."""
-        program = self._fabric.core.running_program()
+        self._fabric.core.running_program()  # for the marks of other parts, which are returned
+        program = self._fabric.core.program
+        assert program is not None
         for node, ports in self.switches():
             number, settings = self._fabric.core.numbers[node], self._fabric.buffers[node]
             if what == "pool":

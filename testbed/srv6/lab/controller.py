@@ -2,10 +2,14 @@
 
 with SrController() as controller, network(Srv6Wan(back="controlled", control=controller.session), run) as net:
     ...
+
+Where several kernels have a network, the process is in part 0. What the script asks of it there, all parts get, and
+agents and leaves of other parts reach it over a management network (`net/partition/management.py`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -20,20 +24,26 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Network
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.errors import XoffError
 from testbed.experiment.run import Run
+from testbed.linux import parts_device
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import is_leaf
+from testbed.net.partition.cut import PartitionError
+from testbed.net.partition.management import doors
+from testbed.net.partition.parts import Parts
 from testbed.rest.client import Client
 from testbed.routing.router import Router
 from testbed.srv6.lab.igp_reader import IgpReader
 from testbed.srv6.session.hello import router_key
 
+T = TypeVar("T")
 _PATIENCE_S = 30
 _ROUND_NS = 10_000_000
 """An experiment goes on at a whole multiple of this after a controller has started."""
+_SHOWN = 2000
 _REST = "127.0.0.1:8181"
 
 
@@ -64,9 +74,17 @@ class SrController:
         run = Run.current()
         seed = ways_seed if ways_seed is not None else run.seed if run else 1
         self._library = library
+        self._has_parts, self._is_here = parts_device.is_there(), Parts.own_number() == 0
         self._folder = tempfile.TemporaryDirectory(prefix="xoff-sr-")
         folder = Path(self._folder.name)
         key, token = secrets.token_hex(32), secrets.token_hex(32)
+        if Parts.current() is not None:
+            raise PartitionError(
+                "the parts of a network that runs cannot reach a new controller; make it before the network, as in "
+                "`with SrController() as controller, network(...) as net:`"
+            )
+        if self._has_parts:  # agents of all parts have keys of this one
+            key = hashlib.sha256(f"{run.seed if run else 1} {len(doors)}".encode()).hexdigest()
         self._environment = dict(os.environ)
         for name, secret in (("KEY", key), ("TOKEN", token)):
             file = folder / name.lower()
@@ -83,7 +101,9 @@ class SrController:
         self._igp, self._number = folder / "igp.json", folder / "number"
         self._environment["XOFF_SR_IGP"] = str(self._igp)
         self.session = ControllerAccess(str(folder / "agents"), self._admit, f"unix:{folder / 'openflow'}")
-        self.client = Client(f"http://{_REST}", token)
+        self._doors = [self.session.path, str(folder / "openflow")]
+        doors.extend(self._doors)
+        self._client = Client(f"http://{_REST}", token)
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> SrController:
@@ -92,10 +112,32 @@ class SrController:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        for door in self._doors:
+            doors.remove(door)
         self._folder.cleanup()
+
+    @property
+    def client(self) -> Client:
+        """The client of the controller's REST. A network over several kernels has none; its parts use `ask`."""
+        if self._has_parts:
+            raise PartitionError(
+                "the controller's client is in one part of the network; use controller.ask, which tells all parts, or "
+                "run it without --partitions"
+            )
+        return self._client
 
     def start(self) -> None:
         """Start the controller, also again after a stop, and wait until it listens."""
+        self._do("the controller starts", self._start)
+
+    def _do(self, what: str, do: Callable[[], T]) -> T | None:
+        """Do something where the controller is. In a network that runs, all parts get what comes of it."""
+        parts = Parts.asked()
+        if parts is not None:
+            return parts.by_first(what, do)
+        return do() if self._is_here else None
+
+    def _start(self) -> None:
         command = [sys.executable, "-m", "controllers", "--library", self._library]
         command += ["--agents", f"unix:{self.session.path}", "--rest", _REST, "--openflow", self.session.openflow]
         with self._log.open("a") as log:
@@ -107,8 +149,8 @@ class SrController:
         with selectors.DefaultSelector() as ready:
             ready.register(self._process.stdout, selectors.EVENT_READ)
             if not ready.select(_PATIENCE_S) or not self._process.stdout.readline():
-                self.kill()
-                raise ControllerFailed(f"the controller does not start: {self.log()[-2000:] or 'its log is empty'}")
+                self._kill()
+                raise ControllerFailed(f"the controller does not start: {self._end_of_log() or 'its log is empty'}")
         # Its imports take some microseconds of the lab for each module, which is not to be seen in what follows.
         time.sleep((_ROUND_NS - time.monotonic_ns() % _ROUND_NS) / 1e9)
 
@@ -143,28 +185,46 @@ class SrController:
 
     def stop(self) -> None:
         """End the controller in order. Items on routers stay installed."""
+        self._do("the controller stops", self._stop)
+
+    def _stop(self) -> None:
         if self._process is None:
             return
         self._process.terminate()
         try:
             self._process.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            self.kill()
+            self._kill()
         self._close()
 
     def kill(self) -> None:
         """Kill the controller, as if it crashed."""
+        self._do("the controller is killed", self._kill)
+
+    def _kill(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._close()
 
     def log(self) -> str:
+        """Return what the controller has logged."""
+        return self._do("the controller's log", self._read_log) or ""
+
+    def _read_log(self) -> str:
         return self._log.read_text() if self._log.exists() else ""
+
+    def _end_of_log(self) -> str:
+        return self._read_log()[-_SHOWN:]
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the JSON of the controller's answer. A refusal is an error."""
-        return self.client.ask(method, path, body)
+        if self._has_parts and Parts.asked() is None:
+            raise PartitionError(
+                f"{method} {path}: the parts of a network ask its controller while the network runs; move the request "
+                "into its `with` block, or run it without --partitions"
+            )
+        return self._do(f"{method} {path}", lambda: self._client.ask(method, path, body))
 
     def request(self, vpns: list[dict[str, Any]], policies: list[dict[str, Any]]) -> None:
         """Request these policies and VPNs, once all routers have reported."""
@@ -175,11 +235,20 @@ class SrController:
             self.ask("POST", "/policies", policy)
 
     def wait(self, until: Callable[[], Any], what: str, seconds: float = 30) -> None:
-        """Wait until a condition holds. ControllerFailed, with the end of the log, if that takes too long."""
+        """Wait until a condition holds. ControllerFailed, with the end of the log, if that takes too long.
+
+        In a network over several kernels each look at the condition takes an exchange, or two, of all of them.
+        """
         deadline = time.monotonic() + seconds
-        while not until():
+
+        def require_time() -> None:
             if time.monotonic() > deadline:
-                raise ControllerFailed(f"timed out after {seconds:g} s waiting until {what}: {self.log()[-2000:]}")
+                raise ControllerFailed(
+                    f"timed out after {seconds:g} s waiting until {what}: {self._read_log()[-2000:]}"
+                )
+
+        while not until():
+            self._do(f"waiting until {what}", require_time)
             time.sleep(0.02)
 
     def settled(self) -> bool:

@@ -134,3 +134,18 @@ def circle(run: Run, clockwise: bool = True, watchdog: bool = False) -> None:
             time.sleep(0.5)
         found = net.fabric.deadlocks()
     run.figure("circles", [str(one) for one in found])
+
+
+@experiment(timeout="60s", partitions=2)
+def read(run: Run) -> None:
+    """Counters of both parts that are read while frames come: the part that counts does not see more than the other."""
+    with network(Racks(2, 2, port=Port().with_pfc(3))) as net:
+        ports, counted = [net.port(*way) for way in (("s1", "h1a"), ("s1", "s2"), ("s2", "s1"))], []
+        with Flows([Flow("h1a", "h2a", 3), Flow("h2b", "h1a", 3)]) as flows:
+            for _ in range(5):
+                counted.append([net.fabric.group(port, 3).admitted_frames for port in ports])
+                net.sleep("20us")
+            flows.stop_sending()
+    run.figure("counted", counted)
+    more = [last - first for first, last in zip(*counted[::4], strict=True)]
+    run.claim("counted more in the end", min(more), at_least=1)

@@ -97,3 +97,31 @@ def test_more_parts_than_there_can_be_are_refused_with_the_way_out() -> None:
         cut(LeafSpine(leaves=4, spines=2, hosts=1, cable=LONG), 7)
     with pytest.raises(UsageError, match="2 to 16 parts, not 17"):
         cut(Sites(), 17)
+
+
+class Row(LosslessTopo):
+    """Four switches in a row; the cables between them have these delays in the lab."""
+
+    def build(self, *lengths: str) -> None:
+        self.partition = tuple([f"s{number}"] for number in range(1, len(lengths) + 2))
+        for number in range(1, len(lengths) + 2):
+            self.addLink(self.addHost(f"h{number}"), self.addSwitch(f"s{number}"))
+        for number, length in enumerate(lengths, 1):
+            for _ in range(2):
+                self.addLink(f"s{number}", f"s{number + 1}", cable=Cable("10Gb/s", length))
+
+
+def test_the_farthest_parts_are_as_far_as_the_cables_between_them() -> None:
+    assert cut(Row("100m", "1km", "200m"), 4).farthest_ns == 500_000 + 5_000_000 + 1_000_000
+
+
+def test_a_management_cable_is_as_long_as_the_way_but_not_longer_than_sessions_bear() -> None:
+    divided = cut(Row("100m", "1km", "100km"), 4)
+    managed = divided.managed()
+    assert managed.management == 6
+    assert managed.cables[:6] == divided.cables
+    assert managed.as_json()["cables"][6:] == [
+        {"nodes": ["part 0", f"part {part}"], "parts": [0, part], "delay_ns": ns}
+        for part, ns in ((1, 500_000), (2, 5_500_000), (3, 50_000_000))
+    ]
+    assert managed.farthest_ns == 50_000_000 + 5_500_000 < divided.farthest_ns

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from testbed.agent.plan import ControlPlan, WanPlan
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.cable import Cable
 from testbed.net.partition.cut import PartitionError
 from testbed.net.partition.run import _require_possible
 from testbed.routing.frr import Frr
 from testbed.routing.protocols import Bgp
+from testbed.srv6.lab.routers import Wan
 from topologies.leaf_spine import LeafSpine
 
 LONG = Cable("10Gb/s", "100m")
@@ -27,13 +30,14 @@ class Routed(LosslessTopo):
         self.addLink("r1", "r2", cable=LONG)
 
 
-class Controlled(LosslessTopo):
-    """Two routers whose ways an SR controller sets."""
+ELSEWHERE = Wan(WanPlan(IPv6Address("fd00::1"), (), control=ControlPlan("/run/agents", b"key", None, "r1-eth0")), ())  # type: ignore[arg-type]
 
-    control = object()
+
+class Controlled(LosslessTopo):
+    """Two routers whose ways a controller sets that is no SrController."""
 
     def build(self) -> None:
-        self.addLink(self.addRouter("r1"), self.addRouter("r2"), cable=LONG)
+        self.addLink(self.addRouter("r1", wan=ELSEWHERE), self.addRouter("r2"), cable=LONG)
 
 
 def run(**options: Any) -> Any:
@@ -44,7 +48,8 @@ def run(**options: Any) -> Any:
     ("topo", "why"),
     [
         (Routed, "Routed cannot be divided: the routing daemons of its routers are looked at in one kernel"),
-        (Controlled, "Controlled cannot be divided: its controller is a process that routers of other parts could not"),
+        (Controlled, "Controlled cannot be divided: its controller is no SrController, so one part has it"),
+        (lambda: LeafSpine(controller="unix:/run/openflow"), "LeafSpine cannot be divided: its controller is no Sr"),
     ],
 )  # fmt: skip
 def test_a_network_that_cannot_have_parts_is_refused(topo: Any, why: str) -> None:
@@ -58,3 +63,9 @@ def test_a_live_view_is_refused_and_what_is_recorded_is_not() -> None:
     with pytest.raises(PartitionError, match="LeafSpine cannot be divided: a view of the running"):
         _require_possible(LeafSpine(), run(follower=3))
     _require_possible(LeafSpine(deadlock_poll="10us"), run(series_ns=1000))
+
+
+def test_the_leaves_and_routers_of_an_sr_controller_can_be_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.net.partition.run.doors", ["/run/agents", "/run/openflow"])
+    _require_possible(Controlled(), None)
+    _require_possible(LeafSpine(controller="unix:/run/openflow"), None)

@@ -1,0 +1,127 @@
+"""The management network of a network with parts, over which all of them reach a process that only part 0 has.
+
+Such a process, a controller, listens at Unix sockets, its `doors`, which agents and switches find from each network
+namespace of their kernel. In the other parts a relay listens at doors in their place. It takes each connection by TCP
+over a cable to the relay of part 0, which has a port for each door. These cables end in the kernels' own namespaces.
+All else is as with any cable between parts: frames take its delay, and are counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from testbed.frames import Mac
+from testbed.linux.netlink import links
+from testbed.linux.netlink.messages import Socket
+from testbed.linux.process.forked_helper import Ending, ForkedHelper, PacketPipe
+
+doors: list[str] = []
+"""The Unix sockets of processes of part 0, by their paths in this part; in the same order in all parts."""
+_FIRST_PORT = 7000
+_MACS = 0x02_59_00_00_00_00
+_LARGEST = 1 << 16
+_Address = str | tuple[str, int]
+"""The path of a Unix socket, or an address of IP and a port."""
+
+
+class Management:
+    """What this part has of the management network: ends of cables, and the relay."""
+
+    def __init__(self, part: int, cables: Iterable[tuple[int, int]]) -> None:
+        """Lay the ends of cables that are here, and start the relay. `cables` have their number, and the part to which
+        they lead from part 0.
+        """
+        self._interfaces = [_lay(number, far, is_far=part == far) for number, far in cables if part in (0, far)]
+        ways: list[tuple[socket.socket, _Address]] = []
+        for place, door in enumerate(doors):
+            port = _FIRST_PORT + place
+            if part:
+                ways.append((_bound(socket.AF_UNIX, door), (_address(part, is_far=False), port)))
+            else:
+                ways.append((_bound(socket.AF_INET, ("", port)), door))
+        self._relay = ForkedHelper(
+            "the relay to the controller failed", lambda pipe: asyncio.run(_relay(pipe, ways)), PacketPipe.pair(),
+            Ending.RETURNS, name="xoff-relay",
+        )  # fmt: skip
+        for listening, _ in ways:
+            listening.close()
+        self._doors = [door for door in doors if part]
+
+    def stop(self) -> None:
+        """End the relay, and remove the ends of cables."""
+        try:
+            self._relay.stop()
+        finally:
+            for door in self._doors:
+                with suppress(OSError):
+                    os.unlink(door)  # noqa: PTH108
+            connection = Socket()
+            connection.send(map(links.delete, self._interfaces))
+            connection.close()
+
+
+def _lay(number: int, far: int, *, is_far: bool) -> int:
+    """Make one end of a cable from part 0 to another part, and return its interface."""
+    name = "part0" if is_far else f"part{far}"
+    own, other = (Mac((_MACS + 2 * far + end).to_bytes(6, "big")) for end in (is_far, not is_far))
+    namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    connection = Socket()
+    try:
+        connection.send([links.end_of_cable(links.End(name, 0, namespace, own), number)])
+        interface = socket.if_nametoindex(name)
+        connection.send([
+            links.quiet(interface), links.up(interface), links.address(interface, _address(far, is_far=is_far) + "/31"),
+            links.neighbour(interface, _address(far, is_far=not is_far), other),
+        ])  # fmt: skip
+    finally:
+        connection.close()
+        os.close(namespace)
+    return interface
+
+
+def _address(far: int, *, is_far: bool) -> str:
+    """Return the address of one end of the cable from part 0 to another part."""
+    return f"169.254.255.{2 * far + is_far}"
+
+
+def _bound(family: socket.AddressFamily, address: _Address) -> socket.socket:
+    found = socket.socket(family, socket.SOCK_STREAM)
+    if family == socket.AF_INET:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    found.bind(address)
+    return found
+
+
+async def _relay(pipe: PacketPipe, ways: Sequence[tuple[socket.socket, _Address]]) -> None:
+    """Carry on each connection to one of these sockets, until the pipe is readable."""
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_reader(pipe.fileno(), stopped.set)
+    servers = [await asyncio.start_server(partial(_join, target), sock=listening) for listening, target in ways]
+    await stopped.wait()
+    for server in servers:
+        server.close()
+
+
+async def _join(target: _Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Join a connection with one of its own to the target."""
+    connecting = asyncio.open_unix_connection(target) if isinstance(target, str) else asyncio.open_connection(*target)
+    try:
+        far_reader, far_writer = await connecting
+    except OSError:  # no process listens there now
+        writer.close()
+        return
+    await asyncio.gather(_carry(reader, far_writer), _carry(far_reader, writer))
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Carry on what comes at one end of a connection, and end the other one when it is over."""
+    with suppress(OSError):
+        while octets := await reader.read(_LARGEST):
+            writer.write(octets)
+            await writer.drain()
+    writer.close()

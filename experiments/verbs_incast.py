@@ -1,9 +1,8 @@
 """Two hosts write to a third by ib_write_bw, a program that knows nothing of the lab, with PFC and without."""
 
-import re
-import subprocess
 import time
 
+from experiments._verbs import printed, write_bandwidths
 from xoff import Incast, Network, Port, Run, experiment, network
 
 LOSSLESS = 3
@@ -11,8 +10,6 @@ WRITES = "ib_write_bw -F -x 1 --tclass=96 -s 65536 -n 12"
 """Twelve writes of 64 KiB: DSCP 24, which is priority 3; to the GID of the IPv4 address."""
 CELLS, XOFF = 700, 150
 """The switch's buffer, which holds less than two programs may have on their way: 128 packets of six cells each."""
-PORTS = ("18515", "18516")
-"""The TCP ports by which the programs find each other."""
 
 
 @experiment(timeout="60s", debs=["perftest"], free_cpu=True)
@@ -28,7 +25,7 @@ def verbs_incast(run: Run) -> None:
         topology = Incast(2, rate="100Gb/s", total=CELLS, xoff=XOFF, port=settings, rdma=True)
         with network(topology, case=case) as net:
             with run.measuring():
-                rates = _write_bandwidths(net)
+                rates = write_bandwidths(net, WRITES)
             of_hosts = dict(zip(("h1", "h2"), rates, strict=True))
             ports = [net.port("s1", host) for host in of_hosts]
             dropped = sum(sum(net.fabric.group(port, LOSSLESS).dropped_frames) for port in ports)
@@ -44,32 +41,12 @@ def verbs_incast(run: Run) -> None:
             _rping(run, net)
 
 
-def _write_bandwidths(net: Network) -> list[float]:
-    """Return the MB/s that ib_write_bw prints on h1 and on h2, which write to r at once."""
-    h1, h2, r = net.hosts
-    servers = [r.popen([*WRITES.split(), "-p", port]) for port in PORTS]
-    time.sleep(0.01)
-    clients = [host.popen([*WRITES.split(), "-p", port, r.IP()]) for host, port in zip((h1, h2), PORTS, strict=True)]
-    rows = [_printed(client).splitlines()[-2] for client in clients]
-    for server in servers:
-        _printed(server)
-    return [float(re.findall(r"[\d.]+", row)[3]) for row in rows]
-
-
 def _rping(run: Run, net: Network) -> None:
     h1, _, r = net.hosts
     before = net.fabric.sent("h1-eth0").sent_frames[LOSSLESS]
     server = r.popen(["rping", "-s", "-C", "10", "-a", r.IP()])
     time.sleep(0.01)
-    _printed(h1.popen(["rping", "-c", "-C", "10", "-a", r.IP()]))
-    _printed(server)
+    printed(h1.popen(["rping", "-c", "-C", "10", "-a", r.IP()]))
+    printed(server)
     frames = net.fabric.sent("h1-eth0").sent_frames[LOSSLESS] - before
     run.claim("rping: frames of 10 pings in the lossless priority", frames, at_least=40)
-
-
-def _printed(program: subprocess.Popen[bytes]) -> str:
-    """Return what a program printed until its end, which has to be a good one."""
-    text = program.communicate(timeout=20)[0].decode(errors="replace")
-    if program.returncode:
-        raise RuntimeError(f"{program.args!r} ended with {program.returncode}:\n{text}")
-    return text

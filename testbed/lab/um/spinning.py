@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from testbed.linux.soft_roce import HOST_VARIABLE
+from testbed.linux.rdma_devices import HOST_VARIABLE
 
 _MEMORY = "uml-memory"
 _PAGE = 4096

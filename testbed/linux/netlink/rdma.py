@@ -17,10 +17,12 @@ LIST = _DEVICES | 1
 """The type of the request that lists devices."""
 _ADD, _DELETE = _DEVICES | 3, _DEVICES | 4
 _INDEX, _NAME, _INTERFACE, _KIND = 1, 2, 51, 65
+SOFT_ROCE, SOFT_IWARP = "rxe", "siw"
+"""The kinds of devices: verbs over UDP, and over TCP."""
 
 
-def add(name: str, interface: str, kind: str = "rxe") -> Message:
-    """Make a device on an interface; the kind `rxe` is Soft-RoCE."""
+def add(name: str, interface: str, kind: str) -> Message:
+    """Make a device on an interface, of the kind `SOFT_ROCE` or `SOFT_IWARP`."""
     body = text(_NAME, name) + text(_KIND, kind) + text(_INTERFACE, interface)
     return Message(_ADD, body, f"making the RDMA device {name} on {interface}")
 

@@ -12,7 +12,8 @@ from itertools import groupby
 from typing import Any
 
 from testbed.experiment.run import Run
-from testbed.linux import soft_roce
+from testbed.linux import rdma_devices
+from testbed.linux.netlink.rdma import SOFT_IWARP
 from testbed.linux.vswitch import Vswitch
 from testbed.net.build import node_commands, router_ways
 from testbed.net.build.mininet_classes import Host, Node, Switch
@@ -30,29 +31,32 @@ _GIVEN_BY_TOPOLOGIES = ("ways_source",)
 """Options that `LosslessTopo` gives switches, and nobody writes."""
 
 
-RDMA = (False, True, "dcqcn", "dcqcn-mlx", "fixed")
-"""The values of `rdma` of a host: True is "dcqcn", and "fixed" reacts to no marks."""
+RDMA = (False, True, "dcqcn", "dcqcn-mlx", "fixed", SOFT_IWARP)
+"""The values of `rdma` of a host: Soft-RoCE with True, which is "dcqcn", or a rate control, of which "fixed" reacts to
+no marks; and software iWARP."""
 
 
 class RdmaHost(Host):
-    """A host with Soft-RoCE on its lossless ports: `addHost("h1", rdma=True)`.
+    """A host with RDMA devices on its lossless ports: `addHost("h1", rdma=True)`, or "siw" for verbs over TCP.
 
     Its programs, from its shell or by `popen`, have the library that lets time go on while they poll, and UCX does not
     look for the kind of packets where only adapters of one vendor say it.
     """
 
     def __init__(self, name: str, **params: Any) -> None:
-        if not soft_roce.is_there():
+        params = {"rdma": True} | params
+        if not rdma_devices.is_there():
+            wanted = f"rdma={params['rdma']!r}"
             raise FabricError(
-                f"host {name}: rdma=True needs Soft-RoCE, which the kernel of the engine um has and this one has not; "
-                "run it with --engine um, or leave rdma=True out"
+                f"host {name}: {wanted} needs RDMA by software, which the kernel of the engine um has and this one has "
+                f"not; run it with --engine um, or leave {wanted} out"
             )
         self._environment = {
-            "LD_PRELOAD": str(soft_roce.provide_library()),
+            "LD_PRELOAD": str(rdma_devices.provide_library()),
             "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
-            soft_roce.HOST_VARIABLE: name,
+            rdma_devices.HOST_VARIABLE: name,
         }
-        super().__init__(name, **{"rdma": True} | params)
+        super().__init__(name, **params)
 
     def _popen(self, cmd: Any, **params: Any) -> Any:
         environment = {**self._environment, **(params.pop("env", None) or os.environ)}

@@ -70,8 +70,8 @@ class LosslessTopo(Topo):
     - `line`: "real", the default, or "ideal", of nodes that name none: on a real line PFC frames wait and take their
       time, and cells come free with last bits.
     - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
-    - `rdma`: hosts have Soft-RoCE devices, for programs that use verbs: True, or the rate control ("dcqcn",
-      "dcqcn-mlx", "fixed").
+    - `rdma`: hosts have RDMA devices, for programs that use verbs: Soft-RoCE by True or its rate control ("dcqcn",
+      "dcqcn-mlx", "fixed"), or "siw", iWARP over the kernel's TCP.
     - `controller`: switches forward by Open vSwitch, as this OpenFlow controller tells them (`addLeaf`).
     - `routing`: the routing daemons of routers that name none, as in `Frr(Bgp())`, in place of static routes.
     - Mininet's `hopts`, `sopts` and `lopts`: further defaults of hosts, switches and links.

@@ -16,7 +16,7 @@ from testbed.agent.event_log import LoggedEvent
 from testbed.frames import Mac
 from testbed.linux.port_program import NODES, PortProgram
 from testbed.linux.process.forked_helper import ForkedHelper
-from testbed.linux.soft_roce import SoftRoce
+from testbed.linux.rdma_devices import RdmaDevices
 from testbed.linux.vswitch import Vswitch
 from testbed.net.fabric import bring_up, deadlocks
 from testbed.net.fabric.agent_plans import agent_plan
@@ -27,9 +27,9 @@ from testbed.net.fabric.ports import (
     FabricError,
     NodeSockets,
     PortTable,
-    has_rdma,
     is_elsewhere,
     is_leaf,
+    rdma_of,
     soft_roce_settings,
     type_of_service,
 )
@@ -90,7 +90,7 @@ class FabricCore:
         """The interval of looking for deadlocks, in the lab's time; None turns the watch off."""
         self.disagreements: list[Disagreement] = []
         """The places where priorities are mapped differently along a path, so that PFC cannot work."""
-        self._soft_roce = SoftRoce()
+        self._rdma = RdmaDevices()
         self._deadlock_watch: ForkedHelper[Any] | None = None
         self._deadlock_notes: DeadlockNotes | None = None
         self.ways: SwitchWays | None = None
@@ -135,9 +135,10 @@ class FabricCore:
             for vswitch in self.vswitches.values():
                 vswitch.watch()
             for port in self.ports:
-                if has_rdma(port.node) and not is_elsewhere(port.node) and port.settings is not None:
+                kind = rdma_of(port.node)
+                if kind and not is_elsewhere(port.node) and port.settings is not None:
                     service = type_of_service(port.settings)
-                    self._soft_roce.add(port.node.pid, port.name, service, soft_roce_settings(port))
+                    self._rdma.add(port.node.pid, kind, port.name, service, soft_roce_settings(port))
         except BaseException:
             self.stop()
             raise
@@ -173,7 +174,7 @@ class FabricCore:
 
         With `gathers` a network over several kernels has the logs of all agents afterwards, not only of its own.
         """
-        self._soft_roce.close()
+        self._rdma.close()
         if self._deadlock_watch:
             watch, self._deadlock_watch = self._deadlock_watch, None
             watch.stop()

@@ -9,6 +9,7 @@ from typing import Any
 from testbed.errors import UsageError, nearest
 from testbed.frames import Mac
 from testbed.linux.netlink.messages import Message, Socket
+from testbed.linux.netlink.rdma import SOFT_IWARP, SOFT_ROCE
 from testbed.linux.port_program import FIRST_INTERFACE
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import Cable, Forwarding, Line, pause_ns
@@ -228,16 +229,17 @@ def forwards(node: Any) -> bool:
     return bool(getattr(node, "forwards", False))
 
 
-def has_rdma(node: Any) -> bool:
-    """Return True if programs of the node use verbs: its ports get Soft-RoCE devices."""
-    return bool(getattr(node, "params", {}).get("rdma"))
+def rdma_of(node: Any) -> str:
+    """Return the kind of the RDMA devices that the node's ports get for programs with verbs; empty without them."""
+    wanted = getattr(node, "params", {}).get("rdma")
+    return "" if not wanted else SOFT_IWARP if wanted == SOFT_IWARP else SOFT_ROCE
 
 
 def soft_roce_settings(port: PortState) -> dict[str, int]:
-    """Return the settings of DCQCN for a port's Soft-RoCE: packets of lossless priorities have it, as with adapters."""
+    """Return the settings of DCQCN for a port's device: packets of lossless priorities have it, as with adapters."""
     assert port.settings is not None
     wanted, lossless = port.node.params["rdma"], port.settings.pfc.enabled
-    if wanted == "fixed":
+    if wanted in ("fixed", SOFT_IWARP):
         return {}
     priorities = port.settings.priorities.dscp_to_dot1p
     line = rates.Line(port.lab_cable.rate, port.scale)

@@ -16,9 +16,10 @@ from typing import Any
 
 from testbed.errors import UsageError, listed
 from testbed.frames.roce import MAXIMUM_MESSAGE, PORT
+from testbed.linux.netlink.rdma import SOFT_ROCE
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.marks import unmarked, unstamped
-from testbed.net.fabric.ports import has_rdma
+from testbed.net.fabric.ports import rdma_of
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
 from testbed.net.traffic.roce_endpoint import RoceEndpoint
@@ -120,10 +121,11 @@ class Roce(RoceOptions, Transport):
         for index, flow in flows.items():
             assert isinstance(flow.transport, cls)
             for host in (flow.source, flow.target):
-                if has_rdma(host):
+                if rdma_of(host) == SOFT_ROCE:
                     raise UsageError(
-                        f"flow {index}: {host.name} has rdma=True, so the kernel's Soft-RoCE has port {PORT} there; "
-                        "take a host without it for RoCE flows, or programs that use verbs"
+                        f"flow {index}: {host.name} has rdma={host.params['rdma']!r}, so the kernel's Soft-RoCE has "
+                        f"port {PORT} there; take a host without it or with rdma='siw' for RoCE flows, or programs "
+                        "that use verbs"
                     )
             if flow.transport.operation == Operation.READ and flow.rate_control not in (None, "fixed"):
                 control = rates.control(flow.rate_control, line_of(flow.source))

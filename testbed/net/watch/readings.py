@@ -12,10 +12,11 @@ from typing import Any
 
 from testbed.linux.netlink import qdiscs
 from testbed.linux.netlink.messages import Socket
+from testbed.linux.netlink.rdma import SOFT_ROCE
 from testbed.linux.port_program import DROP_REASONS, WholePort
-from testbed.linux.soft_roce import counters
+from testbed.linux.rdma_devices import counters
 from testbed.net.fabric.fabric import Fabric, FabricError, PortState
-from testbed.net.fabric.ports import has_rdma, is_elsewhere
+from testbed.net.fabric.ports import is_elsewhere, rdma_of
 from testbed.net.partition.parts import Parts
 from testbed.units import real_ns
 
@@ -42,14 +43,14 @@ def pfc(fabric: Fabric, wanted: str = "") -> Reading:
 def soft_roce(fabric: Fabric, port: str) -> dict[str, int]:
     """Return the counters of the Soft-RoCE device of a host's port, by the names of the kernel's drivers."""
     found = fabric.port(port)
-    if not has_rdma(found.node):
+    if rdma_of(found.node) != SOFT_ROCE:
         raise FabricError(f"{port}: {found.node.name} has no Soft-RoCE; make it with rdma=True")
     return counters(found.node.pid, port)
 
 
 def each_soft_roce(fabric: Fabric) -> dict[str, dict[str, int]]:
     """Return the counters of all Soft-RoCE devices by port, in a network over several kernels of those in all parts."""
-    ports = [port for port in fabric.ports.values() if has_rdma(port.node)]
+    ports = [port for port in fabric.ports.values() if rdma_of(port.node) == SOFT_ROCE]
     own = {port.name: soft_roce(fabric, port.name) for port in ports if not is_elsewhere(port.node)}
     if not ports or (parts := Parts.current()) is None:
         return own

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.linux import soft_roce
+from testbed.linux import rdma_devices
 from testbed.linux.netlink import rdma
 
 
 def test_a_device_is_made_by_the_octets_of_the_rdma_tool() -> None:
     """`rdma link add rxe-h1-eth0 type rxe netdev h1-eth0`: RDMA_NLDEV_CMD_NEWLINK with name, kind and interface."""
-    message = rdma.add("rxe-h1-eth0", "h1-eth0")
+    message = rdma.add("rxe-h1-eth0", "h1-eth0", rdma.SOFT_ROCE)
     name = struct.pack("=HH", 4 + 12, 2) + b"rxe-h1-eth0\0"
     kind = struct.pack("=HH", 4 + 4, 65) + b"rxe\0"
     interface = struct.pack("=HH", 4 + 8, 51) + b"h1-eth0\0"
@@ -32,13 +32,13 @@ def test_the_list_of_devices_has_names_and_indices() -> None:
     assert rdma.listed(body) == ("rxe0", 9)
 
 
-def test_this_machine_has_no_soft_roce_for_hosts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert not soft_roce.is_there()
+def test_this_machine_has_no_rdma_for_hosts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert not rdma_devices.is_there()
     built, copy = tmp_path / "in-kernel", tmp_path / "copy.so"
     built.write_bytes(b"\x7fELF")
-    monkeypatch.setattr(soft_roce, "_IN_KERNEL", built)
-    monkeypatch.setattr(soft_roce, "LIBRARY", copy)
-    assert soft_roce.is_there()
-    assert soft_roce.provide_library().read_bytes() == b"\x7fELF"
+    monkeypatch.setattr(rdma_devices, "_IN_KERNEL", built)
+    monkeypatch.setattr(rdma_devices, "LIBRARY", copy)
+    assert rdma_devices.is_there()
+    assert rdma_devices.provide_library().read_bytes() == b"\x7fELF"
     built.unlink()
-    assert soft_roce.provide_library() == copy  # it is read out once
+    assert rdma_devices.provide_library() == copy  # it is read out once

@@ -154,14 +154,16 @@ def test_a_class_of_hosts_that_cannot_have_soft_roce_is_refused() -> None:
     assert topology.nodeInfo("x")["cls"] is Mine
     message = "addHost(y): rdma=True needs the class RdmaHost; make Host a subclass of it"
     assert refusal(lambda: topology.addHost("y", rdma=True, cls=Host)) == message
-    assert refusal(lambda: Incast(1, rdma="yes")).startswith(
-        "Incast: rdma is 'yes'; False or True or dcqcn or dcqcn-mlx or fixed is expected"
+    assert refusal(lambda: Incast(1, rdma="iwarp")).startswith(
+        "Incast: rdma is 'iwarp'; False or True or dcqcn or dcqcn-mlx or fixed or siw is expected"
     )
 
 
-def test_a_kernel_without_soft_roce_is_named_before_a_host_starts() -> None:
-    assert refusal(lambda: RdmaHost("h1")).startswith(
-        "host h1: rdma=True needs Soft-RoCE, which the kernel of the engine"
+@pytest.mark.parametrize("rdma", [True, "siw"])
+def test_a_kernel_without_rdma_is_named_before_a_host_starts(rdma: bool | str) -> None:
+    assert refusal(lambda: RdmaHost("h1", rdma=rdma)) == (
+        f"host h1: rdma={rdma!r} needs RDMA by software, which the kernel of the engine um has and this one has not; "
+        f"run it with --engine um, or leave rdma={rdma!r} out"
     )
 
 

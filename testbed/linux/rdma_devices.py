@@ -1,7 +1,8 @@
-"""The kernel's Soft-RoCE (`rdma_rxe`) on hosts' interfaces, for programs that use verbs.
+"""RDMA devices in software on hosts' interfaces, for programs that use verbs: Soft-RoCE and software iWARP.
 
-The kernel of the engine `um` has it, keeps the devices of network namespaces apart, and carries the library that such
-programs need there (testbed/lab/um/linux/xoff_verbs_library.c). Nothing here is called for hosts without `rdma=True`.
+The kernel of the engine `um` has both (`rdma_rxe`, `siw`), keeps the devices of network namespaces apart, and carries
+the library that such programs need there (testbed/lab/um/linux/xoff_verbs_library.c). Nothing here is called for hosts
+without `rdma`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _COUNTERS = "ports/1/hw_counters"
 
 
 def is_there() -> bool:
-    """Return True if this kernel has Soft-RoCE devices for each host, which only that of `um` has."""
+    """Return True if this kernel has RDMA devices for each host, which only that of `um` has."""
     return _IN_KERNEL.exists()
 
 
@@ -36,9 +37,9 @@ def provide_library() -> Path:
     return LIBRARY
 
 
-def device_name(interface: str) -> str:
-    """Return the name of the device of an interface: that of h1-eth0 is rxe-h1-eth0."""
-    return f"rxe-{interface}"
+def device_name(kind: str, interface: str) -> str:
+    """Return the name of the device of an interface: that of h1-eth0 is rxe-h1-eth0, or siw-h1-eth0."""
+    return f"{kind}-{interface}"
 
 
 def _device(pid: int, name: str) -> Path:
@@ -47,37 +48,39 @@ def _device(pid: int, name: str) -> Path:
 
 
 def counters(pid: int, interface: str) -> dict[str, int]:
-    """Return the counters of the device of an interface in the network namespace of process `pid`, by their names;
-    those of mlx5's have the same meaning.
+    """Return the counters of the Soft-RoCE device of an interface in the network namespace of process `pid`, by their
+    names; those of mlx5's have the same meaning. Software iWARP counts nothing.
     """
-    folder = _device(pid, device_name(interface)) / _COUNTERS
+    folder = _device(pid, device_name(rdma.SOFT_ROCE, interface)) / _COUNTERS
     return {each.name: int(each.read_text()) for each in sorted(folder.iterdir()) if each.name != "lifespan"}
 
 
-class SoftRoce:
-    """The Soft-RoCE devices of a network."""
+class RdmaDevices:
+    """The RDMA devices of a network."""
 
     def __init__(self) -> None:
         self._made: dict[str, Socket] = {}
 
-    def add(self, pid: int, interface: str, type_of_service: int, settings: Mapping[str, int]) -> None:
+    def add(self, pid: int, kind: str, interface: str, type_of_service: int, settings: Mapping[str, int]) -> None:
         """Make a device on an interface in the network namespace of process `pid`.
 
         Connections that programs make by the RDMA connection manager get this type of service, unless they ask for
-        another one. `settings` are those of DCQCN, by the names of the files in the device's folder cc_params.
+        another one. `settings` are those of Soft-RoCE's DCQCN, by the names of the files in the device's folder
+        cc_params.
         """
-        name = device_name(interface)
+        name = device_name(kind, interface)
         with kernel.in_network_of(pid):
             socket = Socket(rdma.PROTOCOL)
         self._made[name] = socket
-        socket.send([rdma.add(name, interface)])
+        socket.send([rdma.add(name, interface, kind)])
         if not _CONNECTIONS.exists():
             kernel.mount("configfs", str(_SETTINGS))
         connections = _CONNECTIONS / name
         connections.mkdir()
         (connections / "ports/1/default_roce_tos").write_text(f"{type_of_service}\n")
         device = _device(pid, name)
-        (device / _COUNTERS / "lifespan").write_text("0\n")
+        if kind == rdma.SOFT_ROCE:
+            (device / _COUNTERS / "lifespan").write_text("0\n")
         for setting, value in settings.items():
             (device / "cc_params" / setting).write_text(f"{value}\n")
 

@@ -1,4 +1,4 @@
-"""What is looked at all the time in a network over several kernels: time series, and the search for deadlocks."""
+"""What is looked at all the time in a network over several kernels: time series, deadlocks, and the live view."""
 
 from __future__ import annotations
 
@@ -127,12 +127,31 @@ def test_report_and_plots_have_the_series_of_all_parts(divided: Result) -> None:
     assert "h2b to h2a p3" in page
 
 
-def deadlocks(result: Result) -> list[dict[str, Any]]:
-    """Return the events of deadlocks, with the look of each in place of its moment."""
+def test_the_live_view_has_buffers_and_events_of_all_parts(ready: PreparedEngine, tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = []
+    experiment = definition.load_file(JOBS / "partition.py", "roce")
+    result = lab.run(experiment, parameters={"ms": 2}, on=ready, out=tmp_path, follow=lines.append).check()
+    assert [next(iter(line)) for line in lines] == ["network", *["t"] * (len(lines) - 2), "end"]
+    during = lines[1:-1]
+    assert all(line["used"].keys() == {"s1", "s2"} for line in during)
+    assert all(any(line["used"][switch] for line in during) for switch in ("s1", "s2"))
+    told = [event for line in during for event in line["events"]]
+    for kind, port in (("xoff_sent", "s1-eth3"), ("xoff_received", "s2-eth3"), ("xoff_sent", "s2-eth3")):
+        logged_ns = [one["t"] for one in events_of(result) if (one["event"], one["port"]) == (kind, port)]
+        told_ns = [event[0] for event in told if event[1:3] == [kind, port]]
+        assert told_ns == pytest.approx(logged_ns, abs=1000), "the view's clock takes a system call to read"
+        assert told_ns
+
+
+def events_of(result: Result) -> list[dict[str, Any]]:
     assert result.folder is not None
     with (result.folder / "events.jsonl").open() as file:
-        events = [json.loads(line) for line in file]
-    return [one | {"t": one["t"] // POLL_NS} for one in events if one["event"].startswith("deadlock")]
+        return [json.loads(line) for line in file]
+
+
+def deadlocks(result: Result) -> list[dict[str, Any]]:
+    """Return the events of deadlocks, with the look of each in place of its moment."""
+    return [one | {"t": one["t"] // POLL_NS} for one in events_of(result) if one["event"].startswith("deadlock")]
 
 
 @pytest.mark.parametrize("watchdog", [False, True])
@@ -153,5 +172,4 @@ def test_a_deadlock_over_the_cut_is_found_and_broken_at_the_looks_of_one_kernel(
 def test_a_ring_without_a_circle_has_no_deadlock_in_two_parts(ready: PreparedEngine, tmp_path: Path) -> None:
     result = run("circle", ready, tmp_path, clockwise=False)
     assert result.figure("circles") == deadlocks(result) == []
-    assert result.folder is not None
-    assert (result.folder / "events.jsonl").read_text().count('"queue_stopped"') > 50
+    assert [one["event"] for one in events_of(result)].count("queue_stopped") > 50

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.experiment.output import Record, StreamError
 from testbed.experiment.run_files import CAPTURES
+from testbed.lab.partition.live_lines import LiveLines
 from testbed.lab.partition.relay import LOST
 from testbed.lab.results.collect import Collector
 from testbed.lab.results.result import Status
@@ -153,6 +155,15 @@ class Gang:
                     )
             return f"part {other.number} has other figures and claims than part 0; every part must report the same"
         return None
+
+    def live(self, follow: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Have `follow` called with what all parts report of their networks, as of one; return the function that takes
+        the lines of the first part.
+        """
+        joined = LiveLines(len(self._machines), follow)
+        for other in self._others:
+            other.collector.live = partial(joined.take, other.number)
+        return partial(joined.take, 0)
 
     def bring_captures(self, first: Collector) -> Iterator[str]:
         """Have the captures of all parts in the folder of the first, as each part has those of its own nodes; yield

@@ -261,6 +261,8 @@ class _Follower:
         try:
             with self._start(workplace) as session, session.stream.open("rb") as stream:
                 begin = time.monotonic()  # parts may have waited for machines that are free
+                if isinstance(session, Gang):
+                    self._collector.live = session.live(self._collector.live)
                 while not self._step(session, stream, time.monotonic() - begin):
                     pass
                 if self._gang is not None:

@@ -229,7 +229,7 @@ def network(
 
     setLogLevel(log)
     prepare_mininet()
-    parts = partitioned(topo, run)
+    parts = partitioned(topo)
     if run is not None:
         run.sets_up(len(topo.nodes()))
     wait_for_round_moment()

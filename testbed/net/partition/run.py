@@ -16,13 +16,12 @@ PARTITION_LOG = "partition.jsonl"
 """The name of the file in a result folder: a line for each network with its parts, and what crossed the cables."""
 
 
-def partitioned(topo: Any, run: Run | None) -> Parts | None:
+def partitioned(topo: Any) -> Parts | None:
     """Divide a network if this kernel has a part of it; None if it has all."""
-    parts = Parts.begin(topo, lambda: _require_possible(topo, run))
-    return parts
+    return Parts.begin(topo, lambda: _require_possible(topo))
 
 
-def _require_possible(topo: Any, run: Run | None) -> None:
+def _require_possible(topo: Any) -> None:
     kind = type(topo).__name__
     refused = {
         "it has no lossless parts, and Mininet's own links have no ends in two kernels": not hasattr(topo, "next_hop"),
@@ -30,7 +29,6 @@ def _require_possible(topo: Any, run: Run | None) -> None:
         "the routing daemons of its routers are looked at in one kernel": any(
             topo.nodeInfo(node).get("routing") is not None for node in topo.nodes()
         ),
-        "a view of the running network is taken in one kernel": bool(run and run.follower >= 0),
     }
     for reason, is_so in refused.items():
         if is_so:

@@ -1,4 +1,5 @@
-"""Buffers and events of a running network as lines of JSON, ten times a second, for a user who watches the run.
+"""Buffers and events of a running network as lines of JSON, ten times a second, for a user who watches the run. Those
+of several parts of a network are joined outside the lab (`lab/partition/live_lines.py`).
 
 | line | keys |
 |---|---|
@@ -19,6 +20,8 @@ from typing import Any
 from testbed.experiment.run import Run
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
+from testbed.net.fabric.ports import is_elsewhere
+from testbed.net.partition.parts import Parts
 from testbed.net.watch import description
 
 _EVERY_NS = 100_000_000
@@ -27,16 +30,20 @@ _MOST_EVENTS = 200
 
 
 def reporting(net: Any, run: Run, case: str) -> ForkedHelper[PacketPipe]:
-    """Start the process that writes lines about a running network."""
+    """Start the process that writes lines about a running network, in a divided one about the nodes that are here."""
+    parts, start_ns = Parts.asked(), 0
+    if parts is not None:
+        start_ns = parts.exchange("live view begins", time.monotonic_ns() - run.lab_ns)[0]
     return ForkedHelper(
-        "following the network failed", lambda pipe: _follow(net, run, case, pipe), PacketPipe.pair(),
+        "following the network failed", lambda pipe: _follow(net, run, case, start_ns, pipe), PacketPipe.pair(),
         Ending.CONFIRMS, name="xoff-follow",
     )  # fmt: skip
 
 
-def _follow(net: Any, run: Run, case: str, pipe: PacketPipe) -> None:
+def _follow(net: Any, run: Run, case: str, start_ns: int, pipe: PacketPipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    fabric, start_ns = net.fabric, time.monotonic_ns() - run.lab_ns
+    fabric, start_ns = net.fabric, start_ns or time.monotonic_ns() - run.lab_ns
+    here = [name for name in fabric.buffers if not is_elsewhere(net.nameToNode[name])]
     agents, marks = fabric.core.agents, list[int]()
     _write(
         run.follower,
@@ -60,7 +67,7 @@ def _follow(net: Any, run: Run, case: str, pipe: PacketPipe) -> None:
             (event.lab_ns - start_ns, event.kind, event.port, event.priorities)
             for event in fabric.core.decoded(records[-_MOST_EVENTS:])
         ]
-        used = {name: sum(fabric.buffer(name).used) for name in fabric.buffers}
+        used = {name: sum(fabric.buffer(name).used) for name in here}
         _write(run.follower, t=time.monotonic_ns() - start_ns, used=used, events=events)
     _write(run.follower, end=time.monotonic_ns() - start_ns)
 

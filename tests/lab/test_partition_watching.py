@@ -92,15 +92,19 @@ def test_series_of_two_parts_are_the_same_in_each_run(ready: PreparedEngine, div
 
 
 @pytest.mark.long
-def test_series_of_two_workers_are_those_of_one_machine(
+def test_series_and_the_live_view_of_two_workers_are_those_of_one_machine(
     ready: PreparedEngine, divided: Result, start: Start, tmp_path: Path
 ) -> None:
     dask = Dask(start, tmp_path)
     for _ in range(2):
         dask.worker()
+    lines: list[dict[str, Any]] = []
     with connected(dask.address) as cluster:
         there = run("rated", placed(ready, cluster), tmp_path / "out", series=True)
+        experiment = definition.load_file(JOBS / "partition.py", "roce")
+        lab.run(experiment, on=placed(ready, cluster), out=tmp_path / "out", follow=lines.append).check()
     assert there.digest == divided.digest
+    assert {name for line in lines[1:-1] for name in line["used"]} == {"s1", "s2"}
 
 
 def test_marks_of_all_switches_are_in_the_series(ready: PreparedEngine, tmp_path: Path) -> None:

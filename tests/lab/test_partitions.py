@@ -193,6 +193,7 @@ CLAIMS = {
     "flow_completion": {},
     "wan_read": {},
     "wan_tenants": {},
+    "wan_isis": {},
 }
 """The experiments whose claims hold in two parts, with the cables that are cut."""
 

@@ -26,9 +26,6 @@ def _require_possible(topo: Any) -> None:
     refused = {
         "it has no lossless parts, and Mininet's own links have no ends in two kernels": not hasattr(topo, "next_hop"),
         "its controller is no SrController, so one part has it": not set(_controllers(topo)) <= set(doors),
-        "the routing daemons of its routers are looked at in one kernel": any(
-            topo.nodeInfo(node).get("routing") is not None for node in topo.nodes()
-        ),
     }
     for reason, is_so in refused.items():
         if is_so:

@@ -6,6 +6,7 @@ A stand-in is of a class made from that of the node, so that all that asks for a
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from testbed.net.partition.cut import PartitionError
@@ -68,14 +69,17 @@ def _config(self: Any, mac: Any = None, ip: Any = None, **params: Any) -> dict[s
 
 
 def share_commands(node: Any, parts: Parts) -> None:
-    """Have `node.cmd` and `node.pexec` give to all parts what a command printed; the part that has the node runs it."""
-    run, execute = node.cmd, node.pexec
+    """Have `node.cmd`, `node.pexec`, and a router's `vtysh` and `birdc`, give to all parts what was printed.
 
-    def cmd(*words: Any, **options: Any) -> Any:
-        # The words may have times by the clock of the script, which are not quite the same everywhere.
-        return parts.of(node.name, f"output of {str(words[0]).split()[0]!r}", lambda: run(*words, **options))
+    The part that has the node runs them.
+    """
 
-    def pexec(*words: Any, **options: Any) -> Any:
-        return parts.of(node.name, "a command's output, errors and code", lambda: execute(*words, **options))
+    def shared(run: Callable[..., Any], what: Callable[[Any], str]) -> Callable[..., Any]:
+        return lambda *words, **options: parts.of(node.name, what(words), lambda: run(*words, **options))
 
-    node.cmd, node.pexec = cmd, pexec
+    # The words may have times by the clock of the script, which are not quite the same everywhere.
+    node.cmd = shared(node.cmd, lambda words: f"output of {str(words[0]).split()[0]!r}")
+    node.pexec = shared(node.pexec, lambda _: "a command's output, errors and code")
+    for program in ("vtysh", "birdc"):
+        if hasattr(node, program):
+            setattr(node, program, shared(getattr(node, program), lambda _: "answer of a routing daemon"))

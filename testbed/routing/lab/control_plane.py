@@ -1,4 +1,8 @@
-"""The routing daemons of a network, from their start to their end, and the wait until routers have their routes."""
+"""The routing daemons of a network, from their start to their end, and the wait until routers have their routes.
+
+In a network over several kernels each part has the daemons, the tables and the watch of its own routers. What a script
+asks of them all parts get, and they wait together, by looking again after a time in place of being woken.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ipaddress import ip_interface
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from testbed.errors import listed
 from testbed.experiment.run import Run
+from testbed.experiment.run_files import ROUTE_LOG
 from testbed.net.fabric.ports import PortTable, is_elsewhere
+from testbed.net.partition.parts import Parts
 from testbed.routing.bird import Bird
 from testbed.routing.expected import Routes, expected
 from testbed.routing.frr import Frr
@@ -18,16 +25,19 @@ from testbed.routing.lab.bird_daemons import BirdDaemons
 from testbed.routing.lab.daemons import Daemons, RoutingError
 from testbed.routing.lab.frr_daemons import FrrDaemons
 from testbed.routing.lab.route_table import RouteTable
-from testbed.routing.lab.route_watch import RouteEvent, RouteWatch, events
+from testbed.routing.lab.route_watch import Changes, RouteEvent, RouteWatch, events, taken_from
 from testbed.routing.protocols import Bgp, Isis
 from testbed.routing.router import Router, RouterPort
 from testbed.routing.software import same_for_all
 from testbed.units import Duration
 
+T = TypeVar("T")
 _KINDS: tuple[tuple[type, type], ...] = ((Frr, FrrDaemons), (Bird, BirdDaemons))
 _SHOWN = 3
 _STEP_NS = 1_000_000_000
 """How often it is looked whether all daemons are alive while nothing else happens."""
+_TOGETHER_S = 0.02
+"""How long several parts wait between two looks."""
 
 
 class ControlPlane:
@@ -38,30 +48,33 @@ class ControlPlane:
         self.routers = {node.name: _router(node, number, ports) for number, node in enumerate(speaking, start=1)}
         """What each router's daemons are configured by."""
         self._nodes = {node.name: node for node in speaking}
+        self._here = {name: node for name, node in self._nodes.items() if not is_elsewhere(node)}
+        self._parts = Parts.asked()
         self._run = run
         self._daemons: list[Daemons] = []
         self._tables: dict[str, RouteTable] = {}
         self._watch: RouteWatch | None = None
+        self._before = 0
+        """The changes of routes in networks before this one, which all parts have in their logs."""
 
     def start(self) -> None:
         """Start the daemons of all routers, stage by stage."""
         if not self.routers:
             return
-        if any(is_elsewhere(node) for node in self._nodes.values()):
-            raise RoutingError("routing daemons need a network in one kernel; leave --partitions out")
         self._require_other_ases()
-        pids = {name: node.pid for name, node in self._nodes.items()}
+        if self._parts is not None and self._run is not None:
+            self._before = len(events(self._run))
+        pids = {name: node.pid for name, node in self._here.items()}
         self._watch = RouteWatch(pids, self._run)
         self._tables = {name: RouteTable(pid) for name, pid in pids.items()}
-        for name, router in self.routers.items():
-            node = self._nodes[name]
-            node.daemons = _daemons(node.params["routing"], router, node)
+        for name, node in self._here.items():
+            node.daemons = _daemons(node.params["routing"], self.routers[name], node)
             self._daemons.append(node.daemons)
         checks = [(one, one.check()) for one in self._daemons]
         for one, check in checks:
             one.require_done(check, "its configuration")
         stages = [(one, one.stages()) for one in self._daemons]
-        for number in range(max(len(found) for _, found in stages)):
+        for number in range(max((len(found) for _, found in stages), default=0)):
             started = [(one, found[number]) for one, found in stages if number < len(found)]
             for one, names in started:
                 for name in names:
@@ -71,6 +84,11 @@ class ControlPlane:
         applied = [(one, program) for one in self._daemons if (program := one.apply()) is not None]
         for one, program in applied:
             one.require_done(program, "its configuration")
+        self._of_all("routing daemons run", None)
+
+    def _of_all(self, what: str, value: T) -> list[T]:
+        """Return the value of each part."""
+        return [value] if self._parts is None else self._parts.exchange(what, value)
 
     def _require_other_ases(self) -> None:
         """Refuse neighbours of one AS, which would take each other for no neighbours of external BGP."""
@@ -107,13 +125,20 @@ class ControlPlane:
 
     def routes(self, router: str) -> Routes:
         """Return the routes that a router's kernel has of its daemons, with the ports of their equal ways."""
-        if router not in self._tables:
-            raise RoutingError(f"{router} is no router with routing daemons; there are {listed(self._tables)}")
-        return self._tables[router].routes()
+        if router not in self._nodes:
+            raise RoutingError(f"{router} is no router with routing daemons; there are {listed(self._nodes)}")
+
+        def read() -> Routes:
+            return self._tables[router].routes()
+
+        return read() if self._parts is None else self._parts.of(router, "routes", read)
 
     def changes(self, router: str = "") -> list[RouteEvent]:
         """Return the changes of routes in this run so far, of one router or of all."""
-        found = [] if self._run is None or self._watch is None else events(self._run)
+        own = [] if self._run is None or self._watch is None else events(self._run)
+        of_all = self._of_all("changes of routes", (own[: self._before], own[self._before :]))
+        before, now = of_all[0][0], chain.from_iterable(found for _, found in of_all)
+        found = [*before, *sorted(now, key=lambda one: one.lab_ns)]
         return [one for one in found if router in ("", one.router)]
 
     def expected(self) -> dict[str, Routes] | None:
@@ -126,7 +151,7 @@ class ControlPlane:
         if protocols is None:
             return None
         links = [link for table in self._tables.values() for link in table.links()]
-        up = {link.name for link in links if link.can_talk}
+        up = set[str]().union(*self._of_all("links", {link.name for link in links if link.can_talk}))
         return expected(
             self.routers, protocols, lambda router: software[router.name].asn(router), lambda port: port in up
         )
@@ -145,46 +170,59 @@ class ControlPlane:
                 "net.converged: which routes there should be is known if all routers speak the same protocols, "
                 'configured by the topology; here say after which time without a change it is over: quiet="3s"'
             )
+        since_ns, begin_ns = self._of_all("net.converged", (since_ns, begin_ns))[0]
         deadline_ns = begin_ns + Duration(within).ns
         changes = self._watch.after(-1, begin_ns)
         if goal is None:
-            last_ns = self._until_quiet(changes.count, changes.last_ns, Duration(quiet or "0s").ns, deadline_ns)
+            last_ns = self._until_quiet(changes, Duration(quiet or "0s").ns, deadline_ns)
         else:
-            last_ns = self._until(goal, changes.count, changes.last_ns, deadline_ns)
+            last_ns = self._until(goal, changes, deadline_ns)
         return Duration.from_ns(max(0, last_ns - since_ns))
 
-    def _until(self, goal: dict[str, Routes], count: int, last_ns: int, deadline_ns: int) -> int:
-        assert self._watch is not None
-        missing = set(self.routers)
-        look: set[str] = set(self.routers)
+    def _until(self, goal: dict[str, Routes], changes: Changes, deadline_ns: int) -> int:
+        missing = set(self._here)
+        look: set[str] = set(self._here)
         while True:
             for name in look:
                 if _differs(self._tables[name].routes(), goal[name], goal):
                     missing.add(name)
                 else:
                     missing.discard(name)
-            if not missing:
-                return last_ns
+            state = self._of_all("routes of all", (len(missing), changes.last_ns))
+            if not sum(many for many, _ in state):
+                return max(last_ns for _, last_ns in state)
             self.require_alive()
             now_ns = time.monotonic_ns()
-            if now_ns >= deadline_ns:
-                raise RoutingError(self._late(goal, sorted(missing)))
-            changes = self._watch.after(count, min(deadline_ns, now_ns + _STEP_NS))
-            look = set(self.routers) if changes.routers is None else set(changes.routers)
-            count, last_ns = changes.count, changes.last_ns
+            if self._is_late(now_ns, deadline_ns):
+                late = chain(*self._of_all("what is late", self._late(goal, sorted(missing))))
+                raise RoutingError(f"net.converged: not all routers have their routes in time: {_shown(list(late))}")
+            changes = self._next(changes, min(deadline_ns, now_ns + _STEP_NS))
+            look = set(self._here) if changes.routers is None else set(changes.routers)
 
-    def _until_quiet(self, count: int, last_ns: int, quiet_ns: int, deadline_ns: int) -> int:
-        assert self._watch is not None
-        begin_ns = time.monotonic_ns()
-        while (now_ns := time.monotonic_ns()) < max(last_ns, begin_ns) + quiet_ns:
+    def _until_quiet(self, changes: Changes, quiet_ns: int, deadline_ns: int) -> int:
+        begin_ns = max(self._of_all("it is to be quiet", time.monotonic_ns()))
+        while True:
+            state = self._of_all("changes of all", (changes.last_ns, time.monotonic_ns()))
+            last_ns, now_ns = max(last for last, _ in state), max(now for _, now in state)
+            if now_ns >= max(last_ns, begin_ns) + quiet_ns:
+                return last_ns
             self.require_alive()
-            if now_ns >= deadline_ns:
+            if self._is_late(now_ns, deadline_ns):
                 raise RoutingError("net.converged: routes still change at the end of the time that it may take")
-            changes = self._watch.after(count, min(deadline_ns, max(last_ns, begin_ns) + quiet_ns, now_ns + _STEP_NS))
-            count, last_ns = changes.count, changes.last_ns
-        return last_ns
+            changes = self._next(changes, min(deadline_ns, max(last_ns, begin_ns) + quiet_ns, now_ns + _STEP_NS))
 
-    def _late(self, goal: dict[str, Routes], routers: list[str]) -> str:
+    def _is_late(self, now_ns: int, deadline_ns: int) -> bool:
+        return self._of_all("is it late", now_ns >= deadline_ns)[0]
+
+    def _next(self, changes: Changes, until_ns: int) -> Changes:
+        """Return what has happened after the next change, or at a moment; of several parts, after a time."""
+        assert self._watch is not None
+        if self._parts is None:
+            return self._watch.after(changes.count, until_ns)
+        time.sleep(_TOGETHER_S)
+        return self._watch.after(-1, 0)
+
+    def _late(self, goal: dict[str, Routes], routers: list[str]) -> list[str]:
         """Return what is missing or wrong, for the message of a wait that was too short."""
         lines = []
         for name in routers:
@@ -193,8 +231,21 @@ class ControlPlane:
                 has, should = own.get(prefix, frozenset()), goal[name].get(prefix, frozenset())
                 if has != should:
                     lines.append(f"{name} to {prefix}: by {listed(sorted(has))}, expected {listed(sorted(should))}")
-        more = f", and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
-        return f"net.converged: not all routers have their routes in time: {'; '.join(lines[:_SHOWN])}{more}"
+        return lines
+
+    def gather(self) -> None:
+        """Have the changes of all parts' routes in the run's log, in which each part has noted its own."""
+        if self._parts is None or self._watch is None or self._run is None:
+            return
+        self._watch.stop()
+        self._watch = None
+        of_all = self._parts.exchange("log of routes", taken_from(self._run, self._before))
+        self._run.lines(ROUTE_LOG, sorted(chain(*of_all), key=lambda line: line["t_ns"]))
+
+
+def _shown(lines: list[str]) -> str:
+    more = f", and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+    return "; ".join(lines[:_SHOWN]) + more
 
 
 @contextmanager
@@ -205,6 +256,7 @@ def running(nodes: Sequence[Any], ports: PortTable, run: Run | None) -> Iterator
         plane.start()
         yield plane
         plane.require_alive()
+        plane.gather()
     finally:
         plane.stop()
 

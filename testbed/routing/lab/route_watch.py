@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from testbed.experiment.run import Run
 from testbed.experiment.run_files import ROUTE_LOG
@@ -51,6 +52,15 @@ def events(run: Run) -> list[RouteEvent]:
     return [
         RouteEvent(one["t_ns"] + begin_ns, one["router"], one["route"], tuple(one["ports"]), one["by"]) for one in lines
     ]
+
+
+def taken_from(run: Run, line: int) -> list[dict[str, Any]]:
+    """Remove the lines of a run's log from a line on, and return them with moments by the lab's clock."""
+    log, begin_ns = run.directory / ROUTE_LOG, time.monotonic_ns() - run.lab_ns
+    lines = log.read_text().splitlines(keepends=True) if log.exists() else []
+    if lines[line:]:
+        log.write_text("".join(lines[:line]))
+    return [found | {"t_ns": found["t_ns"] + begin_ns} for found in map(json.loads, lines[line:])]
 
 
 class RouteWatch:

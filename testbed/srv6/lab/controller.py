@@ -20,8 +20,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv6Network
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,7 +37,7 @@ from testbed.net.partition.management import doors
 from testbed.net.partition.parts import Parts
 from testbed.rest.client import Client
 from testbed.routing.router import Router
-from testbed.srv6.lab.igp_reader import IgpReader
+from testbed.srv6.lab.igp_reader import IgpInbox, IgpReader, send
 from testbed.srv6.session.hello import router_key
 
 T = TypeVar("T")
@@ -101,7 +102,8 @@ class SrController:
         self._igp, self._number = folder / "igp.json", folder / "number"
         self._environment["XOFF_SR_IGP"] = str(self._igp)
         self.session = ControllerAccess(str(folder / "agents"), self._admit, f"unix:{folder / 'openflow'}")
-        self._doors = [self.session.path, str(folder / "openflow")]
+        self._inbox = str(folder / "inbox")
+        self._doors = [self.session.path, str(folder / "openflow"), self._inbox]
         doors.extend(self._doors)
         self._client = Client(f"http://{_REST}", token)
         self._process: subprocess.Popen[str] | None = None
@@ -154,13 +156,22 @@ class SrController:
         # Its imports take some microseconds of the lab for each module, which is not to be seen in what follows.
         time.sleep((_ROUND_NS - time.monotonic_ns() % _ROUND_NS) / 1e9)
 
-    def following(self, router: Any, routers: Mapping[str, Router]) -> IgpReader:
+    def following(self, router: Any, routers: Mapping[str, Router]) -> AbstractContextManager[object]:
         """Tell the controller, for the time of a `with` block, what IS-IS says of the routers of a network.
 
         It is read from the database of one router, `net["r1"]`, whenever that router's routes have changed. `routers`
         are those of the network, `net.routing.routers`, whose names IS-IS does not know.
         """
-        return IgpReader(router, {one.system_id: name for name, one in routers.items()}, self._take_igp)
+        names, parts, take = {one.system_id: name for name, one in routers.items()}, Parts.asked(), self._take_igp
+        if parts is not None and (part := parts.cut.part_of[router.name]):
+            inbox = IgpInbox(self._inbox, take) if self._is_here else None
+            parts.exchange("following the IGP", None)  # from now on the inbox is there
+            if parts.number != part:
+                return inbox or nullcontext()
+            take = partial(send, self._inbox)
+        elif not self._is_here:
+            return nullcontext()
+        return IgpReader(router, names, take)
 
     def _take_igp(self, text: str) -> None:
         """Write what the IGP says into the controller's file, and have the controller read it."""

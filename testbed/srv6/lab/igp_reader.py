@@ -1,14 +1,18 @@
 """The database of IS-IS, read from one FRR router of a lab, for the SR policy controller.
 
 IS-IS floods what each router has, so one router knows all: locators, End and End.X SIDs (RFC 9352), neighbours and
-metrics. Nobody asks the others, which may have nothing but FRR.
+metrics. Nobody asks the others, which may have nothing but FRR. In a network over several kernels the router may be in
+another part than the controller, which then has an inbox.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from ipaddress import IPv6Address
 from typing import Any
 
@@ -55,6 +59,43 @@ class IgpReader:
                 return
             for _ in notices.read():
                 pass
+
+
+class IgpInbox:
+    """A process that takes what the reader in another part of the network sends (`send`), at a Unix socket."""
+
+    def __init__(self, path: str, take: Callable[[str], None]) -> None:
+        self._take = take
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108 - of an inbox before
+        self._listening.bind(path)
+        self._listening.listen()
+        self._helper: ForkedHelper[PacketPipe] | None = None
+
+    def __enter__(self) -> IgpInbox:
+        self._helper = ForkedHelper(
+            "taking what the IGP says failed", self._receive, PacketPipe.pair(), Ending.RETURNS, name="xoff-igp"
+        )
+        self._listening.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._helper is not None:
+            self._helper.stop()
+
+    def _receive(self, pipe: PacketPipe) -> None:
+        while pipe.fileno() not in kernel.wait_readable([pipe, self._listening]):
+            connection, _ = self._listening.accept()
+            with connection, connection.makefile(encoding="utf-8") as sent:
+                self._take(sent.read())
+
+
+def send(path: str, text: str) -> None:
+    """Send a text to the inbox at a Unix socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(path)
+        connection.sendall(text.encode())
 
 
 def described(database: Any, names: Mapping[str, str]) -> list[IgpRouter]:

@@ -12,21 +12,10 @@ from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.cable import Cable
 from testbed.net.partition.cut import PartitionError
 from testbed.net.partition.run import _require_possible
-from testbed.routing.frr import Frr
-from testbed.routing.protocols import Bgp
 from testbed.srv6.lab.routers import Wan
 from topologies.leaf_spine import LeafSpine
 
 LONG = Cable("10Gb/s", "100m")
-
-
-class Routed(LosslessTopo):
-    """Two routers with routing daemons."""
-
-    def build(self) -> None:
-        for name in ("r1", "r2"):
-            self.addRouter(name, ip=None, routing=Frr(Bgp(65001)))
-        self.addLink("r1", "r2", cable=LONG)
 
 
 ELSEWHERE = Wan(WanPlan(IPv6Address("fd00::1"), (), control=ControlPlan("/run/agents", b"key", None, "r1-eth0")), ())  # type: ignore[arg-type]
@@ -42,7 +31,6 @@ class Controlled(LosslessTopo):
 @pytest.mark.parametrize(
     ("topo", "why"),
     [
-        (Routed, "Routed cannot be divided: the routing daemons of its routers are looked at in one kernel"),
         (Controlled, "Controlled cannot be divided: its controller is no SrController, so one part has it"),
         (lambda: LeafSpine(controller="unix:/run/openflow"), "LeafSpine cannot be divided: its controller is no Sr"),
     ],

@@ -133,7 +133,7 @@ def _open(endpoint: Endpoint) -> None:
         with kernel.in_network_of(endpoint.node.pid):
             endpoint.open()
     except OSError as error:
-        raise FlowError(f"flow at {endpoint.node.name}: {error}") from None
+        raise FlowError(f"flow at {endpoint.place}: {error}") from None
 
 
 class _Process:
@@ -143,9 +143,9 @@ class _Process:
         self.endpoint = endpoint
         self.reports: dict[tuple[End, int], Any] = {}
         self._helper = ForkedHelper[Any](
-            f"flow at {endpoint.node.name}", partial(self._body, shared, place), connection.Pipe(duplex=False),
+            f"flow at {endpoint.place}", partial(self._body, shared, place), connection.Pipe(duplex=False),
             Ending.IS_KILLED, error=FlowError,
-            killed=f"flow at {endpoint.node.name}: its process was killed, so what it counted is not known",
+            killed=f"flow at {endpoint.place}: its process was killed, so what it counted is not known",
         )  # fmt: skip
         self.reader = self._helper.pipe
 

@@ -20,9 +20,9 @@ from testbed.linux.netlink.rdma import SOFT_ROCE
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.marks import unmarked, unstamped
 from testbed.net.fabric.ports import rdma_of
+from testbed.net.traffic import roce_endpoint
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
-from testbed.net.traffic.roce_endpoint import RoceEndpoint
 from testbed.net.traffic.roce_flow import (
     Given,
     RoceOptions,
@@ -33,7 +33,7 @@ from testbed.net.traffic.roce_flow import (
     settings_at,
     transport_of,
 )
-from testbed.net.traffic.transport import Endpoint, Outcome, Transport, by_host, register
+from testbed.net.traffic.transport import Endpoint, Outcome, Transport, register
 from testbed.roce import rates
 from testbed.roce.nic import Nic, Recovery, recovery_named
 from testbed.roce.rates import Line
@@ -116,7 +116,6 @@ class Roce(RoceOptions, Transport):
 
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
-        """Return one endpoint for each host that is a source or a target."""
         _require_equal_settings(flows)
         for index, flow in flows.items():
             assert isinstance(flow.transport, cls)
@@ -145,7 +144,7 @@ class Roce(RoceOptions, Transport):
                         f"flow {index} from {flow.source.name} waits for flow {other}, which has several queue pairs; "
                         "blocks of such a flow do not arrive in a row"
                     )
-        return [RoceEndpoint(node, flows, sends, receives) for node, sends, receives in by_host(flows)]
+        return roce_endpoint.endpoints(flows)
 
     def parts(self, flow: Flow) -> Sequence[Flow]:
         """Return a flow for each queue pair, which has the messages of that one; no more than there are messages."""

@@ -62,6 +62,7 @@ class Connections:
         *,
         first_pair: int,
     ) -> None:
+        self.node = node
         self.flows = {index: flows[index] for index in sorted({*sends, *receives})}
         self.transport = transport_of(next(iter(self.flows.values())))
         first = next(iter(self.flows))

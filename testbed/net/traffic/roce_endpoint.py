@@ -11,10 +11,12 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from testbed.errors import listed
 from testbed.frames import roce_run, telemetry
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS
 from testbed.frames.roce_run import PacketRun
@@ -22,8 +24,9 @@ from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.sockets import mmsg
 from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.ports import is_elsewhere
 from testbed.net.traffic.flow import Flow
-from testbed.net.traffic.in_kernel.roce import KernelLoop
+from testbed.net.traffic.in_kernel.roce import KernelHost, serve
 from testbed.net.traffic.roce_connections import Connections
 from testbed.net.traffic.roce_flow import (
     Asker,
@@ -38,10 +41,11 @@ from testbed.net.traffic.roce_flow import (
     transport_of,
 )
 from testbed.net.traffic.roce_ways import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Way, open_listener
-from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl
+from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl, by_host, in_groups
 from testbed.roce.endpoint import FIRST_QP, DatagramKind, Outgoing
 from testbed.roce.memory import known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
+from testbed.roce.rates import Line
 from testbed.roce.settings import CnpModeration
 from testbed.roce.work import Operation
 
@@ -63,43 +67,62 @@ _next_pairs: WeakKeyDictionary[FabricCore, dict[str, int]] = WeakKeyDictionary()
 
 
 class RoceEndpoint(Endpoint):
-    """All RoCE flows of one host."""
+    """The RoCE flows of one host, or of several hosts that the kernel serves."""
 
-    def __init__(self, node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int]) -> None:
-        super().__init__(node, flows, sends, receives)
-        self._line = line_of(node)
-        # Others than those of flows before, so that captures of the whole run are clear.
-        numbers = _next_pairs.setdefault(FabricCore.current(), {})
-        first_pair = numbers.get(node.name, FIRST_QP)
-        numbers[node.name] = first_pair + len({*sends, *receives})
-        # Tables for all endpoints, before they are forked. On `vm` the first packet would wait 40 ms for them.
-        mtu = transport_of(next(iter(flows.values()))).settings.mtu
-        roce_run.prepare(mtu)
-        known_crcs(mtu)
-        kind = KernelLoop if self.is_in_kernel else _Loop
-        self._connections = kind(node, flows, sends, receives, self._line, first_pair=first_pair)
+    def __init__(
+        self, flows: Mapping[int, Flow], hosts: Sequence[Connections], serve: Callable[[EndpointControl], None]
+    ) -> None:
+        """`serve` is the process of all of them."""
+        sends = [index for host in hosts for index in host.sources]
+        super().__init__(hosts[0].node, flows, sends, [index for host in hosts for index in host.targets])
+        self.place = listed((host.node.name for host in hosts), most=1)
+        self._serve = serve
 
     def run(self, session: EndpointControl) -> None:
-        self._connections.run(session)
+        self._serve(session)
 
-    @property
-    def is_in_kernel(self) -> bool:
-        """True if the kernel serves the queue pairs of this host: that of `um`, with rate controls that it has, without
-        telemetry and immediate data, of which it knows nothing, and with an interval of CNPs for each queue pair.
-        """
-        own = [settings_at(self.flows[index], source=True) for index in self.sends]
-        own += [settings_at(self.flows[index], source=False) for index in self.receives]
-        if not roce_device.is_there() or any(one.cnp_moderation is not CnpModeration.FLOW for one in own):
-            return False
-        if any(transport_of(self.flows[index]).immediate is not None for index in (*self.sends, *self.receives)):
-            return False
-        sources = [maker_of_source(self.flows[index])(self._line) for index in self.sends]
-        peers = [maker_of_source(self.flows[index])(self._line) for index in self.receives]
-        return all(one.in_kernel() is not None for one in sources) and not any(one.needs_telemetry for one in peers)
+
+def endpoints(flows: Mapping[int, Flow]) -> list[RoceEndpoint]:
+    """Return the endpoints of all hosts that are here."""
+    # Tables for all endpoints, before they are forked. On `vm` the first packet would wait 40 ms for them.
+    mtu = transport_of(next(iter(flows.values()))).settings.mtu
+    roce_run.prepare(mtu)
+    known_crcs(mtu)
+    hosts = [_host(node, flows, *indices) for node, *indices in by_host(flows) if not is_elsewhere(node)]
+    groups = in_groups([host for host in hosts if isinstance(host, KernelHost)])
+    return [
+        *(RoceEndpoint(flows, [host], host.run) for host in hosts if isinstance(host, _Loop)),
+        *(RoceEndpoint(flows, group, partial(serve, group)) for group in groups),
+    ]
+
+
+def _host(node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int]) -> KernelHost | _Loop:
+    # Others than those of flows before, so that captures of the whole run are clear.
+    numbers = _next_pairs.setdefault(FabricCore.current(), {})
+    first_pair = numbers.get(node.name, FIRST_QP)
+    numbers[node.name] = first_pair + len({*sends, *receives})
+    line = line_of(node)
+    kind = KernelHost if _is_for_kernel(flows, sends, receives, line) else _Loop
+    return kind(node, flows, sends, receives, line, first_pair=first_pair)
+
+
+def _is_for_kernel(flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int], line: Line) -> bool:
+    """Return True if the kernel can serve the queue pairs of a host: that of `um`, with rate controls that it has,
+    without telemetry and immediate data, of which it knows nothing, and with an interval of CNPs for each queue pair.
+    """
+    own = [settings_at(flows[index], source=True) for index in sends]
+    own += [settings_at(flows[index], source=False) for index in receives]
+    if not roce_device.is_there() or any(one.cnp_moderation is not CnpModeration.FLOW for one in own):
+        return False
+    if any(transport_of(flows[index]).immediate is not None for index in (*sends, *receives)):
+        return False
+    sources = [maker_of_source(flows[index])(line) for index in sends]
+    peers = [maker_of_source(flows[index])(line) for index in receives]
+    return all(one.in_kernel() is not None for one in sources) and not any(one.needs_telemetry for one in peers)
 
 
 class _Loop(Connections):
-    """The process, with the protocol in Python."""
+    """A host, and its process with the protocol in Python."""
 
     def run(self, session: EndpointControl) -> None:
         self._ways: dict[tuple[int, DatagramKind], Way] = {}

@@ -12,7 +12,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from testbed.errors import UsageError, nearest
 from testbed.net.traffic.report import WIRE_OCTETS
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from testbed.net.traffic.flow import Flow
     from testbed.net.traffic.report import Report
 
+T = TypeVar("T")
+
+_MOST_PROCESSES = 8
+"""The processes that all hosts have together whose flows of a transport the kernel serves."""
 HEADERS = 42
 """Octets of Ethernet, IPv4 and UDP headers in a frame."""
 _LEAST_BUFFER = 4608
@@ -128,6 +132,8 @@ class Endpoint(ABC):
     def __init__(self, node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int]) -> None:
         """`flows` are all flows of the transport; `sends` and `receives` name those of this endpoint."""
         self.node = node
+        self.place = node.name
+        """The name of the host, or whatever else says where the endpoint is, for messages."""
         self.flows = flows
         self.sends = tuple(sends)
         self.receives = tuple(receives)
@@ -162,6 +168,14 @@ class Outcome:
     """The argument of `EndpointControl.received`."""
     begin_ns: int
     """The moment at which the flow was to begin, by the monotonic clock."""
+
+
+def in_groups(hosts: Sequence[T]) -> list[Sequence[T]]:
+    """Divide hosts whose flows the kernel serves into groups that have a process each: of one host, or of more where
+    there are many. A process copies the memory that it touches, and is pushed out of all caches between its turns.
+    """
+    each = -(-len(hosts) // _MOST_PROCESSES) or 1
+    return [hosts[place : place + each] for place in range(0, len(hosts), each)]
 
 
 def by_host(flows: Mapping[int, Flow]) -> list[tuple[Any, list[int], list[int]]]:

@@ -21,11 +21,12 @@ from testbed.linux import udp_device
 from testbed.linux.sockets import mmsg
 from testbed.net.fabric.cable import MTU, MTUS
 from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.ports import is_elsewhere
 from testbed.net.traffic import udp_sockets
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.udp import KernelEndpoint
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Gaps, Report
-from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, by_host, register
+from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, by_host, in_groups, register
 from testbed.net.traffic.udp_sockets import at_once, datagrams, gap_ps, payload
 from testbed.units import Duration, Rate, Size
 
@@ -58,7 +59,7 @@ class Udp(Transport):
 
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
-        """Return one endpoint for each host if the kernel serves flows; otherwise one receiver for each target, and one
+        """Return the endpoints of hosts if the kernel serves flows; otherwise one receiver for each target, and one
         sender for each flow.
         """
         ports = FabricCore.current().ports.by_node()
@@ -100,8 +101,10 @@ class Udp(Transport):
 
 
 def in_kernel(flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
-    """Return the endpoint of each host, with all flows that it sends and receives."""
-    return [KernelEndpoint(node, flows, sends, receives) for node, sends, receives in by_host(flows)]
+    """Return the endpoints of all hosts that are here."""
+    return [
+        KernelEndpoint(group, flows) for group in in_groups([one for one in by_host(flows) if not is_elsewhere(one[0])])
+    ]
 
 
 def _require_mtu(flow: Flow, mtu: int) -> None:

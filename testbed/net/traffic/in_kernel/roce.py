@@ -1,19 +1,20 @@
-"""The process of a host whose RoCE queue pairs the kernel serves: it makes the connections, and reports.
+"""Hosts whose RoCE queue pairs the kernel serves, and the process that makes their connections and reports.
 
 Only the kernel of the engine `um` can do that, and only with rate controls of Xoff; otherwise
 `testbed.net.traffic.roce_endpoint` does all of it. Connection management is the same in both. When a connection has
-been made, the kernel gets its queue pair with the flow, and from then on this process only looks at what has been sent
-and received. If it is killed, the kernel ends all of its queue pairs: nothing is sent any more, and the far ends retry
-until they give up.
+been made, the kernel gets its queue pair with the flow, and from then on the process only looks at what has been sent
+and received. If it is killed, the kernel ends all queue pairs of its hosts: nothing is sent any more, and the far ends
+retry until they give up.
 """
 
 from __future__ import annotations
 
-import socket
 import time
-from contextlib import closing
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 
+from testbed.frames.roce_cm import CM_QP
 from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.roce_device import Pair, PairReport, RoceDevice, Wait
@@ -38,6 +39,7 @@ from testbed.roce import in_kernel, rates
 from testbed.roce.memory import content_block
 from testbed.roce.queue_pair import QueuePair, State, ahead_ns
 from testbed.roce.settings import CnpScope, Timing
+from testbed.roce.source_port import from_number
 from testbed.roce.work import Operation
 from testbed.units import NEVER
 
@@ -53,8 +55,31 @@ _OPERATIONS = {
 }
 
 
-class KernelLoop(Connections):
-    """The process, with the queue pairs in the kernel."""
+def serve(hosts: Sequence[KernelHost], session: EndpointControl) -> None:
+    """Make the connections of the flows of some hosts, and report; this process is in the network of the first one."""
+    with ExitStack() as devices:
+        for place, host in enumerate(hosts):
+            if place:
+                kernel.enter_network_of(host.node.pid)
+            host.open(session, devices)
+        session.ready()
+        begin_ns = session.begin_ns()
+        for host in hosts:
+            host.begin(begin_ns)
+        awaited = [descriptor for host in hosts for descriptor in host.awaited]
+        readable = [host.listener.fileno() for host in hosts]
+        while session.receiving:
+            are_connecting = [host.turn(session, readable) for host in hosts]
+            readable = kernel.wait_readable([*awaited, *session.changes])
+            if any(are_connecting):
+                time.sleep(_GATHERS_S)
+        for host in hosts:
+            host.report_rest(session)
+        session.received({index: taken for host in hosts for index, taken in host.taken().items()})
+
+
+class KernelHost(Connections):
+    """A host with the queue pairs in the kernel."""
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -62,45 +87,59 @@ class KernelLoop(Connections):
         """The queue pairs of the flows at their sources (True) and targets, but for what their connections decide."""
         self._plans |= {(index, False): self._plan(index, is_source=False) for index in self.targets}
 
-    def run(self, session: EndpointControl) -> None:
-        listener, timer = open_listener(), kernel.Timer()
-        self._way: Way | None = None
+    def open(self, session: EndpointControl, devices: ExitStack) -> None:
+        """Open the sockets, in the host's network, and the device, which `devices` closes."""
+        self.listener, self._timer = open_listener(), kernel.Timer()
+        self._timer_ns = NEVER
+        transport = self.transport
+        self._way = Way(from_number(CM_QP), transport.cnp_priority, cnp_ds_field(transport), SEND_BUFFER)
+        """The socket of the connection manager's messages."""
+        self._device = devices.enter_context(closing(self._open_device(session)))
+        self.awaited = [self.listener.fileno(), self._timer.fd, self._device.fd]
+        """Descriptors of which one is readable if `turn` has something to do."""
         self._served: set[int] = set()
         self._places = session.places
         self._unfinished = list(self.sources)
         """The flows from here that have not come to their end; the last one may have."""
-        with closing(self._device(listener, session)) as device:
-            session.ready()
-            self._begin_ns = session.begin_ns()
-            self.connect()
-            is_stopped, timer_ns, readable = False, NEVER, [listener.fileno()]
-            while session.receiving:
-                if not session.sending and not is_stopped:
-                    is_stopped = True
-                    device.stop()
-                if timer.fd in readable:
-                    timer.clear()
-                is_connecting = len(self._served) < len(self.index_of)
-                if is_connecting or timer.fd in readable or listener.fileno() in readable:
-                    self._manage(listener, device)
-                if is_connecting or is_stopped or device.fd in readable:
-                    self._look(session, device)
-                due_ns = self.host.management_deadline_ns
-                if due_ns not in {timer_ns, NEVER}:
-                    timer.set(due_ns)
-                    timer_ns = due_ns
-                readable = kernel.wait_readable([listener, timer.fd, device.fd, *session.changes])
-                if is_connecting:
-                    time.sleep(_GATHERS_S)
-            if self._unfinished:
-                self._report(session, device)
-            session.received({index: self._taken(index, device) for index in self.targets})
+        self._is_stopped = False
 
-    def _device(self, listener: socket.socket, session: EndpointControl) -> RoceDevice:
+    def begin(self, begin_ns: int) -> None:
+        self._begin_ns = begin_ns
+        self.connect()
+
+    def turn(self, session: EndpointControl, readable: Collection[int]) -> bool:
+        """Do what there is to do; return True if connections are being made."""
+        if not session.sending and not self._is_stopped:
+            self._is_stopped = True
+            self._device.stop()
+        timer, device = self._timer, self._device
+        if timer.fd in readable:
+            timer.clear()
+        is_connecting = len(self._served) < len(self.index_of)
+        if is_connecting or timer.fd in readable or self.listener.fileno() in readable:
+            self._manage()
+        if is_connecting or self._is_stopped or device.fd in readable:
+            self._look(session)
+        due_ns = self.host.management_deadline_ns
+        if due_ns not in {self._timer_ns, NEVER}:
+            timer.set(due_ns)
+            self._timer_ns = due_ns
+        return is_connecting
+
+    def report_rest(self, session: EndpointControl) -> None:
+        """Report the flows from here, unless that has been done."""
+        if self._unfinished:
+            self._report(session)
+
+    def taken(self) -> dict[int, Taken]:
+        """Return what was received of each flow that ends here."""
+        return {index: self._taken(index) for index in self.targets}
+
+    def _open_device(self, session: EndpointControl) -> RoceDevice:
         settings = self.settings
         timing = Timing.of(settings, self.line.scale)
         return RoceDevice(
-            listener,
+            self.listener,
             max(1, len(self.sources) + len(self.targets)),
             roce_device.Settings(
                 settings.mtu,
@@ -116,12 +155,12 @@ class KernelLoop(Connections):
             first=self.host.first,
         )
 
-    def _manage(self, listener: socket.socket, device: RoceDevice) -> None:
+    def _manage(self) -> None:
         """Take the datagrams that the kernel leaves, serve connections that they have made, and send what is due."""
         now_ns = time.monotonic_ns()
         while True:
             try:
-                datagram = listener.recv(_LONGEST)
+                datagram = self.listener.recv(_LONGEST)
             except BlockingIOError:
                 break
             self.host.receive(datagram, 0, now_ns)
@@ -130,14 +169,11 @@ class KernelLoop(Connections):
                 pair = self.host.queue_pairs[number]
                 if pair.state is State.READY:
                     try:
-                        device.add(self._pair(pair))
+                        self._device.add(self._pair(pair))
                     except OSError as error:
                         raise not_sent(error, pair.far_address) from None
                     self._served.add(number)
         for outgoing in self.host.management(now_ns):
-            if self._way is None:
-                ds = cnp_ds_field(self.transport)
-                self._way = Way(outgoing.source_port, self.transport.cnp_priority, ds, SEND_BUFFER)
             self._way.send([outgoing])
 
     def _plan(self, index: int, *, is_source: bool) -> Pair:
@@ -150,7 +186,7 @@ class KernelLoop(Connections):
         is_asker = is_source != (transport.operation == Operation.READ)
         maker = maker_of_source(flow) if is_source else rates.maker_of("fixed")
         kernel_rate = maker(self.line).in_kernel()
-        assert kernel_rate is not None  # RoceEndpoint.is_in_kernel
+        assert kernel_rate is not None  # is_possible
         content = self.sources[index].content if is_source else self.targets[index].content
         usual = FAST_SEND_BUFFER if ahead_ns(self.line, self.settings.mtu) else SEND_BUFFER
         nic = nic_timing(flow, index, self.line.scale, at_source=is_source)
@@ -218,33 +254,33 @@ class KernelLoop(Connections):
         size = flow.size.bytes if flow.size else 0
         return Wait(self._region(index, False), transport_of(flow).message.bytes, size)
 
-    def _look(self, session: EndpointControl, device: RoceDevice) -> None:
+    def _look(self, session: EndpointControl) -> None:
         """Report the flows from here when all of them have come to their end: one message costs little, and hosts can
         have hundreds of flows."""
-        device.look()
+        self._device.look()
         if not self._unfinished:
             return
-        while self._unfinished and self._is_over(self.sources[self._unfinished[-1]].pair, session, device):
+        while self._unfinished and self._is_over(self.sources[self._unfinished[-1]].pair, session):
             self._unfinished.pop()
         if not self._unfinished:
-            self._report(session, device)
+            self._report(session)
 
-    def _is_over(self, pair: QueuePair | None, session: EndpointControl, device: RoceDevice) -> bool:
+    def _is_over(self, pair: QueuePair | None, session: EndpointControl) -> bool:
         if pair is None:
             return False
         if pair.number in self._served:
-            return device.has_ended(pair.number)
+            return self._device.has_ended(pair.number)
         return pair.state is State.FAILED or not session.sending
 
-    def _report(self, session: EndpointControl, device: RoceDevice) -> None:
-        session.sent({index: self._given(index, device) for index in self.sources})
+    def _report(self, session: EndpointControl) -> None:
+        session.sent({index: self._given(index) for index in self.sources})
 
-    def _counted(self, pair: QueuePair | None, device: RoceDevice) -> PairReport | None:
-        return device.report(pair.number) if pair is not None and pair.number in self._served else None
+    def _counted(self, pair: QueuePair | None) -> PairReport | None:
+        return self._device.report(pair.number) if pair is not None and pair.number in self._served else None
 
-    def _given(self, index: int, device: RoceDevice) -> Given:
+    def _given(self, index: int) -> Given:
         source = self.sources[index]
-        found = self._counted(source.pair, device)
+        found = self._counted(source.pair)
         if found is None or source.pair is None:
             return source.given()
         names = list(source.pair.rate.state())
@@ -263,9 +299,9 @@ class KernelLoop(Connections):
             used=used(source.pair),
         )
 
-    def _taken(self, index: int, device: RoceDevice) -> Taken:
+    def _taken(self, index: int) -> Taken:
         target = self.targets[index]
-        found = self._counted(target.pair, device)
+        found = self._counted(target.pair)
         if found is None:
             return target.taken()
         return Taken(

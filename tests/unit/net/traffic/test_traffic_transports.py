@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -120,3 +121,12 @@ def test_a_host_whose_flows_the_kernel_serves_has_one_process_for_all_of_them() 
     found = {one.node.name: (one.sends, one.receives) for one in udp.in_kernel(flows)}
     assert found == {"a": ((5, 7), (6,)), "b": ((8,), (5, 8)), "c": ((6,), (7,))}
     assert list(found) == ["a", "c", "b"], "in the order of the flows' sources, as processes open sockets"
+
+
+def test_many_hosts_whose_flows_the_kernel_serves_share_eight_processes() -> None:
+    nodes = [SimpleNamespace(name=f"h{number}") for number in range(1, 19)]
+    flows = {place: Flow(one, other) for place, (one, other) in enumerate(pairwise(nodes))}
+    endpoints = udp.in_kernel(flows)
+    assert [len({flows[index].source.name for index in one.sends}) for one in endpoints] == [3, 3, 3, 3, 3, 2]
+    assert sorted(index for one in endpoints for index in one.receives) == list(flows)
+    assert [one.place for one in endpoints[:2]] == ["h1 and 2 more", "h4 and 2 more"]

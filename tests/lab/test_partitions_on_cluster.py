@@ -61,6 +61,17 @@ def test_a_network_of_four_parts_gives_one_digest_wherever_they_are(
     assert there.digest == here.digest
 
 
+def test_a_controller_is_reached_from_another_worker(ready: PreparedEngine, start: Start, tmp_path: Path) -> None:
+    job, dask = definition.find("cross_dc"), Dask(start, tmp_path)
+    here = lab.run(job, on=ready, out=tmp_path / "here", partitions=2)
+    for _ in range(2):
+        dask.worker(1)
+    with connected(dask.address) as cluster:
+        there = lab.run(job, on=placed(ready, cluster), out=tmp_path / "there", partitions=2)
+    assert (there.status, there.reason) == (Status.OK, "")
+    assert there.digest == here.digest
+
+
 def running(start: Start, dask: Dask, out: Path) -> Process:
     """Start a network that runs for long, and return when all its parts do."""
     return start(

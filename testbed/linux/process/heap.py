@@ -11,8 +11,9 @@ import ctypes
 
 _PART_BITS = 18
 """A quarter of an arena, in which Python's allocator for small objects gets memory from the kernel (obmalloc.c)."""
-_SMALL = 480
-"""The size in octets of objects for that allocator; with its header one has about half a kilobyte."""
+_SMALL = 448
+"""The size in octets of objects for that allocator, which with their headers have less than the 512 octets from which
+the C library has them."""
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 """Numbers of parameters of mallopt(3)."""
 _LARGEST_THRESHOLD = 32 << 20

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -72,28 +71,6 @@ def test_roce_with_pfc_across_the_cut_gives_one_digest(run: Runner, here: Result
 @pytest.mark.engines("um")
 def test_all_parts_read_the_same_of_counters_that_go_on(run: Runner) -> None:
     assert failed_claims(run("partition:read").check()) == set()
-
-
-@pytest.mark.long
-@pytest.mark.engines("um")
-def test_a_hundred_runs_give_one_digest(ready: PreparedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over other programs that want the cores, one core or all of them, and kernels that spin before they sleep."""
-    dice, digests, all_cores = random.Random(1), set(), os.sched_getaffinity(0)
-    job = definition.load_file(JOBS / "partition.py", "roce")
-    for number in range(int(os.environ.get("XOFF_RUNS", "100"))):
-        monkeypatch.setattr("testbed.lab.partition.memory._PATIENCE", dice.choice((0, 200, 5000)))
-        others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(dice.choice((0, 0, 1, 4)))]
-        try:
-            os.sched_setaffinity(0, all_cores if number % 3 else {min(all_cores)})
-            result = lab.run(job, parameters={"racks": 4}, on=ready, out=tmp_path, partitions=4)
-            assert failed_claims(result) == set()
-            digests.add(result.digest)
-        finally:
-            os.sched_setaffinity(0, all_cores)
-            for other in others:
-                other.kill()
-                other.wait()
-    assert len(digests) == 1
 
 
 @pytest.mark.long

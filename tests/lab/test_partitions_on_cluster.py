@@ -6,7 +6,9 @@ import os
 import random
 import re
 import signal
+import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from testbed.lab.results.result import Status
 from testbed.lab.studies.cluster.client import connected
 from testbed.lab.studies.cluster.gang import placed
 
-from .conftest import JOBS
+from .conftest import JOBS, failed_claims
 from .processes import Dask, Process, Start, descendants, ended
 from .test_partitions import kernel_of
 
@@ -59,6 +61,40 @@ def test_a_network_of_four_parts_gives_one_digest_wherever_they_are(
         )  # fmt: skip
     assert (there.status, there.reason) == (Status.OK, "")
     assert there.digest == here.digest
+
+
+def test_a_hundred_runs_give_one_digest(
+    ready: PreparedEngine, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over other programs that want the cores, one core or all of them, kernels that spin before they sleep, memory and
+    TCP between the parts, and their places on workers.
+    """
+    dice, digests, all_cores = random.Random(1), set(), os.sched_getaffinity(0)
+    clusters = []
+    for threads in ((4,), (2, 1, 1)):
+        folder = tmp_path / str(len(threads))
+        folder.mkdir()
+        clusters.append(dask := Dask(start, folder))
+        for many in threads:
+            dask.worker(many)
+    with ExitStack() as open_clusters:
+        places = [placed(ready, open_clusters.enter_context(connected(dask.address))) for dask in clusters]
+        for number in range(int(os.environ.get("XOFF_RUNS", "100"))):
+            monkeypatch.setattr("testbed.lab.partition.memory._PATIENCE", dice.choice((0, 200, 5000)))
+            others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(dice.choice((0, 0, 1, 4)))]
+            try:
+                os.sched_setaffinity(0, all_cores if number % 3 else {min(all_cores)})
+                on = dice.choice([ready, ready, *places])
+                result = lab.run(ROCE, parameters={"racks": 4}, on=on, out=tmp_path / "results", partitions=4)
+            finally:
+                os.sched_setaffinity(0, all_cores)
+                for other in others:
+                    other.kill()
+                    other.wait()
+            assert (result.status, result.reason, failed_claims(result)) == (Status.OK, "", set())
+            digests.add(result.digest)
+            print(number, "on workers" if on is not ready else "here", result.digest, flush=True)
+    assert len(digests) == 1
 
 
 def test_a_controller_is_reached_from_another_worker(ready: PreparedEngine, start: Start, tmp_path: Path) -> None:

@@ -1,19 +1,32 @@
 """Measure what one gains by a network over several kernels: the CPU time of the busiest part against one kernel's.
 
     ./xoff test --unit && python bench/partitions.py [ROW ...]
+    python bench/partitions.py growth [HOSTS ...]
 
 Each row is a network of racks, in one kernel and in a part for each rack, in turns; of each the least counts. What is
 measured begins when the flows do and ends when they end, so boots and set-ups are not in it. The time of a part is that
 of its kernel and of the processes in it, and the busiest one is what a machine with a core for each part would wait
 for, if parts never waited for each other. Fewer free cores than parts make waits of sleeps, which cost CPU time too.
+Where there is a core for each part, the wall time is shown, too.
+
+The second form takes 64 to 512 hosts with one load each, in racks of 16 or, as there are 16 parts at most, of 32. What
+each part works in each window is measured, by its kernel; what 2 to 16 cores gain by that is a model: a round takes as
+long as the core with the most work, whose parts' windows are drawn from those that were measured, and what it costs to
+wait, which is what a part took beyond its windows.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import random
+import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +36,11 @@ from testbed import lab
 from testbed.experiment import definition
 from testbed.lab.engines import table
 from testbed.lab.results.result import Status
+from testbed.linux.parts_device import MOST_PARTS
 
 JOBS = Path(__file__).parent / "jobs" / "partitions.py"
 TURNS = 3
+GROWTH = (64, 128, 256, 512)
 ROWS: dict[str, dict[str, Any]] = {
     "2 racks of 8 hosts, 10 Gb/s, 100 m": {"hosts": 8, "rate": "10Gb/s", "us": 20000},
     "2 racks of 16 hosts, 100 Gb/s, 100 m": {"hosts": 16, "us": 1500},
@@ -77,7 +92,7 @@ class Marks:
 
     def __init__(self) -> None:
         self.times: dict[str, dict[int, float]] = {}
-        self.windows = ""
+        self.moments: dict[str, float] = {}
 
     def report(self, text: str) -> None: ...
     def progress(self, virtual_ns: int, wall_s: float) -> None: ...
@@ -85,44 +100,99 @@ class Marks:
     def output(self, data: bytes, is_error: bool) -> None:
         for line in data.decode().splitlines():
             if line in ("begin", "end"):
-                self.times[line] = cpu_s()
-            elif line.startswith("windows "):
-                self.windows = line
+                self.times[line], self.moments[line] = cpu_s(), time.monotonic()
 
 
-def measure(ready: Any, parameters: dict[str, Any], parts: int) -> tuple[float, str]:
-    """Return the CPU time in s of the busiest part while the flows run, and the first part's windows."""
+@dataclass(frozen=True)
+class Taken:
+    """What a run has taken while its flows ran."""
+
+    wall_s: float
+    cpu_s: list[float]
+    """Of each part."""
+    windows_us: list[list[float]]
+    """What each part's kernel worked in each window."""
+
+    @property
+    def busiest_s(self) -> float:
+        return max(self.cpu_s)
+
+
+def measure(ready: Any, parameters: dict[str, Any], parts: int) -> Taken:
     marks = Marks()
     with tempfile.TemporaryDirectory() as out:
         result = lab.run(
             definition.load_file(JOBS, "racks"), parameters=parameters, on=ready, out=out, partitions=parts,
             watcher=marks,
         )  # fmt: skip
-    if result.status is not Status.OK:
-        raise SystemExit(f"{parameters}: {result.status}: {result.reason}")
+        if result.status is not Status.OK:
+            raise SystemExit(f"{parameters}: {result.status}: {result.reason}")
+        assert result.folder is not None
+        windows = json.loads((result.folder / "windows.json").read_text())
     begin, end = marks.times["begin"], marks.times["end"]
-    return max(end[part] - begin[part] for part in end), marks.windows
+    return Taken(
+        marks.moments["end"] - marks.moments["begin"],
+        [end[part] - begin[part] for part in sorted(end)],
+        [[ns / 1000 for ns in of_part] for of_part in windows],
+    )
 
 
 def main(words: Sequence[str]) -> int:
     ready = table.prepare("um", print)
+    if words and words[0] == "growth":
+        for hosts in [int(word) for word in words[1:]] or GROWTH:
+            grow(ready, hosts)
+        return 0
     for name, parameters in ROWS.items():
         if words and not any(word in name for word in words):
             continue
         parts = parameters.get("racks", 2)
-        whole, divided = [], []
-        for _ in range(TURNS):
-            whole.append(measure(ready, parameters, 1)[0])
-            busiest, windows = measure(ready, parameters, parts)
-            divided.append(busiest)
+        runs = [(measure(ready, parameters, 1), measure(ready, parameters, parts)) for _ in range(TURNS)]
+        whole, divided = zip(*runs, strict=True)
+        one_s, busiest_s = min(one.busiest_s for one in whole), min(one.busiest_s for one in divided)
         print(
-            f"{name}: one kernel {min(whole):.2f} s, busiest of {parts} parts {min(divided):.2f} s, "
-            f"ratio {min(divided) / min(whole):.2f} (all runs: {_all(whole)}; {_all(divided)}; {windows})", flush=True,
+            f"{name}: one kernel {one_s:.2f} s, busiest of {parts} parts {busiest_s:.2f} s, "
+            f"ratio {busiest_s / one_s:.2f}"
+        )
+        if len(os.sched_getaffinity(0)) >= parts:
+            one_s, divided_s = min(one.wall_s for one in whole), min(one.wall_s for one in divided)
+            print(f"    wall: {one_s:.2f} s, {divided_s:.2f} s, ratio {divided_s / one_s:.2f}")
+        windows = [f"{len(of_part)} of {statistics.mean(of_part):.0f} us" for of_part in divided[-1].windows_us]
+        print(
+            f"    all runs: {_all(one.busiest_s for one in whole)}; {_all(one.busiest_s for one in divided)}; "
+            f"windows of each part: {', '.join(windows)}", flush=True,
         )  # fmt: skip
     return 0
 
 
-def _all(times: Sequence[float]) -> str:
+def grow(ready: Any, hosts: int) -> None:
+    """Measure a network of so many hosts in one kernel and in parts, and show what the model makes of it."""
+    parts = min(hosts // 16, MOST_PARTS)
+    parameters = {"racks": parts, "hosts": hosts // parts, "us": 300}
+    whole, divided = measure(ready, parameters, 1), measure(ready, parameters, parts)
+    worked = [us for of_part in divided.windows_us for us in of_part]
+    total_us = sum(divided.cpu_s) * 1e6
+    many = len(worked) / parts
+    wait_us = (total_us - sum(worked)) / len(worked)
+    print(
+        f"{hosts} hosts, measured: one kernel {whole.busiest_s:.2f} s; {parts} parts {sum(divided.cpu_s):.2f} s, "
+        f"busiest {divided.busiest_s:.2f} s; {many:.0f} windows of a part, of {statistics.mean(worked):.0f} us and "
+        f"{wait_us:.0f} us beside them"
+    )
+    dice = random.Random(1)
+    gains = []
+    for cores in (2, 4, 16):
+        if cores > parts:
+            continue
+        rounds = [
+            max(sum(dice.choices(worked, k=parts // cores)) for _ in range(cores)) + wait_us * parts / cores
+            for _ in range(20_000)
+        ]
+        gains.append(f"{cores} cores {whole.busiest_s * 1e6 / (many * statistics.mean(rounds)):.1f}")
+    print(f"    model, times one kernel's speed: {', '.join(gains)}", flush=True)
+
+
+def _all(times: Iterable[float]) -> str:
     return ", ".join(f"{one:.2f}" for one in times)
 
 

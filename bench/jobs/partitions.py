@@ -1,5 +1,6 @@
 """The networks of bench/partitions.py."""
 
+import json
 from typing import Any
 
 from xoff import Cable, EcnCurve, Flow, LosslessTopo, Port, Run, experiment, network
@@ -39,17 +40,18 @@ def racks(
             for rack in range(1, racks + 1)
             for host in range(1, hosts + 1)
         ]  # fmt: skip
+        _windows()
         print("begin", flush=True)
         running = net.run(*flows)
         print("end", flush=True)
-        windows = _windows()
+        (run.directory / "windows.json").write_text(json.dumps(_windows()))
     run.figure("received", sum(report.received for report in running.reports))
-    print("windows", windows, flush=True)
     run.claim("lost", sum(report.lost for report in running.reports), equals=0)
 
 
-def _windows() -> int:
+def _windows() -> list[tuple[int, ...]]:
+    """Return what each part's kernel has worked in each window since the last call, in ns of CPU time."""
     from testbed.net.partition.parts import Parts
 
     parts = Parts.current()
-    return parts.device.windows() if parts else 0
+    return parts.exchange("windows", parts.device.windows()) if parts else []

@@ -21,6 +21,8 @@ _WHO, _JOIN, _LEAVE, _CHANGE, _COUNT, _WINDOWS = (ord("c") << 8 | n for n in ran
 _JOINED, _CUT = struct.Struct("=IIQ"), struct.Struct("=IIQ")
 _CHANGED = struct.Struct("=4IQQ")
 _COUNTED = struct.Struct("=7Q")
+_ASKED = struct.Struct("=IIQ")
+_MOST_WINDOWS = 1 << 18
 _BOX = 1 << 18
 """The octets that a part can give at a time."""
 MOST_PARTS, MOST_CABLES = 16, 1024
@@ -84,10 +86,14 @@ class PartsDevice(FlowDevice):
         self.ask(_COUNT, cable, found)
         return Crossed(*_COUNTED.unpack(found))
 
-    def windows(self) -> int:
-        """Return how often this part has come to its horizon, which depends on the host."""
-        many: int = fcntl.ioctl(self.fd, _WINDOWS)
-        return many
+    def windows(self) -> tuple[int, ...]:
+        """Return what this kernel has worked in each window since the last call, in ns of CPU time, which depends on
+        the host; nothing at the first call, with which it begins to count.
+        """
+        worked = bytearray(4 * _MOST_WINDOWS)
+        asked = bytearray(_ASKED.pack(_MOST_WINDOWS, 0, address_of(worked)))
+        fcntl.ioctl(self.fd, _WINDOWS, asked)
+        return tuple(memoryview(worked).cast("I")[: min(_MOST_WINDOWS, _ASKED.unpack(asked)[1])])
 
     def exchange(self, content: bytes) -> list[bytes]:
         """Give octets to all parts, and return those of each part when all have given, at one moment of the lab.

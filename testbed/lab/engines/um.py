@@ -99,7 +99,7 @@ class PreparedUm(PreparedEngine):
     @contextmanager
     def start_parts(self, parts: int, job: bytes, folder: Path, cancel: threading.Event) -> Iterator[Gang]:
         with (
-            memory.shared(parts) as shared,
+            memory.shared(parts, memory.LOOKS if cores.are_free(parts) else 0) as shared,
             self.parts_started(range(parts), shared, job, folder) as machines,
             closing(Gang(machines, folder)) as gang,
         ):

@@ -77,6 +77,11 @@ def taken(most: int) -> Iterator[frozenset[int]]:
         yield frozenset(free) or frozenset({cores[os.getpid() % len(cores)]})
 
 
+def are_free(labs: int) -> bool:
+    """Return True if each of so many labs can have a core that nobody else uses."""
+    return labs <= len(available()) // _labs_side_by_side() and labs <= _unused()
+
+
 def _unused() -> int:
     """Return the number of this machine's cores on which nothing else runs, by several looks at what is runnable."""
     others = 0.0

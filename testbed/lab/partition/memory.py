@@ -10,8 +10,10 @@ from contextlib import contextmanager
 MOST_PARTS = 16
 HEAD = 4096 + MOST_PARTS * 256
 RING, BOX = 4096 + (1 << 20), 1 << 18
-_PATIENCE = 0
-"""The looks at its bell that a kernel takes before it sleeps. With 2000 of them kernels took a half more CPU time."""
+LOOKS = 100_000
+"""The looks at its bell that a kernel takes before it sleeps, where it has a core of its own; 1 to 2 ms. A core
+that sleeps takes some 50 us to wake, as long as a window's work. Kernels that share cores keep them from each other.
+"""
 
 
 def size(parts: int) -> int:
@@ -20,12 +22,12 @@ def size(parts: int) -> int:
 
 
 @contextmanager
-def shared(parts: int) -> Iterator[int]:
-    """Yield the descriptor of memory for so many kernels."""
+def shared(parts: int, looks: int = 0) -> Iterator[int]:
+    """Yield the descriptor of memory for so many kernels, which look so often before they sleep."""
     descriptor = os.memfd_create("xoff-parts", os.MFD_CLOEXEC)
     try:
         os.ftruncate(descriptor, size(parts))
-        os.pwrite(descriptor, struct.pack("=II", parts, _PATIENCE), 0)
+        os.pwrite(descriptor, struct.pack("=II", parts, looks), 0)
         yield descriptor
     finally:
         os.close(descriptor)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from testbed.errors import UsageError, nearest
+from testbed.net.partition.parts import Parts
 from testbed.net.traffic.report import WIRE_OCTETS
 from testbed.units import Duration, Rate, Scale, Size
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_PROCESSES = 8
-"""The processes that all hosts have together whose flows of a transport the kernel serves."""
+"""The processes that all hosts have together whose flows of a transport the kernel serves; each part of a divided
+network has its share."""
 HEADERS = 42
 """Octets of Ethernet, IPv4 and UDP headers in a frame."""
 _LEAST_BUFFER = 4608
@@ -174,7 +176,8 @@ def in_groups(hosts: Sequence[T]) -> list[Sequence[T]]:
     """Divide hosts whose flows the kernel serves into groups that have a process each: of one host, or of more where
     there are many. A process copies the memory that it touches, and is pushed out of all caches between its turns.
     """
-    each = -(-len(hosts) // _MOST_PROCESSES) or 1
+    parts = Parts.current()
+    each = -(-len(hosts) // max(1, _MOST_PROCESSES // (parts.many if parts else 1))) or 1
     return [hosts[place : place + each] for place in range(0, len(hosts), each)]
 
 

@@ -69,5 +69,6 @@ void xoff_cable_lock(unsigned int *word);
 void xoff_cable_unlock(unsigned int *word);
 void xoff_cable_sleep(struct xc_part *part, unsigned int seen, unsigned int patience);
 void xoff_cable_ring(struct xc_part *part);
+unsigned long long xoff_cable_cpu_ns(void);
 
 #endif

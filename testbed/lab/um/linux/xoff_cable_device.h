@@ -41,11 +41,17 @@ struct xc_ask {
 	u64 count;		/* the address of struct xc_count */
 };
 
+struct xc_windows {
+	u32 room;		/* for as many numbers */
+	u32 many;		/* set: how often this part has come to its horizon since the last call */
+	u64 worked;		/* the address of a u32 for each of the first ones: ns of CPU time since the one before */
+};
+
 #define XC_WHO _IO('c', 1)	/* returns the number of this part, and in the upper 16 bits how many there are */
 #define XC_JOIN _IO('c', 2)	/* the network of these cables begins; time stands still until all parts join */
 #define XC_LEAVE _IO('c', 3)	/* it ends here */
 #define XC_CHANGE _IO('c', 4)
 #define XC_COUNT _IO('c', 5)
-#define XC_WINDOWS _IO('c', 6)	/* returns how often this part has come to its horizon; that is the host's affair */
+#define XC_WINDOWS _IO('c', 6)	/* with struct xc_windows, which also begins to count; all of it is the host's affair */
 
 #endif

@@ -25,6 +25,8 @@
 #include "xoff_cable.h"
 #include "xoff_cable_device.h"
 
+#define XC_WINDOWS_NOTED	(1 << 18)
+
 struct xc_cable {
 	u32 here, there;	/* which of its ends; the part of the other one. Both ends may be elsewhere. */
 	bool is_ours;
@@ -54,8 +56,11 @@ static struct xc_cable *cables;
 static u32 cable_count;
 static u64 distance[XC_PARTS][XC_PARTS];	/* the shortest way; to itself, the shortest circle */
 static u64 farthest;
+static u64 step;				/* the shortest way from another part to this one */
 static u64 sent_first[XC_PARTS];		/* of what was sent since it was shown */
-static u64 windows;
+static u32 windows;			/* since somebody asked for them */
+static u32 *worked;			/* ns of CPU time in each of the first ones; NULL before somebody has asked */
+static u64 worked_until;
 static unsigned char staged[XC_FRAME];
 
 static DECLARE_WAIT_QUEUE_HEAD(xc_wait);
@@ -317,13 +322,28 @@ static void deliver(struct time_travel_event *event)
 	plan_delivery();
 }
 
-/* The next event is at the horizon or later: wait until it is not. The kernel's timers call this. */
+/* Note what this kernel has worked since the last window; waiting for others does not belong to any. */
+static void note_window(void)
+{
+	if (windows < XC_WINDOWS_NOTED)
+		worked[windows] = xoff_cable_cpu_ns() - worked_until;
+	windows++;
+}
+
+/*
+ * The next event is at the horizon or later: wait until it is not. The kernel's timers call this.
+ *
+ * A part goes no further than the next multiple of the shortest way to it, so that parts begin and end their windows
+ * together. If one began in the middle of another's, the first would have a long one while the second waits, and then
+ * the other way round, and they would work one after the other for as long as the network runs.
+ */
 static void at_horizon(void)
 {
 	unsigned long flags;
 
 	local_irq_save(flags);
-	windows++;
+	if (unlikely(worked))
+		note_window();
 	xoff_cable_lock(&memory->lock);
 	show();
 	for (;;) {
@@ -338,7 +358,7 @@ static void at_horizon(void)
 		if (me->next < horizon) {
 			me->state = XC_RUNS;
 			me->base = me->next;
-			time_travel_horizon = horizon;
+			time_travel_horizon = min(horizon, (me->next / step + 1) * step);
 			break;
 		}
 		seen = READ_ONCE(me->bell);
@@ -347,6 +367,8 @@ static void at_horizon(void)
 		xoff_cable_lock(&memory->lock);
 	}
 	xoff_cable_unlock(&memory->lock);
+	if (unlikely(worked))
+		worked_until = xoff_cable_cpu_ns();
 	local_irq_restore(flags);
 }
 
@@ -509,10 +531,13 @@ static int measure(const struct xc_cut *cuts, u32 count)
 				if (distance[i][k] != XC_NEVER && distance[k][j] != XC_NEVER)
 					distance[i][j] = min(distance[i][j], distance[i][k] + distance[k][j]);
 	farthest = 0;
+	step = XC_NEVER;
 	for (i = 0; i < parts; i++)
 		for (j = 0; j < parts; j++) {
 			if (i != j)
 				farthest = max(farthest, distance[i][j]);
+			if (i != part && j == part)
+				step = min(step, distance[i][j]);
 			if (distance[i][j] == XC_NEVER)
 				return -ENOTCONN;
 		}
@@ -683,6 +708,27 @@ static long xc_do_count(unsigned long argument)
 	return 0;
 }
 
+static long xc_do_windows(unsigned long argument)
+{
+	struct xc_windows __user *asked = (void __user *)argument;
+	struct xc_windows found;
+
+	if (copy_from_user(&found, asked, sizeof(found)))
+		return -EFAULT;
+	if (!worked)
+		worked = vzalloc(XC_WINDOWS_NOTED * sizeof(*worked));
+	if (!worked)
+		return -ENOMEM;
+	found.many = windows;
+	if (copy_to_user(u64_to_user_ptr(found.worked), worked,
+			 min3(found.room, windows, (u32)XC_WINDOWS_NOTED) * sizeof(*worked)) ||
+	    copy_to_user(asked, &found, sizeof(found)))
+		return -EFAULT;
+	windows = 0;
+	worked_until = xoff_cable_cpu_ns();
+	return 0;
+}
+
 static long xc_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	long result;
@@ -695,7 +741,10 @@ static long xc_ioctl(struct file *file, unsigned int command, unsigned long argu
 	case XC_CHANGE:
 		return xc_do_change(argument);
 	case XC_WINDOWS:
-		return windows;
+		rtnl_lock();
+		result = xc_do_windows(argument);
+		rtnl_unlock();
+		return result;
 	case XC_LEAVE:
 		rtnl_lock();
 		leave();

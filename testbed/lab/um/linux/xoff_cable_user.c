@@ -2,6 +2,7 @@
 /* The host's side of xoff_cable_kern.c: memory that several kernels share, and waiting for each other in it. */
 #include <limits.h>
 #include <stddef.h>
+#include <time.h>
 #include <unistd.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -10,6 +11,8 @@
 #include "xoff_cable.h"
 
 enum { FREE, HELD, WANTED };
+
+#define LOCK_LOOKS 1000	/* before one sleeps: a part holds the lock for a microsecond, and wakes others within it */
 
 /* Map the memory of a descriptor, which no process that this one starts shall have: the last call closes it. */
 void *xoff_cable_map(int fd, unsigned long size, int closes)
@@ -27,10 +30,15 @@ void *xoff_cable_map(int fd, unsigned long size, int closes)
 
 void xoff_cable_lock(unsigned int *word)
 {
-	unsigned int found = FREE;
+	unsigned int found, looks;
 
-	if (__atomic_compare_exchange_n(word, &found, HELD, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return;
+	for (looks = 0; looks < LOCK_LOOKS; looks++) {
+		found = FREE;
+		if (__atomic_load_n(word, __ATOMIC_RELAXED) == FREE &&
+		    __atomic_compare_exchange_n(word, &found, HELD, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return;
+		__builtin_ia32_pause();
+	}
 	while (__atomic_exchange_n(word, WANTED, __ATOMIC_ACQUIRE) != FREE)
 		syscall(__NR_futex, word, FUTEX_WAIT, WANTED, NULL, NULL, 0);
 }
@@ -60,4 +68,13 @@ void xoff_cable_ring(struct xc_part *part)
 	__atomic_fetch_add(&part->bell, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&part->sleeps, __ATOMIC_SEQ_CST))
 		syscall(__NR_futex, &part->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* The CPU time that this kernel has taken from the host, without its processes' */
+unsigned long long xoff_cable_cpu_ns(void)
+{
+	struct timespec now;
+
+	syscall(__NR_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }

@@ -8,25 +8,25 @@ All else is as with any cable between parts: frames take its delay, and are coun
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from testbed.frames import Mac
 from testbed.linux.netlink import links
 from testbed.linux.netlink.messages import Socket
 from testbed.linux.process.forked_helper import Ending, ForkedHelper, PacketPipe
 
+if TYPE_CHECKING:
+    from testbed.net.partition.connections import Address
+
 doors: list[str] = []
 """The Unix sockets of processes of part 0, by their paths in this part; in the same order in all parts."""
 _FIRST_PORT = 7000
 _MACS = 0x02_59_00_00_00_00
-_LARGEST = 1 << 16
-_Address = str | tuple[str, int]
-"""The path of a Unix socket, or an address of IP and a port."""
 
 
 class Management:
@@ -36,8 +36,10 @@ class Management:
         """Lay the ends of cables that are here, and start the relay. `cables` have their number, and the part to which
         they lead from part 0.
         """
+        from testbed.net.partition.connections import relay  # it takes long to import, and few networks need it
+
         self._interfaces = [_lay(number, far, is_far=part == far) for number, far in cables if part in (0, far)]
-        ways: list[tuple[socket.socket, _Address]] = []
+        ways: list[tuple[socket.socket, Address]] = []
         for place, door in enumerate(doors):
             port = _FIRST_PORT + place
             if part:
@@ -45,7 +47,7 @@ class Management:
             else:
                 ways.append((_bound(socket.AF_INET, ("", port)), door))
         self._relay = ForkedHelper(
-            "the relay to the controller failed", lambda pipe: asyncio.run(_relay(pipe, ways)), PacketPipe.pair(),
+            "the relay to the controller failed", partial(relay, ways=ways), PacketPipe.pair(),
             Ending.RETURNS, name="xoff-relay",
         )  # fmt: skip
         for listening, _ in ways:
@@ -89,39 +91,9 @@ def _address(far: int, *, is_far: bool) -> str:
     return f"169.254.255.{2 * far + is_far}"
 
 
-def _bound(family: socket.AddressFamily, address: _Address) -> socket.socket:
+def _bound(family: socket.AddressFamily, address: Address) -> socket.socket:
     found = socket.socket(family, socket.SOCK_STREAM)
     if family == socket.AF_INET:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     found.bind(address)
     return found
-
-
-async def _relay(pipe: PacketPipe, ways: Sequence[tuple[socket.socket, _Address]]) -> None:
-    """Carry on each connection to one of these sockets, until the pipe is readable."""
-    stopped = asyncio.Event()
-    asyncio.get_running_loop().add_reader(pipe.fileno(), stopped.set)
-    servers = [await asyncio.start_server(partial(_join, target), sock=listening) for listening, target in ways]
-    await stopped.wait()
-    for server in servers:
-        server.close()
-
-
-async def _join(target: _Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Join a connection with one of its own to the target."""
-    connecting = asyncio.open_unix_connection(target) if isinstance(target, str) else asyncio.open_connection(*target)
-    try:
-        far_reader, far_writer = await connecting
-    except OSError:  # no process listens there now
-        writer.close()
-        return
-    await asyncio.gather(_carry(reader, far_writer), _carry(far_reader, writer))
-
-
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Carry on what comes at one end of a connection, and end the other one when it is over."""
-    with suppress(OSError):
-        while octets := await reader.read(_LARGEST):
-            writer.write(octets)
-            await writer.drain()
-    writer.close()

@@ -205,6 +205,10 @@ class Fabric:
         if core.cabling.socket:
             found["waiting"] += qdiscs.counters(core.cabling.socket)["netem"].waiting
         found["cable"] += core.cabling.lost_between_parts()
+        # What waited when its flow was stopped comes later. It is read last, so that no frame arrives unseen meanwhile.
+        for ports in core.ports.by_node().values():
+            if not forwards(ports[0].node) and not is_elsewhere(ports[0].node):
+                found["host where nothing listens"] += ip_counters.without_listener(ports[0].node.pid)
         parts, own = Parts.asked(), None if any(one.restarts for one in core.vswitches.values()) else found
         of_parts = [own] if parts is None else parts.exchange("losses", own)
         known = [one for one in of_parts if one is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration
 
 _MOST_FLOWS, _FEW = 64, 4
-_LAB_SETTLE = Duration("300ms")
+_LAB_SETTLE, _LAB_REST = Duration("300ms"), Duration("2s")
 _TRANSPORTS = ("udp", "roce")
 """The transports whose flows can end at any moment; the end of a TCP flow is part of iperf3's measurement."""
 _CURVE = ("20kB", "80kB", "20%")
@@ -96,6 +97,18 @@ class Controls:
     def marking(self, port: str) -> dict[int, str]:
         """Return the ECN curve of each priority that a port marks, in words."""
         return dict(self._marking.get(port, {}))
+
+    def rest(self) -> None:
+        """Stop all senders, and wait until what is under way has arrived, or nothing of it moves."""
+        for one in self._traffic.values():
+            one.running.stop_sending()
+        arrived, before = self._arrived(), -1
+        while arrived != before:
+            time.sleep(_LAB_REST.ns / 1e9)
+            arrived, before = self._arrived(), arrived
+
+    def _arrived(self) -> int:
+        return sum(int(one.running.received) for one in self._traffic.values())
 
     def close(self) -> None:
         """End all traffic."""

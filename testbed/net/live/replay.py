@@ -45,6 +45,7 @@ def replay(run: Run, topology: str, actions: Sequence[Action], *, lasts: str) ->
                 run.figure(f"{number}. {_words(command)}", answer)
                 run.claim(f"{number}. {_words(command)}: carried out", is_done, equals=True)
             _sleep_until(start_ns + Duration(lasts).ns)
+            controls.rest()  # so that each frame that is lost is in a counter
         finally:
             controls.close()
 

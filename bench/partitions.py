@@ -11,8 +11,9 @@ Where there is a core for each part, the wall time is shown, too.
 
 The second form takes 64 to 512 hosts with one load each, in racks of 16 or, as there are 16 parts at most, of 32. What
 each part works in each window is measured, by its kernel; what 2 to 16 cores gain by that is a model: a round takes as
-long as the core with the most work, whose parts' windows are drawn from those that were measured, and what it costs to
-wait, which is what a part took beyond its windows.
+long as the core with the most work, whose parts' windows are drawn from those that were measured, each by itself, and
+the time that its kernels took beyond their windows. One window of 200 is long: flows begin or end, in all parts at the
+same moment. These, and the time of processes, are divided by the cores.
 """
 
 from __future__ import annotations
@@ -76,14 +77,19 @@ def _tree(pid: int) -> list[int]:
     return tree
 
 
-def cpu_s() -> dict[int, float]:
-    """Return the CPU time in s of each part so far."""
+def cpu_s() -> dict[int, tuple[float, float]]:
+    """Return the CPU time in s of each part so far: of its kernel, and of all processes in it."""
     times = {}
     for part, processes in kernels().items():
-        times[part] = 0.0
+        of_kernel = of_processes = 0.0
         for pid in processes:
             with suppress(OSError, IndexError):
-                times[part] += int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+                own_s = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+                if Path(f"/proc/{pid}/comm").read_text().strip() == "linux":
+                    of_kernel += own_s
+                else:
+                    of_processes += own_s
+        times[part] = of_kernel, of_processes
     return times
 
 
@@ -91,7 +97,7 @@ class Marks:
     """A watcher that reads the CPU time where the job says that its flows begin and end."""
 
     def __init__(self) -> None:
-        self.times: dict[str, dict[int, float]] = {}
+        self.times: dict[str, dict[int, tuple[float, float]]] = {}
         self.moments: dict[str, float] = {}
 
     def report(self, text: str) -> None: ...
@@ -108,14 +114,14 @@ class Taken:
     """What a run has taken while its flows ran."""
 
     wall_s: float
-    cpu_s: list[float]
-    """Of each part."""
+    cpu_s: list[tuple[float, float]]
+    """Of each part: its kernel, and the processes in it."""
     windows_us: list[list[float]]
     """What each part's kernel worked in each window."""
 
     @property
     def busiest_s(self) -> float:
-        return max(self.cpu_s)
+        return max(map(sum, self.cpu_s))
 
 
 def measure(ready: Any, parameters: dict[str, Any], parts: int) -> Taken:
@@ -132,7 +138,7 @@ def measure(ready: Any, parameters: dict[str, Any], parts: int) -> Taken:
     begin, end = marks.times["begin"], marks.times["end"]
     return Taken(
         marks.moments["end"] - marks.moments["begin"],
-        [end[part] - begin[part] for part in sorted(end)],
+        [(end[part][0] - begin[part][0], end[part][1] - begin[part][1]) for part in sorted(end)],
         [[ns / 1000 for ns in of_part] for of_part in windows],
     )
 
@@ -170,14 +176,17 @@ def grow(ready: Any, hosts: int) -> None:
     parts = min(hosts // 16, MOST_PARTS)
     parameters = {"racks": parts, "hosts": hosts // parts, "us": 300}
     whole, divided = measure(ready, parameters, 1), measure(ready, parameters, parts)
-    worked = [us for of_part in divided.windows_us for us in of_part]
-    total_us = sum(divided.cpu_s) * 1e6
+    worked = sorted(us for of_part in divided.windows_us for us in of_part)
+    usual = worked[: -len(worked) // 200]
+    kernels_us, processes_us = (sum(one) * 1e6 for one in zip(*divided.cpu_s, strict=True))
+    together_us = processes_us + sum(worked[len(usual) :])
     many = len(worked) / parts
-    wait_us = (total_us - sum(worked)) / len(worked)
+    wait_us = (kernels_us - sum(worked)) / len(worked)
     print(
-        f"{hosts} hosts, measured: one kernel {whole.busiest_s:.2f} s; {parts} parts {sum(divided.cpu_s):.2f} s, "
-        f"busiest {divided.busiest_s:.2f} s; {many:.0f} windows of a part, of {statistics.mean(worked):.0f} us and "
-        f"{wait_us:.0f} us beside them"
+        f"{hosts} hosts, measured: one kernel {whole.busiest_s:.2f} s; {parts} parts "
+        f"{(kernels_us + processes_us) / 1e6:.2f} s, busiest {divided.busiest_s:.2f} s; {many:.0f} windows of a part, "
+        f"of {statistics.mean(usual):.0f} us and {wait_us:.0f} us of waiting, and {together_us / parts / 1e6:.2f} s of "
+        "processes and long windows"
     )
     dice = random.Random(1)
     gains = []
@@ -185,10 +194,11 @@ def grow(ready: Any, hosts: int) -> None:
         if cores > parts:
             continue
         rounds = [
-            max(sum(dice.choices(worked, k=parts // cores)) for _ in range(cores)) + wait_us * parts / cores
+            max(sum(dice.choices(usual, k=parts // cores)) for _ in range(cores)) + wait_us * parts / cores
             for _ in range(20_000)
         ]
-        gains.append(f"{cores} cores {whole.busiest_s * 1e6 / (many * statistics.mean(rounds)):.1f}")
+        takes_us = many * statistics.mean(rounds) + together_us / cores
+        gains.append(f"{cores} cores {whole.busiest_s * 1e6 / takes_us:.1f}")
     print(f"    model, times one kernel's speed: {', '.join(gains)}", flush=True)
 
 

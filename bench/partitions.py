@@ -111,13 +111,13 @@ class Marks:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a run has taken while its flows ran."""
+    """The time that a run has taken while its flows ran, and its windows."""
 
     wall_s: float
     cpu_s: list[tuple[float, float]]
-    """Of each part: its kernel, and the processes in it."""
+    """The CPU time of each part: that of its kernel, and that of the processes in it."""
     windows_us: list[list[float]]
-    """What each part's kernel worked in each window."""
+    """The work of each part's kernel in each window, in us of CPU time."""
 
     @property
     def busiest_s(self) -> float:

@@ -7,7 +7,7 @@ LOSSLESS = 3
 CELLS, XOFF = 700, 150
 """The switch's buffer, which holds less than two programs may have on their way."""
 CARRIERS = {"RoCE": (True, "-x 1 --tclass=96"), "iWARP": ("siw", "-R -T 96")}
-"""What hosts have as `rdma`, and what the program has to be told: DSCP 24, which is priority 3, in two ways. RoCE needs
+"""The value of `rdma` of hosts, and the options of the program: DSCP 24, which is priority 3, in two ways. RoCE needs
 the GID of the IPv4 address, and iWARP connects by the connection manager alone."""
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments._verbs import printed
 from testbed import lab
 from testbed.errors import UsageError
 from testbed.lab import Run, experiment
@@ -27,14 +28,6 @@ BANDWIDTH = "-F -R -s 65536 -n 60"
 def started(node: Any, command: str) -> subprocess.Popen[bytes]:
     process: subprocess.Popen[bytes] = node.popen(command.split(), stderr=subprocess.STDOUT)
     return process
-
-
-def printed(process: subprocess.Popen[bytes]) -> str:
-    """Return what a program printed until its end, which has to be a good one."""
-    text = process.communicate(timeout=20)[0].decode(errors="replace")
-    if process.returncode:
-        raise RuntimeError(f"{process.args!r} ended with {process.returncode}:\n{text}")
-    return text
 
 
 def numbers_of(servers: list[Any], clients: list[Any], command: str, options: str = "") -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""What is looked at all the time in a network over several kernels: time series, deadlocks, and the live view."""
+"""Time series, the search for deadlocks and the live view of a network over several kernels."""
 
 from __future__ import annotations
 

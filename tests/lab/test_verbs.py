@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
+from experiments._verbs import printed
 from testbed import lab
 from testbed.experiment.parameters import Between
 from testbed.frames import roce
@@ -58,14 +59,6 @@ _BANDWIDTH = "ib_send_bw -F -x 1 --tclass=96 -s 65536 -n 12"
 def started(node: Any, command: str) -> subprocess.Popen[bytes]:
     process: subprocess.Popen[bytes] = node.popen(command.split(), stderr=subprocess.STDOUT)
     return process
-
-
-def printed(process: subprocess.Popen[bytes]) -> str:
-    """Return what a program printed until its end, which has to be a good one."""
-    text = process.communicate(timeout=20)[0].decode(errors="replace")
-    if process.returncode:
-        raise RuntimeError(f"{process.args!r} ended with {process.returncode}:\n{text}")
-    return text
 
 
 def last_row(text: str) -> list[float]:

@@ -53,7 +53,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look has seen, as plain data; what parts of a network see at one moment can be joined."""
+    """The findings of one look, as plain data; those of all parts of a network at one moment can be joined."""
 
     paused: dict[int, int]
     """The priorities that are paused, as a mask, by the slots of the ports between switches and routers. Those that no
@@ -210,7 +210,7 @@ def _moments(poll_ns: int, pipe: PacketPipe) -> Iterator[int]:
 
 
 class DeadlockNotes:
-    """What one part of a network has seen at each look, and the search in what all parts have seen.
+    """The findings of one part of a network at each look, and the search in those of all parts.
 
     A part's process notes what it has seen if it is not what it has seen before, first all of it, then its end and the
     moment of the look.
@@ -222,7 +222,7 @@ class DeadlockNotes:
         """The end of what is noted, and the moment of the last look."""
         self._given = 0
         self._pending: list[list[tuple[int, Seen]]] = []
-        """What each part has seen and was not searched yet, as another one has not come to that moment."""
+        """The findings of each part that have not been searched yet, as another part has not come to their moment."""
         self._latest: list[Seen] = []
         self._search = Search()
         self._records: list[Record] = []

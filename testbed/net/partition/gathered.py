@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Notes(Protocol):
-    """What each part has noted of what is found when all meet (`net/fabric/deadlocks.py:DeadlockNotes`)."""
+    """Notes that each part takes, and a search in those of all parts (`net/fabric/deadlocks.py:DeadlockNotes`)."""
 
     def noted(self) -> tuple[int, bytes]: ...
     def found(self, of_parts: Sequence[tuple[int, bytes]]) -> list[Record]: ...

@@ -30,7 +30,7 @@ _MACS = 0x02_59_00_00_00_00
 
 
 class Management:
-    """What this part has of the management network: ends of cables, and the relay."""
+    """The pieces of the management network in this part: ends of cables, and the relay."""
 
     def __init__(self, part: int, cables: Iterable[tuple[int, int]]) -> None:
         """Lay the ends of cables that are here, and start the relay. `cables` have their number, and the part to which

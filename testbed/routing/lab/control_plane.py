@@ -37,7 +37,7 @@ _SHOWN = 3
 _STEP_NS = 1_000_000_000
 """How often it is looked whether all daemons are alive while nothing else happens."""
 _TOGETHER_S = 0.02
-"""How long several parts wait between two looks."""
+"""The time in which several parts wait between two looks."""
 
 
 class ControlPlane:

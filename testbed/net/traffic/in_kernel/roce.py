@@ -186,7 +186,7 @@ class KernelHost(Connections):
         is_asker = is_source != (transport.operation == Operation.READ)
         maker = maker_of_source(flow) if is_source else rates.maker_of("fixed")
         kernel_rate = maker(self.line).in_kernel()
-        assert kernel_rate is not None  # is_possible
+        assert kernel_rate is not None  # or another loop would serve the host (roce_endpoint)
         content = self.sources[index].content if is_source else self.targets[index].content
         usual = FAST_SEND_BUFFER if ahead_ns(self.line, self.settings.mtu) else SEND_BUFFER
         nic = nic_timing(flow, index, self.line.scale, at_source=is_source)

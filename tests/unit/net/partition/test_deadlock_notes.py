@@ -86,7 +86,7 @@ def test_parts_that_meet_at_any_moments_find_what_a_look_at_the_whole_network_fi
 
 @pytest.mark.parametrize("cells", [1, 2])
 def test_a_group_over_the_cut_that_resumes_when_the_rest_has_left_breaks_the_circle(cells: int) -> None:
-    """Of two cells, one in the queue of the circle: then it has no cell in the headroom and sends XON."""
+    """Two cells, one of them in the queue of the circle: without it the group has none in the headroom, and resumes."""
     one, other = part_of_ring((0, 1), [True] * NODES), part_of_ring((2, 3), [True] * NODES)
     group = other.groups[3, 3]
     changed = {(3, 3): Group(group.pool, group.size, LIMITS, group.used, {(4, 3): cells})}

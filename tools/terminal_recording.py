@@ -1,6 +1,6 @@
 """Record a command in a terminal, and write it as an animated SVG.
 
-    python -m tools.terminal_recording docs/demo.svg -- ./xoff demo
+    python -m tools.terminal_recording hello.svg -- ./xoff run hello
 
 The command runs in a terminal of its own, in an empty folder; what it draws is followed by a small emulation of the
 sequences that Xoff uses. It is shown twice as fast, with waits of a second at most; nothing else is changed. The
@@ -24,6 +24,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+
+from testbed.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
 COLUMNS, ROWS = 88, 30
@@ -151,29 +153,28 @@ def _line(row: Sequence[tuple[str, frozenset[str]]]) -> str:
     return "".join(spans)
 
 
-def record(command: Sequence[str]) -> list[tuple[float, str]]:
-    """Run a command in a terminal, in an empty folder, and return what it wrote with the times."""
-    with tempfile.TemporaryDirectory(prefix="xoff-") as folder:
-        child, terminal = pty.fork()
-        if not child:
-            os.chdir(folder)
-            os.environ |= {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(ROWS)}
-            os.environ.pop("NO_COLOR", None)
-            os.execvp(command[0], list(command))
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        found, decoder = [], codecs.getincrementaldecoder("utf-8")("replace")
-        while True:
-            try:
-                data = os.read(terminal, 1 << 16)
-            except OSError:  # how Linux says that the other side is closed
-                break
-            if not data:
-                break
-            found.append((time.monotonic(), decoder.decode(data)))
-        os.close(terminal)
-        _, status = os.waitpid(child, 0)
-        if status:
-            raise SystemExit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}; nothing is written")
+def record(command: Sequence[str], folder: Path) -> list[tuple[float, str]]:
+    """Run a command in a terminal, in a folder, and return what it wrote with the times."""
+    child, terminal = pty.fork()
+    if not child:
+        os.chdir(folder)
+        os.environ |= {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(ROWS)}
+        os.environ.pop("NO_COLOR", None)
+        os.execvp(command[0], list(command))
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    found, decoder = [], codecs.getincrementaldecoder("utf-8")("replace")
+    while True:
+        try:
+            data = os.read(terminal, 1 << 16)
+        except OSError:  # how Linux says that the other side is closed
+            break
+        if not data:
+            break
+        found.append((time.monotonic(), decoder.decode(data)))
+    os.close(terminal)
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise UsageError(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}; nothing is written")
     return found
 
 
@@ -196,8 +197,11 @@ def frames(shown: str, recorded: Iterable[tuple[float, str]]) -> Iterator[tuple[
     yield _LAST_S, before
 
 
-def svg(title: str, found: Sequence[tuple[float, list[str]]]) -> str:
-    """Return the animation: one column for each frame, of which one at a time is in the window."""
+def svg(title: str, found: Sequence[tuple[float, list[str]]], note: str = "") -> str:
+    """Return the animation: one column for each frame, of which one at a time is in the window.
+
+    What shows no animation shows the last frame. `note` is put into the file for programs.
+    """
     kept: list[tuple[float, list[str]]] = []
     for lasts_s, lines in found:
         if kept and kept[-1][1] == lines:
@@ -219,22 +223,31 @@ def svg(title: str, found: Sequence[tuple[float, list[str]]]) -> str:
     for place, (lasts_s, _) in enumerate(kept):
         steps.append(f"{at_s / whole_s * 100:.2f}% {{ transform: translateX({-place * width}px) }}")
         at_s += lasts_s
-    last = f"translateX({-(len(kept) - 1) * width}px)"
+    last_x = -(len(kept) - 1) * width
+    last = f"translateX({last_x}px)"
     style = f"{STYLE}.film {{ animation: film {whole_s:.1f}s step-end infinite }}\n"
     style += f"@keyframes film {{ {' '.join(steps)} 100% {{ transform: {last} }} }}\n"
-    style += f"@media (prefers-reduced-motion: reduce) {{ .film {{ animation: none; transform: {last} }} }}\n"
+    style += "@media (prefers-reduced-motion: reduce) { .film { animation: none } }\n"
     defined = "\n".join(f'<text id="l{number}" y="14">{line}</text>' for line, number in numbers.items())
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" \
 height="{height}" role="img" aria-labelledby="title">
 <title id="title">{escape(title)}</title>
+<metadata>{escape(note)}</metadata>
 <style>{style}</style>
 <defs>{defined}</defs>
 <rect x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8" fill="var(--paper)" stroke="var(--edge)"/>
 <svg x="{_MARGIN}" y="{_MARGIN}" width="{width - 2 * _MARGIN}" height="{height - 2 * _MARGIN}">
-<g class="film">{"".join(columns)}</g>
+<g class="film" transform="translate({last_x})">{"".join(columns)}</g>
 </svg>
 </svg>
 """
+
+
+def write(file: Path, text: str) -> None:
+    """Write a recording, if it is not too large for a page."""
+    if len(text) > _LARGEST:
+        raise UsageError(f"the recording has {len(text)} octets, and {_LARGEST} are enough: record something shorter")
+    file.write_text(text, encoding="utf-8")
 
 
 def main() -> int:
@@ -244,11 +257,10 @@ def main() -> int:
     given = parser.parse_args()
     program = str(ROOT / given.command[0]) if given.command[0].startswith("./") else given.command[0]
     shown = " ".join(given.command)
-    text = svg(f"A terminal: {shown}", list(frames(shown, record([program, *given.command[1:]]))))
-    if len(text) > _LARGEST:
-        raise SystemExit(f"the recording has {len(text)} octets, and {_LARGEST} are enough: record something shorter")
-    given.file.write_text(text, encoding="utf-8")
-    print(f"{given.file}: {len(text)} octets")
+    with tempfile.TemporaryDirectory(prefix="xoff-") as folder:
+        recorded = record([program, *given.command[1:]], Path(folder))
+    write(given.file, svg(f"A terminal: {shown}", list(frames(shown, recorded))))
+    print(given.file)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -63,7 +64,7 @@ class Plot:
         """A line about each result, with its digest; the file's metadata have them too."""
         return self.canvas.sources
 
-    def save(self, path: Path | str) -> Path:
+    def save(self, path: str | PathLike[str]) -> Path:
         """Write the figure to a .pdf, .svg or .png, and return the path."""
         path = Path(path)
         ending = require_ending(path)
@@ -155,6 +156,6 @@ def _drawn(
 def _path(result: Any) -> Path:
     """Return the folder of a result: a path, a `Result`, or a `Sweep`."""
     folder = getattr(result, "folder", result)
-    if not isinstance(folder, (str, Path)):
+    if not isinstance(folder, (str, PathLike)):
         raise UsageError(f"{result!r} has no folder, so there is nothing to draw; give a result or its folder")
     return Path(folder)

@@ -76,7 +76,9 @@ def new(options: argparse.Namespace) -> int:
             raise UsageError(f"{path}: {error.strerror}; --into DIR names another folder") from None
         print(path)
     if options.kind == "package":
-        print(f"next: pip install {options.into / name}, then xoff run {name}")
+        # pip takes a bare name for that of a package of the index, which is somebody else's.
+        place = options.into / name
+        print(f"next: pip install {place if place.is_absolute() else f'./{place}'}, then xoff run {name}")
     else:
         first = next(path for path in made if "@experiment" in made[path])
         print(f"next: xoff run {first}")

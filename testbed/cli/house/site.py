@@ -8,10 +8,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import testbed
 from testbed.cli.engine_setup import ready
@@ -42,7 +42,8 @@ def docs_options(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="CARD",
         help="do not build the site, but make the pictures in docs/: figures of the concepts, and cards of the gallery "
-        "that are missing or older than their experiment, or those named here; it runs their experiments on um",
+        "that are missing or older than their experiment, or those named here, and the README's; it runs their "
+        "experiments on um",
     )
 
 
@@ -63,8 +64,8 @@ def docs(options: argparse.Namespace) -> int:
 
 def figures(root: Path, named: Sequence[str]) -> int:
     """Make the pictures of a checkout: those named, or all that are missing or old."""
-    concepts, badges, gallery = (
-        importlib.import_module(f"tools.{name}") for name in ("concept_figures", "badges", "gallery")
+    concepts, badges, gallery, readme = (
+        importlib.import_module(f"tools.{name}") for name in ("concept_figures", "badges", "gallery", "readme_pictures")
     )
     gallery.require(root, named)
     for file in [*concepts.write(root), *badges.write(root)]:
@@ -73,7 +74,19 @@ def figures(root: Path, named: Sequence[str]) -> int:
     gallery.write(root, {})  # those that are kept, in case that a chart is drawn otherwise now
     if not wanted:
         say("all pictures of the gallery are those of their experiments")
-        return Exit.OK
+    else:
+        _draw_gallery(root, gallery, wanted)
+    for file, why in () if named else readme.stale(root).items():
+        if lacks := readme.PICTURES[file].lacks():
+            say(f"{file} stays as it is, though {why}: {lacks}")
+            continue
+        readme.PICTURES[file].make(root, root / file)
+        say(f"made: {file}, as {why}")
+    return Exit.OK
+
+
+def _draw_gallery(root: Path, gallery: Any, wanted: Mapping[str, str]) -> None:
+    """Run the experiments of these cards, and make their pictures."""
     engine = ready(gallery.ENGINE)
     took: dict[str, float] = {}
     expected = costs.of(wanted)
@@ -89,7 +102,6 @@ def figures(root: Path, named: Sequence[str]) -> int:
 
         gallery.make(root, wanted, run)
     say(f"made: {', '.join(took)}")
-    return Exit.OK
 
 
 def build(root: Path, out: Path) -> None:

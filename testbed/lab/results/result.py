@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -141,11 +142,11 @@ class Result:
     """The number of kernels that had each network together."""
 
     @classmethod
-    def read(cls, folder: Path | ForeignFolder) -> Result:
+    def read(cls, folder: str | PathLike[str] | ForeignFolder) -> Result:
         """Return the result in a folder. ValueError (ForeignError where it is no JSON), KeyError, TypeError or
         AttributeError if `result.json` is not as `write` leaves it.
         """
-        files = folder if isinstance(folder, ForeignFolder) else ForeignFolder(folder)
+        files = folder if isinstance(folder, ForeignFolder) else ForeignFolder(Path(folder))
         content = ResultFile.read(files).content
         fidelity, times = dict(content["fidelity"]), dict(content["times"])
         fidelity["thresholds"] = Thresholds(**fidelity["thresholds"])

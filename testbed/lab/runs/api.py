@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Protocol, runtime_checkable
 
@@ -81,11 +82,11 @@ class Silent:
 
 
 def run(
-    experiment: Experiment | str | Path,
+    experiment: Experiment | str | PathLike[str],
     *,
     parameters: Mapping[str, Any] | None = None,
     seed: int = 1,
-    out: Path | str = "results",
+    out: str | PathLike[str] = "results",
     on: PreparedEngine | Engine | str = table.DEFAULT,
     packages: Sequence[str] = (),
     limits: Limits | None = None,
@@ -103,7 +104,7 @@ def run(
     `um`, `vm`, `realtime` or `host`, or one that `prepare` has made. `packages` are further Python packages, beside
     those that the experiment names itself. With `capture_octets` all cables are captured, so much of each frame (65536:
     whole frames), as pcapng files in the folder `captures` of the result. With `series_ns` networks record time series
-    at that interval of lab time. `follow` is called with what networks report while they run
+    at that interval of the modelled time. `follow` is called with what networks report while they run
     (`net/watch/progress.py`). `partitions` is the number of kernels that have its networks together, instead of that
     of the experiment. Setting `cancel`, or Ctrl-C, ends the run and keeps what it had.
     """
@@ -122,7 +123,7 @@ def run_with(
     parameters: Mapping[str, Any],
     options: RunOptions,
     *,
-    out: Path | str,
+    out: str | PathLike[str],
     packages: Sequence[str] = (),
     watcher: Watcher,
     cancel: threading.Event | None = None,
@@ -177,7 +178,7 @@ def make(
     packed: PackedRun,
     prepared: PreparedEngine,
     *,
-    out: Path | str = "results",
+    out: str | PathLike[str] = "results",
     watcher: Watcher | None = None,
     cancel: threading.Event | None = None,
 ) -> Result:

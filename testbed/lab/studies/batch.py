@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 from testbed.errors import XoffError
@@ -71,7 +71,7 @@ def _silent(_: Task) -> AbstractContextManager[Watcher]:
 def run(
     tasks: Sequence[Task],
     *,
-    out: Path | str = "results",
+    out: str | PathLike[str] = "results",
     width: int = 1,
     watch: Callable[[Task], AbstractContextManager[Watcher]] = _silent,
     done: Callable[[TaskOutcome], None] = lambda _: None,

@@ -27,6 +27,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -131,12 +132,12 @@ def input_digest(task: Task) -> str:
 
 
 def run(
-    experiment: Experiment | str | Path,
+    experiment: Experiment | str | PathLike[str],
     grid: Mapping[str, Sequence[Any]],
     *,
     seeds: Sequence[int] | int = 1,
     on: PreparedEngine | Engine | str = table.DEFAULT,
-    out: Path | str = "results/sweep",
+    out: str | PathLike[str] = "results/sweep",
     width: int = 1,
     scheduler: Cluster | str | Any = None,
     limits: Limits | None = None,

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 from testbed.errors import XoffError
@@ -132,13 +132,13 @@ class Tap:
 
 
 @contextmanager
-def capture(node: Any, interface: str, file: Path, expression: str = "") -> Iterator[None]:
+def capture(node: Any, interface: str, file: str | PathLike[str], expression: str = "") -> Iterator[None]:
     """Capture an interface by tcpdump into a file while the block runs, with times in nanoseconds.
 
     The capture of a port has all arriving frames, MAC control included, and the sent frames as they leave the queues.
     `expression` is a capture filter.
     """
-    command = ["tcpdump", "-i", interface, "-w", str(file), "-U", "--nano", "-B", "65536", *expression.split()]
+    command = ["tcpdump", "-i", interface, "-w", os.fspath(file), "-U", "--nano", "-B", "65536", *expression.split()]
     with kernel.in_network_of(node.pid):
         # In a session of its own: Ctrl-C in a shell is for the command that runs, and no capture ends with it.
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)

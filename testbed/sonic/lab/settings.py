@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ class Switch:
     @classmethod
     def from_config_db(
         cls,
-        path: str | Path,
+        path: str | PathLike[str],
         *,
         scale: Scale | int | None = None,
         watchdog_scale: int | None = None,

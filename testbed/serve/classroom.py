@@ -51,6 +51,10 @@ class Classroom:
     teacher: Access
     handed_in: dict[str, Submission] = field(default_factory=dict)
 
+    def missing(self) -> list[str]:
+        """Return the students who have not handed in anything."""
+        return [name for name in self.students if name not in self.handed_in]
+
     def table(self) -> list[Row]:
         """Return a line for each student whose work was run."""
         done = self.queue.all()
@@ -183,9 +187,10 @@ def _table(room: Classroom) -> str:
         f"<td>{text(one.why)}</td></tr>"
         for one in room.table()
     )
+    missing = f" Not yet: {', '.join(room.missing())}." if room.missing() else ""
     return (
         f"{heading(1, f'Lesson {room.lesson.number}: {room.lesson.title}')}"
-        f"<p>{len(room.queue.all())} of {len(room.students)} have handed in.</p>"
+        f"<p>{len(room.handed_in)} of {len(room.students)} have handed in.{text(missing)}</p>"
         "<table><thead><tr><th>student</th><th>right</th><th>same as</th><th>why</th></tr></thead>"
         f'<tbody>{rows}</tbody></table><p><a href="/table.csv">As CSV</a></p>'
     )

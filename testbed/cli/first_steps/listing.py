@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from testbed import plugins
-from testbed.experiment import definition
+from testbed.cli import index
+from testbed.cli.index import Listed
 from testbed.lab.results.result import Exit
-from testbed.roce import rates
 
 
 def list_(options: argparse.Namespace) -> int:
     """List experiments with their parameters, topologies and rate controls, those of installed packages too."""
     from testbed.cli.screen.console import print_error
 
-    found = [*definition.shipped(), *definition.added(print_error)]
-    kinds = {case.name: "conformance" for case in definition.conformance()}
-    kinds |= {one.name: "published" for one in definition.published()}
-    topologies = _topologies(print_error)
+    shipped = index.shipped()
+    found = [*shipped.experiments, *_added(print_error)]
+    own = {one.name for one in shipped.experiments}
+    topologies = _topologies(shipped.topologies, print_error)
     controls = _rate_controls(print_error)
     if options.json:
         content: dict[str, Any] = {
@@ -28,12 +28,12 @@ def list_(options: argparse.Namespace) -> int:
                 {
                     "name": e.name,
                     "summary": e.summary,
-                    "parameters": {p.name: "" if p.default is None else str(p.default) for p in e.parameters},
-                    "ranges": {p.name: str(p.limits) for p in e.parameters if p.limits},
-                    "timeout": str(e.timeout),
-                    "conformance": kinds.get(e.name) == "conformance",
-                    "published": kinds.get(e.name) == "published",
-                    **_package(plugins.EXPERIMENTS, e.name),
+                    "parameters": e.parameters,
+                    "ranges": e.ranges,
+                    "timeout": e.timeout,
+                    "conformance": e.kind == "conformance",
+                    "published": e.kind == "published",
+                    **_package(plugins.EXPERIMENTS, e.name, own),
                 }
                 for e in found
             ],
@@ -50,8 +50,7 @@ def list_(options: argparse.Namespace) -> int:
     from testbed.cli.screen.console import shown, stdout
 
     experiments, conformance, published = (
-        [(e.name, e.summary, " ".join(map(str, e.parameters))) for e in found if kinds.get(e.name, "") == wanted]
-        for wanted in ("", "conformance", "published")
+        [(e.name, e.summary, e.shown) for e in found if e.kind == wanted] for wanted in ("", "conformance", "published")
     )
     for title, group, rows in (
         ("experiments", plugins.EXPERIMENTS, experiments),
@@ -62,7 +61,7 @@ def list_(options: argparse.Namespace) -> int:
     ):
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         for name, summary, parameters in rows:
-            source = _package(group, name).get("package")
+            source = _package(group, name, own).get("package")
             table.add_row(f"  [bold]{shown(name)}[/bold]", shown(f"{summary} ({source})" if source else summary))
             if parameters:
                 table.add_row("", f"[dim]{shown(parameters)}[/dim]")
@@ -71,20 +70,29 @@ def list_(options: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _topologies(report: Callable[[str], None]) -> dict[str, str]:
+def _topologies(own: Mapping[str, str], report: Callable[[str], None]) -> dict[str, str]:
     """Return the first line about each topology; a broken one of an installed package is reported and left out."""
-    from testbed.net.shell import topologies
-
-    found = {}
-    for name in topologies.names():
+    found = dict(own)
+    for plugin in plugins.of_group(plugins.TOPOLOGIES):
         try:
-            found[name] = topologies.summary(name)
+            found.setdefault(plugin.name, plugins.summary(plugin))
         except plugins.PluginError as error:
             report(str(error))
-    return found
+    return dict(sorted(found.items()))
+
+
+def _added(report: Callable[[str], None]) -> list[Listed]:
+    """Return the experiments of installed packages; to say what they are takes importing them."""
+    if not plugins.of_group(plugins.EXPERIMENTS):
+        return []
+    from testbed.experiment import definition
+
+    return [index.listed(one) for one in definition.added(report)]
 
 
 def _rate_controls(report: Callable[[str], None]) -> list[str]:
+    from testbed.roce import rates
+
     found = []
     for name in rates.names():
         try:
@@ -96,8 +104,8 @@ def _rate_controls(report: Callable[[str], None]) -> list[str]:
     return found
 
 
-def _package(group: str, name: str) -> dict[str, str]:
-    """Return the package that something comes from, if it is not Xoff's own."""
+def _package(group: str, name: str, own: Container[str] = ()) -> dict[str, str]:
+    """Return the package that something comes from, if it is not one of Xoff's `own` experiments."""
     plugin = plugins.named(group, name)
-    own = group != plugins.EXPERIMENTS or name not in {experiment.name for experiment in definition.shipped()}
-    return {"package": plugin.package} if plugin is not None and own else {}
+    hidden = group == plugins.EXPERIMENTS and name in own
+    return {"package": plugin.package} if plugin is not None and not hidden else {}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from testbed.cli import index
 from testbed.cli.arguments import above_zero, whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready, soonest
 from testbed.cli.first_steps.report import of_results
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 def experiment_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument("experiment", nargs="+", metavar="EXPERIMENT", help="a name, a FILE.py or FILE.py:NAME")
-    what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
+    what.completer = lambda **_: index.experiments()  # type: ignore[attr-defined]
     parser.add_argument("--set", action="append", default=[], metavar="K=V", help="set a parameter; may be repeated")
     with_option(parser)
     run_options(parser)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import signal
@@ -25,7 +24,6 @@ from testbed.lab.results.result import Exit
 
 _MANY = 100
 _UNIT, _PLACES = ("tests/unit",), ("tests/unit", "tests/lab", "tests/browser")
-_BYTECODE = "bytecode-{}"
 
 
 def test_options(parser: argparse.ArgumentParser) -> None:
@@ -132,15 +130,14 @@ def _run(command: Sequence[str], root: Path) -> int:
 
 
 def _bytecode(root: Path) -> Path:
-    """Return the folder of compiled tests and modules of this checkout, which stays clean.
+    """Return the folder of compiled tests and modules of this checkout, without files that tests of before have made
+    somewhere else.
 
-    To compile all takes each worker 13 s of CPU time, to find that nothing has changed takes none. Files that tests of
-    before have made somewhere else are not kept.
+    To compile all takes each worker 13 s of CPU time, to find that nothing has changed takes none.
     """
-    cache.prune(_BYTECODE.format("*"))
-    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
-    place = cache.folder(_BYTECODE.format(name))
+    cache.prune("bytecode-*")
+    place = cache.bytecode(root)
     temporary = Path(tempfile.gettempdir())
     if not root.is_relative_to(temporary):
         cache.remove_tree(place / temporary.relative_to("/"))
-    return cache.used(place)
+    return place

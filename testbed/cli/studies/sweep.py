@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from testbed.cli import index
 from testbed.cli.arguments import whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.house.packages import with_option, with_packages
@@ -29,7 +30,7 @@ from testbed.lab.studies.sweep_tables import Mean
 
 def sweep_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument("experiment", nargs=1, metavar="EXPERIMENT", help="a name, a FILE.py or FILE.py:NAME")
-    what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
+    what.completer = lambda **_: index.experiments()  # type: ignore[attr-defined]
     parser.add_argument(
         "--grid", action="append", default=[], metavar="K=A,B,C", help="values of a parameter; may be repeated"
     )

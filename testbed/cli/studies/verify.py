@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import testbed
+from testbed.cli import index
 from testbed.cli.arguments import whole_number
 from testbed.cli.engine_setup import engine_option, engines, ready
 from testbed.cli.screen import progress, streams
@@ -32,7 +33,7 @@ _MARKS = {Outcome.SAME: "✓", Outcome.DIFFERENT: "✗", Outcome.UNKNOWN: "?", O
 
 def verify_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument("experiment", nargs="*", metavar="EXPERIMENT", help="by default all that Xoff ships")
-    what.completer = lambda **_: [e.name for e in definition.shipped()]  # type: ignore[attr-defined]
+    what.completer = lambda **_: index.experiments()  # type: ignore[attr-defined]
     engine_option(parser, engines(lambda engine: engine.reproducible))
     parser.add_argument(
         "-j", type=whole_number(1, 2), default=1, metavar="N", help="run up to N side by side, a core each (default 1)"

@@ -262,6 +262,12 @@ def leave_only(work: Path, *names: str) -> None:
         ownership.protect(work / name)
 
 
+def bytecode(checkout: Path) -> Path:
+    """Return the folder of the compiled modules of a checkout, which itself stays clean."""
+    name = hashlib.sha256(os.fsencode(checkout)).hexdigest()[:16]
+    return used(folder(f"bytecode-{name}"))
+
+
 def publish(built: Path, final: Path) -> None:
     """Give the finished directory `built` its final name, in place of whatever was there."""
     with usable(final):

@@ -23,6 +23,7 @@ import itertools
 import json
 import math
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -38,6 +39,7 @@ from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.host import cache
 from testbed.lab.job.job import Limits, RunOptions, job_for, pack
+from testbed.lab.results import tables
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import RESULT, Status
 from testbed.lab.runs.api import Silent, Watcher
@@ -69,6 +71,16 @@ class Sweep:
     made: int
     """The number of runs that this call made; all others were there already."""
     interruption: KeyboardInterrupt | None = None
+
+    def __repr__(self) -> str:
+        """Return the sweep in a line: a notebook shows it where a cell ends with one."""
+        counts = {"runs": len(self.rows), "failed": len(self.failed), "not made": len(self.not_made)}
+        return f"<Sweep {self.folder}: {', '.join(f'{count} {what}' for what, count in counts.items() if count)}>"
+
+    def table(self) -> Any:
+        """Return the runs as a DataFrame of pandas, or else of polars: a row for each, as in `table.csv`."""
+        rows = [row.columns() for row in self.rows]
+        return tables.frame(rows, list(dict.fromkeys(name for row in rows for name in row)))
 
     def write_tables(self) -> list[Path]:
         """Write the tables into the sweep's folder, and return the files."""
@@ -143,14 +155,15 @@ def run(
     limits: Limits | None = None,
     packages: Sequence[str] = (),
     watch: Callable[[Task], AbstractContextManager[Watcher]] = lambda _: nullcontext(Silent()),
-    done: Callable[[TaskOutcome, int, int], None] = lambda *_: None,
+    done: Callable[[TaskOutcome, int, int], None] | None = None,
     cancel: threading.Event | None = None,
 ) -> Sweep:
     """Make all runs of the study that have not been made; `seeds` 10 means 1 to 10.
 
     They are made on this machine, `width` at a time, or on the Dask cluster of a `scheduler`: its address, or a
     `distributed.Client`. `done` is called with each outcome, how many runs of this call have ended, and how many there
-    are in all. `watch` gives what sees a run while it happens on this machine.
+    are in all; without it, a terminal or a notebook shows these numbers. `watch` gives what sees a run while it happens
+    on this machine.
     """
     if not isinstance(experiment, Experiment):
         experiment = definition.find(str(experiment))
@@ -171,7 +184,7 @@ def run(
             for seed in seeds
             for task in (Task(experiment, prepared, point, RunOptions(seed, limits)),)
         }
-        study = _Study(folder, tasks, done, cancel)
+        study = _Study(folder, tasks, done or _show_count, cancel)
         stack.callback(shutil.rmtree, folder / UNFINISHED, ignore_errors=True)
         for _ in range(1 + AGAIN):
             pending = study.to_make()
@@ -184,6 +197,13 @@ def run(
             if not study.lost or cancel.is_set():
                 break
         return study.ended(made.interruption)
+
+
+def _show_count(outcome: TaskOutcome, ended: int, total: int) -> None:
+    """Show how many runs have ended, in one line of a terminal or of a notebook's cell."""
+    if sys.stderr.isatty() or "ipykernel" in sys.modules:
+        end = "\n" if ended == total else ""
+        print(f"\r{outcome.task.experiment.name}: {ended} of {total} runs", end=end, file=sys.stderr, flush=True)
 
 
 class _Study:

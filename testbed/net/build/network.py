@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from typing import Any
 
-from testbed.errors import nearest
+from testbed.errors import nearest, warn
 from testbed.experiment.run import Run
 from testbed.experiment.run_files import DCBX_LOG
 from testbed.linux import vswitch
@@ -208,10 +208,31 @@ def wait_for_round_moment() -> None:
     time.sleep((_ROUND_NS - time.monotonic_ns() % _ROUND_NS) / 1e9)
 
 
-@contextmanager
-def network(
-    topo: Topo, run: Run | None = None, log: str = "warning", case: str = "", **options: Any
-) -> Iterator[Network]:
+class NetworkBlock(AbstractContextManager[Network]):
+    """The network of a `with` block, which starts and stops it."""
+
+    def __init__(self, block: AbstractContextManager[Network]) -> None:
+        self._block, self._is_entered = block, False
+
+    def __enter__(self) -> Network:
+        self._is_entered = True
+        return self._block.__enter__()
+
+    def __exit__(self, *exception: Any) -> bool | None:
+        return self._block.__exit__(*exception)
+
+    def __getattr__(self, name: str) -> Any:
+        raise FabricError(f"network(...) has no {name}: it starts and ends with a block, `with network(...) as net:`")
+
+    def __getitem__(self, name: str) -> Any:
+        return self.__getattr__(f"node {name}")
+
+    def __del__(self) -> None:
+        if not self._is_entered:
+            warn("network(...) was called, and no network was started: use it as `with network(...) as net:`")
+
+
+def network(topo: Topo, run: Run | None = None, log: str = "warning", case: str = "", **options: Any) -> NetworkBlock:
     """Start `topo`, and stop the network when the block ends; `log` and `options` are Mininet's.
 
     A topology without lossless parts gets OVS bridges and shaped links. In a lossless one hosts know each other's
@@ -219,6 +240,11 @@ def network(
     What agents logged goes into the run's event log at the end, and the DCBX log into a file of its own; the run is the
     one at work, unless `run` is another.
     """
+    return NetworkBlock(_network(topo, run, log, case, options))
+
+
+@contextmanager
+def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str, Any]) -> Iterator[Network]:
     run = run or Run.current()
     if isinstance(topo, type) or not all(hasattr(topo, name) for name in _OF_TOPOLOGIES):
         raise FabricError(f"network({topo!r}): a topology is expected, as in network(Incast(2)), not its class or name")

@@ -93,6 +93,7 @@ def test_a_student_hands_in_and_sees_nothing_of_others() -> None:
 
 def test_the_teacher_has_the_table_and_equal_work_is_in_it() -> None:
     async def test(room: Classroom) -> None:
+        assert "0 of 3 have handed in. Not yet: Ada, Bob, =1+1." in (await asked(room.teacher, "/"))[2]
         for name in ("Ada", "Bob", "=1+1"):
             source = WORK if name != "=1+1" else json.dumps({"source": "X = 1", "answers": ""})
             assert (await asked(room.students[name], "/run", source))[0] == 200
@@ -105,7 +106,7 @@ def test_the_teacher_has_the_table_and_equal_work_is_in_it() -> None:
             ["'=1+1", "0", "9"],
         ]
         assert rows[1][-2] == "Bob" and rows[2][-2] == "Ada"
-        assert "3 of 3 have handed in" in (await asked(room.teacher, "/"))[2]
+        assert "3 of 3 have handed in.</p>" in (await asked(room.teacher, "/"))[2]
         assert (await asked(room.teacher, "/run", WORK))[0] == 403
 
     served(test)

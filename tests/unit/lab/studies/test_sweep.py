@@ -155,6 +155,24 @@ def test_the_table_has_a_row_for_each_run_and_the_summary_its_mean_and_interval(
     assert means[0].half_width == pytest.approx(4.30265 / math.sqrt(3))
 
 
+def test_a_sweep_is_a_line_and_a_data_frame_and_a_terminal_shows_how_far_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = ScriptedEngine(answer=answer)
+    quiet = sweep.run(measured, GRID, on=ready, out=tmp_path / "quiet")
+    assert repr(quiet) == f"<Sweep {tmp_path / 'quiet'}: {len(quiet.rows)} runs>"
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    sweep.run(measured, GRID, on=ready, out=tmp_path / "shown")
+    count = len(quiet.rows)
+    assert capsys.readouterr().err.endswith(
+        f"\rmeasured: {count - 1} of {count} runs\rmeasured: {count} of {count} runs\n"
+    )
+    pytest.importorskip("pandas")
+    assert list(quiet.table()["load"]) == [row.parameters["load"] for row in quiet.rows]
+    assert "figure: " in "".join(quiet.table().columns)
+
+
 def test_what_a_claim_measured_is_a_figure_too_and_none_of_one_name_is_left_out() -> None:
     figures = [
         {"name": "a", "value": 1, "unit": "ns"}, {"name": "list", "value": [1], "unit": ""},

@@ -19,7 +19,6 @@ import testbed
 from testbed import cli
 from testbed.cli import commands, index, main, old_names
 from testbed.cli.house import help
-from testbed.experiment import definition
 from testbed.lab.results.result import Exit
 
 ROOT = Path(__file__).parents[3]

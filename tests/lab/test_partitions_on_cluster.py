@@ -160,6 +160,22 @@ def test_what_ends_one_part_at_any_moment_ends_all_and_leaves_nothing(
     assert left_files() == []
 
 
+def test_a_scheduler_that_is_killed_is_named(ready: PreparedEngine, start: Start, tmp_path: Path) -> None:
+    assert ready.engine.name == "um"
+    dask = Dask(start, tmp_path)
+    workers = [dask.worker() for _ in range(2)]
+    run = running(start, dask, tmp_path / "out")
+    while not all(any("init=/init" in words_of(pid) for pid in of_parts(worker)) for worker in workers):
+        assert run.popen.poll() is None, run.said
+        time.sleep(0.02)
+    mine = [pid for worker in workers for pid in of_parts(worker)]
+    dask.scheduler.popen.kill()
+    assert run.popen.wait(60) == 3, run.said
+    assert f"the scheduler at {dask.address} has gone or was restarted" in run.said
+    assert "Traceback" not in run.said
+    assert ended(mine), "a process of the network is left"
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_the_end_of_the_command_ends_all_parts(
     sent: signal.Signals, ready: PreparedEngine, start: Start, tmp_path: Path

@@ -3,6 +3,10 @@
 Both ends know a key that travelled with the job. Each proves it by an HMAC over numbers that both have drawn, so what
 was heard on the way cannot be used again. Each message has a MAC with its number, so what comes is what was sent, in
 its order. Nothing is encrypted.
+
+A port that waits for machines is open to everybody. The first octets of a caller have a MAC, too: who has said them
+keeps its place until it has proved the key or its time is over, and all others share some places, of which the newest
+have them. So strangers, however many and slow, take no place from a machine of the run.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import select
 import socket
 import struct
 import threading
@@ -20,17 +25,23 @@ from dataclasses import dataclass, field
 
 from testbed.errors import XoffError
 
-_MAGIC = b"xoff parts 1\n"
-_HELLO = struct.Struct(f"={len(_MAGIC)}sHH32s32s")
-"""The magic, the numbers of the sender and of the one it wants, what both must have alike, and a random number."""
+_MAGIC = b"xoff parts 2\n"
+_HELLO = struct.Struct(f"={len(_MAGIC)}sHH32s32s32s")
+"""The magic, the numbers of the sender and of the one it wants, what both must have alike, a random number, and the MAC
+of all that."""
 _PROOF = 32
 _HEAD = struct.Struct("=I16s")
 _MAC = 16
 LARGEST = 64 << 20
 """The most octets of a message, more than all rings and boxes of sixteen parts hold between two machines."""
-_SAYS_WITHIN_S = 5.0
+_PROVES_WITHIN_S = 5.0
+"""The seconds that a caller has in all to prove the key."""
 _MOST_STRANGERS = 32
-"""The connections at a time that may not have proved the key yet."""
+"""The connections at a time that have not said a hello with the key's MAC yet."""
+_BACKLOG = 1024
+_MOST_LINES = 20
+"""The refused connections that are named; those after them are counted."""
+_TRIES_AGAIN_S = 0.05
 
 
 class LinkError(XoffError):
@@ -114,21 +125,29 @@ class Channel:
         self.socket.close()
 
 
-def exactly(source: socket.socket, length: int) -> bytes:
-    """Return so many octets, however they come; LinkError if the other end closes before."""
+def exactly(source: socket.socket, length: int, end_s: float | None = None) -> bytes:
+    """Return so many octets, however they come; LinkError if the other end closes before, or at a moment of
+    `time.monotonic` they are not there.
+    """
     data = bytearray(length)
     view, done = memoryview(data), 0
     while done < length:
         try:
+            if end_s is not None:
+                source.settimeout(max(0.001, end_s - time.monotonic()))
             got = source.recv_into(view[done:])
         except TimeoutError:
             raise LinkError("the other end was silent") from None
         except OSError as error:
-            raise LinkError(f"the connection was lost ({error.strerror})") from None
+            raise _lost(error) from None
         if not got:
             raise LinkError("the other end has closed the connection")
         done += got
     return bytes(data)
+
+
+def _lost(error: OSError) -> LinkError:
+    return LinkError(f"the connection was lost ({error.strerror})")
 
 
 def _mac(key: bytes, number: int, body: bytes) -> bytes:
@@ -136,22 +155,38 @@ def _mac(key: bytes, number: int, body: bytes) -> bytes:
 
 
 def call(us: Membership, other: int, address: tuple[str, int], within_s: float = 10.0) -> Channel:
-    """Connect to another machine of the network, and have both prove the key."""
+    """Connect to another machine of the network, and have both prove the key.
+
+    The other end may close a connection unheard, to make room for a newer one; it is called again then.
+    """
+    end_s = time.monotonic() + within_s
+    while True:
+        try:
+            with _closed_if_it_fails(socket.create_connection(address, within_s)) as connection:
+                return _called(us, other, connection, end_s)
+        except _UnheardError:
+            if time.monotonic() + _TRIES_AGAIN_S > end_s:
+                raise
+            time.sleep(_TRIES_AGAIN_S)
+        except OSError as error:
+            raise LinkError(f"{address[0]} port {address[1]} cannot be reached: {error.strerror or error}") from None
+
+
+def _called(us: Membership, other: int, connection: socket.socket, end_s: float) -> Channel:
+    ours = _hello(us, other)
     try:
-        with _closed_if_it_fails(socket.create_connection(address, within_s)) as connection:
-            connection.settimeout(within_s)
-            ours = _hello(us, other)
-            connection.sendall(ours)
-            theirs = exactly(connection, _HELLO.size)
-            _require_hello(theirs, other, us.number)
-            talk = ours + theirs
-            if not hmac.compare_digest(exactly(connection, _PROOF), _proof(us.key, b"answers", talk)):
-                raise LinkError("the other end does not know the key of this run")
-            connection.sendall(_proof(us.key, b"calls", talk))
-            _require_alike(us, theirs)
-            return _channel(us.key, other, connection, talk, calls=True)
-    except OSError as error:
-        raise LinkError(f"{address[0]} port {address[1]} cannot be reached: {error.strerror or error}") from None
+        connection.sendall(ours)
+        answer = exactly(connection, _HELLO.size + _PROOF, end_s)
+    except (LinkError, ConnectionError) as error:
+        raise _UnheardError(str(_lost(error) if isinstance(error, OSError) else error)) from None
+    theirs, proof = answer[: _HELLO.size], answer[_HELLO.size :]
+    _require_hello(theirs, other, us.number)
+    talk = ours + theirs
+    if not hmac.compare_digest(proof, _proof(us.key, b"answers", talk)):
+        raise LinkError("the other end does not know the key of this run")
+    connection.sendall(_proof(us.key, b"calls", talk))
+    _require_alike(us, theirs)
+    return _channel(us.key, other, connection, talk, calls=True)
 
 
 class Listener:
@@ -159,79 +194,164 @@ class Listener:
 
     def __init__(self, host: str, us: Membership, report: Callable[[str], None]) -> None:
         self._us, self._report = us, report
+        self._callers: list[_Caller] = []
+        self._heard: set[bytes] = set()
+        """The hellos that had the key's MAC: none of them is good for a second connection."""
+        self._refused = 0
         try:
-            self._server = socket.create_server((host, 0), backlog=_MOST_STRANGERS)
+            self._server = socket.create_server((host, 0), backlog=_BACKLOG)
         except OSError as error:
             raise LinkError(f"no port can be opened on {host}: {error.strerror or error}") from None
+        self._server.setblocking(False)
         self.address: tuple[str, int] = (host, self._server.getsockname()[1])
 
     def await_(self, expected: Collection[int], within_s: float) -> Mapping[int, Channel]:
         """Return the connections of all machines that are expected. Whoever else calls is refused, and named."""
         found: dict[int, Channel] = {}
-        failure: list[LinkError] = []
-        changed = threading.Condition()
-        strangers = threading.BoundedSemaphore(_MOST_STRANGERS)
-
-        def answer(connection: socket.socket, who: str) -> None:
-            try:
-                channel = self._answered(connection, {*expected} - {*found})
-                with changed:
-                    found[channel.number] = channel
-                    changed.notify()
-            except _OtherVersionError as error:
-                with changed:
-                    failure.append(error)
-                    changed.notify()
-            except LinkError as error:
-                self._report(f"a connection from {who} was refused: {error}")
-            finally:
-                strangers.release()
-
-        def accept() -> None:
-            while True:
-                try:
-                    connection, address = self._server.accept()
-                except OSError:
-                    return
-                if not strangers.acquire(blocking=False):
-                    connection.close()
-                    continue
-                threading.Thread(target=answer, args=(connection, f"{address[0]}:{address[1]}"), daemon=True).start()
-
         end_s = time.monotonic() + within_s
-        threading.Thread(target=accept, daemon=True).start()
-        with changed:
-            while len(found) < len(set(expected)) and not failure:
-                if not changed.wait(max(0.0, end_s - time.monotonic())) and time.monotonic() >= end_s:
-                    missing = ", ".join(str(one) for one in sorted({*expected} - {*found}))
-                    raise LinkError(f"machine {missing} of the run has not called within {within_s:g} s")
-        if failure:
-            raise failure[0]
+        try:
+            while missing := sorted({*expected} - {*found}):
+                now_s = time.monotonic()
+                if now_s >= end_s:
+                    named = ", ".join(map(str, missing))
+                    raise LinkError(f"machine {named} of the run has not called within {within_s:g} s")
+                is_ready = self._readable(min([end_s, *(caller.end_s for caller in self._callers)]) - now_s)
+                for caller in self._callers[:]:  # before a new one, which could take the place of one that has spoken
+                    if (channel := self._heard_of(caller, missing, caller.connection in is_ready)) is not None:
+                        found[channel.number] = channel
+                        missing.remove(channel.number)
+                if self._server in is_ready:
+                    self._accept()
+        except LinkError:
+            for channel in found.values():
+                channel.close()
+            raise
+        finally:
+            for caller in self._callers[:]:
+                self._refuse(caller, "it had not proved the key when the wait was over")
+            if self._refused > _MOST_LINES:
+                self._report(f"{self._refused - _MOST_LINES} more connections were refused")
         return found
 
-    def _answered(self, connection: socket.socket, expected: Collection[int]) -> Channel:
-        us = self._us
-        with _closed_if_it_fails(connection):
-            connection.settimeout(_SAYS_WITHIN_S)
-            theirs = exactly(connection, _HELLO.size)
-            other = _require_hello(theirs, None, us.number)
-            ours = _hello(us, other)
-            talk = theirs + ours
-            try:
-                connection.sendall(ours + _proof(us.key, b"answers", talk))
-            except OSError as error:
-                raise LinkError(f"the connection was lost ({error.strerror})") from None
-            if not hmac.compare_digest(exactly(connection, _PROOF), _proof(us.key, b"calls", talk)):
-                raise LinkError("it does not know the key of this run")
-            _require_alike(us, theirs)
-            if other not in expected:
-                raise LinkError(f"it is machine {other} of the run, which is not expected, or here already")
-            return _channel(us.key, other, connection, talk, calls=False)
+    def _readable(self, within_s: float) -> set[socket.socket]:
+        sockets = {one.fileno(): one for one in (self._server, *(caller.connection for caller in self._callers))}
+        poll = select.poll()
+        for descriptor in sockets:
+            poll.register(descriptor, select.POLLIN)
+        return {sockets[descriptor] for descriptor, _ in poll.poll(max(0.0, within_s) * 1000)}
+
+    def _heard_of(self, caller: _Caller, missing: Collection[int], is_ready: bool) -> Channel | None:
+        """Return the channel of a caller that proves the key; one that cannot, or not in time, is refused."""
+        try:
+            if is_ready:
+                if caller.hear(self._us, self._heard, missing):
+                    self._callers.remove(caller)
+                    return caller.channel(self._us)
+                return None
+            if caller.end_s <= time.monotonic():
+                raise LinkError(f"it has not proved the key within {_PROVES_WITHIN_S:g} s")
+        except _OtherVersionError:
+            self._callers.remove(caller)
+            caller.connection.close()
+            raise
+        except LinkError as error:
+            self._refuse(caller, str(error))
+        return None
+
+    def _accept(self) -> None:
+        """Take the next connection. If there is no room for it, that of the stranger who came first goes."""
+        strangers = [caller for caller in self._callers if not caller.knows_key]
+        is_full = len(strangers) >= _MOST_STRANGERS
+        try:
+            connection, address = self._server.accept()
+        except (BlockingIOError, ConnectionError):
+            return  # it has gone again
+        except OSError as error:  # this process may have no more descriptors
+            if not strangers:
+                raise LinkError(f"no connection can be taken: {error.strerror}") from None
+            is_full = True
+        else:
+            who = f"{address[0]}:{address[1]}"
+            self._callers.append(_Caller(connection, who, time.monotonic() + _PROVES_WITHIN_S))
+        if is_full and strangers:
+            self._refuse(
+                strangers[0], f"{_MOST_STRANGERS} others called, and it had said nothing with the key of this run"
+            )
+
+    def _refuse(self, caller: _Caller, why: str) -> None:
+        """Name a connection, then close it: who sees that it is closed may rely on its being named."""
+        self._refused += 1
+        if self._refused <= _MOST_LINES:
+            self._report(f"a connection from {caller.who} was refused: {why}")
+        self._callers.remove(caller)
+        caller.connection.close()
 
     def close(self) -> None:
-        with suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
+
+
+class _Caller:
+    """A connection to a `Listener` that has not proved the key yet."""
+
+    def __init__(self, connection: socket.socket, who: str, end_s: float) -> None:
+        connection.setblocking(False)
+        self.connection, self.who, self.end_s = connection, who, end_s
+        self._came = bytearray()
+        self._talk = b""
+        self._number = 0
+
+    @property
+    def knows_key(self) -> bool:
+        """True if its hello had the key's MAC, so a machine of the run has made it."""
+        return bool(self._talk)
+
+    def hear(self, us: Membership, heard: set[bytes], expected: Collection[int]) -> bool:
+        """Take what has come; return True if the caller has proved the key now. LinkError if it is not expected."""
+        wanted = (_PROOF if self._talk else _HELLO.size) - len(self._came)
+        try:
+            came = self.connection.recv(wanted)
+            self._came += came
+            if not came:
+                raise LinkError("the other end has closed the connection")
+            if len(came) == wanted:
+                said = bytes(self._came)
+                self._came.clear()
+                if self._talk:
+                    return self._has_proved(us, said, expected)
+                self._answer(us, said, heard)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise _lost(error) from None
+        return False
+
+    def _answer(self, us: Membership, hello: bytes, heard: set[bytes]) -> None:
+        self._number = _require_hello(hello, None, us.number)
+        ours = _hello(us, self._number)
+        talk = hello + ours
+        self.connection.send(ours + _proof(us.key, b"answers", talk))  # what was sent first has room
+        if not _has_mac(us.key, hello):
+            raise LinkError("it does not know the key of this run")
+        if hello in heard:
+            raise LinkError("it repeats what a machine of this run has said")
+        heard.add(hello)
+        self._talk = talk
+
+    def _has_proved(self, us: Membership, proof: bytes, expected: Collection[int]) -> bool:
+        if not hmac.compare_digest(proof, _proof(us.key, b"calls", self._talk)):
+            raise LinkError("it does not know the key of this run")
+        _require_alike(us, self._talk[: _HELLO.size])
+        if self._number not in expected:
+            raise LinkError(f"it is machine {self._number} of the run, which is not expected, or here already")
+        return True
+
+    def channel(self, us: Membership) -> Channel:
+        """Return the connection of a caller that has proved the key."""
+        return _channel(us.key, self._number, self.connection, self._talk, calls=False)
+
+
+class _UnheardError(LinkError):
+    """Raised if the other end has closed a connection without an answer."""
 
 
 class _OtherVersionError(LinkError):
@@ -248,11 +368,16 @@ def _closed_if_it_fails(connection: socket.socket) -> Iterator[socket.socket]:
 
 
 def _hello(us: Membership, other: int) -> bytes:
-    return _HELLO.pack(_MAGIC, us.number, other, us.alike, secrets.token_bytes(32))
+    unsigned = _HELLO.pack(_MAGIC, us.number, other, us.alike, secrets.token_bytes(32), b"")[:-_PROOF]
+    return unsigned + _proof(us.key, b"hello", unsigned)
+
+
+def _has_mac(key: bytes, hello: bytes) -> bool:
+    return hmac.compare_digest(hello[-_PROOF:], _proof(key, b"hello", hello[:-_PROOF]))
 
 
 def _require_hello(data: bytes, sender: int | None, wanted: int) -> int:
-    magic, number, for_whom, _, _ = _HELLO.unpack(data)
+    magic, number, for_whom, *_ = _HELLO.unpack(data)
     if magic != _MAGIC:
         raise LinkError("what it says is not of a part of a network, or of another version of Xoff")
     if for_whom != wanted or sender not in (None, number):

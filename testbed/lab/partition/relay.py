@@ -209,6 +209,8 @@ class Relay:
             ring = self._ring(one, other)
             visible = self._longs[ring + _VISIBLE_AT >> 3]
             if visible != shown:
+                if not 0 < visible - shown <= _RING_OCTETS:
+                    raise ValueError(f"part {one} has shown what is no frame")
                 first = self._first(ring, shown, visible)
                 self._shown[one, other] = visible
                 self._under_way[other].setdefault(one, []).append((visible, first))
@@ -249,6 +251,8 @@ class Relay:
         given, found = values[_GIVEN], []
         for number in range(max(self._given[part], given - 2) + 1, given + 1):
             at, octets = self._box(part, number), values[12 + (number & 1)]
+            if octets > _BOX:
+                raise ValueError(f"part {part} gives more than a box holds")
             found += [_RECORD.pack(_GAVE, part, 0, octets, number, 0), bytes(self._octets[at : at + octets])]
         self._given[part] = given
         return found
@@ -316,6 +320,8 @@ class Relay:
     def _frames_were_taken(self, one: int, other: int, tail: int) -> None:
         if one in self._said:
             ring = self._ring(one, other)
+            if not self._longs[ring + _TAIL_AT >> 3] <= tail <= self._longs[ring + _VISIBLE_AT >> 3]:
+                raise ValueError("it has taken frames that were not sent")
             self._longs[ring + _TAIL_AT >> 3] = tail
             self._words[ring + _WANTS_ROOM_AT >> 2] = 0
             self._asked.pop((one, other), None)

@@ -85,6 +85,7 @@ class Cluster:
         self._ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._unfit: set[str] = set()
         """The workers whose machine cannot make a run."""
+        self._lost_s: float | None = None
         self._progress: Callable[[str], None] = lambda _: None
 
     def show_progress(self, progress: Callable[[str], None]) -> None:
@@ -202,6 +203,22 @@ class Cluster:
         found: dict[str, Any] | None = self._client.run(self._module.look, key, commands, workers=[worker])[worker]
         return found
 
+    def gone(self) -> str | None:
+        """Return what to say of a scheduler that has been gone for longer than one that comes back; None if it is
+        there.
+        """
+        if self._client.status == "running":
+            self._lost_s = None
+        elif self._lost_s is None:
+            self._lost_s = time.monotonic()
+        elif time.monotonic() - self._lost_s > _COMES_BACK_WITHIN_S:
+            return self._has_gone
+        return None
+
+    @property
+    def _has_gone(self) -> str:
+        return f"the scheduler at {self.address} has gone or was restarted"
+
     def withdraw(self, futures: list[Any]) -> None:
         """Withdraw tasks from the scheduler; workers end what they make."""
         with suppress(Exception):
@@ -283,13 +300,11 @@ class Cluster:
             return None, f"{type(error).__name__}: {cause(error)}"[:_LONGEST_ERROR]
 
     def _gone(self) -> ClusterError:
-        return ClusterError(
-            f"the scheduler at {self.address} has gone or was restarted; with another, the same command goes on"
-        )
+        return ClusterError(f"{self._has_gone}; with another, the same command goes on")
 
     def _look(self, watch: _Watch, ended: int, total: int) -> None:
         """Look at the state of the cluster; ClusterError if it has gone."""
-        if watch.gone_for_s() > _COMES_BACK_WITHIN_S:
+        if self.gone() is not None:
             raise self._gone()
         if watch.look():
             if not watch.workers:
@@ -307,7 +322,6 @@ class _Watch:
     def __init__(self, client: Any) -> None:
         self._client = client
         self._asked_s = -self._EVERY_S
-        self._lost_s: float | None = None
         self._reported: int | None = None
         self.workers = self.threads = 0
 
@@ -317,7 +331,7 @@ class _Watch:
 
     def look(self) -> bool:
         """Ask for the workers, if it is time; return True if their number has changed."""
-        if self._lost_s is not None or time.monotonic() - self._asked_s < self._EVERY_S:
+        if self._client.status != "running" or time.monotonic() - self._asked_s < self._EVERY_S:
             return False
         self._asked_s = time.monotonic()
         with suppress(Exception):
@@ -325,14 +339,6 @@ class _Watch:
             self.workers, self.threads = len(found), sum(found.values())
         changed, self._reported = self.workers != self._reported, self.workers
         return changed
-
-    def gone_for_s(self) -> float:
-        """The seconds for which the scheduler has been gone."""
-        if self._client.status == "running":
-            self._lost_s = None
-        elif self._lost_s is None:
-            self._lost_s = time.monotonic()
-        return 0.0 if self._lost_s is None else time.monotonic() - self._lost_s
 
 
 def _percents(report: Report, what: str) -> Callable[[int, int], None]:

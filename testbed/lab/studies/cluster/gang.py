@@ -176,8 +176,8 @@ def _require_going(workers: Sequence[_Worker], cancel: threading.Event) -> None:
     if cancel.is_set():
         raise ClusterError("interrupted before all parts had begun")
     for one in workers:
-        if one.failure:
-            raise ClusterError(f"{one.address}: {one.failure}")
+        if why := one.failure or one.absence():
+            raise ClusterError(f"{one.address}: {why}")
 
 
 class _Worker:
@@ -228,8 +228,12 @@ class _Worker:
         for part in self._parts.values():
             part.end()
 
-    def silence(self) -> str | None:
-        """Return the reason to take the worker for lost if it is silent, as one whose machine hangs."""
+    def absence(self) -> str | None:
+        """Return the reason to take the worker for lost if the scheduler has gone, or the worker is silent as one whose
+        machine hangs.
+        """
+        if (gone := self._cluster.gone()) is not None:
+            return gone
         if self._heard_s and time.monotonic() - self._heard_s > _SILENT_S:
             return f"the worker has not answered for {_SILENT_S:g} s"
         return None
@@ -244,7 +248,7 @@ class _Worker:
             except Exception as error:
                 if not self._is_there():
                     self._fail("the worker has left the cluster")
-                elif (why := self.silence()) is not None:
+                elif (why := self.absence()) is not None:
                     self._fail(f"{why} ({cause(error)})")
                 else:
                     time.sleep(0.1)
@@ -323,7 +327,7 @@ class _Part:
         self._lost = self._lost or why
 
     def lost(self) -> str | None:
-        return self._lost or self.worker.silence()
+        return self._lost or self.worker.absence()
 
     def send(self, record: Record) -> None:
         payload = base64.b64encode(record.payload).decode()

@@ -224,6 +224,7 @@ def test_no_message_has_a_relay_write_what_is_not_the_senders(garbage: bytes) ->
         ((4, 1, 0, (1 << 18) + 1, 1, 0), "it gives more than a box holds"),
         ((9, 1, 0, 0, 0, 0), "it says 9, which means nothing"),
         ((3, 0, 7, 0, 0, 0), "it speaks for part 7, which is not there"),
+        ((3, 0, 1, 0, 8, 0), "it has taken frames that were not sent"),
     ],
 )
 def test_what_no_relay_says_is_refused_in_plain_words(record: tuple[int, ...], why: str) -> None:
@@ -236,3 +237,21 @@ def test_what_no_relay_says_is_refused_in_plain_words(record: tuple[int, ...], w
             return
         with pytest.raises(ValueError, match=why):
             machine.relay._put(peer, message)
+
+
+@pytest.mark.parametrize("visible", [1 << 62, (1 << 64) - 32, (1 << 20) + 32, 16])
+def test_a_part_that_shows_what_is_no_frame_ends_the_relay_at_once(machines: Maker, visible: int) -> None:
+    one, _ = machines([0], [1])
+    struct.pack_into("=Q", one.memory, one.ring(0, 1) + 256, visible)
+    one.bell(1)
+    until(lambda: one.relay.lost() is not None)
+    assert "has shown" in str(one.relay.lost())
+
+
+def test_a_part_that_gives_more_than_a_box_holds_ends_the_relay(machines: Maker) -> None:
+    one, _ = machines([0], [1])
+    one.write(0, given=1, octets=(1 << 18) + 1)
+    struct.pack_into("=2I", one.memory, 4096 + 96, *[(1 << 18) + 1] * 2)
+    one.bell(1)
+    until(lambda: one.relay.lost() is not None)
+    assert "part 0 gives more than a box holds" in str(one.relay.lost())

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,6 +84,21 @@ def test_another_version_of_dask_is_named_with_the_way_out(tmp_path: Path) -> No
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
+
+
+def test_a_scheduler_that_has_gone_is_named_when_it_has_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    dask, now_s = SimpleNamespace(status="running"), [100.0]
+    monkeypatch.setattr(client.time, "monotonic", lambda: now_s[0])
+    cluster = client.Cluster(dask, "tcp://there:8786", lambda _: None, None)
+
+    def after(seconds: float, status: str) -> str | None:
+        now_s[0] += seconds
+        dask.status = status
+        return cluster.gone()
+
+    assert [after(5, "running"), after(5, "connecting"), after(19, "connecting")] == [None] * 3
+    assert [after(5, "running"), after(5, "connecting"), after(19, "closed")] == [None] * 3
+    assert after(2, "closed") == "the scheduler at tcp://there:8786 has gone or was restarted"
 
 
 # Files for workers

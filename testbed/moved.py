@@ -157,7 +157,7 @@ MODULES = {
     "net.qos_partitions": "policy.lab.partitions",
     "net.queues": "net.fabric.queues",
     "net.readings": "net.watch.readings",
-    "net.replaced": "net.build.replaced",
+    "net.replaced": "experiment.replaced",
     "net.routes": "net.fabric.routes",
     "net.scheduling": "net.fabric.queues",
     "net.script": "net.build.script",

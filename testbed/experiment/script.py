@@ -72,9 +72,9 @@ def body(run: Run, arguments: str = "", line: Rate = Rate("1Gb/s")) -> None:
     raise RuntimeError("a script is run as a file")
 
 
-def is_for_mininet(path: Path) -> bool:
-    """Return whether a script, or one of the files that it takes with it, imports Mininet."""
-    return MININET in imported(path, *_modules_along(path))
+def imported_along(path: Path) -> set[str]:
+    """Return the first part of the name of every module that a script and the modules beside it import."""
+    return imported(path, *_modules_along(path))
 
 
 def files(path: Path) -> tuple[str, ...]:

@@ -215,11 +215,14 @@ def test_nat_of_mininets_translates_addresses(script: Run) -> None:
     ("text", "reason", "said"),
     [
         ("raise SystemExit('no network today')\n", "the job ended with exit code 1", "no network today\n"),
+        ("raise SystemExit(-1)\n", "the job ended with exit code 255", ""),
+        ("import unittest\n\nclass One(unittest.TestCase):\n    def test_it(self):\n        self.fail()\n\n"
+         "unittest.main(exit=False)\n", "ScriptTestsError: unittest: 1 failures", "FAILED"),
         ("import atexit\natexit.register(print, 'at the end')\nprint(input())\n", "EOFError", "at the end\n"),
         ("import threading, time\n"
          "threading.Thread(target=lambda: (time.sleep(3), print('threads end'))).start()\n", "", "threads end\n"),
     ],
-    ids=["exit", "standard input", "threads"],
+    ids=["exit", "negative", "unittest", "standard input", "threads"],
 )  # fmt: skip
 def test_a_script_ends_as_a_program_does(text: str, reason: str, said: str, script: Run) -> None:
     result = script(text)

@@ -167,5 +167,23 @@ def test_pytest_runs_a_file_of_tests_with_its_fixtures(run: Runner, output: Outp
         "    assert [one.name for one in api.get_config().ports] == ['p']\n\n\ndef test_fails():\n    assert 1 == 2\n"
     )
     result = run(definition.load_file(path))
-    assert result.status is Status.ERROR and "exit code 1" in result.reason
+    assert result.status is Status.ERROR and "pytest ended with exit code 1 (tests failed)" in result.reason
     assert b"1 failed, 1 passed" in output.out
+
+
+MAIN = "\n\nif __name__ == '__main__':\n    pytest.main(['-p', 'no:cacheprovider', '-q', __file__])\n"
+
+
+@pytest.mark.parametrize("main", ["", MAIN], ids=["none", "pytest.main"])
+def test_what_the_tests_of_a_script_say_is_what_its_run_says(
+    run: Runner, output: Output, tmp_path: Path, main: str
+) -> None:
+    """A part for `__main__` that does not look at what `pytest.main` returns makes no green run of failed tests."""
+    path = tmp_path / "test_of_a_class.py"
+    path.write_text(
+        "import pytest\nimport snappi\n\n\nclass TestPorts:\n    def test_none(self):\n"
+        "        assert snappi.api().get_config().ports[0]\n" + main
+    )
+    result = run(definition.load_file(path))
+    assert result.status is Status.ERROR and "pytest ended with exit code 1 (tests failed)" in result.reason
+    assert b"1 failed" in output.out

@@ -75,5 +75,5 @@ def _script_runner(experiment: Experiment) -> Callable[..., None] | None:
     if experiment.script is ScriptKind.PROGRAM:
         from testbed.net.build.script import run_script
 
-        return partial(run_script, experiment.source, script.is_for_mininet(experiment.source))
+        return partial(run_script, experiment.source)
     return None

@@ -229,7 +229,7 @@ class Supervisor:
                 "status": "processes",
                 "reason": f"the job needed more than its {limits.processes} processes ({refused} refused)",
             }
-        if code > 128:
+        if 128 < code <= 128 + signal.SIGRTMAX:
             return {"status": "error", "reason": f"the job was ended by {_signal_name(code - 128)}"}
         return {"status": "error", "reason": f"the job ended with exit code {code}"}
 
@@ -313,7 +313,7 @@ class Supervisor:
             run_job(self._job, run, self._code)
             code = 0
         except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            code = end.code & 0xFF if isinstance(end.code, int) else int(end.code is not None)  # as the kernel has it
         except BaseException as error:
             run.failed(error)
             if isinstance(error, XoffError):

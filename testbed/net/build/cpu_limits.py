@@ -15,7 +15,7 @@ from mininet.net import Mininet
 from mininet.node import CPULimitedHost, Host
 
 from testbed.errors import UsageError
-from testbed.net.build.replaced import replaced
+from testbed.experiment.replaced import replaced
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from typing import Any
 
 from mininet.link import Link, OVSIntf, TCIntf
 
+from testbed.experiment.replaced import replaced
 from testbed.linux.netlink import qdiscs
 from testbed.linux.netlink.messages import Socket
 from testbed.linux.process.kernel import in_network_of
 from testbed.net.build.link import LosslessIntf
-from testbed.net.build.replaced import replaced
 from testbed.units import Rate
 
 DEFAULT = Rate("1Gb/s")

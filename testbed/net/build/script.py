@@ -20,22 +20,26 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.experiment import script
+from testbed.experiment.replaced import replaced
 from testbed.experiment.run import Run
+from testbed.experiment.script_tests import must_pass
 from testbed.linux import vswitch
-from testbed.net.build.replaced import replaced
 from testbed.units import Rate
 
 _DESCRIPTORS = 16384
 """The limit of open files that Mininet's own set-up sets."""
 
 
-def run_script(source: Path, for_mininet: bool, run: Run, arguments: str, line: Rate) -> None:
-    """Run the script as a program, with `arguments` as a shell would split them, in a lab made ready for Mininet."""
+def run_script(source: Path, run: Run, arguments: str, line: Rate) -> None:
+    """Run the script as a program, with `arguments` as a shell would split them; the lab is made ready for Mininet."""
     try:
         words = shlex.split(arguments)
     except ValueError as error:
         raise UsageError(f"arguments={arguments}: {error}") from None
-    with _mininet_is_ready(run, line) if for_mininet else nullcontext():
+    imported = script.imported_along(source)
+    ready = _mininet_is_ready(run, line) if script.MININET in imported else nullcontext()
+    with ready, must_pass(imported):
         as_program(source, words)
 
 

@@ -9,7 +9,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from testbed.experiment import script
 from testbed.experiment.run import Run
+from testbed.experiment.script_tests import must_pass
 from testbed.net.build.network import network
 from testbed.net.build.script import as_program
 from testbed.net.shell import topologies
@@ -23,12 +25,12 @@ _KEPT = ("logger", "loglevel", "version_check")
 def run_script(source: Path, run: Run, topology: str, line: Rate) -> None:
     """Run the script as a program, or by pytest if it has tests and no main part."""
     Session.line = line
-    with network(topologies.build(topology), run) if topology else nullcontext(), _our_api():
+    built = network(topologies.build(topology), run) if topology else nullcontext()
+    with built, _our_api(), must_pass({"pytest", *script.imported_along(source)}):
         if _is_for_pytest(source):
             import pytest
 
-            if code := pytest.main(["-p", "no:cacheprovider", "-s", "-q", str(source)]):
-                raise SystemExit(int(code))
+            pytest.main(["-p", "no:cacheprovider", "-s", "-q", str(source)])
         else:
             try:
                 as_program(source)
@@ -58,6 +60,8 @@ def _our_api() -> Iterator[None]:
 
 def _is_for_pytest(source: Path) -> bool:
     tree = ast.parse(source.read_bytes())
-    has_tests = any(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in tree.body)
+    inside = [node for kind in tree.body if isinstance(kind, ast.ClassDef) for node in kind.body]
+    functions = [node for node in (*tree.body, *inside) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    has_tests = any(node.name.startswith("test_") for node in functions)
     has_main = any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body)
     return has_tests and not has_main

@@ -75,6 +75,13 @@ def test_each_path_that_a_page_names_exists() -> None:
     assert missing == []
 
 
+def test_the_page_of_the_lab_names_each_lock_that_xoff_comes_with() -> None:
+    page = (ROOT / "docs/lab.md").read_text()
+    named = " ".join(re.findall(r"comes with locks for (.*?);", page, re.DOTALL))
+    for lock in (ROOT / "testbed/lab/image/extras").rglob("*.lock"):
+        assert re.search(rf"\b{lock.stem.replace('trixie-', 'trixie:')}\b", named), lock.stem
+
+
 _LOST = re.compile(r"^\||(?:^|[.:] )\d\. [A-Z*`]", re.MULTILINE)
 
 

@@ -315,11 +315,9 @@ class Supervisor:
         except SystemExit as end:
             code = end.code & 0xFF if isinstance(end.code, int) else int(end.code is not None)  # as the kernel has it
         except BaseException as error:
-            run.failed(error)
-            if isinstance(error, XoffError):
-                print(f"{self._job.name}: {error}", file=sys.stderr)
-            else:
-                traceback.print_exc()
+            run.failed(error)  # it is the result's reason, which the command prints
+            if not isinstance(error, XoffError):
+                print(_way_to(error, self._code), end="", file=sys.stderr)
             code = 1
         sys.stdout.flush()
         sys.stderr.flush()
@@ -340,6 +338,15 @@ class Supervisor:
                 break
             for record in wire.file_records(name, _pieces(path)):
                 self._send(record)
+
+
+def _way_to(error: BaseException, code: Path) -> str:
+    """Return the traceback of an error from the user's first line on, without the line of the error itself."""
+    first = error.__traceback__
+    while first is not None and Path(first.tb_frame.f_code.co_filename).is_relative_to(code / "testbed"):
+        first = first.tb_next
+    lines = traceback.format_exception(type(error), error, first or error.__traceback__)
+    return "".join(lines[: -len(traceback.format_exception_only(error))])
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

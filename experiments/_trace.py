@@ -18,9 +18,10 @@ def trace(
     stragglers: str = "",
     pfc: bool = True,
     ecn: str = "auto",
+    recovery: str = "go-back-N",
 ) -> None:
     """A training job: computing, collectives and messages of its execution traces, and the job completion time."""
-    fabric = FabricUnderTest.of(topo, control=control, pfc=pfc, ecn=ecn)
+    fabric = FabricUnderTest.of(topo, control=control, pfc=pfc, ecn=ecn, recovery=recovery)
     files = [(file.name, file.read_bytes()) for file in traces]
     load = TrainingLoad.of(fabric, files, ranks=ranks, shrink=shrink, stragglers=stragglers)
     training_load.perform(run, load)

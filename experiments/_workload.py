@@ -20,10 +20,11 @@ def workload(
     hosts: int = 0,
     pfc: bool = True,
     ecn: str = "auto",
+    recovery: str = "go-back-N",
 ) -> None:
     """A load of RoCE flows: completion times, slowdown, pauses, marks and losses."""
     wanted = OfferedLoad.of(
         topo=topo, sizes=sizes, table=None if table is None else table.read_text(), load=load, control=control,
-        pattern=pattern, flows=flows, lasts=duration, hosts=hosts, pfc=pfc, ecn=ecn,
+        pattern=pattern, flows=flows, lasts=duration, hosts=hosts, pfc=pfc, ecn=ecn, recovery=recovery,
     )  # fmt: skip
     offered_load.perform(run, wanted)

@@ -41,8 +41,10 @@ def benchmark(
     control: str = "dcqcn",
     pfc: bool = True,
     ecn: str = "auto",
+    recovery: str = "go-back-N",
     quick: bool = True,
 ) -> None:
     """A test of the benchmark for AI training fabrics on one fabric."""
     paths = [file.path for file in files or ()]
-    _BODIES[test](run, FabricUnderTest.of(topo, paths, control=control, pfc=pfc, ecn=ecn), quick)
+    fabric = FabricUnderTest.of(topo, paths, control=control, pfc=pfc, ecn=ecn, recovery=recovery)
+    _BODIES[test](run, fabric, quick)

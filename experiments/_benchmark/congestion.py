@@ -120,7 +120,7 @@ def dcqcn(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
                 JFI_at_the_end=round(jain([one.bps for one in last]), 3),
                 of_the_line_percent=round(100 * total / fabric.line.bps, 2),
                 marked_percent=load.marked, CNPs=sum(one.cnps_received for one in load.reports),
-                PAUSE_frames=load.pauses.frames, time_observed=half,
+                PAUSE_frames=load.pauses.frames, sent_again=load.sent_again, time_observed=half,
             )  # fmt: skip
             lossless(run, fabric, name, load)
 

@@ -30,7 +30,7 @@ def jct(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
     for compute in (Duration("200us"), Duration("2ms")):
         for case, late in (("", Duration("0s")), (", a straggler", compute // _STRAGGLES)):
             name = f"C = {compute}, S = {_SIZE}{case}"
-            took = Duration("0s")
+            took, again = Duration("0s"), 0
             with network(fabric.topo(), case=name) as net:
                 for _ in range(iterations):
                     net.sleep(compute)
@@ -38,6 +38,7 @@ def jct(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
                     with Flows(all_flows) as running:
                         running.wait()
                     took = took + compute + completion(running.reports)
+                    again += sum(one.retransmitted for one in running.reports if isinstance(one, RoceReport))
                 dropped = net.fabric.dropped()
             ideal = _SIZE.bits * factor * 10**12 / fabric.line.bps
             roofline = iterations * (compute.ps + ideal)
@@ -45,6 +46,7 @@ def jct(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
             row(
                 run, name, iterations=iterations, JCT=took, roofline_JCT=Duration.from_ps(round(roofline)),
                 JCT_ratio=round(took.ps / roofline, 3), JCT_ratio_with_headers=round(took.ps / with_headers, 3),
+                sent_again=again,
             )  # fmt: skip
             if fabric.pfc:
                 run.claim(f"{name}: frames dropped", dropped, equals=0)
@@ -67,7 +69,7 @@ def training(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
         row(
             run, name, ranks=done.job.ranks, JCT=done.job.completion, computing_of_the_slowest_rank=done.slowest,
             JCT_ratio=round(done.job.completion.ps / done.slowest.ps, 3), data_sent=Size.from_bytes(done.octets),
-            times_a_switch_paused=done.paused,
+            times_a_switch_paused=done.paused, sent_again=done.sent_again,
         )  # fmt: skip
         run.claim(f"{name}: every octet as it was sent", done.intact, equals=True)
         if fabric.pfc:
@@ -94,6 +96,7 @@ def tenants(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
         row(
             run, case, JCT_alone=alone.completion, JCT_of_both=first,
             interference_factor=round(first.ps / alone.completion.ps, 3), PAUSE_frames=both.pauses.frames,
+            sent_again=both.sent_again,
         )  # fmt: skip
         lossless(run, fabric, case, both)
 

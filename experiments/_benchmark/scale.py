@@ -31,7 +31,7 @@ def scale(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
         row(
             run, name, completion=load.completion, JCT_ratio=round(load.completion.ps / ideal_ps, 3),
             bus_bandwidth=bus, of_the_line_percent=share(bus, fabric.line), marked_percent=load.marked,
-            PAUSE_frames=load.pauses.frames, deepest_queue=load.deepest,
+            PAUSE_frames=load.pauses.frames, deepest_queue=load.deepest, sent_again=load.sent_again,
         )  # fmt: skip
         lossless(run, fabric, name, load)
     run.figure("processor and memory of switches: not applicable", "the lab has no software of a product")
@@ -42,21 +42,23 @@ def soak(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
     """All-reduce and all-to-all by turns in one network: does a later iteration take longer, and is anything left?"""
     iterations = 6 if quick else 40
     took: list[int] = []
-    dropped, intact, held = 0, True, []
+    dropped, intact, held, again = 0, True, [], []
     with network(fabric.topo(), case="soak") as net:
         for pattern in _turns(fabric.hosts, iterations):
             with Flows(flows(fabric, pattern)) as running:
                 running.wait()
             took.append(completion(running.reports).ps)
-            intact = intact and all(one.intact for one in running.reports if isinstance(one, RoceReport))
+            reports = [one for one in running.reports if isinstance(one, RoceReport)]
+            intact = intact and all(one.intact for one in reports)
+            again.append(sum(one.retransmitted for one in reports))
             held.append(net.fabric.held(ROCE_PRIORITY))
         dropped = net.fabric.dropped()
-    for name, times in (("all-reduce", took[::2]), ("all-to-all", took[1::2])):
+    for name, times, sent in (("all-reduce", took[::2], again[::2]), ("all-to-all", took[1::2], again[1::2])):
         mean = statistics.fmean(times)
         row(
             run, name, iterations=len(times), mean=_time(mean), least=_time(min(times)), most=_time(max(times)),
             deviation_percent=round(100 * statistics.pstdev(times) / mean, 3),
-            last_over_first=round(times[-1] / times[0], 3),
+            last_over_first=round(times[-1] / times[0], 3), sent_again=sum(sent),
         )  # fmt: skip
     row(run, "all iterations", cells_left_in_buffers_at_most=max(held))
     run.claim("all iterations: cells left in buffers", max(held), equals=0)

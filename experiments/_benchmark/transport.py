@@ -28,7 +28,8 @@ def throughput(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
             name = f"{message}, {pairs} QP"
             load = offer(fabric, flows, name)
             whole = fabric.line * len(fabric.hosts)
-            row(run, name, goodput=load.goodput, of_all_lines_percent=share(load.goodput, whole))
+            part = share(load.goodput, whole)
+            row(run, name, goodput=load.goodput, of_all_lines_percent=part, sent_again=load.sent_again)
             lossless(run, fabric, name, load)
 
 
@@ -58,6 +59,7 @@ def latency(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
             row(
                 run, f"{size}, {case}", least=_time(times[0]), mean=_time(means[case]),
                 **{name: _time(value) for name, value in found.items()}, most=_time(times[-1]),
+                sent_again=load.sent_again,
             )  # fmt: skip
         row(run, f"{size}, loaded", times_the_unloaded_mean=round(means["loaded"] / means["unloaded"], 3))
 

@@ -52,6 +52,7 @@ _BTH = struct.Struct("!BBHII")
 _BTH_HEAD = struct.Struct("!BBHI")
 BTH_OCTETS = _BTH.size
 _RETH = struct.Struct("!QII")
+RETH_OCTETS = _RETH.size
 _DETH = struct.Struct("!II")
 _WORD = struct.Struct("!I")
 _ICRC = struct.Struct("<I")

@@ -8,7 +8,7 @@ buffers and priorities of their files.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from testbed.measures import offered_load
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import ROCE, Port
 from testbed.net.traffic import Flow
+from testbed.net.traffic.roce import Roce
+from testbed.roce.nic import Recovery, recovery_named
 from testbed.sonic.lab.places import free_places, hosts_at
 from testbed.sonic.lab.settings import Switch
 from testbed.sonic.lab.topo import SonicTopo
@@ -48,6 +50,8 @@ class FabricUnderTest:
     """The marks at the port to the last host; None if it does not mark."""
     settings: tuple[tuple[str, str], ...]
     """What the fabric is made of, in words: name and value."""
+    recovery: Recovery = Recovery.GO_BACK_N
+    """What RoCE flows send again after a loss."""
     pfc: bool = True
     """True if switches pause the priority of the flows."""
     of_file: bool = False
@@ -57,23 +61,25 @@ class FabricUnderTest:
 
     @classmethod
     def of(
-        cls, topo: str = "", files: Sequence[Path] = (), *, control: str = "dcqcn", pfc: bool = True, ecn: str = "auto"
-    ) -> FabricUnderTest:
+        cls, topo: str = "", files: Sequence[Path] = (), *, control: str = "dcqcn", pfc: bool = True, ecn: str = "auto",
+        recovery: str = Recovery.GO_BACK_N,
+    ) -> FabricUnderTest:  # fmt: skip
         """Check what is asked for; UsageError with one line and the way out.
 
         `files` are config_db.json files, or one file of Python that has the topology `topo`, which may be empty.
         """
+        again = recovery_named(recovery)
         if files and files[0].suffix != ".py":
             if topo:
                 raise UsageError(
                     f"{topo[:60]!r} is beside {files[0].name}, whose switches are the topology; leave it out"
                 )
-            return _of_config(files, control)
+            return _of_config(files, control, again)
         if len(files) > 1:
             raise UsageError(f"{files[0].name} and {len(files) - 1} more: a topology is in one file of Python")
         marks = offered_load.needs_marks(control) if ecn == "auto" else ecn == "on"
         wanted, shown = (f"{files[0]}{topo}", f"{files[0].name}{topo}") if files else (topo, topo)
-        return _of_topology(wanted, shown, control, pfc, marks)
+        return _of_topology((wanted, shown), control, pfc, marks, again)
 
     def topo(self, ways: Ways | str | None = None, **options: Any) -> LosslessTopo:
         """Return the topology for a network; `pfc` and `marks` change what ports do, where no file says it."""
@@ -83,6 +89,8 @@ class FabricUnderTest:
     def flow(self, source: str, target: str, **options: Any) -> Flow:
         """Return a flow of the priority that is lossless, with the DSCP that the sender's switch takes for it."""
         given = {"priority": ROCE} | options
+        if isinstance(transport := given.get("transport"), Roce):
+            given["transport"] = replace(transport, recovery=self.recovery)
         if source in self._dscp:
             given["dscp"] = self._dscp[source]
         return Flow(source, target, **given)
@@ -98,7 +106,8 @@ class FabricUnderTest:
         return [others[place % len(others)] for place in range(many)]
 
 
-def _of_topology(wanted: str, shown: str, control: str, pfc: bool, marks: bool) -> FabricUnderTest:
+def _of_topology(names: tuple[str, str], control: str, pfc: bool, marks: bool, recovery: Recovery) -> FabricUnderTest:
+    wanted, shown = names
     words = wanted.split(",")
     named = [word.partition("=")[2] for word in words if word.startswith("ways=")]
     plain = ",".join(word for word in words if not word.startswith("ways="))
@@ -125,11 +134,13 @@ def _of_topology(wanted: str, shown: str, control: str, pfc: bool, marks: bool) 
         ("ECN", _of_curve(curve if marks else None)),
         ("equal ways", str((ways or ways_of(built.ways)).by)),
         ("rate control", control),
+        ("recovery", _of_recovery(recovery, ways or ways_of(built.ways))),
     )
-    return FabricUnderTest(shown, hosts, line, control, ways, curve if marks else None, settings, pfc, False, make)
+    marked = curve if marks else None
+    return FabricUnderTest(shown, hosts, line, control, ways, marked, settings, recovery, pfc, False, make)
 
 
-def _of_config(files: Sequence[Path], control: str) -> FabricUnderTest:
+def _of_config(files: Sequence[Path], control: str, recovery: Recovery) -> FabricUnderTest:
     scale = max((Switch.from_config_db(file).scale for file in files), key=lambda one: one.k)
     switches = [Switch.from_config_db(file, scale=scale) for file in files]
     for switch in switches:
@@ -160,8 +171,15 @@ def _of_config(files: Sequence[Path], control: str) -> FabricUnderTest:
         ("ECN", _of_curve(curve)),
         ("equal ways", str(SonicTopo.ways.by if isinstance(SonicTopo.ways, Ways) else SonicTopo.ways)),
         ("rate control", control),
+        ("recovery", _of_recovery(recovery, ways_of(SonicTopo.ways))),
     )
-    return FabricUnderTest(names, hosts, line, control, None, curve, settings, True, True, make, dscp)
+    return FabricUnderTest(names, hosts, line, control, None, curve, settings, recovery, True, True, make, dscp)
+
+
+def _of_recovery(recovery: Recovery, ways: Ways) -> str:
+    if recovery is Recovery.SELECTIVE_REPEAT or not ways.is_by_frame:
+        return str(recovery)
+    return f"{recovery}; ways by {str(ways.by)!r} change the order of packets, and what comes late is sent again"
 
 
 def _of_curve(curve: EcnCurve | None) -> str:

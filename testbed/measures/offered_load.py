@@ -8,16 +8,21 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.experiment.run import Run
+from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, RETH_OCTETS
 from testbed.net.build.network import network
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import ROCE, Port
 from testbed.net.shell import topologies
 from testbed.net.traffic import Flow, Flows
+from testbed.net.traffic.report import WIRE_OCTETS
+from testbed.net.traffic.roce import Roce
 from testbed.roce import rates
+from testbed.roce.nic import Recovery, recovery_named
+from testbed.roce.settings import Settings
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.units import Duration, Rate, Scale, Size
 from testbed.workload.arrivals import Pattern, arrivals, read_load
-from testbed.workload.sizes import Distribution, distribution, distributions, read_distribution
+from testbed.workload.sizes import Distribution, Framing, distribution, distributions, read_distribution
 from testbed.workload.statistics import percentile
 from testbed.workload.transfers import WorkloadError
 
@@ -30,6 +35,14 @@ _DELAY = "1us"
 """The delay of each cable, if the topology names none."""
 _MARKS = ("40kB", "160kB", "20%")
 """The curve of ECN for a line of 10 Gb/s; the thresholds grow with the line."""
+FRAMING = Framing(
+    payload=Settings().mtu,
+    beside=14 + 20 + 8 + BTH_OCTETS + ICRC_OCTETS + WIRE_OCTETS,
+    message=Roce().message.bytes,
+    beside_message=RETH_OCTETS,
+    padded_to=4,
+)
+"""The packets that RoCE makes of data by writes, with Ethernet, IPv4, UDP and BTH, and what every frame has."""
 _PERCENTS = ((50, "median"), (95, "95th percentile"), (99, "99th percentile"))
 
 
@@ -46,6 +59,7 @@ class OfferedLoad:
     lasts: Duration | None
     pfc: bool
     marks: bool
+    recovery: str
     hosts: tuple[str, ...]
     line: Rate
     _topo: LosslessTopo = field(repr=False)
@@ -65,6 +79,7 @@ class OfferedLoad:
         hosts: int,
         pfc: bool,
         ecn: str,
+        recovery: str = Recovery.GO_BACK_N,
     ) -> OfferedLoad:
         """Check settings and return them; UsageError with one line and the way out.
 
@@ -88,12 +103,13 @@ class OfferedLoad:
         time = lasts if lasts.ps else None
         if time is None and not 0 < flows <= MOST_FLOWS:
             raise WorkloadError(f"--flows {flows}: a run has 1 to {MOST_FLOWS} flows")
-        return cls(topo, found, part, control, who, flows, time, pfc, makes_marks, tuple(names), line, made)
+        again = recovery_named(recovery)
+        return cls(topo, found, part, control, who, flows, time, pfc, makes_marks, again, tuple(names), line, made)
 
     def transfers(self, dice: Any) -> list[Any]:
         """Return the flows as transfers; UsageError if there are none, or too many."""
         found = arrivals(
-            self.hosts, self.pattern, self.sizes, load=self.load, line=self.line, dice=dice,
+            self.hosts, self.pattern, self.sizes, load=self.load, line=self.line, framing=FRAMING, dice=dice,
             count=0 if self.lasts else self.flows, lasts=self.lasts,
         )  # fmt: skip
         if not found:
@@ -109,8 +125,9 @@ class OfferedLoad:
 def perform(run: Run, wanted: OfferedLoad) -> None:
     """Run the workload in a network of its own, and report and claim what came of it."""
     transfers = wanted.transfers(run.rng)
+    transport = Roce(recovery=wanted.recovery)
     flows = [
-        Flow(one.source, one.target, size=one.size, start=one.start, transport="roce", rate_control=wanted.control)
+        Flow(one.source, one.target, size=one.size, start=one.start, transport=transport, rate_control=wanted.control)
         for one in transfers
     ]
     with network(wanted._topo) as net:
@@ -126,6 +143,10 @@ def perform(run: Run, wanted: OfferedLoad) -> None:
     span = max((one.start for one in transfers), default=Duration("0s"))
     run.figure("flows", len(rows))
     run.figure("data of all flows", Size.from_bytes(sum(one.size.bytes for one in transfers)))
+    run.figure(
+        "data of all flows, with headers, preamble and gap",
+        Size.from_bytes(sum(FRAMING.on_wire(one.size).bytes for one in transfers)),
+    )
     run.figure("time in which flows begin", span)
     run.claim("flows that are complete", len(complete), equals=len(rows))
     run.claim("every octet as it was sent", all(report.intact for report in reports), equals=True)  # type: ignore[attr-defined]
@@ -141,6 +162,7 @@ def perform(run: Run, wanted: OfferedLoad) -> None:
     run.figure("packets marked by ECN", sum(row["marked"] or 0 for row in rows))
     run.figure("CNPs", sum(row["cnps"] or 0 for row in rows))
     run.figure("packets sent again", sum(row["retransmitted"] or 0 for row in rows))
+    run.figure("packets that came out of order", sum(row["out_of_order"] for row in rows))
 
 
 def _percentiles(run: Run, name: str, values: Sequence[float], unit: str) -> None:

@@ -73,6 +73,8 @@ class Carried:
     waves: tuple[tuple[str, Duration], ...]
     """The operations of each wave of communication, and when the last of them was complete."""
     octets: int
+    sent_again: int
+    """The packets that were sent again."""
     intact: bool
     dropped: int
     paused: int
@@ -86,7 +88,7 @@ class Carried:
 
 def carried(load: TrainingLoad, case: str = "") -> Carried:
     """Play the job in a network of its own."""
-    job, intact, data = load.job(), True, 0
+    job, intact, data, again = load.job(), True, 0, 0
     waves: list[tuple[str, Duration]] = []
     with network(load.fabric.topo(), case=case) as net:
         while (wave := job.wave()) is not None:
@@ -96,11 +98,12 @@ def carried(load: TrainingLoad, case: str = "") -> Carried:
             job.ended(wave, arrivals)
             intact = intact and all(one.intact for one in reports)
             data += sum(one.size.bytes for one in reports)
+            again += sum(one.retransmitted for one in reports)
             waves.append((", ".join(dict.fromkeys(one.name for one in wave.operations)), max(arrivals)))
         dropped = net.fabric.dropped()
         ports = [port.name for port in net.fabric.ports.values() if port.node in net.switches]
         paused = sum(net.fabric.group(name, ROCE).xoffs for name in ports)
-    return Carried(job, tuple(waves), data, intact, dropped, paused)
+    return Carried(job, tuple(waves), data, again, intact, dropped, paused)
 
 
 def perform(run: Run, load: TrainingLoad) -> None:
@@ -116,6 +119,7 @@ def perform(run: Run, load: TrainingLoad) -> None:
     run.figure("communication that computing does not hide", Duration.from_ps(job.completion.ps - slowest.ps))
     run.figure("part of the time that is not hidden", round(100 * (1 - slowest.ps / job.completion.ps), 2), "%")
     run.figure("times a switch paused a neighbour", done.paused)
+    run.figure("packets sent again", done.sent_again)
     run.claim("every octet as it was sent", done.intact, equals=True)
     run.claim("job completion time, at least the computing", job.completion, at_least=slowest)
     if load.fabric.pfc:

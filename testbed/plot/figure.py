@@ -93,6 +93,8 @@ def plot(
     begin: Duration | str | None = None,
     end: Duration | str | None = None,
     pool_seeds: bool = False,
+    panels: str = "",
+    labels: Sequence[str] = (),
     size: str = "column",
     font: str = "sans",
     points: float | None = None,
@@ -117,7 +119,7 @@ def plot(
         raise UsageError(f"the figure would end at {limits[1]}, which is not after its begin at {limits[0] or '0s'}")
     choice = Choice(
         case, only, float(limits[0].ps) / 1000 if limits[0] else 0.0, float(limits[1].ps) / 1000 if limits[1] else None,
-        pool_seeds, lab_time,
+        pool_seeds, lab_time, panels, tuple(labels),
     )  # fmt: skip
     return _drawn(kind, paths, choice, chosen, of=of, over=over, log=log, title=title, show_digest=show_digest)
 
@@ -134,6 +136,10 @@ def _drawn(
         raise UsageError(
             f"{paths[of_sweeps.index(True)]} is a sweep; `xoff plot sweep` draws it, and {kind} is of a run"
         )
+    if choice.panels and draw not in (None, distributions.cdf, distributions.slowdown):
+        raise UsageError(f"--panels is for cdf, slowdown and sweep; {kind} has a panel for each network")
+    if choice.labels and draw is None:
+        raise UsageError("--label is for results; the curves of a sweep have the names of its parameters")
     if over and draw is not None:
         raise UsageError(f"--over chooses the parameter of a sweep's figure, and {kind} has none")
     damage: tuple[str, ...] = ()
@@ -143,7 +149,7 @@ def _drawn(
         figure = Figure(figsize=(chosen.width, chosen.height), layout="constrained")
         canvas = Canvas(chosen, figure, log, title, where=", ".join(path.name or str(path) for path in paths[:3]))
         if draw is None:
-            sweeps.sweep(canvas, paths, of, over)
+            sweeps.sweep(canvas, paths, of, over, choice.panels)
         else:
             groups = groups_of(paths, choice)
             canvas.sources += provenance(groups)

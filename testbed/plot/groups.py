@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -11,11 +11,14 @@ from pathlib import Path
 from testbed.errors import UsageError, listed, plain
 from testbed.lab.results import tables
 from testbed.lab.results.folder import Folder, Network, read
+from testbed.plot.style import COLOURS
 from testbed.report.timeline import series
 from testbed.report.timeline.tracks import Track
 from testbed.report.timeline.tracks import tracks as tracks_of_events
 
 LONGEST_LABEL = 80
+LABEL = "label"
+"""The fact of a result that the user has given."""
 Steps = tuple[list[float], list[float]]
 """Times in ns since the network's first flow began, and the value from each on."""
 
@@ -32,6 +35,10 @@ class Choice:
     end_ns: float | None = None
     pool_seeds: bool = False
     lab_time: bool = False
+    panels: str = ""
+    """A parameter, "case" or "seed", for each value of which there is a panel; empty for one panel."""
+    labels: tuple[str, ...] = ()
+    """The user's own words for the results."""
 
     def has(self, name: str) -> bool:
         return not self.only or fnmatchcase(name, self.only)
@@ -65,12 +72,20 @@ class Group:
     choice: Choice
     facts: dict[str, str]
     label: str = ""
+    """What tells it apart from the other curves of its panel."""
+    panel: str = ""
+    """What tells its panel apart from others; empty if there is one."""
     pooled: tuple[Group, ...] = field(default=(), repr=False)
     """The same networks of results with other seeds."""
 
     @property
     def folder(self) -> Folder:
         return self.logs.folder
+
+    @property
+    def name(self) -> str:
+        """A name for it in a sentence."""
+        return ", ".join(filter(None, (self.panel, self.label))) or self.folder.name
 
     @cached_property
     def start_ns(self) -> int:
@@ -151,18 +166,24 @@ class Group:
 
 def groups_of(paths: Sequence[Path], choice: Choice) -> list[Group]:
     """Return the networks of results, with labels of what differs; UsageError if the pattern of cases fits none."""
-    found = [group for path in paths for group in _of_result(read(path, choice.lab_time), choice)]
+    if choice.labels and len(choice.labels) != len(paths):
+        raise UsageError(f"there are {len(choice.labels)} labels and {len(paths)} results; each result has one")
+    found = [
+        group
+        for place, path in enumerate(paths)
+        for group in _of_result(read(path, choice.lab_time), choice, choice.labels[place] if choice.labels else "")
+    ]
     titles = list(dict.fromkeys(group.facts["case"] for group in found))
     if choice.case:
         found = [group for group in found if fnmatchcase(group.facts["case"], choice.case)]
         if not found:
             raise UsageError(f"no network is called {choice.case!r}; there are {listed(map(plain, titles))}")
-    return labelled(_pooled(found) if choice.pool_seeds else found)
+    return labelled(_pooled(found) if choice.pool_seeds else found, _fact_of_panels(found, choice.panels))
 
 
-def _of_result(folder: Folder, choice: Choice) -> Iterator[Group]:
+def _of_result(folder: Folder, choice: Choice, label: str) -> Iterator[Group]:
     result = folder.result
-    facts = {"experiment": str(result.get("experiment", ""))}
+    facts = {LABEL: label, "experiment": str(result.get("experiment", ""))}
     parameters = result.get("parameters")
     for name, value in parameters.items() if isinstance(parameters, dict) else ():
         facts[f"parameter {name}"] = f"{name}={value}"
@@ -174,14 +195,76 @@ def _of_result(folder: Folder, choice: Choice) -> Iterator[Group]:
         yield Group(logs, network, choice, {**facts, "case": network.title if network else ""})
 
 
-def labelled(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups with labels: what differs between them, or the folders' names where nothing else does."""
-    names = list(dict.fromkeys(name for group in groups for name in group.facts))
-    differing = [name for name in names if len({group.facts.get(name) for group in groups}) > 1]
+def _fact_of_panels(groups: Sequence[Group], panels: str) -> str:
+    """Return the fact that a figure has panels of; UsageError if no result has it, or all have the same."""
+    if not panels:
+        return ""
+    differing = _differing(groups)
+    for name in (f"parameter {panels}", panels):
+        if name in differing and name != LABEL:
+            return name
+    known = [name.removeprefix("parameter ") for name in differing if name != LABEL]
+    raise UsageError(
+        f"--panels {panels}: the results do not differ in it; "
+        + (f"they do in {listed(known)}" if known else "they differ in nothing, so there is one panel")
+    )
+
+
+def _differing(groups: Sequence[Group]) -> list[str]:
+    names = dict.fromkeys(name for group in groups for name in group.facts)
+    return [name for name in names if len({group.facts.get(name) for group in groups}) > 1]
+
+
+def labelled(groups: Sequence[Group], panels: str = "") -> list[Group]:
+    """Return the groups with labels: what differs between them, or the folders' names where nothing else does.
+
+    What `panels` names is the title of a panel, and panels are in the order of their titles. Labels of the user's stand
+    for what differs, apart from the networks of a result.
+    """
+    given = any(group.facts[LABEL] for group in groups)
+    if panels:
+        groups = sorted(groups, key=lambda group: natural(group.facts.get(panels, "")))
+    differing = [name for name in _differing(groups) if name != panels and (not given or name in (LABEL, "case"))]
+    if given and LABEL not in differing:
+        differing.insert(0, LABEL)
     labels = [", ".join(group.facts[name] for name in differing if group.facts.get(name)) for group in groups]
-    if len(set(labels)) < len(labels):
+    titles = [short(group.facts.get(panels, "")) for group in groups]
+    if len(set(zip(titles, labels, strict=True))) < len(labels):
         labels = [f"{group.folder.name} {label}".strip() for group, label in zip(groups, labels, strict=True)]
-    return [replace(group, label=short(label)) for group, label in zip(groups, labels, strict=True)]
+    return [
+        replace(group, label=short(label), panel=title)
+        for group, label, title in zip(groups, labels, titles, strict=True)
+    ]
+
+
+def require_told_apart(groups: Sequence[Group], most_panels: int) -> dict[str, list[Group]]:
+    """Return the groups by panel; UsageError if one has more curves than an eye tells apart, with the way out."""
+    panels: dict[str, list[Group]] = {}
+    for group in groups:
+        panels.setdefault(group.panel, []).append(group)
+    if len(panels) > most_panels:
+        raise UsageError(f"there would be {len(panels)} panels, and a figure has {most_panels}; give fewer results")
+    curves = len({group.label for group in groups})
+    if curves <= len(COLOURS):
+        return panels
+    ways = []
+    for name in (name for name in _differing(groups) if name != LABEL):
+        others = {tuple(fact for fact in group.facts.items() if fact[0] not in (name, LABEL)) for group in groups}
+        many = len({group.facts.get(name) for group in groups})
+        if len(others) <= len(COLOURS) and many <= most_panels:
+            ways.append((many, name.removeprefix("parameter ")))
+    advice = f"--panels {min(ways)[1]} makes {min(ways)[0]} panels of them" if ways else "give fewer results"
+    raise UsageError(
+        f"{curves} curves cannot be told apart: there are {len(COLOURS)} colours with dashes of their own; {advice}, "
+        "and --case chooses networks"
+    )
+
+
+def look_of(panels: Mapping[str, Sequence[Group]]) -> dict[str, int]:
+    """Return the number of each label's look, which is the same in all panels."""
+    return {
+        label: place for place, label in enumerate(dict.fromkeys(one.label for some in panels.values() for one in some))
+    }
 
 
 def _pooled(groups: Sequence[Group]) -> list[Group]:

@@ -14,7 +14,7 @@ from testbed.plot.canvas import Canvas
 from testbed.plot.groups import Group, Steps, natural, short
 from testbed.plot.numbers import binned, summed
 from testbed.plot.quantities import Quantity, linear
-from testbed.plot.style import curve, marked
+from testbed.plot.style import COLOURS, curve, marked
 from testbed.report.timeline.series import LOAD, PREFIX
 from testbed.report.timeline.tracks import DROPS, OCCUPANCY, Shape
 
@@ -118,13 +118,14 @@ def _curves(
     every = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     drawn = canvas.axes(len(panels))
     for axes, (title, curves) in zip(drawn, panels.items(), strict=True):
+        looks = list(curves) if len(every) > len(COLOURS) else every
         for name, (times, values) in curves.items():
             if shape is Shape.STEPS:
                 lead = ([start], [0.0]) if times[0] > start else ([], [])
-                look = curve(every.index(name)) | {"linewidth": canvas.style.line * 0.8}
+                look = curve(looks.index(name)) | {"linewidth": canvas.style.line * 0.8}
                 axes.step([*lead[0], *times, end], [*lead[1], *values, values[-1]], where="post", label=name, **look)
             else:
-                look = marked(every.index(name)) | {"linestyle": "", "markersize": canvas.style.points * 0.3}
+                look = marked(looks.index(name)) | {"linestyle": "", "markersize": canvas.style.points * 0.3}
                 axes.plot(times, values, label=name, **look)
         linear(axes.yaxis, axes, quantity, most)
         axes.set_ylim(0, most * 1.05)
@@ -134,23 +135,11 @@ def _curves(
         axes.label_outer()
     linear(drawn[-1].xaxis, drawn[-1], TIME, end)
     _one_label(canvas, drawn)
-    fullest = max(drawn, key=lambda axes: len(axes.get_legend_handles_labels()[1]))
-    if len(panels) > 1 and len(every) > 1:
-        _legend_of_all(canvas, drawn)
-    else:
-        canvas.legend(fullest, len(every), outside=len(every) > 3)
-
-
-def _legend_of_all(canvas: Canvas, drawn: Sequence[Any]) -> None:
-    """Have one legend for the curves of all panels."""
-    first, known = drawn[0], set(drawn[0].get_legend_handles_labels()[1])
-    for axes in drawn[1:]:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            if label not in known:
-                known.add(label)
-                first.plot([], [], color=handle.get_color(), linestyle=handle.get_linestyle(), label=label,
-                           marker=handle.get_marker())  # fmt: skip
-    canvas.legend(first, len(known), outside=True)
+    if len(every) <= len(COLOURS):
+        canvas.legend(*drawn, outside=len(panels) > 1 or len(every) > 3)
+        return
+    for axes in drawn:  # each has curves of its own, so looks come again
+        axes.legend(loc="best")
 
 
 def _one_label(canvas: Canvas, drawn: Sequence[Any]) -> None:

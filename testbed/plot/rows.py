@@ -118,7 +118,7 @@ def pauses(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
     for kind in used:
         drawn[0].barh([0], [0], color=_PAUSES[kind][1], label=_PAUSES[kind][0])
     if len(used) > 1:
-        canvas.legend(drawn[0], len(used), outside=True)
+        canvas.legend(drawn[0], outside=True)
     else:
         drawn[0].set_title(" ".join(filter(None, [drawn[0].get_title("left"), f"({_PAUSES[next(iter(used))][0]})"])),
                            loc="left")  # fmt: skip

@@ -17,14 +17,14 @@ from testbed.lab.studies.sweep_tables import SUMMARY
 from testbed.plot.canvas import Canvas
 from testbed.plot.groups import short
 from testbed.plot.quantities import Quantity, linear, logarithmic, wants_log
-from testbed.plot.style import marked
+from testbed.plot.style import COLOURS, marked
 from testbed.report.studies.sweep_page import Mean, Study, is_sweep
 from testbed.report.studies.sweep_page import read as read_study
 from testbed.units import Duration, Length, Rate, Size
 
 __all__ = ["SUMMARY", "is_sweep", "sweep"]
 
-MOST_PANELS, MOST_CURVES = 6, 7
+MOST_PANELS, MOST_VALUES, MOST_CURVES = 6, 12, len(COLOURS)
 _UNIT = re.compile(r"(.*) \[(.*)\]", re.DOTALL)
 _KINDS: tuple[type[Duration | Rate | Size | Length], ...] = (Duration, Rate, Size, Length)
 
@@ -61,8 +61,11 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def sweep(canvas: Canvas, paths: Sequence[Path], of: str = "", over: str = "") -> None:
-    """Draw means over a parameter: a panel for each figure, a curve for each combination of the other parameters."""
+def sweep(canvas: Canvas, paths: Sequence[Path], of: str = "", over: str = "", panels: str = "") -> None:
+    """Draw means over a parameter: a panel for each figure, a curve for each combination of the other parameters.
+
+    With `panels`, a parameter, there is a panel for each of its values, of one figure.
+    """
     studies = [read_study(path) for path in paths]
     canvas.where = ", ".join(study.name for study in studies)
     for study, path in zip(studies, paths, strict=True):
@@ -72,18 +75,24 @@ def sweep(canvas: Canvas, paths: Sequence[Path], of: str = "", over: str = "") -
         if over not in study.parameters:
             raise UsageError(f"{study.name} has no parameter {over} in its grid; {nearest(over, study.parameters)}")
     names = _figures(canvas, studies, of)
+    parts = _parts(studies, over, panels, names)
     values = list(dict.fromkeys(v for study in studies for v in study.values(study.parameters.index(over))))
     scale = scale_of(over, values)
-    panels = canvas.axes(len(names))
+    drawn = canvas.panels(len(parts)) if panels else canvas.axes(len(names))
     is_log = not scale.has_names and canvas.is_log(wants_log(list(scale.places.values())))
-    for axes, name in zip(panels, names, strict=True):
-        curves = {label: means for study in studies for label, means in _curves(study, name, over, studies).items()}
+    lows, highs = list[float](), list[float]()
+    for axes, (name, part) in zip(drawn, parts, strict=True):
+        curves = {
+            label: means
+            for study in studies
+            for label, means in _curves(study, name, over, studies, (panels, part)).items()
+        }
         if len(curves) > MOST_CURVES:
-            canvas.note(f"{name}: {MOST_CURVES} of {len(curves)} curves; a grid with fewer values has them all")
-            curves = dict(list(curves.items())[:MOST_CURVES])
+            _refuse(studies, over, panels, len(curves))
         match = _UNIT.fullmatch(name)
         quantity = Quantity(short(match[1]), match[2]) if match else Quantity(short(name))
-        lows, highs = [], []
+        if not panels:  # which have one axis of values
+            lows, highs = [], []
         for number, (label, points) in enumerate(curves.items()):
             placed = sorted((scale.places[value], mean) for value, mean in points if value in scale.places)
             widths = [0 if math.isnan(mean.half_width) else mean.half_width for _, mean in placed]
@@ -99,12 +108,45 @@ def sweep(canvas: Canvas, paths: Sequence[Path], of: str = "", over: str = "") -
             linear(axes.yaxis, axes, quantity, max(map(abs, lows + highs)))
             if min(lows) >= 0:
                 axes.set_ylim(0, (max(highs) or 1) * 1.08)
+        if panels:
+            axes.set_title(short(f"{panels}={part}"))
         _x_axis(axes, scale, is_log)
     seeds = max((mean.runs for study in studies for name in names for mean in study.figures.get(name, ())), default=0)
     canvas.note(f"bars are 95 % intervals of the mean over {seeds} seeds" if seeds > 1 else "one seed, so no intervals")
-    for axes in panels:
-        axes.label_outer()
-    canvas.legend(panels[0], len(panels[0].get_legend_handles_labels()[1]))
+    canvas.at_edges(drawn)
+    canvas.legend(*drawn)
+
+
+def _parts(studies: Sequence[Study], over: str, panels: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the figure of each panel, and the value that the panels' parameter has there."""
+    if not panels:
+        return [(name, "") for name in names]
+    for study in studies:
+        others = [name for name in study.parameters if name != over]
+        if panels not in others:
+            raise UsageError(f"--panels {panels}: beside {over}, {study.name} has the parameters {listed(others)}")
+    if len(names) > 1:
+        raise UsageError(
+            f"--panels is for one figure, and there are {len(names)}: --of {_bare(names[0])!r} chooses one"
+        )
+    values = dict.fromkeys(v for study in studies for v in study.values(study.parameters.index(panels)))
+    if len(values) > MOST_VALUES:
+        raise UsageError(f"{panels} has {len(values)} values, and a figure up to {MOST_VALUES} panels")
+    return [(names[0], value) for value in values]
+
+
+def _refuse(studies: Sequence[Study], over: str, panels: str, curves: int) -> None:
+    """Refuse more curves than an eye tells apart, with the way out."""
+    sizes = {
+        name: len({value for study in studies for value in study.values(study.parameters.index(name))})
+        for name in studies[0].parameters
+        if name not in (over, panels)
+    }
+    fitting = [(many, name) for name, many in sizes.items() if curves <= many * MOST_CURVES and many <= MOST_VALUES]
+    advice = f"--panels {min(fitting)[1]} makes {min(fitting)[0]} panels of them" if fitting else "make a smaller grid"
+    raise UsageError(
+        f"{curves} curves cannot be told apart: there are {MOST_CURVES} colours with dashes of their own; {advice}"
+    )
 
 
 def _x_axis(axes: Any, scale: Scale, is_log: bool) -> None:
@@ -156,12 +198,17 @@ def _varies(studies: Sequence[Study], name: str) -> bool:
     )
 
 
-def _curves(study: Study, name: str, over: str, studies: Sequence[Study]) -> dict[str, list[tuple[str, Mean]]]:
-    """Return the points of each curve of a figure, by the values of all other parameters."""
-    at = study.parameters.index(over)
-    others = [place for place in range(len(study.parameters)) if place != at and len(study.values(place)) > 1]
+def _curves(
+    study: Study, name: str, over: str, studies: Sequence[Study], panel: tuple[str, str]
+) -> dict[str, list[tuple[str, Mean]]]:
+    """Return the points of each curve of a figure in a panel, by the values of all other parameters."""
+    at, (parameter, part) = study.parameters.index(over), panel
+    fixed = {at, study.parameters.index(parameter)} if parameter else {at}
+    others = [place for place in range(len(study.parameters)) if place not in fixed and len(study.values(place)) > 1]
     found: dict[str, list[tuple[str, Mean]]] = {}
     for mean in study.figures.get(name, ()):
+        if parameter and mean.point[study.parameters.index(parameter)] != part:
+            continue
         words = [f"{study.parameters[place]}={mean.point[place]}" for place in others]
         label = short(", ".join(([study.name] if len(studies) > 1 else []) + words))
         found.setdefault(label, []).append((mean.point[at], mean))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.units import Duration, Rate
-from testbed.workload.sizes import Distribution
+from testbed.workload.sizes import Distribution, Framing
 from testbed.workload.transfers import Transfer, WorkloadError, permutation
 
 PATTERNS = ("random", "permutation", "incast:N", "all-to-all")
@@ -76,6 +76,7 @@ def arrivals(
     *,
     load: float,
     line: Rate,
+    framing: Framing,
     dice: random.Random,
     count: int = 0,
     lasts: Duration | None = None,
@@ -84,12 +85,13 @@ def arrivals(
 
     With `random` any host sends to any other, with `permutation` always to the same one. With `incast` the first hosts
     send to the last host at one moment, and with `all-to-all` one host sends to all others. The load is that of the
-    hosts' lines on average, and with `incast` that of the target's line.
+    hosts' lines on average, and with `incast` that of the target's line. It is of the wire: packets as `framing` has
+    them, in the direction of the data.
     """
     partners = {}
     if pattern.name == "permutation":
         partners = {one.source: one.target for one in permutation(hosts, sizes.mean, dice)}
-    bits = sizes.mean.bits * pattern.flows(len(hosts))
+    bits = framing.mean(sizes) * 8 * pattern.flows(len(hosts))
     gap_ps = bits * 10**12 / (line.bps * load * pattern.lines(len(hosts)))
     found: list[Transfer] = []
     now_ps = 0.0 if lasts is None else dice.expovariate(1 / gap_ps)

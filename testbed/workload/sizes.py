@@ -1,4 +1,4 @@
-"""Published distributions of flow sizes, from `sizes.toml`, which names their sources."""
+"""Published distributions of flow sizes, from `sizes.toml`, which names their sources; sizes on the wire."""
 
 from __future__ import annotations
 
@@ -52,6 +52,55 @@ class Distribution:
         return Size.from_bytes(round(total))
 
 
+@dataclass(frozen=True)
+class Framing:
+    """The packets that a transport makes of data, and what they have on the wire beside it."""
+
+    payload: int
+    """The most data of a packet."""
+    beside: int
+    """The octets of a packet beside its data: headers, FCS, preamble and gap."""
+    message: int
+    """The most data of a message, which begins with a packet of its own."""
+    beside_message: int = 0
+    """The further headers of a message's first packet."""
+    padded_to: int = 1
+    """The octets of which the data of a packet are a multiple, with padding."""
+
+    def on_wire(self, size: Size) -> Size:
+        """Return the octets on the wire of a flow."""
+        whole, rest = divmod(size.bytes, self.message)
+        packets = whole * -(-self.message // self.payload) + -(-rest // self.payload)
+        messages = whole + (rest > 0)
+        data = size.bytes + -size.bytes % self.padded_to
+        return Size.from_bytes(data + packets * self.beside + messages * self.beside_message)
+
+    def mean(self, sizes: Distribution) -> float:
+        """Return the mean of the octets on the wire of the flows of a distribution."""
+        total = 0.0
+        for place in range(1, len(sizes.octets)):
+            low, high = (max(1, octets) for octets in sizes.octets[place - 1 : place + 1])
+            share = (sizes.percent[place] - sizes.percent[place - 1]) / 100
+            total += share * (self._sum(high) - self._sum(low - 1)) / (high - low + 1)
+        return total
+
+    def _sum(self, octets: int) -> int:
+        """Return the sum of what all sizes up to this one have on the wire."""
+        whole, rest = divmod(octets, self.message)
+        of_message = -(-self.message // self.payload)
+        packets = of_message * (self.message * whole * (whole - 1) // 2 + rest * whole)
+        packets += whole * _parts(self.message, self.payload) + _parts(rest, self.payload)
+        messages = _parts(octets, self.message)
+        data = self.padded_to * _parts(octets, self.padded_to)
+        return data + packets * self.beside + messages * self.beside_message
+
+
+def _parts(octets: int, each: int) -> int:
+    """Return the sum of the parts of at most `each` octets that all sizes up to this one are divided into."""
+    whole, rest = divmod(octets, each)
+    return each * whole * (whole + 1) // 2 + rest * (whole + 1)
+
+
 def read_distribution(text: str, name: str) -> Distribution:
     """Return the distribution in a table: a size and the part of flows that are at most so large, in each line.
 
@@ -60,7 +109,7 @@ def read_distribution(text: str, name: str) -> Distribution:
     exactly that size.
     """
     rows: list[tuple[int, float, int]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):  # Excel begins UTF-8 with a mark
         words = line.partition("#")[0].replace(",", " ").replace(";", " ").replace("\t", " ").split()
         if not words or (not rows and words[0][:1].isalpha()):
             continue

@@ -63,6 +63,33 @@ def test_settings_without_effect_are_warned_of(
     assert said in (result.folder / "output.log").read_text()
 
 
+@pytest.mark.parametrize(
+    ("which", "warns"),
+    [
+        ({}, True),
+        ({"recovery": "go-back-0"}, True),
+        ({"recovery": "selective repeat"}, False),
+        ({"waits": "100us"}, False),
+        ({"ways": "hash"}, False),
+    ],
+    ids=["go-back-N", "go-back-0", "selective repeat", "a NIC that waits", "by flow"],
+)
+def test_flows_that_take_packets_in_order_alone_over_ways_by_frame_are_warned_of(
+    run: Runner, which: dict[str, str], warns: bool
+) -> None:
+    result = run("equal_ways:in_order_alone", **which)
+    assert result.folder is not None
+    log = result.folder / "output.log"
+    said = log.read_text() if log.exists() else ""
+    rule, recovery = which.get("ways", "random"), which.get("recovery", "go-back-N")
+    told = (
+        f"warning: {recovery} takes packets in their order alone, and leaf1 gives each frame a way of its own "
+        f"('{rule}'): what comes late is sent again as if it were lost (flows: h1 to h3, h2 to h3). "
+    )
+    assert (told in said) == warns == ("packets in their order alone" in said)
+    assert bool(result.figure("packets sent again")) == (warns or recovery == "selective repeat")
+
+
 def test_a_switch_without_a_choice_and_polarised_ways_are_warned_of_and_defaults_are_not(
     run: Runner, capfd: pytest.CaptureFixture[str]
 ) -> None:

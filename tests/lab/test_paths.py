@@ -65,6 +65,17 @@ def test_frames_take_the_way_that_is_explained(run: Run) -> None:
 
 
 @experiment(timeout="60s")
+def test_flows_that_run_together_take_the_ways_of_their_numbers(run: Run) -> None:
+    """Send four flows from one port at once: the second is not where the first would be."""
+    with network(LeafSpine(2, 4, 1, ways=Ways(seed=5))) as net:
+        flow = {"transport": "udp", "source_port": 40_000}
+        wanted = [net.path("h1", "h2", **flow, number=number).nodes[1:-1] for number in range(4)]
+        flows = net.run(*(Flow("h1", "h2", count=_FRAMES, source_port=40_000) for _ in range(4)))
+        run.claim("ways in the log", [one["ways"].split() for one in flows.log], equals=wanted)
+        run.claim("not all are the first one's", wanted != [wanted[0]] * 4, equals=True)
+
+
+@experiment(timeout="60s")
 def test_a_roce_flow_takes_the_way_of_the_first_queue_pair(run: Run) -> None:
     """Compare the way of a flow whose ports nobody has given."""
     with network(LeafSpine(2, 4, 2, ways=Ways(fields=("source port", "queue pair")))) as net:

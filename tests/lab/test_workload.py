@@ -12,6 +12,7 @@ from testbed.lab.results.folder import read
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Result
 from testbed.lab.results.tables import flows as table_of
+from testbed.net.traffic.report import WIRE_OCTETS
 
 TABLE = "size,percent\n1kB,50\n20kB,100\n"
 WORDS = ["--topo", "fat-tree,2", "--pattern", "incast:1", "--load", "40%", "--flows", "40"]
@@ -37,6 +38,8 @@ def test_a_load_of_ones_own_sizes(ready: PreparedEngine, tmp_path: Path, capsys:
     assert len(rows) == result.figure("flows") == 40
     assert {(row["source"], row["target"], row["rate_control"]) for row in rows} == {("h1", "h2", "dcqcn")}
     assert {row["size_bytes"] for row in rows if row["size_bytes"] <= 1000} == {1000}
+    on_wire = sum(row["octets"] + WIRE_OCTETS * row["sent"] for row in rows)
+    assert result.figure("data of all flows, with headers, preamble and gap") == on_wire
     # One sender at 40 % of its line seldom waits for itself: half of its flows are alone.
     assert 1 <= result.figure("slowdown, median") < 1.5
     assert (result.folder / "cdf.pdf").stat().st_size > 3000 and (result.folder / "slowdown.pdf").stat().st_size > 3000
@@ -54,3 +57,14 @@ def test_without_pfc_switches_drop_and_flows_end_all_the_same(ready: PreparedEng
     assert result.figure("packets sent again") >= result.figure("frames dropped by switches")
     assert result.figure("times a switch paused a neighbour") == 0
     assert not (result.folder / "cdf.pdf").exists() if result.folder else False
+
+
+def test_the_load_is_of_the_wire(ready: PreparedEngine, tmp_path: Path) -> None:
+    """Flows of a packet each, of which a half is headers: the packets fill what was asked for of each line."""
+    words = ["--topo", "leaf-spine,2,2,2", "--load", "60%", "--duration", "100us", "--control", "fixed", "--no-figures"]
+    result = offered(ready, tmp_path, *words, table="99B,0\n100B,100\n")
+    assert result.folder is not None
+    rows = table_of(read(result.folder))
+    on_wire = sum(row["octets"] + WIRE_OCTETS * row["sent"] for row in rows)
+    assert {row["octets"] + WIRE_OCTETS * row["sent"] for row in rows} == {198}  # with padding, RETH, FCS and gap
+    assert on_wire * 8 / (4 * 10**10 * 1e-4) == pytest.approx(0.6, rel=0.05)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from testbed.cli.arguments import one_of, whole_number
+from testbed.cli.screen.console import say
 from testbed.errors import plain, warn
 from testbed.lab.results.result import Exit
 from testbed.net.build.flow_path import TRANSPORTS, FlowNames, in_topology
@@ -29,7 +30,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source-port", type=number, metavar="N", help="with roce by default that of the queue pair, as in the lab"
     )
-    parser.add_argument("--destination-port", type=number, metavar="N", help="by default that of a first flow")
+    parser.add_argument("--destination-port", type=number, metavar="N", help="by default that of --flow, or 4791")
+    parser.add_argument(
+        "--flow", type=number, metavar="N",
+        help="of udp and tcp: the flow's number in a run, from 0, by which it has a destination port of its own",
+    )  # fmt: skip
     parser.add_argument("--queue-pair", type=number, metavar="N", help="of roce, by default 256, the first of a host")
     parser.add_argument("--flow-label", type=number, default=0, metavar="N", help="of IPv6, where it is hashed")
     parser.add_argument(
@@ -41,12 +46,17 @@ def path(options: argparse.Namespace) -> int:
     """Explain which way a flow takes: at each switch the fields that are hashed, the hash, and the ways that it chooses
     among. It is what the lab does in a run with the same seed, as long as no cable is pulled."""
     flow = FlowNames(
-        options.transport, options.source_port, options.destination_port, options.queue_pair, options.flow_label
-    )
+        options.transport, options.source_port, options.destination_port, options.queue_pair, options.flow_label,
+        options.flow or 0,
+    )  # fmt: skip
     found, polarised = in_topology(topologies.build(options.topo), options.source, options.target, flow, options.seed)
     if polarised is not None:
         warn(str(polarised))
     print(json.dumps(_as_json(found)) if options.json else plain(str(found)))
+    hashes_it = any(hop.hashed is not None and "destination port" in hop.hashed.fields for hop in found.hops)
+    if flow.transport != "roce" and options.flow is None and options.destination_port is None and hashes_it:
+        port = found.fields.destination_port
+        say(f"destination port {port} is that of a run's first flow; flow N, from 0, has {port} + N: --flow N")
     return Exit.OK
 
 

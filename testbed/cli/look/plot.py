@@ -40,6 +40,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", type=time, metavar="T", dest="begin", help="the time at which the figure begins")
     parser.add_argument("--to", type=time, metavar="T", dest="end", help="the time at which it ends")
     parser.add_argument("--pool-seeds", action="store_true", help="runs that differ in the seed alone are one curve")
+    parser.add_argument(
+        "--panels", default="", metavar="PARAMETER",
+        help="a panel for each of its values, as in --panels load; also case and seed (cdf, slowdown, sweep)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--label", action="append", default=[], metavar="TEXT", help="of a result in the legend; once for each result"
+    )
     sizes = ", ".join(SIZES)
     parser.add_argument(
         "--size", default="column", metavar="SIZE", help=f"{sizes}, or WIDTHxHEIGHT in mm (default: column)"
@@ -68,7 +75,8 @@ def draw(options: argparse.Namespace) -> int:
     ending = require_ending(path)
     found = plot(
         options.kind, *options.result, of=options.of, over=options.over, case=options.case, only=options.only,
-        begin=options.begin, end=options.end, pool_seeds=options.pool_seeds, size=options.size, font=options.font,
+        begin=options.begin, end=options.end, pool_seeds=options.pool_seeds,
+        panels=options.panels, labels=options.label, size=options.size, font=options.font,
         points=options.points, log=None if options.scale is None else options.scale == "log", title=options.title,
         show_digest=options.show_digest, lab_time=options.lab_time,
     )  # fmt: skip

@@ -64,6 +64,10 @@ def options(parser: argparse.ArgumentParser) -> None:
                         help="lossless, or drops (default: on); switches of a file are as it says")  # fmt: skip
     parser.add_argument("--ecn", type=one_of("setting", ("auto", "on", "off")), default="auto", metavar="on|off",
                         help="marks before PFC (default: if the rate control goes by them)")  # fmt: skip
+    parser.add_argument(
+        "--recovery", type=one_of("recovery", ("go-back-N", "selective-repeat")), default="go-back-N", metavar="R",
+        help="what RoCE sends again after a loss: go-back-N (default) or selective-repeat",
+    )  # fmt: skip
     parser.add_argument("--seeds", type=whole_number(1, 5), default=1, metavar="N", help="seeds 1 to N (default 1)")
     parser.add_argument("-j", type=whole_number(1, 2), metavar="N", help="run up to N at a time (default all cores)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="run on a Dask cluster: tcp://HOST:PORT")
@@ -88,15 +92,18 @@ def benchmark(options: argparse.Namespace) -> int:
     of_file = bool(files) and files[0].suffix != ".py"
     if of_file and (options.pfc, options.ecn) != ("on", "auto"):
         raise UsageError(f"--pfc and --ecn are for topologies; here they are as {files[0].name} says")
+    recovery = options.recovery.replace("-repeat", " repeat")
     fabric = FabricUnderTest.of(
-        topo, files, control=options.control, pfc=options.pfc == "on", ecn=options.ecn
+        topo, files, control=options.control, pfc=options.pfc == "on", ecn=options.ecn, recovery=recovery
     )  # a mistake is reported before anything is set up
     words = [*options.fabric, "--test", ",".join(tests), "--control", options.control]
     words += [] if of_file else ["--pfc", options.pfc, "--ecn", options.ecn]
+    words += ["--recovery", options.recovery]
     words += [*(["--quick"] if options.quick else []), "--seeds", str(options.seeds)]
     origin = Origin(("benchmark", *words), tuple(map(str, files)), takes_parameters=False, takes_options=False)
     experiment = replace(definition.find(str(_EXPERIMENT)), origin=origin)
-    grid = {"test": tests, "topo": [topo], "control": [options.control], "quick": [str(options.quick).lower()]}
+    grid = {"test": tests, "topo": [topo], "control": [options.control], "recovery": [recovery]}
+    grid["quick"] = [str(options.quick).lower()]
     if not of_file:
         grid |= {"pfc": [str(options.pfc == "on").lower()], "ecn": [options.ecn]}
     if files:

@@ -21,11 +21,14 @@ from testbed.measures.offered_load import FLOWS, OfferedLoad, known_sizes
 from testbed.measures.training_load import TrainingLoad
 from testbed.plot.figure import plot
 from testbed.roce import rates
+from testbed.roce.nic import Recovery
 from testbed.units import Duration
 from testbed.workload import traces
 from testbed.workload.arrivals import PATTERNS
 
 _EXPERIMENT = shipped_packages.folder(shipped_packages.EXPERIMENTS) / "_workload.py"
+RECOVERIES = {str(one).replace(" ", "-"): str(one) for one in Recovery}
+"""The ways of recovery by the words of `--recovery`."""
 FIGURES = ("cdf", "slowdown")
 """The figures that are drawn of each run."""
 
@@ -64,6 +67,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="marks before PFC (default: if the rate control goes by them)",
     )  # fmt: skip
     parser.add_argument(
+        "--recovery", type=one_of("recovery", tuple(RECOVERIES)), default="go-back-N", metavar="R",
+        help=f"what RoCE sends again after a loss: {', '.join(RECOVERIES)} (default go-back-N)",
+    )  # fmt: skip
+    parser.add_argument(
         "--trace", metavar="T", help=f"a training job: {', '.join(traces.names())}, or Chakra's files by rank"
     )
     parser.add_argument("--straggler", default="", metavar="R=F,...", help="ranks that compute longer, as in 3=1.5")
@@ -86,13 +93,13 @@ def workload(options: argparse.Namespace) -> int:
     wanted = OfferedLoad.of(
         topo=options.topo, sizes=options.sizes, table=_text(path) if is_file else None, load=options.load,
         control=options.control, pattern=options.pattern, flows=options.flows, lasts=options.duration or Duration("0s"),
-        hosts=options.hosts, pfc=options.pfc == "on", ecn=options.ecn,
+        hosts=options.hosts, pfc=options.pfc == "on", ecn=options.ecn, recovery=RECOVERIES[options.recovery],
     )  # fmt: skip
     wanted.transfers(random.Random(options.seed))  # those of the run, so that a mistake is told before it
     options.experiment, options.packages = [str(_EXPERIMENT)], []
     given = {
         "topo": options.topo, "sizes": options.sizes, "load": options.load, "control": options.control,
-        "pattern": options.pattern, "pfc": options.pfc, "ecn": options.ecn,
+        "pattern": options.pattern, "pfc": options.pfc, "ecn": options.ecn, "recovery": options.recovery,
     }  # fmt: skip
     if options.duration:
         given["duration"] = str(options.duration)
@@ -102,6 +109,7 @@ def workload(options: argparse.Namespace) -> int:
         given["hosts"] = str(options.hosts)
     words = ["workload", *(word for name, value in given.items() for word in (f"--{name}", value))]
     origin = Origin(tuple(words), (options.sizes,) if is_file else (), takes_parameters=False)
+    given["recovery"] = RECOVERIES[options.recovery]
     if is_file:
         given["table"] = options.sizes
     options.set = [f"{name}={value}" for name, value in given.items()]
@@ -116,14 +124,18 @@ def _trace(options: argparse.Namespace) -> int:
     words = options.trace.split(",")
     own = any(Path(word).suffix for word in words)
     files = [Path(word) for word in words] if own else traces.files(options.trace)
-    fabric = FabricUnderTest.of(options.topo, control=options.control, pfc=options.pfc == "on", ecn=options.ecn)
+    fabric = FabricUnderTest.of(
+        options.topo, control=options.control, pfc=options.pfc == "on", ecn=options.ecn,
+        recovery=RECOVERIES[options.recovery],
+    )  # fmt: skip
     contents = [(path.name, _octets(path)) for path in files]
     TrainingLoad.of(
         fabric, contents, ranks=options.hosts, shrink=options.shrink, stragglers=options.straggler
     )  # a mistake is told before the run
     given = {
         "topo": options.topo, "control": options.control, "pfc": options.pfc, "ecn": options.ecn,
-        "shrink": str(options.shrink), "straggler": options.straggler, "hosts": str(options.hosts or ""),
+        "recovery": options.recovery, "shrink": str(options.shrink), "straggler": options.straggler,
+        "hosts": str(options.hosts or ""),
     }  # fmt: skip
     chosen = {name: value for name, value in given.items() if value}
     again = [
@@ -133,6 +145,7 @@ def _trace(options: argparse.Namespace) -> int:
         *(part for name, one in chosen.items() for part in (f"--{name}", one)),
     ]
     options.experiment, options.packages = [str(_EXPERIMENT.with_name("_trace.py"))], []
+    chosen["recovery"] = RECOVERIES[options.recovery]
     renamed = {"straggler": "stragglers", "hosts": "ranks"}
     options.set = [f"{renamed.get(name, name)}={value}" for name, value in chosen.items()]
     options.set.append(f"traces={','.join(map(str, files))}")

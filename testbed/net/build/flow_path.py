@@ -36,20 +36,30 @@ class FlowNames:
     source_port: int | None = None
     """None: that of the first queue pair of a host, with RoCE."""
     destination_port: int | None = None
-    """None: that of the transport's first flow."""
+    """None: the one that the flow of this `number` is sent to."""
     queue_pair: int | None = None
     flow_label: int = 0
+    number: int = 0
+    """The number of a flow of UDP or TCP among those that run together, from 0: each is sent to a port of its own."""
 
     def __post_init__(self) -> None:
         if self.transport not in TRANSPORTS:
             raise UsageError(f"there is no transport {self.transport}; {nearest(self.transport, TRANSPORTS)}")
         if self.queue_pair is not None and self.transport != "roce":
             raise UsageError(f"queue_pair is {self.queue_pair}, but {self.transport} has none; leave it out")
+        if self.number and (self.transport == "roce" or self.destination_port is not None):
+            told = (
+                "all RoCE flows have one port, and queue_pair tells them apart"
+                if self.transport == "roce"
+                else ("destination_port has the port that it stands for")
+            )
+            raise UsageError(f"number is {self.number}, but {told}; leave one of them out")
         for name, most in (
             ("source_port", _PORTS),
             ("destination_port", _PORTS),
             ("queue_pair", 1 << 24),
             ("flow_label", 1 << 20),
+            ("number", _PORTS - max(port for _, port in TRANSPORTS.values())),
         ):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or not 0 <= value < most):
@@ -68,7 +78,7 @@ class FlowNames:
             target[0],
             protocol,
             own if self.source_port is None else self.source_port,
-            port if self.destination_port is None else self.destination_port,
+            port + self.number if self.destination_port is None else self.destination_port,
             self.flow_label,
             pair,
             source[1],

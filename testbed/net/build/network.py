@@ -102,8 +102,8 @@ class Network(Mininet):
     def path(self, source: str, target: str, **flow: Any) -> FlowPath:
         """Return the way that a flow takes now, hop by hop, as switches choose it; `print` explains it.
 
-        `flow` is `transport` ("roce", "udp" or "tcp"), `source_port`, `destination_port`, `queue_pair` and
-        `flow_label`.
+        `flow` is `transport` ("roce", "udp" or "tcp"), `source_port`, `destination_port`, `queue_pair`, `flow_label`
+        and `number`: that of a UDP or TCP flow among those that run together, which gives its destination port.
         """
         for name in flow:
             known = [one.name for one in fields(FlowNames)]

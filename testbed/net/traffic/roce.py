@@ -41,6 +41,8 @@ from testbed.roce.settings import Settings
 from testbed.roce.source_port import RULES
 from testbed.roce.work import Operation
 from testbed.switch.ecn.field import Ecn
+from testbed.switch.ways.path import by_frame
+from testbed.switch.ways.settings import By
 from testbed.units import Duration, Rate, Scale, Size
 
 _MOST_QUEUE_PAIRS = 256
@@ -199,10 +201,11 @@ class Roce(RoceOptions, Transport):
     @classmethod
     def warnings(cls, flows: Mapping[int, Flow]) -> Sequence[str]:
         """Name the rate controls that go by marks where no port marks, or by telemetry where none stamps, and the NIC's
-        settings without effect.
+        settings without effect. Name flows whose packets are sent again because ways change their order.
         """
         controlled = [flow for flow in flows.values() if flow.rate_control not in (None, "fixed")]
-        return [*without_marks(controlled), *without_telemetry(controlled), *without_effect(flows.values())]
+        told = [*without_marks(controlled), *without_telemetry(controlled), *without_effect(flows.values())]
+        return [*told, *out_of_order(flows.values())]
 
     def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
         pairs = report.queue_pairs if isinstance(report, RoceReport) else ()
@@ -332,6 +335,32 @@ def without_effect(flows: Iterable[Flow]) -> list[str]:
         for text in transport.nic.without_effect(recovery_named(transport.recovery), transport.operation):
             concerned.setdefault(text, []).append(f"{flow.source.name} to {flow.target.name}")
     return [f"Nic.{text} (flows: {listed(whose, 4)}); it has no effect" for text, whose in concerned.items()]
+
+
+def out_of_order(flows: Iterable[Flow]) -> list[str]:
+    """Return a warning for each recovery that takes a late packet for a lost one, if packets can be late."""
+    ways = FabricCore.current().ways
+    if ways is None or not any(plan.settings.is_by_frame for plans in ways.plans.values() for plan in plans):
+        return []
+    switches = ways.switches()
+    concerned: dict[Recovery, dict[str, None]] = {}
+    choosing: dict[Recovery, dict[str, By]] = {}
+    for flow in flows:
+        transport, first = transport_of(flow), FabricCore.current().ports.graph.neighbours.get(flow.source.name)
+        recovery = recovery_named(transport.recovery)
+        if recovery is Recovery.SELECTIVE_REPEAT or transport.nic.reorder_time.ns or not first:
+            continue
+        if found := by_frame(switches, first[0][1], flow.target.name):
+            concerned.setdefault(recovery, {})[f"{flow.source.name} to {flow.target.name}"] = None
+            choosing.setdefault(recovery, {}).update(found)
+    return [
+        f"{recovery} takes packets in their order alone, and {listed(list(choosing[recovery]), 4)} "
+        f"{'gives' if len(choosing[recovery]) == 1 else 'give'} each frame a way of its own "
+        f"({' and '.join(repr(str(one)) for one in dict.fromkeys(choosing[recovery].values()))}): what comes late is "
+        f"sent again as if it were lost (flows: {listed(whose, 4)}). recovery='selective repeat' sends again what is "
+        "missing alone, and Nic(reorder_time='10us') waits for it first"
+        for recovery, whose in concerned.items()
+    ]
 
 
 def without_marks(flows: Sequence[Flow]) -> list[str]:

@@ -20,7 +20,7 @@ __all__ = ["body", "is_benchmark"]
 
 _WIDTH, _BAR, _LEFT, _TOP = 560, 26, 216, 6
 _HOST = (
-    ("transport", "RoCEv2, writes, packets of 1024 octets of data, go-back-N"),
+    ("transport", "RoCEv2, writes, packets of 1024 octets of data"),
     (
         "NICs",
         "take packets in order alone; with spraying they wait 50 us for late ones, where a row says so or ways spray",

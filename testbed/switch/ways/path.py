@@ -104,6 +104,23 @@ def path(switches: Mapping[str, Switch], source: str, target: str, first: tuple[
     return FlowPath(source, target, fields, tuple(hops), first_port)
 
 
+def by_frame(switches: Mapping[str, Switch], first: str, target: str) -> dict[str, By]:
+    """Return the switches on all ways of a flow that give each frame a way of its own, with their rules."""
+    found: dict[str, By] = {}
+    reached = dict.fromkeys([first])
+    for name in (waiting := list(reached)):
+        if name not in switches:
+            continue
+        ways, settings = switches[name].ways.get(target, ()), switches[name].settings
+        if len(ways) > 1 and settings is not None and settings.is_by_frame:
+            found[name] = By(settings.by)
+        for way in ways:
+            if way.neighbour not in reached:
+                reached[way.neighbour] = None
+                waiting.append(way.neighbour)
+    return found
+
+
 def _hop(name: str, switch: Switch, target: str, fields: Fields) -> Hop:
     ways = switch.ways.get(target, ())
     if not ways:

@@ -131,6 +131,11 @@ class Ways:
         """True if a flow keeps its way as long as all ways stay."""
         return self.by in (By.HOST_NUMBER, By.HASH, By.RESILIENT)
 
+    @property
+    def is_by_frame(self) -> bool:
+        """True if each frame gets a way of its own, so that frames of a flow can overtake each other."""
+        return self.by in (By.SPRAY, By.RANDOM, By.LEAST_LOADED)
+
     def unused(self) -> list[str]:
         """Return the names of settings that were given and have no effect."""
         plain, found = Ways(), []

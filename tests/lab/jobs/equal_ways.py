@@ -13,7 +13,21 @@ from testbed.net.fabric.switch_ways import CODES
 from testbed.switch.ways.frame import fields_of
 from testbed.switch.ways.model import Fields, Group, table
 from testbed.switch.ways.settings import By, HashField
-from xoff import Clos, Flow, LeafSpine, LosslessTopo, RawPort, RoceReport, Run, Ways, experiment, flowing, network
+from xoff import (
+    Clos,
+    Duration,
+    Flow,
+    LeafSpine,
+    LosslessTopo,
+    Nic,
+    RawPort,
+    RoceReport,
+    Run,
+    Ways,
+    experiment,
+    flowing,
+    network,
+)
 
 _NO_MEMBER = 255
 _FIELDS = [
@@ -187,6 +201,19 @@ def without_effect(run: Run, ways: str = "hash") -> None:
     """Set equal ways where there is one way to each host."""
     with network(LeafSpine(2, 1, 1, ways=ways)):
         pass
+
+
+@experiment
+def in_order_alone(
+    run: Run, ways: str = "random", recovery: str = "go-back-N", waits: Duration = Duration("0s")
+) -> None:
+    """Send RoCE flows over ways that change the order of packets, or do not."""
+    nic = Nic(reorder_time=waits)
+    with network(LeafSpine(2, 4, 2, delay="1us", ways=ways)) as net:
+        flows = net.run(
+            *(Flow(one, "h3", transport="roce", size="100kB", recovery=recovery, nic=nic) for one in ("h1", "h2"))
+        )
+    run.figure("packets sent again", sum(report["retransmitted"] for report in flows.log))
 
 
 @experiment

@@ -62,3 +62,15 @@ def test_json_has_hops_with_hashes_and_ways(capsys: pytest.CaptureFixture[str]) 
 def test_mistakes_get_one_line(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["path", *words.split()]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_udp_flow_without_a_number_is_the_first_and_the_command_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["path", "h1", "h9", "--transport", "udp", "--source-port", "40000"]
+    assert main(words) == 0
+    first = capsys.readouterr()
+    assert "destination port 20000 is that of a run's first flow; flow N, from 0, has 20000 + N: --flow N" in first.err
+    assert main([*words, "--flow", "0"]) == 0
+    assert capsys.readouterr() == (first.out, "")
+    assert main([*words, "--flow", "3"]) == 0
+    other = capsys.readouterr()
+    assert "destination port 20003" in other.out and other.err == ""

@@ -38,6 +38,7 @@ TABLE = "size,percent\n2kB,50\n100kB,100\n"
         ("--flows 9999", "a run has 1 to 5000 flows"),
         ("--duration 1ns", "no flow arrives in 1ns"),
         ("--pfc maybe", "there are on, off"),
+        ("--recovery selective", "there is no recovery 'selective'; did you mean selective-repeat?"),
         ("--trace pipelin", "there is no trace 'pipelin'; did you mean pipeline?"),
         ("--trace none.et", "--trace none.et: No such file or directory; data-parallel, mixture-of-experts, pipeline"),
         ("--trace falling.csv", "falling.csv is no execution trace of Chakra"),
@@ -92,7 +93,7 @@ def test_the_run_gets_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
     )
     words = (
         "workload --topo fat-tree,4 --sizes mine.csv --load 30% --control timely --pattern random --pfc off --ecn auto "
-        "--duration 1ms --hosts 8"
+        "--recovery go-back-N --duration 1ms --hosts 8"
     )
     assert seen["words"] == tuple(words.split())
     assert seen["files"] == ("mine.csv",) and "table=mine.csv" in seen["set"] and "duration=1ms" in seen["set"]

@@ -315,3 +315,88 @@ def test_a_result_that_is_not_in_a_folder_is_refused(tmp_path: Path) -> None:
 def test_the_topic_of_help_has_every_figure() -> None:
     for name, kind in KINDS.items():
         assert f"  {name:<10} {kind.summary}" in TOPICS["plots"].text
+
+
+def of_a_grid(at: Path, loads: tuple[str, ...] = ("30%", "60%", "90%")) -> list[Path]:
+    controls = ("dcqcn", "swift", "timely", "hpcc")
+    return [
+        with_flows(at / f"{load}-{control}", parameters={"load": load, "control": control})
+        for load in loads
+        for control in controls
+    ]
+
+
+@pytest.mark.parametrize("kind", ["cdf", "slowdown"])
+def test_twelve_curves_are_refused_and_have_panels_of_a_parameter(kind: str, tmp_path: Path) -> None:
+    folders = of_a_grid(tmp_path)
+    with pytest.raises(UsageError, match=r"12 curves cannot be told apart: .* --panels load makes 3 panels of them"):
+        xoff.plot(kind, *folders, case="with PFC")
+    found = xoff.plot(kind, *folders, case="with PFC", panels="load", size="page")
+    assert legend(found) == [f"control={name}" for name in ("dcqcn", "swift", "timely", "hpcc")]
+    titles = [axes.get_title().partition(",")[0] for axes in found.figure.axes]
+    assert list(dict.fromkeys(titles)) == ["load=30%", "load=60%", "load=90%"]
+    for axes in found.figure.axes:
+        looks = [(line.get_color(), line.get_label()) for line in axes.lines]
+        assert len(looks) == 4 and looks == [
+            (line.get_color(), line.get_label()) for line in found.figure.axes[0].lines
+        ], "a control has the same colour in each panel"
+
+
+def test_panels_are_in_the_order_of_numbers_and_of_what_differs(tmp_path: Path) -> None:
+    folders = of_a_grid(tmp_path, ("90%", "5%", "30%"))
+    found = xoff.plot("cdf", *folders, case="with PFC", panels="load")
+    assert [axes.get_title() for axes in found.figure.axes] == ["load=5%", "load=30%", "load=90%"]
+    with pytest.raises(UsageError, match="--panels loads: the results do not differ in it; they do in load, control"):
+        xoff.plot("cdf", *folders, case="with PFC", panels="loads")
+    with pytest.raises(UsageError, match="--panels is for cdf, slowdown and sweep; queue has a panel for each network"):
+        xoff.plot("queue", *folders, panels="load")
+    with pytest.raises(UsageError, match="which takes 152 mm; --size page has them"):
+        xoff.plot("slowdown", *folders, case="with PFC", panels="load")
+
+
+@pytest.mark.parametrize("size", ["column", "page", "slide", "60x140"])
+@pytest.mark.parametrize("kind", ["cdf", "slowdown"])
+def test_a_legend_is_within_the_edges(kind: str, size: str, tmp_path: Path) -> None:
+    folders = [
+        with_flows(
+            tmp_path / str(number), parameters={"topo": f"leaf-spine,{number},4,4,ways=MMMM", "at": f"{number} WAN"}
+        )
+        for number in range(7)
+    ]
+    found = xoff.plot(kind, *folders, case="with PFC", size=size)
+    found.figure.draw_without_rendering()
+    (box,) = found.figure.legends
+    place, page = box.get_window_extent(), found.figure.bbox
+    assert place.x0 >= 0 and place.x1 <= page.x1 and place.y1 <= page.y1 and len(legend(found)) == 7
+    if size != "60x140":  # a figure of no fixed height is higher for its legend
+        assert min(axes.get_window_extent().height for axes in found.figure.axes) > 0.3 * found.figure.dpi
+
+
+def test_results_have_the_names_that_are_given(tmp_path: Path) -> None:
+    folders = of_a_grid(tmp_path)[:3]
+    found = xoff.plot("cdf", *folders, case="with PFC", labels=["ours", "Swift", "TIMELY"])
+    assert legend(found) == ["ours", "Swift", "TIMELY"]
+    found = xoff.plot("cdf", *folders[:2], labels=["ours", "theirs"])
+    assert legend(found) == [f"{one}, {case}" for one in ("ours", "theirs") for case in ("with PFC", "without PFC")]
+    with pytest.raises(UsageError, match="there are 2 labels and 3 results; each result has one"):
+        xoff.plot("cdf", *folders, labels=["ours", "theirs"])
+
+
+def test_a_sweep_of_many_curves_has_panels_of_a_parameter(tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    folder.mkdir()
+    rows = [
+        f"{load}%,{control},{ways},slowdown,1,{load},0,{load},{load}"
+        for load in (30, 60)
+        for control in ("dcqcn", "swift", "timely", "hpcc")
+        for ways in ("hash", "spray")
+    ]
+    head = "load,control,ways,figure,runs,mean,half width of 95 %,least,most"
+    (folder / "summary.csv").write_text("\n".join([head, *rows]) + "\n")
+    with pytest.raises(UsageError, match=r"8 curves cannot be told apart: .* --panels ways makes 2 panels of them"):
+        xoff.plot("sweep", folder, over="load")
+    found = xoff.plot("sweep", folder, over="load", panels="ways")
+    assert [axes.get_title() for axes in found.figure.axes] == ["ways=hash", "ways=spray"]
+    assert legend(found) == [f"control={name}" for name in ("dcqcn", "swift", "timely", "hpcc")]
+    with pytest.raises(UsageError, match="--panels load: beside load, study has the parameters control, ways"):
+        xoff.plot("sweep", folder, over="load", panels="load")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
 from testbed.units import Duration, Rate, Size
 from testbed.workload.arrivals import Pattern, arrivals, read_load
-from testbed.workload.sizes import Distribution, distribution, read_distribution
+from testbed.workload.sizes import Distribution, Framing, distribution, read_distribution
 from testbed.workload.transfers import WorkloadError
 
 HOSTS = [f"h{number}" for number in range(1, 9)]
 LINE = Rate("10Gb/s")
+WIRE = Framing(payload=1024, beside=82, message=4096, beside_message=16, padded_to=4)
 SMALL = Distribution("small", "", (1000, 9000), (0, 100))
 
 
@@ -24,8 +26,9 @@ SMALL = Distribution("small", "", (1000, 9000), (0, 100))
         ("# of a trace\n1000 0\n\n5000 0.25  # a quarter\n9000 1\n", (1000, 5000, 9000), (0, 25, 100)),
         ("1000 1 0.5\n9000 1 1\n", (1000, 1000, 9000), (0, 50, 100)),
         ("0;0\n7;100", (0, 7), (0, 100)),
+        ("\ufeffsize,percent\r\n0,0\r\n7,100\r\n", (0, 7), (0, 100)),
     ],
-    ids=["percent", "units and a head", "parts and remarks", "half have the first size", "semicolons"],
+    ids=["percent", "units and a head", "parts and remarks", "half have the first size", "semicolons", "Excel's mark"],
 )
 def test_a_table_of_sizes(text: str, octets: tuple[int, ...], percent: tuple[float, ...]) -> None:
     found = read_distribution(text, "mine.csv")
@@ -82,21 +85,47 @@ def test_a_load_that_cannot_be_is_refused(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("octets", "on_wire"),
+    [
+        (1, 4 + 98),
+        (1024, 1024 + 98),
+        (1025, 1028 + 98 + 82),
+        (4096, 4096 + 98 + 3 * 82),
+        (4097, 4100 + 2 * 98 + 3 * 82),
+    ],
+)
+def test_data_has_headers_and_padding_on_the_wire(octets: int, on_wire: int) -> None:
+    assert WIRE.on_wire(Size.from_bytes(octets)).bytes == on_wire
+
+
+@pytest.mark.parametrize("octets", [(0, 5), (99, 100), (1000, 9000), (5, 5, 9000)])
+def test_the_mean_on_the_wire_is_that_of_all_sizes(octets: tuple[int, ...]) -> None:
+    sizes = Distribution("", "", octets, (0, 100) if len(octets) == 2 else (0, 50, 100))
+    halves = []
+    for low, high in pairwise(octets):
+        every = [WIRE.on_wire(Size.from_bytes(one)).bytes for one in range(max(1, low), high + 1)]
+        halves.append(sum(every) / len(every))
+    assert WIRE.mean(sizes) == pytest.approx(sum(halves) / len(halves))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["random", "permutation", "incast:4", "all-to-all"])
 def test_flows_arrive_at_the_load(name: str) -> None:
     """Over a long time the lines carry the load: the target's of an incast, else those of all hosts."""
     pattern, lasts = Pattern.parse(name), Duration("200ms")
-    found = arrivals(HOSTS, pattern, SMALL, load=0.4, line=LINE, dice=random.Random(1), lasts=lasts)
+    found = arrivals(HOSTS, pattern, SMALL, load=0.4, line=LINE, framing=WIRE, dice=random.Random(1), lasts=lasts)
     lines = 1 if name == "incast:4" else len(HOSTS)
-    offered = sum(one.size.bits for one in found) / (float(lasts.ps) / 1e12 * LINE.bps * lines)
+    offered = sum(WIRE.on_wire(one.size).bits for one in found) / (float(lasts.ps) / 1e12 * LINE.bps * lines)
     assert offered == pytest.approx(0.4, rel=0.03)
     assert all(one.source != one.target and one.start < lasts for one in found)
 
 
 def test_who_sends_to_whom() -> None:
     def pairs(name: str, count: int) -> list[tuple[str, str]]:
-        found = arrivals(HOSTS, Pattern.parse(name), SMALL, load=0.5, line=LINE, dice=random.Random(1), count=count)
+        found = arrivals(
+            HOSTS, Pattern.parse(name), SMALL, load=0.5, line=LINE, framing=WIRE, dice=random.Random(1), count=count
+        )
         assert len(found) == count and found[0].start == Duration("0s")
         return [(one.source, one.target) for one in found]
 
@@ -116,6 +145,7 @@ def test_one_seed_gives_one_workload() -> None:
             distribution("hadoop"),
             load=0.5,
             line=LINE,
+            framing=WIRE,
             dice=random.Random(seed),
             count=20,
         )

@@ -11,9 +11,9 @@ from testbed.net.build.flow_path import FlowNames, in_topology
 from testbed.net.fabric.routes import Graph
 from testbed.switch.ways.model import Fields, Group
 from testbed.switch.ways.network import Switch, Way
-from testbed.switch.ways.path import path
+from testbed.switch.ways.path import by_frame, path
 from testbed.switch.ways.polarisation import Polarisation, polarisation
-from testbed.switch.ways.settings import Ways
+from testbed.switch.ways.settings import By, Ways
 from xoff import Chain, Clos, Dragonfly, FatTree, LeafSpine, LosslessTopo, Star
 
 UDP = FlowNames("udp", 40_000)
@@ -183,6 +183,22 @@ def test_a_roce_flow_has_the_ports_of_its_queue_pair() -> None:
     assert (fields.source_port, fields.queue_pair) == (0xC005, 0x4005)
 
 
+def test_each_flow_of_udp_has_a_destination_port_of_its_own() -> None:
+    for number in (0, 1, 7):
+        fields = in_topology(LeafSpine(), "h1", "h3", FlowNames("udp", 40_000, number=number))[0].fields
+        assert (fields.source_port, fields.destination_port) == (40_000, 20_000 + number)
+
+
+@pytest.mark.parametrize("rule", ["spray", "random", "least loaded", "hash", "flowlet", "host number"])
+def test_the_switches_that_give_each_frame_a_way_are_found_on_all_ways(rule: str) -> None:
+    graph, ways = Graph.of_topo(topo := FatTree(4)), Ways(rule)
+    switches = graph.switches(lambda name: ways, 1)
+    found = by_frame(switches, graph.neighbours["h1"][0][1], topo.hosts()[-1])
+    is_by_frame = rule in ("spray", "random", "least loaded")
+    assert found == dict.fromkeys(["edge1", "agg1", "agg2"] if is_by_frame else [], By(rule))
+    assert not by_frame(switches, "edge1", "h2")  # both are at edge1, which has one way
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [
@@ -194,6 +210,8 @@ def test_a_roce_flow_has_the_ports_of_its_queue_pair() -> None:
         (lambda: FlowNames("upd"), "there is no transport upd; did you mean udp"),
         (lambda: FlowNames(source_port=70_000), "source_port is 70000; a whole number below 65536"),
         (lambda: FlowNames("udp", 1, queue_pair=3), "queue_pair is 3, but udp has none"),
+        (lambda: FlowNames("roce", number=3), "number is 3, but all RoCE flows have one port"),
+        (lambda: FlowNames("udp", 1, 20_003, number=3), "number is 3, but destination_port has the port"),
     ],
 )
 def test_what_cannot_be_asked_gets_one_line(what: Any, message: str) -> None:

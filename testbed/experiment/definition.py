@@ -201,12 +201,8 @@ def load_file(path: Path, name: str | None = None, within_s: float = 0.0) -> Exp
     """
     if not path.is_file():
         raise ExperimentError(f"there is no experiment file {path}")
-    if not script.is_marked(path):  # nearly all files are, and parsing takes longer
-        origin = Origin(("run", str(path)), (str(path),))
-        if snappi_script.is_script(path):
-            return _of_script(path.resolve(), ScriptKind.SNAPPI, snappi_script.body, origin, snappi_script.PACKAGE)
-        if script.is_script(path):
-            return _of_script(path.resolve(), ScriptKind.PROGRAM, script.body, origin)
+    if (whole := script_in(path)) is not None:
+        return whole
     with ending_within(within_s, path):
         found = experiments_in(_import(path))
     if not found:
@@ -218,6 +214,18 @@ def load_file(path: Path, name: str | None = None, within_s: float = 0.0) -> Exp
             reference = f"{path}:{candidate.name}" if len(found) > 1 else str(path)
             return replace(candidate, origin=Origin(("run", reference), (str(path),)))
     raise ExperimentError(f"{path} has no experiment {name}; it has {', '.join(e.name for e in found)}")
+
+
+def script_in(path: Path) -> Experiment | None:
+    """Return the script that a file is, by its text; None if it is none."""
+    if script.is_marked(path):  # nearly all files are, and parsing takes longer
+        return None
+    origin = Origin(("run", str(path)), (str(path),))
+    if snappi_script.is_script(path):
+        return _of_script(path.resolve(), ScriptKind.SNAPPI, snappi_script.body, origin, snappi_script.PACKAGE)
+    if script.is_script(path):
+        return _of_script(path.resolve(), ScriptKind.PROGRAM, script.body, origin)
+    return None
 
 
 def _of_script(

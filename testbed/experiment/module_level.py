@@ -1,7 +1,10 @@
-"""The module level of a user's file: what it can import, and how long it may take where the file is read."""
+"""The module level of a user's file: what it can import, how long it may take where the file is read, and that of a
+file of others: it is not executed on this machine if the environment says so.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -14,6 +17,9 @@ from types import FrameType
 import testbed
 from testbed.errors import UsageError
 
+VARIABLE = "XOFF_READ_IN_LAB"
+"""Set in the environment, it has the lab alone execute files that do not come with Xoff."""
+_OURS = Path(testbed.__path__[0]).resolve().parent
 _AGAIN_S = 1.0
 """The interval in s at which the exception is raised again, in case an except clause took the first one."""
 
@@ -53,9 +59,22 @@ def ending_within(seconds: float, path: Path) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def is_read_in_lab(path: Path) -> bool:
+    """Return True if this machine must not execute the file: it is not one of Xoff's, and the environment says so."""
+    return os.environ.get(VARIABLE, "") not in ("", "0") and not path.resolve().is_relative_to(_OURS)
+
+
 @contextmanager
 def importing_from_folder_of(path: Path) -> Iterator[None]:
-    """Let code import the files beside `path`, as it can in a script; but a file there hides no package of Xoff's."""
+    """Let code import the files beside `path`, as it can in a script; but a file there hides no package of Xoff's.
+
+    Whoever executes a user's file does it in this context, so a file that this machine must not execute ends here.
+    """
+    if is_read_in_lab(path):
+        raise UsageError(
+            f"{path} is for the lab alone, as {VARIABLE} is set, and this command reads it on this machine, too; look "
+            "at it, and call the command without the variable"
+        )
     folder, ours = str(path.parent), str(Path(testbed.__path__[0]).parent)
     sys.path.insert(sys.path.index(ours) + 1 if ours in sys.path else 0, folder)
     try:

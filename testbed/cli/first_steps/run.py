@@ -26,6 +26,7 @@ from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.job.job import WHOLE_FRAMES, Limits, RunOptions
 from testbed.lab.results.result import Exit, Result
+from testbed.lab.runs import foreign_file
 from testbed.lab.studies import batch
 from testbed.lab.studies.batch import Task
 from testbed.units import Duration
@@ -108,7 +109,8 @@ def demo(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Run experiments; each leaves a folder with result.json, its event log and its output. A FILE.py is imported on
-    this machine too, to read its parameters: its module level is executed as you, so run only files that you trust."""
+    this machine too, to read its parameters: its module level is executed as you, so run only files that you trust.
+    With XOFF_READ_IN_LAB=1 in the environment the lab alone reads it."""
     return run_as(options)
 
 
@@ -126,7 +128,10 @@ def run_as(
     digest.
     """
     streams.outlast()
-    chosen = [definition.find(name) for name in options.experiment]
+    chosen = [
+        foreign_file.find(name, ready(options.engine)) if foreign_file.is_named(name) else definition.find(name)
+        for name in options.experiment
+    ]
     if origin is not None:
         chosen = [replace(experiment, origin=origin) for experiment in chosen]
     given = dict(_assignment(text) for text in options.set)

@@ -52,9 +52,17 @@ def artifact(options: argparse.Namespace) -> int:
             "folder": str(packed.folder),
             "octets": packed.octets,
             "commands": list(map(asdict, packed.commands)),
+            "files": {name: str(path) for name, path in packed.files.items()},
+            "left_out": packed.left_out,
         }
         print(json.dumps(content, indent=1))
         return Exit.OK
+    for left in packed.left_out:
+        console.print_error(f"left out: {left}")
+    for one in packed.commands:
+        console.stdout.print(f"runs: {console.shown(one.shown)}", soft_wrap=True)
+    for name, path in packed.files.items():
+        console.stdout.print(f"takes: files/{console.shown(name)}, from {console.shown(path)}", soft_wrap=True)
     runs = sum(len(one.digests) for one in packed.commands)
     console.stdout.print(
         f"{console.shown(packed.folder)}: {len(packed.commands)} commands, {runs} digests, {packed.octets >> 20} MB\n"

@@ -177,6 +177,23 @@ class ForeignFolder:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise kind(f"{path} is no result of {made_by}: {error}") from None
 
+    def copy(self, name: str, target: Path, most: int = LARGEST_LOG) -> None:
+        """Copy a file as it would be written anew. ForeignError if it is none, has the bits of a program with rights of
+        others, or holes, of which a few octets can be terabytes.
+        """
+        path = self.path / name
+        with self.open(name, most) as source:
+            if os.fstat(source.fileno()).st_mode & (stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX):
+                raise ForeignError(f"{path} has setuid, setgid or sticky bits")
+            size = os.fstat(source.fileno()).st_size
+            if size and os.lseek(source.fileno(), 0, os.SEEK_HOLE) < size:
+                raise ForeignError(f"{path} has holes, and no run leaves such a file")
+            os.lseek(source.fileno(), 0, os.SEEK_SET)
+            with target.open("xb") as copy:
+                left = size
+                while left and (octets := source.read(min(left, 1 << 20))):
+                    left -= copy.write(octets)
+
     @contextmanager
     def create(self, name: str) -> Iterator[BinaryIO]:
         """Yield a new file that gets this name at the end of the block, whatever had it before."""

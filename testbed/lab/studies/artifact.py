@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ import testbed
 from testbed.errors import UsageError
 from testbed.lab.job.job import OURS
 from testbed.lab.job.job import read as code_of
-from testbed.lab.results.foreign import ForeignFolder
-from testbed.lab.results.result import RESULT, Result, Status
+from testbed.lab.results.foreign import ForeignError, ForeignFolder
+from testbed.lab.results.result import RESULT, Again, Result, Status
 from testbed.lab.studies.benchmark import FILE as BENCHMARK
 from testbed.lab.studies.sweep_tables import SUMMARY
 
@@ -36,6 +37,12 @@ _OUT = {"run": "--out", "workload": "--out", "demo": "--out", "benchmark": "-o"}
 """The commands whose runs can be made again into a folder, and the option that names it."""
 _NOT_NEEDED = ("docs/", "tests/", "bench/", "tools/", ".github/", ".ci/")
 _MOST = 1000
+_DEEPEST = 8
+"""The most folders inside each other that are copied of a result."""
+_LARGEST = 16 << 30
+"""The most octets of results that are copied."""
+_ELSEWHERE = ("--scheduler", "--lab", "--out", "--output", "-o")
+"""Options by which a command would leave the reviewer's lab or the artifact's folder."""
 
 
 class ArtifactError(UsageError):
@@ -71,13 +78,23 @@ class Packed:
     commands: tuple[Command, ...]
     octets: int = 0
     made_with: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """The user's files that commands take, by their names in the artifact."""
+    left_out: tuple[str, ...] = ()
+    """What the folders of results have and no run leaves there, with the reason for which it was not copied."""
 
 
 def result_folders(folder: Path) -> list[Path]:
     """Return the result folders in a folder: itself, or those below it, as those of a sweep or in `results`."""
     if ForeignFolder(folder).has(RESULT):
         return [folder]
-    found = sorted(path.parent for path in [*folder.glob(f"*/{RESULT}"), *folder.glob(f"runs/*/{RESULT}")])
+    here = ForeignFolder(folder)
+    found = [
+        inner.path
+        for place in (here, here.inside("runs"))
+        for name in place.listing()
+        if (inner := place.inside(name)).is_there() and inner.is_file(RESULT)
+    ]
     if not found:
         raise ArtifactError(f"{folder} has no results: neither {RESULT} nor folders with one; `xoff run` makes some")
     if len(found) > _MOST:
@@ -95,18 +112,23 @@ def pack(folder: Path, out: Path, figures: Mapping[Path, str], lab: Path | None 
             raise ArtifactError(f"--figure {name}={path}: that is no result folder in {folder}")
     named = {path.resolve(): name for path, name in figures.items()}
     results = [(path, _read(path)) for path in folders]
-    files = _user_files(results)
+    code = _checkout() or code_of(OURS)
+    files = _user_files(results, code)
+    for path, result in results:
+        assert result.again is not None
+        _require_known(path, result.again.command, files, code)
     commands = _commands(folder, results, named, files)
     (out / RESULTS).mkdir(parents=True)
+    copied = _Copied()
     for path, _ in results:
-        shutil.copytree(path, out / RESULTS / _name(folder, path), symlinks=True)
+        copied.folder(ForeignFolder(path), out / RESULTS / _name(folder, path))
     for table in (SUMMARY, "table.csv", BENCHMARK, "report.html"):
-        if len(folders) > 1 and (folder / table).is_file():
-            shutil.copyfile(folder / table, out / RESULTS / table)
+        if len(folders) > 1 and ForeignFolder(folder).has(table):
+            copied.file(ForeignFolder(folder), table, out / RESULTS / table)
     for name, source in files.items():
         (out / FILES).mkdir(exist_ok=True)
         shutil.copyfile(source, out / FILES / name)
-    _copy_code(out / CODE)
+    _write_code(code, out / CODE)
     if lab is not None:
         shutil.copyfile(lab, out / LAB)
     shutil.copyfile(Path(__file__).with_name(RERUN), out / RERUN)
@@ -123,7 +145,37 @@ def pack(folder: Path, out: Path, figures: Mapping[Path, str], lab: Path | None 
     (out / README).write_text(_readme(commands, made_with, lab is not None))
     (out / CRATE).write_text(json.dumps(crate(out, commands, made_with), indent=1) + "\n")
     octets = sum(path.lstat().st_size for path in out.rglob("*") if path.is_file())
-    return Packed(out, tuple(commands), octets, made_with)
+    return Packed(out, tuple(commands), octets, made_with, files, tuple(copied.left_out))
+
+
+class _Copied:
+    """Copies of files that are from elsewhere, and what was left out."""
+
+    def __init__(self) -> None:
+        self.left_out: list[str] = []
+        self._octets = 0
+
+    def folder(self, source: ForeignFolder, target: Path, depth: int = _DEEPEST) -> None:
+        """Copy what a run leaves: regular files without holes, and folders. No link is followed."""
+        try:
+            target.mkdir()
+        except FileExistsError:
+            raise ArtifactError(f"{source.path} would be {target.name}, as another result is; rename one") from None
+        for name in source.listing():
+            inner = source.inside(name)
+            if not inner.is_there():
+                self.file(source, name, target / name)
+            elif depth:
+                self.folder(inner, target / name, depth - 1)
+            else:
+                self.left_out.append(f"{inner.path} is in more than {_DEEPEST} folders inside each other")
+
+    def file(self, source: ForeignFolder, name: str, target: Path) -> None:
+        try:
+            source.copy(name, target, _LARGEST - self._octets)
+            self._octets += target.stat().st_size
+        except (ForeignError, FileNotFoundError) as error:
+            self.left_out.append(str(error))
 
 
 def _require_empty(out: Path, folder: Path) -> None:
@@ -136,6 +188,8 @@ def _require_empty(out: Path, folder: Path) -> None:
 def _read(path: Path) -> Result:
     try:
         result = Result.read(path)
+        if result.again is not None and not (result.again.command and _is_text(result.again)):
+            raise ValueError("its command is no list of words")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"{path / RESULT} cannot be read ({error}); remove its folder, and run it again") from None
     if result.status is not Status.OK:
@@ -147,7 +201,11 @@ def _read(path: Path) -> Result:
     return result
 
 
-def _user_files(results: Sequence[tuple[Path, Result]]) -> dict[str, Path]:
+def _is_text(again: Again) -> bool:
+    return all(isinstance(word, str) for word in (*again.command, *again.files, *again.files.values()))
+
+
+def _user_files(results: Sequence[tuple[Path, Result]], code: Mapping[str, bytes]) -> dict[str, Path]:
     """Return the user's files that commands name, by their names in the artifact."""
     found: dict[str, Path] = {}
     digests: dict[str, str] = {}
@@ -155,8 +213,8 @@ def _user_files(results: Sequence[tuple[Path, Result]]) -> dict[str, Path]:
         assert result.again is not None
         for given, digest in result.again.files.items():
             source = Path(given)
-            if source.resolve().is_relative_to(_ROOT):
-                continue  # it comes with the code
+            if _in_code(source) in code:
+                continue
             if not source.is_file() or _sha256(source) != digest:
                 raise ArtifactError(
                     f"{path} was made with {given}, which is not there now or not the same; call this in the folder in "
@@ -194,6 +252,33 @@ def _commands(
     ]
 
 
+def _require_known(path: Path, words: Sequence[str], files: Mapping[str, Path], code: Mapping[str, bytes]) -> None:
+    """Refuse a command by which something else runs than Xoff and the files whose digests the result has, or elsewhere
+    than in the lab.
+    """
+    shown = shlex.join(words)[:200]
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        option, _, value = word.partition("=")
+        if option in _ELSEWHERE or (option == "--engine" and (value or following) == "host"):
+            raise ArtifactError(f"{path} was made by `xoff {shown}`; {option} has no place in an artifact's command")
+    for word in words[1:]:
+        for part in _files_in(word):
+            placed = _place(part, files)
+            if not placed.startswith(f"../{FILES}/") and os.path.normpath(placed) not in code:
+                raise ArtifactError(
+                    f"{path} was made by `xoff {shown}`, and {part} is not among the files whose digests it has; run "
+                    "it again"
+                )
+
+
+def _files_in(word: str) -> Iterator[str]:
+    """Yield the parts of a word that name files: those of Python, and paths to what is there or leads elsewhere."""
+    for part in re.split("[,=:]", word):
+        is_path = part.startswith(("/", "./", "../", "~")) or ("/" in part and Path(part).exists())
+        if part and (is_path or part.endswith(".py")):
+            yield part
+
+
 def _in_artifact(words: Sequence[str], files: Mapping[str, Path]) -> tuple[str, ...]:
     """Return a command's words with the paths that files have in the artifact, seen from the folder of the code."""
     return tuple(",".join(_place(part, files) for part in word.split(",")) for word in words)
@@ -209,13 +294,18 @@ def _place(word: str, files: Mapping[str, Path]) -> str:
     return word
 
 
+def _in_code(path: Path) -> str:
+    """Return the name that a file has in the code if it comes with it."""
+    return os.path.relpath(path.resolve(), _ROOT)
+
+
 def _name(folder: Path, path: Path) -> str:
     return folder.resolve().name if path == folder else str(path.relative_to(folder)).replace(os.sep, "-")
 
 
-def _copy_code(out: Path) -> None:
-    """Copy Xoff: what git has of a checkout, without documentation and tests, or the installed packages."""
-    for name, content in (_checkout() or code_of(OURS)).items():
+def _write_code(code: Mapping[str, bytes], out: Path) -> None:
+    """Write Xoff: what git has of a checkout, without documentation and tests, or the installed packages."""
+    for name, content in code.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(content)
         if os.access(_ROOT / name, os.X_OK):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -115,6 +116,80 @@ def test_a_mistake_is_one_line_with_the_way_out(
     assert message in capsys.readouterr().err
 
 
+def test_who_packs_sees_what_will_run_and_which_files_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("x = 1\n")
+    made(tmp_path / "r", "run", "mine.py", files={"mine.py": hashlib.sha256(b"x = 1\n").hexdigest()})
+    assert main(["artifact", "r"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == ["runs: ./xoff run ../files/mine.py", "takes: files/mine.py, from mine.py"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run", "../results/r/evil.py"), "../results/r/evil.py is not among the files whose digests it has"),
+        (("run", "r/evil.py:two"), "r/evil.py is not among the files whose digests it has"),
+        (("run", "evil.py"), "evil.py is not among the files whose digests it has"),
+        (("run", "incast", "--set", "table=/etc/passwd"), "/etc/passwd is not among the files"),
+        (("workload", "--topo", "../results/r/evil.py:ring,4"), "../results/r/evil.py is not among the files"),
+        (("benchmark", "x.json,../results/r/a.json"), "../results/r/a.json is not among the files"),
+        (("run", "incast", "--engine", "host"), "--engine has no place in an artifact's command"),
+        (("run", "incast", "--engine=host"), "--engine has no place in an artifact's command"),
+        (("run", "incast", "--scheduler", "tcp://there:1"), "--scheduler has no place in an artifact's command"),
+        (("run", "incast", "--out=../../x"), "--out has no place in an artifact's command"),
+        (("run", 1), "cannot be read (its command is no list of words)"),
+    ],
+)
+def test_a_command_that_runs_anything_but_xoff_and_files_with_digests_is_refused(
+    words: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made(tmp_path / "r", *words)
+    (tmp_path / "r/evil.py").write_text("import os\n")
+    (tmp_path / "evil.py").write_text("import os\n")
+    assert main(["artifact", "r"]) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "r-artifact").exists()
+
+
+def test_only_what_a_run_leaves_is_copied_of_a_folder_from_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, runs, secret = tmp_path / "s", tmp_path / "s" / "runs", tmp_path / "secret"
+    for seed, name in enumerate("ab", 1):
+        made(runs / name, seed=seed)
+    secret.mkdir()
+    made(secret / "c")
+    (secret / "key").write_text("secret")
+    (runs / "c").symlink_to(secret / "c")
+    (study / "summary.csv").symlink_to(secret / "key")
+    odd = runs / "a"
+    (odd / "events.jsonl").write_text("{}\n")
+    (odd / "captures").mkdir()
+    (odd / "captures/x.pcapng").write_bytes(b"whole" * 1000)
+    with (odd / "sparse").open("wb") as file:
+        file.truncate(3 << 30)
+    (odd / "link").symlink_to(secret / "key")
+    (odd / "folder").symlink_to(secret)
+    os.mkfifo(odd / "pipe")
+    (odd / "program").write_text("")
+    (odd / "program").chmod(0o4755)
+    assert main(["artifact", str(study), "-o", str(tmp_path / "out")]) == 0
+    copied = {str(path.relative_to(tmp_path / "out/results")) for path in (tmp_path / "out/results").rglob("*")}
+    assert copied == {
+        "runs-a", "runs-b", "runs-a/result.json", "runs-b/result.json", "runs-a/events.jsonl", "runs-a/captures",
+        "runs-a/captures/x.pcapng",
+    }  # fmt: skip
+    assert (tmp_path / "out/results/runs-a/captures/x.pcapng").read_bytes() == b"whole" * 1000
+    left = [line for line in capsys.readouterr().err.splitlines() if line.startswith("xoff: left out: ")]
+    assert len(left) == 6
+    for part in ("sparse has holes", "link is a symbolic link", "folder is a symbolic link", "pipe is a pipe",
+                 "program has setuid", "summary.csv is a symbolic link"):  # fmt: skip
+        assert any(part in line for line in left), part
+
+
 def test_rerun_compares_digests_and_says_which_differ(tmp_path: Path) -> None:
     result = made(tmp_path / "r")
     out = tmp_path / "out"
@@ -122,6 +197,7 @@ def test_rerun_compares_digests_and_says_which_differ(tmp_path: Path) -> None:
     # A front door that gives the expected digest for seed 1 and nothing else.
     (out / "xoff/xoff").write_text(
         "import json, pathlib, sys\nout = pathlib.Path(sys.argv[-1], 'incast-001')\nout.mkdir(parents=True)\n"
+        "import os\nassert os.environ['XOFF_READ_IN_LAB'] == '1'\n"
         f"digest = {result.digest!r} if sys.argv[1:5] == ['run', 'incast', '--seed', '1'] else 'none'\n"
         "(out / 'result.json').write_text(json.dumps({'digest': digest}))\n"
     )

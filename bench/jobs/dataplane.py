@@ -66,9 +66,9 @@ def start(run: Run) -> None:
                     self.addLink(self.addHost(f"h{number + 1}"), ends[number % 2], **link)  # noqa: B023
 
         topo = Eight()
-        begin_ns = run.now_ns
+        begin_ns = run.lab_ns
         with network(topo):
-            run.figure(f"{name}: start", (run.now_ns - begin_ns) / 1e6, "ms")
+            run.figure(f"{name}: start", (run.lab_ns - begin_ns) / 1e6, "ms")
 
 
 @experiment(in_lab_time=True, timeout="600s")

@@ -11,7 +11,6 @@ import mmap
 import os
 import struct
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -44,12 +43,6 @@ class LoggedEvent:
     port: str
     priorities: tuple[int, ...]
     detail: dict[str, Any]
-
-    @property
-    def t_ns(self) -> int:
-        """The old name of `lab_ns`."""
-        warnings.warn("event.t_ns is event.lab_ns since Xoff 0.1, for it is the lab's time", FutureWarning, 2)
-        return self.lab_ns
 
     def __str__(self) -> str:
         """Return a line of a text log."""

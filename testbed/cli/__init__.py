@@ -158,21 +158,18 @@ def _defect() -> int:
 
 
 def _perform(arguments: list[str]) -> int:
-    from testbed.cli import old_names
-
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
         argcomplete.autocomplete(build_parser(*os.environ.get("COMP_LINE", "").split()))
-    if (old := old_names.renamed(arguments)) is not None:
-        name, new, arguments = old
-        _say(f"`xoff {name}` is `xoff {new}` now; the old name is taken until the next version")
     parser = build_parser(*arguments)
     given = arguments[0] if arguments and not arguments[0].startswith("-") else None
     if given is not None and given not in (known := _commands(parser)):
+        from testbed.cli import commands
         from testbed.cli.arguments import hint
 
-        raise UsageError(f"there is no command {given}; {hint(given, list(known), old_names.NEW)}")
+        parts = {part: f"{name} {part}" for name, one in commands.COMMANDS.items() for part in one.parts}
+        raise UsageError(f"there is no command {given}; {hint(given, list(known), parts)}")
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         _refuse_unknown_word(_innermost(parser, arguments), unknown[0])

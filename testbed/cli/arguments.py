@@ -56,11 +56,12 @@ def one_of(noun: str, choices: Sequence[Word], unlisted: Sequence[Word] = ()) ->
     return read
 
 
-def hint(given: str, known: Sequence[str], renamed: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the way out for a word that is not known: the nearest one, or all of them. `renamed` has the new names of
-    words that are taken, but not offered."""
-    near = get_close_matches(given, [*known, *renamed], 1)
-    return f"did you mean {renamed.get(near[0], near[0])}?" if near else f"there are {', '.join(known)}"
+def hint(given: str, known: Sequence[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the way out for a word that is not known: the nearest one, or all of them. `elsewhere` has words that are
+    found in another place, with what is to be written there.
+    """
+    near = get_close_matches(given, known, 1) or [elsewhere[one] for one in get_close_matches(given, elsewhere, 1)]
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
 
 
 def _shown(text: str) -> str:

@@ -83,11 +83,6 @@ class Run:
         """The time since the experiment started, in ns of the lab."""
         return time.monotonic_ns() - self._start_ns
 
-    @property
-    def now_ns(self) -> int:
-        """The name that `lab_ns` had before Xoff 0.1."""
-        return self.lab_ns
-
     def figure(self, name: str, value: Any, unit: str = "") -> None:
         """Report a number that the run found. Rates, times, sizes and lengths bring their unit: b/s, ns, B, m.
 

@@ -77,7 +77,7 @@ def test_each_path_that_a_page_names_exists() -> None:
 
 def test_the_page_of_the_lab_names_each_lock_that_xoff_comes_with() -> None:
     page = (ROOT / "docs/lab.md").read_text()
-    named = " ".join(re.findall(r"comes with locks for (.*?);", page, re.DOTALL))
+    named = " ".join(re.findall(r"comes with locks for\s(.*?);", page, re.DOTALL))
     for lock in (ROOT / "testbed/lab/image/extras").rglob("*.lock"):
         assert re.search(rf"\b{lock.stem.replace('trixie-', 'trixie:')}\b", named), lock.stem
 

@@ -58,41 +58,6 @@ def test_samples_of_rate_controls_have_rates_of_the_hardware() -> None:
     assert found.samples == ({"lab_ns": 7, "sent": 3, "rate_bps": 5000.0, "alpha": 0.5},)
 
 
-def test_old_names_of_a_reports_moments_still_mean_the_lab_and_warn(capsys: pytest.CaptureFixture[str]) -> None:
-    found = report(K)
-    assert (found.first_ns, found.worst_delay_ns) == (found.first_lab_ns, found.worst_delay_lab_ns)
-    said = capsys.readouterr().err
-    assert "report.first_ns is report.first_lab_ns since Xoff 0.1" in said
-    assert "report.worst_delay is the hardware's" in said
-
-
-@pytest.mark.parametrize(
-    ("given", "warnings"),
-    [
-        ({"rate": "5Mb/s"}, ["rate='5Mb/s' is rate of the modelled hardware, 5kb/s in the lab at scale 1000"]),
-        ({"duration": "2s"}, ["duration='2s' is duration of the modelled hardware, 2000s in the lab at scale 1000"]),
-        ({"rate": "5Gb/s", "duration": "2ms", "start": "50ms"}, []),
-    ],
-)
-def test_values_that_were_meant_for_the_lab_are_warned_about(given: dict[str, str], warnings: list[str]) -> None:
-    found = Flow("h1", "r", **given).mistaken_for_lab(Rate("10Gb/s"), K)  # type: ignore[arg-type]
-    assert len(found) == len(warnings)
-    for one, expected in zip(found, warnings, strict=True):
-        assert expected in one
-    assert Flow("h1", "r", **given).mistaken_for_lab(Rate("10Gb/s"), Scale(1)) == []  # type: ignore[arg-type]
-
-
-def test_the_warning_has_the_value_that_is_to_be_written_now() -> None:
-    (found,) = Flow("h1", "r", duration="2s").mistaken_for_lab(Rate("10Gb/s"), K)
-    assert found.endswith("as before Xoff 0.1, it is now duration='2ms'")
-    (found,) = Flow("h1", "r", rate="5Mb/s").mistaken_for_lab(Rate("10Gb/s"), K)
-    assert found.endswith("as before Xoff 0.1, it is now rate='5Gb/s'")
-
-
-def test_a_fast_line_on_a_large_scale_is_no_rate_of_the_lab() -> None:
-    assert Flow("h1", "r", rate="800Gb/s").mistaken_for_lab(Rate("800Gb/s"), Scale(8000)) == []
-
-
 def test_a_rate_above_the_line_is_refused_as_it_is_given() -> None:
     with pytest.raises(FlowOptionError, match="rate is 25Gb/s, and the line of h1 is 10Gb/s; without rate"):
         Flow("h1", "r", rate="25Gb/s").check_line(Rate("10Gb/s"))

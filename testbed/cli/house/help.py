@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import NamedTuple
 
 import testbed
-from testbed.cli import build_parser, commands, old_names
+from testbed.cli import build_parser, commands
 from testbed.cli.arguments import hint
 from testbed.errors import UsageError
 from testbed.lab.results.result import Exit
@@ -191,12 +190,9 @@ def help_(options: argparse.Namespace) -> int:
             where = "" if _has_pages() else " in the source"
             print(f"\nmore{where}: {', '.join(topic.pages)}")
         return Exit.OK
-    if (old := old_names.renamed(words)) is not None:
-        name, new, words = old
-        print(f"xoff: `xoff {name}` is `xoff {new}` now", file=sys.stderr)
     if words[0] not in commands.COMMANDS:
         offered = [*commands.COMMANDS, *TOPICS]
-        raise UsageError(f"there is no command and no topic {words[0]}; {hint(words[0], offered, old_names.NEW)}")
+        raise UsageError(f"there is no command and no topic {words[0]}; {hint(words[0], offered)}")
     build_parser(*words).parse_args([*words, "--help"])
     raise AssertionError("argparse ends after --help")
 

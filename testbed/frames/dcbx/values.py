@@ -9,10 +9,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from testbed.frames import FieldError
-from testbed.moved import attributes
 
 PRIORITIES = range(8)
 
@@ -196,7 +194,3 @@ def check_table(name: str, table: Table, allowed: frozenset[int]) -> None:
         raise FieldError(f"a {name} table has 8 entries, not {len(table)}")
     if not allowed.issuperset(table):
         raise FieldError(f"a {name} table holds 0 to {max(allowed)}, and here is {table}")
-
-
-if not TYPE_CHECKING:
-    __getattr__ = attributes(__name__, "testbed.dcbx.tlvs")

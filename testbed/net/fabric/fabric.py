@@ -6,11 +6,10 @@ run. All of it stands on `FabricCore`, which builds and holds the parts.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.agent.event_log import LoggedEvent
 from testbed.agent.events import AgentEvent
@@ -40,23 +39,6 @@ from testbed.units import Scale, hardware_times
 __all__ = ["Fabric", "FabricCore", "FabricError", "Mismatch", "PortState"]
 
 _NO_LINK = "port without a link"
-_MOVED = {
-    "by_node": "core.ports.by_node",
-    "node": "core.ports.node",
-    "known_nodes": "core.ports.known_nodes",
-    "slots": "core.ports.slots",
-    "nodes": "core.numbers",
-    "vswitch": "core.vswitch",
-    **{
-        name: f"core.{name}"
-        for name in (
-            "agents", "deadlock_poll", "decoded", "disagreements", "flows", "history", "labels", "lateness_ns", "lost",
-            "mismatch", "pool_labels", "program", "queues_only", "running_agents", "running_program", "set_mac",
-            "sockets", "start", "stop", "vswitches",
-        )
-    },
-}  # fmt: skip
-"""The names that a fabric had in version 0.1 and no longer has, with their places now."""
 
 
 class Fabric:
@@ -284,18 +266,6 @@ class Fabric:
         for port, priority in product(self.ports.values(), [_checked(priority) for priority in priorities]):
             if port.node.name in switches:
                 yield buffers.group(port.slot, priority)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            place = _MOVED.get(name)
-            if place is None or "core" not in self.__dict__:
-                raise AttributeError(f"a fabric has no {name}")
-            warnings.warn(f"net.fabric.{name} is net.fabric.{place} now", FutureWarning, stacklevel=2)
-            found = self
-            for part in place.split("."):
-                found = getattr(found, part)
-            return found
 
 
 def _with_measured(port: dict[str, Any]) -> dict[str, Any]:

@@ -167,33 +167,6 @@ class Flow:
                 f"{line}; without rate a flow takes all of the line"
             )
 
-    def mistaken_for_lab(self, line: Rate, scale: Scale) -> list[str]:
-        """Return a warning for each value that was most likely meant for the lab, as values were before Xoff 0.1.
-
-        Those are a rate that the line of the lab, `line` divided by the scale, could carry as it is, and a time of
-        which the lab would take minutes.
-        """
-        found = []
-        values: tuple[tuple[str, Rate | Duration | None], ...] = (
-            ("rate", self.rate), ("duration", self.duration), ("start", self.start)
-        )  # fmt: skip
-        for name, value in values:
-            if value is None or scale.k == 1:
-                continue
-            lab: Rate | Duration
-            if isinstance(value, Rate):
-                lab, is_suspect = _rate_in_lab(value, scale), value.bps * scale.k <= line.bps
-            else:
-                lab = scale.lab(value)
-                is_suspect = lab > _LONG
-            if is_suspect:
-                found.append(
-                    f"flow from {self.source} to {self.target}: {name}={str(value)!r} is {name} of the modelled "
-                    f"hardware, {lab} in the lab at scale {scale.k}. If it was written for the "
-                    f"lab, as before Xoff 0.1, it is now {name}={str(scale.nearest_real(value))!r}"
-                )
-        return found
-
     def in_lab(self, scale: Scale, source: Any, target: Any) -> Flow:
         """The same flow between nodes of the lab, with the lab's rates and times; a rate is rounded down to b/s."""
         found = replace(

@@ -28,7 +28,7 @@ from testbed.net.partition.gathered import bring_flow_counts
 from testbed.net.partition.parts import Parts
 from testbed.net.traffic.demand import asked_of, demand
 from testbed.net.traffic.flow import Flow, FlowError
-from testbed.net.traffic.report import Count, Report, log_ways, logged
+from testbed.net.traffic.report import Report, log_ways, logged
 from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
 from testbed.units import Duration, Rate, Scale
 
@@ -196,8 +196,6 @@ class Flows:
                 fastest = max(own, key=lambda port: port.lab_cable.rate)
                 scale, line = fastest.units, fastest.lab_cable.rate
                 flow.check_line(scale.real(line))
-                for text in flow.mistaken_for_lab(scale.real(line), scale):
-                    warn(text)
                 rates[source.name] = line
             self._flows.append(flow.in_lab(scale, source, fabric.ports.node(flow.target)))
             self._scales.append(scale)
@@ -323,14 +321,14 @@ class Flows:
         self._bring_counts()
 
     @property
-    def sent(self) -> Count:
+    def sent(self) -> int:
         """The datagrams that all flows have sent so far, or what else their transports count."""
-        return Count.of("sent", self.sent_by, self._sum("sent"))
+        return self._sum("sent")
 
     @property
-    def received(self) -> Count:
+    def received(self) -> int:
         """The datagrams that all flows have received so far, or what else their transports count."""
-        return Count.of("received", self.received_by, self._sum("received"))
+        return self._sum("received")
 
     @property
     def lost(self) -> int:

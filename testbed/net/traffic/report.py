@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import warn
 from testbed.switch.ecn.field import Ecn
 from testbed.switch.ways.model import Fields
 from testbed.switch.ways.path import Hop, path
@@ -109,31 +107,6 @@ class Report:
     def in_hardware(self, scale: Scale) -> Report:
         """The same report with times and rates of the hardware for which the lab stands at a scale."""
         return replace(self, scale=scale)
-
-    @property
-    def first_ns(self) -> int:
-        """The old name of `first_lab_ns`."""
-        return self._by_old_name("first_ns")
-
-    @property
-    def last_ns(self) -> int:
-        """The old name of `last_lab_ns`."""
-        return self._by_old_name("last_ns")
-
-    @property
-    def begin_ns(self) -> int:
-        """The old name of `begin_lab_ns`."""
-        return self._by_old_name("begin_ns")
-
-    @property
-    def worst_delay_ns(self) -> int:
-        """The old name of `worst_delay_lab_ns`."""
-        return self._by_old_name("worst_delay_ns")
-
-    def _by_old_name(self, name: str) -> int:
-        new, real = name.replace("_ns", "_lab_ns"), "; report.worst_delay is the hardware's" if "delay" in name else ""
-        warn(f"report.{name} is report.{new} since Xoff 0.1, for it is the lab's time{real}")
-        return int(getattr(self, new))
 
 
 def logged(index: int, flow: Flow, report: Report, way: Sequence[PortState]) -> dict[str, Any]:
@@ -253,25 +226,6 @@ def _control(flow: Flow) -> str:
     if control is None or isinstance(control, str):
         return control or ""
     return str(getattr(control, "__name__", type(control).__name__))
-
-
-class Count(int):
-    """A number of datagrams, which could be called with the index of a flow before there were `sent_by` and
-    `received_by`."""
-
-    _name: str
-    _of: Callable[[int], int]
-
-    @classmethod
-    def of(cls, name: str, method: Callable[[int], int], value: int) -> Count:
-        count = cls(value)
-        count._name, count._of = name, method
-        return count
-
-    def __call__(self, index: int = 0) -> int:
-        text = f"flows.{self._name}({index}) is flows.{self._name}_by({index}) now; flows.{self._name} is the sum"
-        warnings.warn(text, FutureWarning, stacklevel=2)
-        return self._of(index)
 
 
 class Gaps:

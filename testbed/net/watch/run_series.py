@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import warn
 from testbed.experiment.run import Run
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.watch import samplers, series
@@ -46,11 +45,6 @@ def recorded(fabric: Fabric, run: Run) -> Iterator[None]:
         yield
         return
     units, every = fabric.units, Duration.from_ns(run.series_ns)
-    if units.k > 1 and units.lab(every) > _LONG:
-        warn(
-            f"--series {every} is an interval of the modelled time, {units.lab(every)} in the lab; if it was meant for "
-            f"the lab, as before Xoff 0.1, it is now --series {units.nearest_real(every)}"
-        )
     every_ns = units.lab(every).ns
     files = SeriesFiles(run, _COLUMNS, every_ns)
     recorder = _Recorder(fabric, files, every_ns)

@@ -136,7 +136,7 @@ def own_rate_control(run: Run) -> None:
         # A first packet waits for no other, so it is a little less than six times one.
         one = Rate("10Mb/s").time_for(Size.from_bytes(50_000 + 49 * 82))
         run.claim("completion", workload.completion(reports), at_least=one * 9 // 2, at_most=one * 6)
-        order = [reports[place].last_ns for place in (2, 0, 3, 5)]
+        order = [reports[place].last_lab_ns for place in (2, 0, 3, 5)]
         run.claim("one waits for the other", order == sorted(order), equals=True)
 
 

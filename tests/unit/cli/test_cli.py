@@ -17,7 +17,7 @@ import pytest
 
 import testbed
 from testbed import cli
-from testbed.cli import commands, index, main, old_names
+from testbed.cli import commands, index, main
 from testbed.cli.house import help
 from testbed.lab.results.result import Exit
 
@@ -119,13 +119,11 @@ def test_an_experiment_that_cannot_be_read_is_named_with_the_reason(
         assert message in said(capsys)
 
 
-def test_help_names_every_command_and_no_old_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     text = capsys.readouterr().out
     for command in commands.COMMANDS:
         assert re.search(rf"^  {command}\b", text, re.MULTILINE)
-    for name in old_names.NEW.keys() - commands.COMMANDS:
-        assert not re.search(rf"^ +{name}\b", text, re.MULTILINE)
     assert "exit-codes" in text
 
 
@@ -133,52 +131,6 @@ def test_the_first_group_of_commands_is_in_the_readme() -> None:
     first = next(iter(commands.GROUPS.values()))
     named = re.findall(r"(?:`|^    )\./xoff (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert set(first) <= set(named)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("sr topology", "controller sr topology"),
-        ("qos path --from h1", "controller qos path --from h1"),
-        ("decode x.pcapng", None),
-        ("dissector", "decode --dissector"),
-        ("dissector --install", "decode --dissector --install"),
-        ("lock pandas", "image lock pandas"),
-        ("clean", "image clean --all"),
-        ("export r --figure pauses -o x.svg", "plot pauses r -o x.svg"),
-        ("export -o x.svg r --figure=pauses", "plot pauses -o x.svg r"),
-        ("export r --csv", None),
-        ("ladder r a b", "export r --ladder a b"),
-        ("ladder r a b --svg x", "export r --ladder a b --output x"),
-        ("ladder --svg=x r a b", "export r --ladder a b --output=x"),
-        ("agent eth0 --log f", "dcbx agent eth0 --log f"),
-        ("dcbx", "dcbx show"),
-        ("dcbx eth0 --json", "dcbx show eth0 --json"),
-        ("dcbx --forget", "dcbx forget"),
-        ("dcbx show", None),
-        ("dcbx metrics eth0", None),
-        ("dcbx --help", None),
-        ("headroom --rate 1Gb/s", "switch headroom --rate 1Gb/s"),
-        ("conformance --case L01", "switch conformance --case L01"),
-        ("conformance --switch f.json -j 2", "switch conformance f.json -j 2"),
-        ("conformance --switch=f.json", "switch conformance f.json"),
-        ("completion bash", "--completion bash"),
-    ],
-)
-def test_an_old_name_is_the_new_one_with_the_same_options(old: str, new: str | None) -> None:
-    found = old_names.renamed(old.split())
-    assert (None if found is None else " ".join(found[2])) == new
-
-
-def test_an_old_name_works_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--rate", "10Gb/s", "--length", "5m"]
-    assert main(["switch", "headroom", *words]) == 0
-    now = capsys.readouterr()
-    assert main(["headroom", *words]) == 0
-    before = capsys.readouterr()
-    assert before.out == now.out
-    assert before.err.startswith("xoff: `xoff headroom` is `xoff switch headroom` now; the old name is taken until ")
-    assert now.err == ""
 
 
 def test_every_topic_has_a_text_and_pages_that_are_there(capsys: pytest.CaptureFixture[str]) -> None:

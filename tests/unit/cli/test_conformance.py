@@ -72,7 +72,7 @@ def test_without_options_every_case_runs_at_100g_with_both_buffer_models(
 
 
 def test_a_plan_has_its_own_cases(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["conformance", "--plan", "rocev2", "--buffer", "static"]) == Exit.OK
+    assert main(["switch", "conformance", "--plan", "rocev2", "--buffer", "static"]) == Exit.OK
     assert planned(tasks) == [(f"TC{number:02}", {"speed": "100G", "buffer": "static"}) for number in range(1, 12)]
 
 

@@ -78,9 +78,9 @@ def events(run: Run) -> list[dict[str, Any]]:
 
 
 def test_time_starts_at_zero_with_the_experiment(run: Run, clock: Clock) -> None:
-    assert run.now_ns == 0
+    assert run.lab_ns == 0
     clock.now += 1_500
-    assert run.now_ns == 1_500
+    assert run.lab_ns == 1_500
 
 
 def test_the_seed_decides_the_random_numbers(run: Run) -> None:

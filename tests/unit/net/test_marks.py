@@ -205,12 +205,6 @@ def test_a_rate_of_all_of_the_line_is_one_that_a_flow_can_have() -> None:
     assert [flow.rate for flow in flows] == [Rate("10Mb/s"), Rate("9Mb/s")]
 
 
-def test_a_rate_that_was_written_for_the_lab_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
-    built(LEAVES, {})
-    Flows([Flow("h1", "r", rate="5Mb/s")])
-    assert "it is now rate='5Gb/s'" in capsys.readouterr().err
-
-
 def test_hpcc_without_a_port_that_stamps_is_named_with_the_ports_and_with_one_it_is_not() -> None:
     hpcc = dcqcn(rate_control="hpcc")
     assert warnings(hpcc, hpcc) == [

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,7 +89,7 @@ def test_another_version_of_dask_is_named_with_the_way_out(tmp_path: Path) -> No
 
 def test_a_scheduler_that_has_gone_is_named_when_it_has_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     dask, now_s = SimpleNamespace(status="running"), [100.0]
-    monkeypatch.setattr(client.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     cluster = client.Cluster(dask, "tcp://there:8786", lambda _: None, None)
 
     def after(seconds: float, status: str) -> str | None:

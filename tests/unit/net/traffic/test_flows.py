@@ -19,7 +19,6 @@ from testbed.net.fabric.port import Buffer, Port
 from testbed.net.fabric.switch_buffer import SwitchBuffer
 from testbed.net.traffic import WINDOW_NS, Flow, FlowOptionError, Report
 from testbed.net.traffic.flows import Flows
-from testbed.net.traffic.report import Count
 from testbed.units import Duration, Rate, Scale, Size
 
 FRAME = Size("1226B")  # 10 kbit on the wire
@@ -149,13 +148,6 @@ def test_flows_sum_up_what_became_of_them() -> None:
     assert (flows.sent, flows.received, flows.lost) == (9, 7, 2)
     assert flows.worst_delay == Duration.from_ns(900)
     assert flows.completion == reports[1].completion > reports[0].completion
-
-
-def test_a_count_of_all_flows_is_called_as_a_count_of_one_was_and_warns() -> None:
-    count = Count.of("received", lambda index: (10, 20)[index], 30)
-    assert count == 30
-    with pytest.warns(FutureWarning, match=r"flows\.received\(1\) is flows\.received_by\(1\) now"):
-        assert count(1) == 20
 
 
 def test_flows_without_an_end_are_not_waited_for() -> None:

@@ -14,15 +14,16 @@ from difflib import get_close_matches
 
 from testbed.policy.model import Ulp, UlpKey
 from testbed.policy.syntax.grammar import BLOCK, POLICY, ROOT, XML, Element, Node, Occurs
-from testbed.policy.syntax.rfc_xml import MOST_ELEMENTS
+from testbed.policy.syntax.rfc_xml import LONGEST_NAME, MOST_ELEMENTS
 from testbed.policy.syntax.source import Problems, Source
 from testbed.strict.problems import shown
 
 _LINE = re.compile(r"[^\n]*")
 _BEFORE_COMMENT = re.compile(r'(?:[^"#]++|"[^"]*+"|"(?=[^"]*+$))*+')
-_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)[ \t]*:[ \t]*(.*)")
+# Possessive, as in what follows nothing of what was taken can be needed: a long line takes linear time.
+_ENTRY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*+)[ \t]*+:[ \t]*+(.*+)")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_ULP = re.compile(r"([A-Za-z]+)[ \t]*(?:,[ \t]*([a-z-]+)[ \t]*([^:]*))?:[ \t]*(.*)")
+_ULP = re.compile(r"([A-Za-z]++)[ \t]*+(?:,[ \t]*+([a-z-]++)[ \t]*+([^:]*+))?+:[ \t]*+(.*+)")
 _ULPS, _ULP_RULE = "qos-ulps", "qos-ulp"
 _NEVER_EMPTY = frozenset({_ULPS, "port-groups"})
 """The sections that OpenSM refuses if they are empty (decision 0179). One without levels has no DEFAULT either."""
@@ -71,10 +72,11 @@ class _Parser:
 
     def _line(self, line: str, offset: int) -> None:
         if _WORD.fullmatch(line):
-            if line.startswith("end-"):
-                self._end(line.removeprefix("end-"), offset)
+            name = line[:LONGEST_NAME]
+            if name.startswith("end-"):
+                self._end(name.removeprefix("end-"), offset)
             else:
-                self._begin(line, offset)
+                self._begin(name, offset)
         elif self._stack[-1].node.name == _ULPS and self._stack[-1].element is not None:
             self._ulp(line, offset)
         elif entry := _ENTRY.fullmatch(line):
@@ -144,7 +146,7 @@ class _Parser:
     # Entries
 
     def _entry(self, entry: re.Match[str], offset: int) -> None:
-        name, text = entry[1], entry[2]
+        name, text = entry[1][:LONGEST_NAME], entry[2]
         above = self._stack[-1]
         if above.element is None:
             return

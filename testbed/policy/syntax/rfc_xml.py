@@ -18,10 +18,12 @@ from testbed.policy.syntax.source import Problems, Source
 from testbed.strict.problems import shown
 
 MOST_ELEMENTS = 500_000
+LONGEST_NAME = 64
+"""The characters of an element's name that are looked at; the grammar has none as long."""
 _DEEPEST = 32  # the grammar needs 5
 
 _TAG = re.compile(r"<(/?)([A-Za-z_][A-Za-z0-9_.-]*)[ \t\n]*>")
-_LOOSE_TAG = re.compile(r"<(/?)([A-Za-z_][A-Za-z0-9_.-]*)([^<>]*?)(/?)>")
+_LOOSE_TAG = re.compile(r"<(/?)([A-Za-z_][A-Za-z0-9_.-]*+)([^<>]*?)(/?)>")  # possessive: a long name takes linear time
 _DECLARATION = re.compile(r"""<\?xml[ \t\n]+version=("1\.0"|'1\.0')([^<>?]*)\?>""")
 _REFERENCE = re.compile(r"&(?:#([0-9]{1,7})|#x([0-9A-Fa-f]{1,6})|([A-Za-z][A-Za-z0-9]*))?;?")
 _PREDEFINED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
@@ -36,6 +38,7 @@ class _Open:
     node: Node
     element: Element | None
     there: set[str] = field(default_factory=set)  # names of the elements in it
+    pieces: list[str] = field(default_factory=list)  # of its text, between which there were comments
 
 
 def parse(source: Source, problems: Problems) -> Node:
@@ -59,8 +62,8 @@ class _Parser:
             if tag := _TAG.match(text, begins):
                 offset = tag.end()
                 if tag[1]:
-                    self._close(tag[2], begins)
-                elif not self._begin(tag[2], begins):
+                    self._close(tag[2][:LONGEST_NAME], begins)
+                elif not self._begin(tag[2][:LONGEST_NAME], begins):
                     return self._root or Node(ROOT, 0)
             else:
                 offset = self._markup(begins)
@@ -68,7 +71,7 @@ class _Parser:
             return self._root or Node(ROOT, 0)
         self._characters(offset, len(text))
         while self._stack:
-            self._unclosed(self._stack.pop(), "the end of the file", len(text))
+            self._unclosed(self._pop(), "the end of the file", len(text))
         if self._root is None:
             self._error(0, "there is no policy in the file", f"<{ROOT}>")
         return self._root or Node(ROOT, 0)
@@ -102,7 +105,7 @@ class _Parser:
         if above is not None and above.element is not None and _canonical(above.name) == name:
             # No element of the grammar contains itself: this was to be the closing tag.
             self._error(offset, f"<{written}> is opened again and was not closed", f"</{above.name}>")
-            if above.node.children or above.node.text:
+            if above.node.children or above.pieces:
                 self._finish()
                 return True
             self._stack.pop()
@@ -172,7 +175,12 @@ class _Parser:
         self._error(offset, f"<{left.name}> of line {where.line} is not closed before {end}", f"</{left.name}>")
 
     def _finish(self) -> None:
-        self._check_complete(self._stack.pop())
+        self._check_complete(self._pop())
+
+    def _pop(self) -> _Open:
+        done = self._stack.pop()
+        done.node.text = " ".join(done.pieces)
+        return done
 
     def _check_complete(self, done: _Open) -> None:
         if done.element is None:
@@ -200,11 +208,9 @@ class _Parser:
         if above.element.is_section:
             self._error(offset, f"text {shown(text)} in <{above.name}>", one_of("", above.element.members))
             return
-        node = above.node
-        if not node.text:
-            node.text, node.text_offset = text, offset
-        else:
-            node.text += " " + text  # a comment stood in between
+        if not above.pieces:
+            above.node.text_offset = offset
+        above.pieces.append(text)
 
     def _reference(self, match: re.Match[str], base: int) -> str:
         decimal, hexadecimal, name = match.groups()
@@ -245,6 +251,7 @@ class _Parser:
             return self._beyond("?>", offset)
         if loose := _LOOSE_TAG.match(text, offset):
             closing, name, rest, empty = loose.groups()
+            name = name[:LONGEST_NAME]
             if rest.strip():
                 self._error(loose.start(3), f"<{closing}{name}> has {shown(rest.strip())}", "no attributes")
             if closing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -442,3 +443,23 @@ def check_reading(reading: Reading) -> None:
 
 def test_the_samples_are_there() -> None:
     assert Path(EXAMPLE).exists() and Path(RFC_SAMPLE).exists()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"<qos-policy><" + b"a" * 32_000,
+        b"<qos-policy><" + b"a" * 32_000 + b" /",
+        b"<qos-policy><port-groups><port-group><name>" + b"a<!---->" * 250_000 + b"</name>",
+        b"qos-ulps\n  sdp, " + b"a" * 32_000 + b"\n",
+        b"qos-ulps\n  sdp, a" + b" " * 32_000 + b"x\n",
+        b"a" * 32_000 + b" " * 32_000 + b"x\n",
+    ],
+    ids=["tag", "attribute", "comments", "selector", "blanks", "word"],
+)
+def test_what_is_long_takes_no_quadratic_time_and_gives_no_long_message(hostile: bytes) -> None:
+    begin = time.process_time()
+    problems = read(hostile).problems
+    assert time.process_time() - begin < 4  # with the square of the length some ten seconds
+    assert problems.errors
+    assert max(len(problem.message) for problem in problems.errors) < 200

@@ -26,6 +26,7 @@ from testbed.srv6.controller.igp import IgpRouter
 from testbed.srv6.protocol.domain import RouterName
 from testbed.srv6.session.hello import SHORTEST_KEY, router_key
 from testbed.strict import toml_text
+from testbed.strict.numbers import whole
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.meta import Meta
 from testbed.typed_json.text import InvalidError
@@ -52,11 +53,12 @@ class Address:
             return cls(path=text[5:])
         host, colon, port = text.rpartition(":")
         host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        number = whole(port, 65535)
+        if not colon or not host or number is None:
             raise UsageError(
-                f"{text!r} is not an address to listen at; write 127.0.0.1:8181, [::1]:8181 or unix:/run/x"
+                f"{text[:80]!r} is not an address to listen at; write 127.0.0.1:8181, [::1]:8181 or unix:/run/x"
             )
-        return cls(host, int(port))
+        return cls(host, number)
 
     @property
     def is_local(self) -> bool:
@@ -225,9 +227,9 @@ def make_secrets(folder: Path) -> tuple[Path, Path]:
 
 def _ways_seed(environment: Mapping[str, str]) -> int:
     text = environment.get(WAYS_SEED, "0")
-    if not text.isascii() or not text.isdigit():
-        raise UsageError(f"{text!r} is no seed for equal ways ({WAYS_SEED}); write a whole number, such as 7")
-    return int(text)
+    if (seed := whole(text, 2**63)) is None:
+        raise UsageError(f"{text[:40]!r} is no seed for equal ways ({WAYS_SEED}); write a whole number, such as 7")
+    return seed
 
 
 def _tls(environment: Mapping[str, str]) -> ssl.SSLContext | None:

@@ -11,6 +11,7 @@ of the result.
 from __future__ import annotations
 
 import inspect
+import math
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -155,7 +156,10 @@ class Parameter:
                 return False
             raise ExperimentError(f"{self.name}={text}: yes or no is expected")
         try:
-            return self.kind(text)
+            value = self.kind(text)
+            if self.kind is float and not math.isfinite(value):
+                raise ValueError
+            return value
         except UsageError as error:
             raise ExperimentError(f"{self.name}: {error}") from None
         except ValueError:

@@ -9,6 +9,7 @@ from typing import Any
 
 from testbed.frames import Mac
 from testbed.otg.reading import Item
+from testbed.strict.problems import shown
 
 Values = tuple[int, ...]
 """The values of a field. The frame with number n has the value n modulo their count; a counter is written out."""
@@ -48,7 +49,7 @@ def read(item: Item, kind: str, bits: int, default: int, *, has_auto: bool) -> V
         return (default,)
     largest = (1 << bits) - 1
     if values is not None and (beyond := next((one for one in values if not 0 <= one <= largest), None)) is not None:
-        item.error(chosen, f"it has {beyond}; the field has {bits} bits")
+        item.error(chosen, f"it has {shown(beyond)}; the field has {bits} bits")
         return (default,)
     return values
 

@@ -6,13 +6,14 @@ here, and must not be ignored silently: it becomes an error with its path, as in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from typing import Any
 
 from testbed.errors import UsageError, nearest
-from testbed.strict.problems import Problems
+from testbed.strict.problems import Problems, shown
 from testbed.strict.tables import Table
 
 
@@ -94,12 +95,12 @@ class Item(Table):
             if isinstance(value, bool | float) and value != int(value):
                 raise ValueError
             number = int(value)
-        except (TypeError, ValueError):
-            self.error(name, f"it is {value!r}; a whole number is expected")
+        except (TypeError, ValueError, OverflowError):
+            self.error(name, f"it is {shown(value)}; a whole number is expected")
             return default
         if number < low or (high is not None and number > high):
             bounds = f"{low} or more" if high is None else f"{low} to {high}"
-            self.error(name, f"it is {number}; {bounds} is possible")
+            self.error(name, f"it is {shown(number)}; {bounds} is possible")
             return default
         return number
 
@@ -107,11 +108,13 @@ class Item(Table):
         """Take a number that is not negative, exactly as it is written."""
         value = self.take(name, default)
         try:
+            if not math.isfinite(float(value)):
+                raise ValueError
             number = Fraction(repr(value) if isinstance(value, float) else str(value))
-        except (ValueError, ZeroDivisionError):
+        except (TypeError, ValueError, OverflowError):
             number = Fraction(-1)
         if number < 0:
-            self.error(name, f"it is {value!r}; a number from 0 up is expected")
+            self.error(name, f"it is {shown(value)}; a number from 0 up is expected")
             return Fraction(repr(default))
         return number
 

@@ -139,4 +139,6 @@ def shown(value: object) -> str:
     """Return a value for a message: quoted, without control characters, and only the beginning of a long one."""
     if isinstance(value, str):
         return repr(shortened(value))
+    if isinstance(value, int) and value.bit_length() > 1000:  # Python writes no number of thousands of digits
+        return f"a number of {value.bit_length()} bits"
     return shortened(str(value).lower() if isinstance(value, bool) else repr(value))

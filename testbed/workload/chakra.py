@@ -8,7 +8,6 @@ jsonizer, one object after the other. Tensors, memory and the operators' own att
 from __future__ import annotations
 
 import gzip
-import json
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from enum import IntEnum
 from typing import Any
 
 from testbed.errors import XoffError
+from testbed.strict.numbers import DECODER
 from testbed.workload.transfers import WorkloadError
 
 LARGEST = 64 << 20
@@ -24,6 +24,9 @@ LARGEST = 64 << 20
 _GZIP = b"\x1f\x8b"
 _VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5
 _METADATA_FIELDS = 2
+_LONGEST_MICROS = 10**13
+"""The most microseconds of a node: some four months."""
+_MOST_OCTETS = 10**15
 
 
 class Kind(IntEnum):
@@ -109,6 +112,11 @@ def _require_graph(nodes: Sequence[Node], name: str) -> None:
     waiting = {node.id: len(set(node.after)) for node in nodes}
     children: dict[int, list[int]] = {}
     for node in nodes:
+        if not (0 <= node.micros <= _LONGEST_MICROS and 0 <= node.octets <= _MOST_OCTETS):
+            raise WorkloadError(
+                f"{name}: node {node.id} {node.name[:40]} takes a time or an amount that no job has: at most "
+                f"{_LONGEST_MICROS} us and {_MOST_OCTETS} octets"
+            )
         for other in set(node.after):
             if other not in known:
                 raise WorkloadError(
@@ -133,12 +141,12 @@ def _require_graph(nodes: Sequence[Node], name: str) -> None:
 
 def _of_json(octets: bytes) -> list[Node]:
     text = octets.decode()
-    decoder, place, objects = json.JSONDecoder(), 0, []
+    place, objects = 0, []
     while place < len(text):
         if text[place].isspace():
             place += 1
             continue
-        found, place = decoder.raw_decode(text, place)
+        found, place = DECODER.raw_decode(text, place)
         objects.append(found)
     if len(objects) == 1 and "workload_graph" in objects[0]:
         return [_of_feeder(one) for one in objects[0]["workload_graph"]]

@@ -143,7 +143,7 @@ def _row(words: Sequence[str], where: str) -> tuple[int, float]:
     if len(words) not in (2, 3):  # simulators have a column between the two
         raise WorkloadError(f"{where}: a size and a percentage are expected, and not {' '.join(words)[:60]!r}")
     try:
-        size = int(words[0]) if words[0].isdecimal() else Size(words[0]).bytes
+        size = int(words[0]) if words[0].isdecimal() and len(words[0]) < 40 else Size(words[0]).bytes
     except UsageError:
         raise WorkloadError(f"{where}: {words[0][:40]!r} is not a size, such as 10000 or 10kB") from None
     try:

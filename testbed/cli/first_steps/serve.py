@@ -14,6 +14,7 @@ from testbed.cli.screen import console
 from testbed.errors import UsageError
 from testbed.lab.results.folder import read
 from testbed.net.shell import topologies
+from testbed.strict.numbers import whole
 
 DEFAULT_PORT = 8470
 
@@ -114,9 +115,9 @@ def _announce(access: object, topology: str | None, results: list[Path]) -> None
 
 
 def _port(text: str) -> int:
-    if not text.isdecimal() or not 0 <= int(text) < 2**16:
-        raise argparse.ArgumentTypeError(f"{text} is not a port; it is a whole number from 0 to 65535")
-    return int(text)
+    if (port := whole(text, 2**16 - 1)) is None:
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a port; it is a whole number from 0 to 65535")
+    return port
 
 
 def _speed(text: str) -> float:

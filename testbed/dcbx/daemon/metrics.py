@@ -21,6 +21,7 @@ from testbed.linux.netlink.messages import Socket
 from testbed.metrics import names
 from testbed.metrics.names import Exposition
 from testbed.metrics.openmetrics import CONTENT_TYPE, render
+from testbed.strict.numbers import whole
 
 _REFUSED, _CHANGES = "refused.", "oper_changes."
 _WITHIN_S = 5.0
@@ -143,7 +144,7 @@ def server(address: str, interface: str | None = None) -> ThreadingHTTPServer:
     host = host.removeprefix("[").removesuffix("]")
     try:
         ipaddress.ip_address(host)
-        is_right = port.isascii() and port.isdecimal() and int(port) < 2**16
+        is_right = whole(port, 2**16 - 1) is not None
     except ValueError:
         is_right = False
     if not is_right:

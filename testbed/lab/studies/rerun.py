@@ -27,7 +27,7 @@ def main(words: list[str]) -> int:
             print(f"{number}  {one['figure'] or '-'}  ./xoff {' '.join(one['words'])}  ({one['minutes']:g} min)")
             print("".join(f"     {digest}\n" for digest in one["digests"]), end="")
         return 0
-    if wrong := [word for word in words if not word.isdecimal() or not 1 <= int(word) <= len(commands)]:
+    if wrong := [word for word in words if word not in map(str, range(1, len(commands) + 1))]:
         print(f"rerun: {wrong[0]}: a number from 1 to {len(commands)} is expected, or --list", file=sys.stderr)
         return 2
     for name, expected in content["files"].items():

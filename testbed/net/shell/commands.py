@@ -35,6 +35,7 @@ from testbed.net.traffic import Flow, Flows, Report
 from testbed.net.traffic.tcp import TcpReport
 from testbed.net.watch.readings import COUNTED, READINGS, Reading, since
 from testbed.sonic.lab import commands as sonic_commands
+from testbed.strict.numbers import whole
 from testbed.units import Duration
 
 _CLEAR_SCREEN = "\033[H\033[2J"
@@ -265,9 +266,10 @@ def _flows(words: Sequence[str]) -> list[Flow]:
         if name not in _FLOW_WORDS:
             raise UsageError(f"there is no option {name}; {nearest(name, _FLOW_WORDS)}")
         number = name in ("count", "priority", "dscp", "ecn")
-        if number and not value.isdecimal():
-            raise UsageError(f"{option}: a whole number is expected")
-        chosen[_FLOW_WORDS[name]] = int(value) if number else value
+        found = whole(value, 10**18) if number else value
+        if found is None:
+            raise UsageError(f"{option[:60]}: a whole number is expected")
+        chosen[_FLOW_WORDS[name]] = found
     if not chosen.keys() & {"count", "duration"}:
         chosen["duration"] = Fabric.current().units.nearest_real(_LAB_DURATION)
     nodes = FabricCore.current().ports

@@ -5,7 +5,8 @@ Datagrams of UDP port 4791 go in with the ECN field that they came with; `outgoi
 the networks between can spread flows, and the peer can tell which one to expect.
 
 Connections are made by the connection manager's REQ, REP and RTU. The request's private data, 56 octets, are the
-user's; `listen` has a function that answers them, and can refuse. A request that gets no reply is sent again.
+user's; `listen` has a function that answers them, and can refuse. A request that gets no reply is sent again, each time
+after twice the time. `is_settled` says when all connections are made, with none of their messages under way.
 
 All that a peer sends and that is not understood, not intact or for no queue pair is counted in `refused` by its reason.
 """
@@ -13,7 +14,7 @@ All that a peer sends and that is not understood, not intact or for no queue pai
 from __future__ import annotations
 
 import enum
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,6 +38,10 @@ FIRST_QP = 0x100
 MOST_QUEUE_PAIRS = 4096
 _MOST_REQUESTS = 5
 """The most requests for one connection."""
+_LOST_AFTER = 4
+"""An answer counts as lost after so many times the time after which a request is sent again."""
+_MOST_ASKED = 32
+"""The most connections that a host asks for at a time, so that their messages find room in buffers."""
 
 
 class DatagramKind(enum.Enum):
@@ -88,9 +93,20 @@ class _Asking:
 
     queue_pair: QueuePair
     request: roce_cm.Request
-    tries: int
-    due_ns: int
     port_rule: PortRule
+    due_ns: int
+    """When the next request is sent."""
+    tries: int = 0
+
+
+@dataclass
+class _Answers:
+    """The answers to a host's messages for one connection: REP or REJ to each REQ, and RTU to each REP."""
+
+    sent: int = 0
+    came: int = 0
+    lost_ns: int = 0
+    """The moment from which those that have not come count as lost."""
 
 
 class Endpoint:
@@ -107,8 +123,12 @@ class Endpoint:
         self._timing = Timing.of(self.settings, line.scale)
         self._memory: dict[int, Region] = {}
         self._services: dict[int, tuple[Answer, Maker, PortRule, NicTiming]] = {}
+        self._to_ask: deque[_Asking] = deque()
+        """The connections that are asked for when fewer of the next are under way."""
         self._asking: dict[int, _Asking] = {}
         """The connections that have been asked for and not been answered, by the numbers of their queue pairs."""
+        self._unanswered: dict[int, _Answers] = {}
+        """The connections with answers that are to come, by the numbers of their queue pairs."""
         self._connected: set[int] = set()
         """The queue pairs whose connections have been accepted by the peer, which may repeat that."""
         self._accepted: dict[tuple[str, int], tuple[QueuePair, roce_cm.Reply, int]] = {}
@@ -140,7 +160,7 @@ class Endpoint:
         self,
         address: str,
         port: int,
-        now_ns: int,
+        at_ns: int | None = None,
         *,
         rate_control: str | Maker = "fixed",
         private: bytes = b"",
@@ -148,7 +168,10 @@ class Endpoint:
         port_rule: PortRule = QUEUE_PAIR,
         nic: NicTiming = PLAIN,
     ) -> QueuePair:
-        """Ask for a connection, and return the queue pair that it will be, for which works may be posted at once."""
+        """Ask for a connection, and return the queue pair that it will be, for which works may be posted at once.
+
+        It is asked for at `at_ns`; None: as soon as few others are.
+        """
         if len(self.queue_pairs) >= MOST_QUEUE_PAIRS:
             raise RoceError(f"{self.address} has {MOST_QUEUE_PAIRS} queue pairs; that is the most")
         made = self._make(address, rates.control(rate_control, self._line), nic, None)
@@ -165,8 +188,11 @@ class Endpoint:
             traffic_class=traffic_class,
             retries=min(self.settings.retries, roce_cm.MOST_RETRIES),
         )
-        self._asking[made.number] = _Asking(made, request, 1, now_ns + self._timing.connect_ns, port_rule)
-        self._manage(address, request)
+        asking = _Asking(made, request, port_rule, at_ns or 0)
+        if at_ns is None:
+            self._to_ask.append(asking)
+        else:
+            self._asking[made.number] = asking
         return made
 
     def _make(self, far_address: str, rate: rates.RateControl, nic: NicTiming, first: int | None) -> QueuePair:
@@ -204,7 +230,7 @@ class Endpoint:
         try:
             packet = roce.parse(datagram)
             if packet.opcode == Opcode.DATAGRAM:
-                self._on_management(packet, datagram, source_port)
+                self._on_management(packet, datagram, source_port, now_ns)
                 return None
         except (roce.RocePacketError, roce_cm.CmError) as error:
             self.refused[error.reason] += 1
@@ -231,21 +257,22 @@ class Endpoint:
     def _refuse(self, reason: str) -> None:
         self.refused[reason] += 1
 
-    def _on_management(self, packet: Packet, datagram: bytes, source_port: int | None) -> None:
+    def _on_management(self, packet: Packet, datagram: bytes, source_port: int | None, now_ns: int) -> None:
         if packet.destination_qp != roce_cm.CM_QP or packet.deth is None or packet.deth.q_key != roce_cm.Q_KEY:
             self._refuse("management_key")
             return
         message, _ = roce_cm.parse(packet.payload)
         if isinstance(message, roce_cm.Request):
             if self._intact(datagram, str(message.source), source_port):
-                self._on_request(message)
+                self._on_request(message, now_ns)
             return
         pair = self.queue_pairs.get(message.remote_communication_id)
         if pair is None:
             self._refuse("connection_not_known")
-        elif self._intact(datagram, pair.far_address, source_port) and not isinstance(message, roce_cm.Ready):
-            # Nothing waits for an RTU: data may come before it.
-            self._on_reply(pair, message)
+        elif self._intact(datagram, pair.far_address, source_port):
+            self._answered(pair.number)
+            if not isinstance(message, roce_cm.Ready):  # no data wait for an RTU: they may come before it
+                self._on_reply(pair, message)
 
     def _intact(self, datagram: bytes, source: str, source_port: int | None) -> bool:
         port = from_number(roce_cm.CM_QP) if source_port is None else source_port
@@ -257,11 +284,11 @@ class Endpoint:
             self._refuse(roce.RoceReason.BAD_ICRC)
         return intact
 
-    def _on_request(self, request: roce_cm.Request) -> None:
+    def _on_request(self, request: roce_cm.Request, now_ns: int) -> None:
         source = str(request.source)
         known = self._accepted.get((source, request.communication_id))
         if known is not None:
-            self._manage(source, known[1])
+            self._reply(known[0], known[1], now_ns)
             return
         service = self._services.get(request.service_id)
         reason, private = roce_cm.RejectReason.INVALID_SERVICE_ID, None
@@ -281,7 +308,11 @@ class Endpoint:
         reply = roce_cm.Reply(made.number, request.communication_id, made.number, awaited, private)
         self._accepted[source, request.communication_id] = made, reply, request.qp
         self._establish(made, request.qp, made.first, awaited, port_rule)
-        self._manage(source, reply)
+        self._reply(made, reply, now_ns)
+
+    def _reply(self, pair: QueuePair, reply: roce_cm.Reply, now_ns: int) -> None:
+        self._await(pair.number, now_ns)
+        self._manage(pair.far_address, reply)
 
     def _on_reply(self, pair: QueuePair, message: roce_cm.Reply | roce_cm.Reject) -> None:
         asking = self._asking.pop(pair.number, None)
@@ -314,19 +345,50 @@ class Endpoint:
 
     def management(self, now_ns: int) -> Iterator[Outgoing]:
         """Return the messages of the connection manager that have to be sent."""
+        while self._may_ask:
+            asking = self._to_ask.popleft()
+            self._asking[asking.queue_pair.number] = asking
         for asking in [one for one in self._asking.values() if one.due_ns <= now_ns]:
-            self._ask_again(asking, now_ns)
+            self._ask(asking, now_ns)
+        for number in [number for number, one in self._unanswered.items() if one.lost_ns <= now_ns]:
+            del self._unanswered[number]
         found, self._management = self._management, []
         return iter(found)
 
-    def _ask_again(self, asking: _Asking, now_ns: int) -> None:
+    @property
+    def _may_ask(self) -> bool:
+        return bool(self._to_ask) and len(self._asking) < _MOST_ASKED
+
+    def _ask(self, asking: _Asking, now_ns: int) -> None:
+        pair = asking.queue_pair
         if asking.tries >= _MOST_REQUESTS:
-            del self._asking[asking.queue_pair.number]
-            asking.queue_pair.fail(f"{asking.queue_pair.far_address} does not answer {asking.tries} requests")
+            del self._asking[pair.number]
+            self._unanswered.pop(pair.number, None)
+            pair.fail(f"{pair.far_address} does not answer {asking.tries} requests")
             return
         asking.tries += 1
-        asking.due_ns = now_ns + self._timing.connect_ns
-        self._manage(asking.queue_pair.far_address, asking.request)
+        asking.due_ns = now_ns + self._await(pair.number, now_ns)
+        self._manage(pair.far_address, asking.request)
+
+    def _await(self, number: int, now_ns: int) -> int:
+        """Note that an answer is to come; the time after which a request is sent again, twice as long each time."""
+        answers = self._unanswered.setdefault(number, _Answers())
+        again_ns = self._timing.connect_ns << answers.sent
+        answers.sent += 1
+        answers.lost_ns = now_ns + _LOST_AFTER * again_ns
+        return again_ns
+
+    def _answered(self, number: int) -> None:
+        answers = self._unanswered.get(number)
+        if answers is not None:
+            answers.came += 1
+            if answers.came >= answers.sent:
+                del self._unanswered[number]
+
+    @property
+    def is_settled(self) -> bool:
+        """True if no connection is being made, and all messages of those that were made have arrived or are lost."""
+        return not (self._to_ask or self._asking or self._unanswered or self._management)
 
     def outgoing(self, now_ns: int, most: int = 64) -> list[Outgoing]:
         """Return the datagrams to be sent now, up to `most` of each queue pair."""
@@ -348,9 +410,10 @@ class Endpoint:
     @property
     def management_deadline_ns(self) -> int:
         """The moment at which `management` has something to do; 0 if now."""
-        if self._management:
+        if self._management or self._may_ask:
             return 0
-        return min((asking.due_ns for asking in self._asking.values()), default=NEVER)
+        moments = [asking.due_ns for asking in self._asking.values()]
+        return min([*moments, *(answers.lost_ns for answers in self._unanswered.values())], default=NEVER)
 
     @property
     def deadline_ns(self) -> int:

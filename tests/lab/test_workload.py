@@ -13,6 +13,7 @@ from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Result
 from testbed.lab.results.tables import flows as table_of
 from testbed.net.traffic.report import WIRE_OCTETS
+from testbed.workload.statistics import percentile
 
 TABLE = "size,percent\n1kB,50\n20kB,100\n"
 WORDS = ["--topo", "fat-tree,2", "--pattern", "incast:1", "--load", "40%", "--flows", "40"]
@@ -47,6 +48,19 @@ def test_a_load_of_ones_own_sizes(ready: PreparedEngine, tmp_path: Path, capsys:
     said = capsys.readouterr().out
     assert "citation.bib" in said and result.digest[:12] in said
     assert result.again is not None and result.again.command[:3] == ("workload", "--topo", "fat-tree,2")
+
+
+def test_percentiles_of_2000_flows_are_those_of_the_steady_part(ready: PreparedEngine, tmp_path: Path) -> None:
+    """Flows that begin first find a network without the messages of 2000 connections."""
+    words = ["--topo", "leaf-spine,2,2,4", "--load", "30%", "--flows", "2000", "--no-figures"]
+    result = offered(ready, tmp_path, *words, table="size,percent\n9999B,0\n10kB,100\n")
+    assert result.passed and result.folder is not None
+    rows = sorted(table_of(read(result.folder)), key=lambda row: row["t_ns"])
+    slowdowns = [row["completion_ns"] / row["best_ns"] for row in rows]
+    for percent in (50, 95, 99):
+        whole, steady = percentile(slowdowns, percent), percentile(slowdowns[200:], percent)
+        assert abs(whole / steady - 1) < 0.03
+    assert percentile(slowdowns[:20], 50) < 1.1
 
 
 def test_without_pfc_switches_drop_and_flows_end_all_the_same(ready: PreparedEngine, tmp_path: Path) -> None:

@@ -5,12 +5,10 @@ they counted.
 from __future__ import annotations
 
 import gc
-import mmap
-import os
 import random
 import selectors
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing import connection
@@ -29,98 +27,29 @@ from testbed.net.partition.parts import Parts
 from testbed.net.traffic.demand import asked_of, demand
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import Report, log_ways, logged
-from testbed.net.traffic.transport import Endpoint, Line, Outcome, Transport
+from testbed.net.traffic.transport import (
+    BEGIN_NS,
+    IS_READY,
+    LISTENS,
+    MAY_CONNECT,
+    MAY_SEND,
+    MUST_REPORT,
+    Endpoint,
+    EndpointControl,
+    Line,
+    Outcome,
+    Shared,
+    Transport,
+)
 from testbed.units import Duration, Rate, Scale
 
 _POLL_S, _READY_POLL_S = 0.02, 0.001
 _LEAD_NS = 20_000_000
-_MAY_SEND, _MUST_REPORT, _BEGIN_NS, _COUNTERS = range(4)
-"""Words of the memory that all processes of a `Flows` share; from `_COUNTERS` on are one of each endpoint, not 0 when
-it is ready, two of each flow, what it has sent and received, and one of each line.
-"""
 _SETTLE = Duration("20s")
 _UNKNOWN = Rate("4Gb/s") * 1000
 """The line of a host without a lossless port: no sender waits for it."""
 
 End = Literal["sent", "received"]
-
-
-class _Shared:
-    """The shared memory of one `Flows`."""
-
-    def __init__(self, endpoints: int, flows: int, lines: int, first: int) -> None:
-        self.first = first
-        octets = 8 * (_COUNTERS + endpoints + 2 * flows + lines)
-        self.memory = mmap.mmap(-1, -(-octets // mmap.PAGESIZE) * mmap.PAGESIZE)
-        self.first_sent, self.first_received = _COUNTERS + endpoints, _COUNTERS + endpoints + flows
-        self.first_line = self.first_received + flows
-        self.words = memoryview(self.memory).cast("q")
-        self.sent = self.words[_COUNTERS + endpoints :]
-        self.received = self.sent[flows:]
-        self.lines = self.received[flows:]
-        self.ready = self.words[_COUNTERS : _COUNTERS + endpoints]
-        self.stops = {_MAY_SEND: os.eventfd(0), _MUST_REPORT: os.eventfd(0)}
-        """Descriptors that are readable once senders have to stop, and once receivers have to report."""
-
-    def stop(self, word: int) -> None:
-        """Tell all endpoints that senders have to stop, or that receivers have to report."""
-        self.words[word] = word == _MUST_REPORT
-        if word in self.stops:
-            os.eventfd_write(self.stops[word], 1)
-
-    def close(self) -> None:
-        for descriptor in self.stops.values():
-            os.close(descriptor)
-        self.stops.clear()
-
-
-class _Session:
-    """`transport.EndpointControl` of one endpoint, in its own process."""
-
-    def __init__(self, shared: _Shared, place: int, writer: Any) -> None:
-        self._shared, self._words, self._place, self._writer = shared, shared.words, place, writer
-        self._sent, self._received = shared.sent, shared.received
-
-    def ready(self) -> None:
-        self._shared.ready[self._place] = 1
-
-    def begin_ns(self) -> int:
-        while not self._words[_BEGIN_NS]:
-            time.sleep(_READY_POLL_S)
-        return self._words[_BEGIN_NS]
-
-    @property
-    def sending(self) -> bool:
-        return bool(self._words[_MAY_SEND])
-
-    @property
-    def receiving(self) -> bool:
-        return not self._words[_MUST_REPORT]
-
-    @property
-    def changes(self) -> Sequence[int]:
-        stops = self._shared.stops
-        return [stops[_MAY_SEND], stops[_MUST_REPORT]] if self.sending else [stops[_MUST_REPORT]]
-
-    @property
-    def counters(self) -> mmap.mmap:
-        return self._shared.memory
-
-    def places(self, index: int) -> tuple[int, int]:
-        place = index - self._shared.first
-        return self._shared.first_sent + place, self._shared.first_received + place
-
-    def count_sent(self, index: int, units: int) -> None:
-        self._sent[index - self._shared.first] = units
-
-    def count_received(self, index: int, units: int) -> None:
-        self._received[index - self._shared.first] = units
-
-    def sent(self, outcomes: Mapping[int, Any]) -> None:
-        self._writer.send(("sent", outcomes))
-
-    def received(self, outcomes: Mapping[int, Any]) -> None:
-        self._writer.send(("received", outcomes))
 
 
 def _queue(flow: Flow) -> tuple[str, int, int]:
@@ -139,7 +68,7 @@ def _open(endpoint: Endpoint) -> None:
 class _Process:
     """A started endpoint, and what it has reported so far."""
 
-    def __init__(self, endpoint: Endpoint, place: int, shared: _Shared) -> None:
+    def __init__(self, endpoint: Endpoint, place: int, shared: Shared) -> None:
         self.endpoint = endpoint
         self.reports: dict[tuple[End, int], Any] = {}
         self._helper = ForkedHelper[Any](
@@ -149,11 +78,11 @@ class _Process:
         )  # fmt: skip
         self.reader = self._helper.pipe
 
-    def _body(self, shared: _Shared, place: int, writer: Any) -> None:
+    def _body(self, shared: Shared, place: int, writer: Any) -> None:
         gc.freeze()  # or the collector would write to all objects of the parent's, and each page of them be copied
         random.seed()  # a transport of a plugin may draw from it
         kernel.enter_network_of(self.endpoint.node.pid)
-        self.endpoint.run(_Session(shared, place, writer))
+        self.endpoint.run(EndpointControl(shared, place, writer))
 
     def take(self) -> None:
         """Wait for one message of the endpoint and keep its reports; a failure of the endpoint is an error here."""
@@ -214,7 +143,7 @@ class Flows:
             for text in kind.warnings(whole):
                 warn(text)
         queues = list(dict.fromkeys(map(_queue, self._flows)))
-        self._shared = _Shared(len(self._endpoints), len(self._parts), len(queues), first)
+        self._shared = Shared(len(self._endpoints), len(self._parts), len(queues), first)
         lines = {
             queue: Line(
                 rates.get(queue[0], _UNKNOWN),
@@ -229,6 +158,11 @@ class Flows:
         self._mark = ExitStack()
         self._ways: list[list[PortState]] = []
         """The ports by which the frames of each flow leave each node; only a run, which logs them, needs them."""
+        self.begin_lab_ns = 0
+        """The moment by the lab's clock from which `Flow.start` counts, for all hosts and transports: all endpoints are
+        ready by then, and all connections made whose flows do not ask for them at their start, with nothing of that in
+        any queue.
+        """
         self.log: list[dict[str, Any]] = []
         """The lines of the flows in the run's log of flows, when the block has ended."""
         self.reports: list[Report] = []
@@ -249,7 +183,7 @@ class Flows:
 
     def __enter__(self) -> Flows:
         words = self._shared.words
-        words[_MAY_SEND] = 1
+        words[MAY_SEND] = 1
         try:
             for endpoint in self._endpoints:
                 _open(endpoint)
@@ -260,28 +194,34 @@ class Flows:
             for endpoint in self._endpoints:
                 for socket in endpoint.sockets:
                     socket.close()
-        while not all(
-            self._shared.ready[place] or process.reader.poll() for place, process in enumerate(self._processes)
-        ):
-            time.sleep(_READY_POLL_S)
-        words[_BEGIN_NS] = self._begin_ns()
-        self._tell(words[_BEGIN_NS])
+        self._meet("flows are to connect", LISTENS)
+        self._shared.tell(MAY_CONNECT, True)
+        # Twice: an endpoint that takes connections does not know of one that is to come. But when all that ask for some
+        # have the answer, it does.
+        self._meet("flows are connected", IS_READY)
+        self.begin_lab_ns = self._meet("flows begin", IS_READY) + _LEAD_NS
+        self._shared.tell(BEGIN_NS, self.begin_lab_ns)
+        self._tell(self.begin_lab_ns)
         if fabric := FabricCore.running():
             fabric.flows.append(self)
         if run := Run.current():
             self._mark.enter_context(run.traffic_is_running())
         return self
 
-    def _begin_ns(self) -> int:
-        """Return when the flows begin: at one moment in all parts of the network."""
+    def _meet(self, what: str, state: int) -> int:
+        """Wait until all endpoints in all parts of the network are in a state; the moment at which all parts know."""
+        while not all(
+            state <= self._shared.states[place] or one.reader.poll() for place, one in enumerate(self._processes)
+        ):
+            time.sleep(_READY_POLL_S)
         now = time.monotonic_ns()
         if self._of_parts is None:
-            return now + _LEAD_NS
-        return max(self._of_parts.exchange("flows begin", now)) + self._of_parts.cut.farthest_ns + _LEAD_NS
+            return now
+        return max(self._of_parts.exchange(what, now)) + self._of_parts.cut.farthest_ns
 
     def _bring_counts(self) -> None:
         """Have what the flows of all parts of the network have sent and received by now."""
-        if self._of_parts is not None and self._shared.stops:
+        if self._of_parts is not None and self._shared.told:
             ends = [(flow.source.name, flow.target.name) for flow in self._parts]
             bring_flow_counts(self._of_parts, ends, self._shared.sent, self._shared.received)
 
@@ -374,7 +314,7 @@ class Flows:
         ]  # fmt: skip
 
     def stop_sending(self) -> None:
-        self._shared.stop(_MAY_SEND)
+        self._shared.tell(MAY_SEND, False)
 
     def _take_until_sent(self, deadline: float | None) -> None:
         """Take reports until all senders have finished, or a moment of the monotonic clock; a failure of any endpoint,
@@ -413,7 +353,7 @@ class Flows:
             time.sleep(_POLL_S)
         self._bring_counts()
         sent_by = [self._shared.sent[place] for place in range(len(self._parts))]
-        self._shared.stop(_MUST_REPORT)
+        self._shared.tell(MUST_REPORT, True)
         for process in self._processes:
             while not process.has_received():
                 process.take()
@@ -422,7 +362,6 @@ class Flows:
             found = {
                 key: outcome for one in self._of_parts.exchange("what flows did", found) for key, outcome in one.items()
             }
-        begin_ns = self._shared.words[_BEGIN_NS]
         reports = [
             flow.transport.report(
                 flow,
@@ -430,7 +369,7 @@ class Flows:
                     sent_by[index - self._first],
                     found.get(("sent", index)),
                     found["received", index],
-                    begin_ns + flow.start.ns,
+                    self.begin_lab_ns + flow.start.ns,
                 ),
             )
             for index, flow in enumerate(self._parts, self._first)

@@ -1,8 +1,8 @@
 """Transport `roce`: reliable RoCEv2 connections, with a rate control that answers congestion. Only the lab can run it.
 
 Each flow is a connection of its own. Its data go from source to target: by writes or sends that the source asks for, or
-by reads that the target asks for. The connections are made before the flows begin; a flow that begins before its
-connection is ready waits for it. What the target receives is checked by SHA-256.
+by reads that the target asks for. The connections are made before the flows begin, or at its start if a flow wants that
+(`Roce.connects_at_start`). What the target receives is checked by SHA-256.
 
 CNPs have a priority and DSCP of their own. A rate control of the flow's source is a name of `testbed.roce.rates`, a
 class, or a function, for example of one's own experiment file.

@@ -1,17 +1,18 @@
-"""The connections of the RoCE flows of one host, which are made before the flows begin."""
+"""The connections of the RoCE flows of one host, which are made before the flows begin, or when a flow does."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.frames.roce_cm import CM_QP
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.roce_flow import (
     KEY,
     Source,
     Target,
+    cnp_ds_field,
     ds_field,
     maker_of_source,
     nic_timing,
@@ -19,13 +20,14 @@ from testbed.net.traffic.roce_flow import (
     settings_at,
     transport_of,
 )
+from testbed.net.traffic.roce_ways import SEND_BUFFER, Way
 from testbed.roce import rates
 from testbed.roce.endpoint import Endpoint as Host
 from testbed.roce.memory import Sink
 from testbed.roce.nic import NicTiming
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Line
-from testbed.roce.source_port import PortRule
+from testbed.roce.source_port import PortRule, from_number
 from testbed.roce.work import Operation
 
 FIRST_SERVICE = 1000
@@ -43,6 +45,8 @@ class _Call:
     traffic_class: int
     port_rule: PortRule
     nic: NicTiming
+    start_ns: int | None
+    """How long after the begin of all flows it is asked for; None: before them."""
 
 
 class Connections:
@@ -51,6 +55,9 @@ class Connections:
     An object is made before the host's process is forked: of what is older than a process, each page that it touches
     is copied.
     """
+
+    manager: Way
+    """The socket of the connection manager's messages; the process of the host opens it."""
 
     def __init__(
         self,
@@ -81,6 +88,16 @@ class Connections:
         self._calls: list[_Call] = []
         self._prepare()
 
+    def open_manager(self) -> Way:
+        """Return the socket of the connection manager's messages."""
+        transport = self.transport
+        return Way(from_number(CM_QP), transport.cnp_priority, cnp_ds_field(transport), SEND_BUFFER)
+
+    @property
+    def is_settled(self) -> bool:
+        """True if no connection is being made, and none of the messages for them is in a queue."""
+        return self.host.is_settled and not self.manager.waiting
+
     def _prepare(self) -> None:
         """Listen for the connections that others ask for, and note those that are asked for here."""
         for index, flow in self.flows.items():
@@ -97,7 +114,8 @@ class Connections:
                 far = (flow.source if is_read else flow.target).IP()
                 maker = rates.maker_of("fixed") if is_read else maker_of_source(flow)
                 nic = nic_timing(flow, index, self.line.scale, at_source=not is_read)
-                self._calls.append(_Call(index, is_read, far, maker, ds_field(flow), port_rule(flow), nic))
+                start_ns = flow.start.ns if transport_of(flow).connects_at_start else None
+                self._calls.append(_Call(index, is_read, far, maker, ds_field(flow), port_rule(flow), nic, start_ns))
 
     def _answer_source(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
@@ -131,14 +149,17 @@ class Connections:
         self.target_of[pair.number] = target
         return pair
 
-    def connect(self) -> None:
-        """Ask for the connections of the flows that are asked for here."""
-        now_ns = time.monotonic_ns()
+    def connect(self, begin_ns: int | None = None) -> None:
+        """Ask for the connections that this host asks for before the flows begin, or for those of flows that do so at
+        their start, once it is known when all begin.
+        """
         for call in self._calls:
+            if (call.start_ns is None) != (begin_ns is None):
+                continue
             pair = self.host.connect(
                 call.far,
                 FIRST_SERVICE + call.index,
-                now_ns,
+                None if begin_ns is None or call.start_ns is None else begin_ns + call.start_ns,
                 rate_control=call.maker,
                 traffic_class=call.traffic_class,
                 port_rule=call.port_rule,

@@ -135,27 +135,40 @@ class _Loop(Connections):
         self._askers: dict[int, Asker] = {}
         if self._rests_ns:
             self._at_once = 2  # the last packet of a message and the first of the next; the others go together
-        listener = open_listener()
+        listener, self.manager = open_listener(), self.open_manager()
         # The parts of a full packet: what follows has its ICRC first.
         receiver = mmsg.Receiver(listener, BATCH, BTH_OCTETS, self.settings.mtu, _LONGEST_END)
-        session.ready()
-        begin_ns = session.begin_ns()
+        session.listen()
         self.connect()
-        self._make_askers(begin_ns)
-        for source in self.sources.values():
-            source.begin(begin_ns)
+        has_begun = False
         offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps datagrams with the time of day
         while session.receiving:
             self._was_busy, many = False, BATCH
             while many == BATCH and (many := receiver.receive()):
                 self._take(receiver, many, offset_ns)
                 self._was_busy = True
+            if not has_begun:
+                session.ready(self.is_settled)  # before anybody has what is sent here, and is ready itself
+                has_begun = self._begin(session.begins_ns)
             self._now_ns = now_ns = time.monotonic_ns()
             self._send(now_ns)
-            self._report(session, now_ns)
-            self._wait(listener, now_ns, now_ns + self._rests_ns if self._was_busy else 0)
+            if has_begun:
+                self._report(session, now_ns)
+                self._wait([listener], now_ns, now_ns + self._rests_ns if self._was_busy else 0)
+            else:
+                session.ready(self.is_settled)
+                self._wait([listener, *session.changes], now_ns, 0)
         session.sent({index: one.given() for index, one in self.sources.items() if not one.has_reported})
         session.received({index: target.taken() for index, target in self.targets.items()})
+
+    def _begin(self, begin_ns: int) -> bool:
+        """Prepare all flows, if it is known when they begin."""
+        if begin_ns:
+            self.connect(begin_ns)
+            self._make_askers(begin_ns)
+            for source in self.sources.values():
+                source.begin(begin_ns)
+        return bool(begin_ns)
 
     def _make_askers(self, begin_ns: int) -> None:
         for index, flow in self.flows.items():
@@ -199,9 +212,8 @@ class _Loop(Connections):
 
     def _send(self, now_ns: int) -> None:
         host = self.host
-        if host.management_deadline_ns <= now_ns:
-            for outgoing in host.management(now_ns):
-                self._way(outgoing, None).send([outgoing])
+        if self.manager.waiting or host.management_deadline_ns <= now_ns:
+            self.manager.send(list(host.management(now_ns)))
         for pair in host.queue_pairs.values():
             way = self._ways.get((pair.number, DatagramKind.DATA))
             if way is not None and way.waiting:
@@ -224,14 +236,14 @@ class _Loop(Connections):
                 if pair.deadline_ns > now_ns or (way is not None and way.waiting):
                     break
 
-    def _way(self, outgoing: Outgoing, pair: QueuePair | None) -> Way:
-        number = 0 if pair is None else pair.number
+    def _way(self, outgoing: Outgoing, pair: QueuePair) -> Way:
+        number = pair.number
         key = number, outgoing.kind
         found = self._ways.get(key)
         if found is None:
-            flow = None if pair is None else self.flow_of(number)
-            transport = self.transport if flow is None else transport_of(flow)
-            if flow is not None and outgoing.kind is DatagramKind.DATA:
+            flow = self.flow_of(number)
+            transport = transport_of(flow)
+            if outgoing.kind is DatagramKind.DATA:
                 usual = FAST_SEND_BUFFER if self._rests_ns else SEND_BUFFER
                 buffer = flow.buffer.bytes if flow.buffer else usual
                 is_target = number in self.target_of
@@ -266,14 +278,14 @@ class _Loop(Connections):
         for index, target in self.targets.items():
             session.count_received(index, target.packets)
 
-    def _wait(self, listener: socket.socket, now_ns: int, rests_until_ns: int) -> None:
+    def _wait(self, wakers: Sequence[socket.socket | int], now_ns: int, rests_until_ns: int) -> None:
         """Wait until a datagram comes, a socket has room again, or something is due.
 
         On a fast line, after datagrams came or packets were sent, no datagrams wake the process for a moment: as with
         a card's interrupt moderation, one wake-up is for several. Packets are due again after the same time.
         """
         due_ns = min(now_ns + _LOOK_NS, self.host.management_deadline_ns)
-        blocked = []
+        blocked = [self.manager.socket] if self.manager.waiting else []
         for pair in self.host.queue_pairs.values():
             way = self._ways.get((pair.number, DatagramKind.DATA))
             if way is not None and way.waiting:
@@ -290,7 +302,7 @@ class _Loop(Connections):
         if due_ns <= now_ns:
             return
         self._timer.set(due_ns)
-        kernel.wait_readable([self._timer.fd] if rests else [listener, self._timer.fd], writable=blocked)
+        kernel.wait_readable([self._timer.fd] if rests else [*wakers, self._timer.fd], writable=blocked)
 
 
 def _progress(target: Target | None) -> tuple[int, int]:

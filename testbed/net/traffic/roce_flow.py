@@ -62,6 +62,9 @@ class RoceOptions:
     queue_pairs: int = 1
     """The queue pairs of the flow, each a connection of its own with a rate control of its own: message m goes over the
     one with the number m modulo so many. A fixed rate is divided among them."""
+    connects_at_start: bool = False
+    """True: the flow asks for its connections at its start, so that `completion` has them in it. False: they are made
+    before any flow begins."""
     recovery: str = Recovery.GO_BACK_N
     """"go-back-N", "go-back-0" or "selective repeat": what is sent again after a loss, at both ends."""
     nic: Nic = field(default_factory=Nic)

@@ -8,6 +8,7 @@ register themselves when the package `testbed.net.traffic` is imported, which na
 from __future__ import annotations
 
 import mmap
+import os
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from testbed.errors import UsageError, nearest
+from testbed.linux.process import kernel
 from testbed.net.partition.parts import Parts
 from testbed.net.traffic.report import WIRE_OCTETS
 from testbed.units import Duration, Rate, Scale, Size
@@ -36,46 +38,114 @@ _DESCRIPTION = 576
 """Octets that a socket counts at the least for a frame beside those of the frame: what the kernel keeps with it."""
 
 
-class EndpointControl(Protocol):
-    """The link between a running endpoint and the process that started the flows."""
+MAY_CONNECT, BEGIN_NS, MAY_SEND, MUST_REPORT, _COUNTERS = range(5)
+"""Words of the memory that all processes of a `Flows` share; from `_COUNTERS` on are the state of each endpoint, two of
+each flow, what it has sent and received, and one of each line.
+"""
+LISTENS, IS_READY = 1, 2
+"""States of an endpoint."""
 
-    def ready(self) -> None:
-        """State that the endpoint can send and receive from now on."""
+
+class Shared:
+    """The shared memory of one `Flows`."""
+
+    def __init__(self, endpoints: int, flows: int, lines: int, first: int) -> None:
+        self.first = first
+        octets = 8 * (_COUNTERS + endpoints + 2 * flows + lines)
+        self.memory = mmap.mmap(-1, -(-octets // mmap.PAGESIZE) * mmap.PAGESIZE)
+        self.first_sent, self.first_received = _COUNTERS + endpoints, _COUNTERS + endpoints + flows
+        self.first_line = self.first_received + flows
+        self.words = memoryview(self.memory).cast("q")
+        self.sent = self.words[_COUNTERS + endpoints :]
+        self.received = self.sent[flows:]
+        self.lines = self.received[flows:]
+        self.states = self.words[_COUNTERS : _COUNTERS + endpoints]
+        self.told = {word: os.eventfd(0) for word in range(_COUNTERS)}
+        """A descriptor for each of the first words, which is readable once endpoints have been told of its change."""
+
+    def tell(self, word: int, value: int) -> None:
+        """Tell all endpoints the new value of a word."""
+        self.words[word] = value
+        if word in self.told:
+            os.eventfd_write(self.told[word], 1)
+
+    def close(self) -> None:
+        for descriptor in self.told.values():
+            os.close(descriptor)
+        self.told.clear()
+
+
+class EndpointControl:
+    """The link between a running endpoint, in its own process, and the process that started the flows."""
+
+    def __init__(self, shared: Shared, place: int, writer: Any) -> None:
+        self._shared, self._words, self._place, self._writer = shared, shared.words, place, writer
+        self._sent, self._received = shared.sent, shared.received
+
+    def listen(self) -> None:
+        """State that the endpoint takes connections from now on, and wait until all others do. Who asks for connections
+        before the flows begin calls this before, and `ready` when they are made."""
+        self._shared.states[self._place] = LISTENS
+        if not self._words[MAY_CONNECT]:
+            kernel.wait_readable([self._shared.told[MAY_CONNECT]])
+
+    def ready(self, is_so: bool = True) -> None:
+        """State that the endpoint can send and receive from now on, with no connection being made; False: not now."""
+        self._shared.states[self._place] = IS_READY if is_so else LISTENS
 
     def begin_ns(self) -> int:
         """Wait until all endpoints are ready; when the flows begin, of the monotonic clock. Their `start` is later."""
+        if not self.begins_ns:
+            kernel.wait_readable([self._shared.told[BEGIN_NS]])
+        return self.begins_ns
+
+    @property
+    def begins_ns(self) -> int:
+        """What `begin_ns` returns, without waiting; 0 as long as it is not known."""
+        return self._words[BEGIN_NS]
 
     @property
     def sending(self) -> bool:
         """False from when senders have to stop."""
+        return bool(self._words[MAY_SEND])
 
     @property
     def receiving(self) -> bool:
         """False from when receivers have to report what they have."""
+        return not self._words[MUST_REPORT]
 
     @property
     def changes(self) -> Sequence[int]:
-        """Descriptors of which one gets readable when `sending` becomes False, and another when `receiving` does, and
-        stay so; those of what has happened are left out."""
+        """Descriptors of which one gets readable when `begins_ns` is known, another when `sending` becomes False, and
+        one when `receiving` does, and stay so; those of what has happened are left out."""
+        are_to_come = {BEGIN_NS: not self.begins_ns, MAY_SEND: self.sending, MUST_REPORT: True}
+        return [self._shared.told[word] for word, is_to_come in are_to_come.items() if is_to_come]
 
     @property
     def counters(self) -> mmap.mmap:
         """The memory that all endpoints and the process that started the flows share."""
+        return self._shared.memory
 
     def places(self, index: int) -> tuple[int, int]:
         """Return the places of a flow's two counts in `counters`, in words of eight octets: sent, and received."""
+        place = index - self._shared.first
+        return self._shared.first_sent + place, self._shared.first_received + place
 
     def count_sent(self, index: int, units: int) -> None:
         """Tell how much of a flow has been sent so far, in the transport's unit, without retransmissions."""
+        self._sent[index - self._shared.first] = units
 
     def count_received(self, index: int, units: int) -> None:
         """Tell how much of a flow has been received so far, in the transport's unit, without duplicates."""
+        self._received[index - self._shared.first] = units
 
     def sent(self, outcomes: Mapping[int, Any]) -> None:
         """Tell that the senders of some flows have finished; what is given of each is for `Transport.report`."""
+        self._writer.send(("sent", outcomes))
 
     def received(self, outcomes: Mapping[int, Any]) -> None:
         """Hand over the receivers' counters of some flows, after `receiving` has become False."""
+        self._writer.send(("received", outcomes))
 
 
 class Word(Protocol):

@@ -22,8 +22,8 @@ from testbed.roce.rates.base import RateControl
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import CnpModeration, CnpScope, RoceError, Settings
 from testbed.roce.work import Operation, Work
-from testbed.units import Rate
-from tests.unit.roce.roce_link import ECT_0, PORT, SETTINGS, A, B, Link, Network, paced
+from testbed.units import NEVER, Duration, Rate
+from tests.unit.roce.roce_link import ECT_0, LINE, PORT, SETTINGS, A, B, Link, Network, paced
 
 
 def opcode(outgoing: Outgoing) -> int:
@@ -81,9 +81,58 @@ def test_a_request_that_is_lost_is_sent_again_and_a_reply_that_is_lost_too() -> 
 
 
 def test_a_connection_that_nothing_answers_fails_after_five_requests() -> None:
-    link = Link(Network(loss=1.0))
-    link.until(lambda: link.near.state is State.FAILED)
+    sent: list[int] = []
+    link = Link(Network(lose=lambda outgoing: not sent.append(link.now_ns)))
+    link.until(lambda: link.near.state is State.FAILED, most_ns=NEVER)
     assert link.near.failure == "10.0.0.2 does not answer 5 requests"
+    wait_ns = LINE.scale.lab(Duration("4ms")).ns
+    assert sent == [0, wait_ns, 3 * wait_ns, 7 * wait_ns, 15 * wait_ns]
+    assert link.now_ns == 31 * wait_ns
+    assert link.a.is_settled
+
+
+def test_ends_are_settled_when_each_message_of_a_connection_has_its_answer() -> None:
+    link = Link(Network(delay_ns=1000))
+    assert not link.a.is_settled
+    assert link.b.is_settled
+    link.until(lambda: link.near.state is State.READY)
+    assert not link.a.is_settled  # its last message has not been sent
+    assert not link.b.is_settled
+    link.until(lambda: link.b.is_settled)
+    assert link.a.is_settled
+    assert link.now_ns == 3000
+
+
+def test_an_answer_that_does_not_come_keeps_an_end_from_being_settled_for_some_time() -> None:
+    count: list[int] = []
+    link = Link(Network(lose=lambda outgoing: not count.append(1) and len(count) == 3))
+    link.until(lambda: len(count) == 3)
+    begin_ns = link.now_ns
+    link.until(lambda: link.b.is_settled)
+    assert link.a.is_settled
+    delay_ns = link.network.delay_ns
+    assert link.now_ns == begin_ns - delay_ns + 4 * LINE.scale.lab(Duration("4ms")).ns
+
+
+def test_a_request_that_was_sent_again_too_early_keeps_both_ends_until_all_its_answers_have_come() -> None:
+    wait_ns = LINE.scale.lab(Duration("4ms")).ns
+    link = Link(Network(delay_ns=wait_ns))
+    link.until(lambda: link.near.state is State.READY)
+    assert link.now_ns == 2 * wait_ns  # the second request left after half of that
+    link.until(lambda: link.a.is_settled and link.b.is_settled)
+    assert link.now_ns == 4 * wait_ns  # REQ, REP, and RTU of the second
+    assert len(link.b.queue_pairs) == 1
+
+
+def test_few_connections_are_asked_for_at_a_time() -> None:
+    sent: list[int] = []
+    link = Link(Network(delay_ns=1000, lose=lambda outgoing: bool(sent.append(link.now_ns))))
+    others = [link.a.connect(B, PORT) for _ in range(99)]
+    link.until(lambda: link.a.is_settled and link.b.is_settled)
+    assert all(one.state is State.READY for one in others)
+    assert [one.number for one in others] == list(range(others[0].number, others[0].number + 99))
+    assert link.now_ns == 4 * 2000 + 1000  # the first, whose moment is named, is one of the first 32
+    assert sent.count(0) == 32
 
 
 def test_a_service_that_refuses_and_one_that_is_not_there_fail_the_connection() -> None:

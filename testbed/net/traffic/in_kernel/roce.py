@@ -14,7 +14,6 @@ from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from testbed.frames.roce_cm import CM_QP
 from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.roce_device import Pair, PairReport, RoceDevice, Wait
@@ -33,13 +32,12 @@ from testbed.net.traffic.roce_flow import (
     used,
     whole_messages,
 )
-from testbed.net.traffic.roce_ways import FAST_SEND_BUFFER, SEND_BUFFER, Way, not_sent, open_listener
+from testbed.net.traffic.roce_ways import FAST_SEND_BUFFER, SEND_BUFFER, not_sent, open_listener
 from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import in_kernel, rates
 from testbed.roce.memory import content_block
 from testbed.roce.queue_pair import QueuePair, State, ahead_ns
 from testbed.roce.settings import CnpScope, Timing
-from testbed.roce.source_port import from_number
 from testbed.roce.work import Operation
 from testbed.units import NEVER
 
@@ -62,16 +60,24 @@ def serve(hosts: Sequence[KernelHost], session: EndpointControl) -> None:
             if place:
                 kernel.enter_network_of(host.node.pid)
             host.open(session, devices)
-        session.ready()
-        begin_ns = session.begin_ns()
+        session.listen()
         for host in hosts:
-            host.begin(begin_ns)
+            host.connect()
+        has_begun = False
         awaited = [descriptor for host in hosts for descriptor in host.awaited]
         readable = [host.listener.fileno() for host in hosts]
         while session.receiving:
-            are_connecting = [host.turn(session, readable) for host in hosts]
-            readable = kernel.wait_readable([*awaited, *session.changes])
-            if any(are_connecting):
+            for host in hosts:
+                host.turn(session, readable)
+            if not has_begun:
+                session.ready(all(host.is_settled for host in hosts))
+                if begin_ns := session.begins_ns:
+                    has_begun = True
+                    for host in hosts:
+                        host.begin(begin_ns, session)
+            full = [host.manager.socket for host in hosts if host.manager.waiting]
+            readable = kernel.wait_readable([*awaited, *session.changes], writable=full)
+            if not has_begun:
                 time.sleep(_GATHERS_S)
         for host in hosts:
             host.report_rest(session)
@@ -91,9 +97,7 @@ class KernelHost(Connections):
         """Open the sockets, in the host's network, and the device, which `devices` closes."""
         self.listener, self._timer = open_listener(), kernel.Timer()
         self._timer_ns = NEVER
-        transport = self.transport
-        self._way = Way(from_number(CM_QP), transport.cnp_priority, cnp_ds_field(transport), SEND_BUFFER)
-        """The socket of the connection manager's messages."""
+        self.manager = self.open_manager()
         self._device = devices.enter_context(closing(self._open_device(session)))
         self.awaited = [self.listener.fileno(), self._timer.fd, self._device.fd]
         """Descriptors of which one is readable if `turn` has something to do."""
@@ -102,13 +106,16 @@ class KernelHost(Connections):
         self._unfinished = list(self.sources)
         """The flows from here that have not come to their end; the last one may have."""
         self._is_stopped = False
+        self._begin_ns = 0
 
-    def begin(self, begin_ns: int) -> None:
+    def begin(self, begin_ns: int, session: EndpointControl) -> None:
+        """Have the kernel serve the queue pairs that are connected, and ask for the other connections in time."""
         self._begin_ns = begin_ns
-        self.connect()
+        self.connect(begin_ns)
+        self.turn(session, ())
 
-    def turn(self, session: EndpointControl, readable: Collection[int]) -> bool:
-        """Do what there is to do; return True if connections are being made."""
+    def turn(self, session: EndpointControl, readable: Collection[int]) -> None:
+        """Do what there is to do."""
         if not session.sending and not self._is_stopped:
             self._is_stopped = True
             self._device.stop()
@@ -116,15 +123,14 @@ class KernelHost(Connections):
         if timer.fd in readable:
             timer.clear()
         is_connecting = len(self._served) < len(self.index_of)
-        if is_connecting or timer.fd in readable or self.listener.fileno() in readable:
-            self._manage()
-        if is_connecting or self._is_stopped or device.fd in readable:
+        if is_connecting or self.manager.waiting or timer.fd in readable or self.listener.fileno() in readable:
+            self._manage(session)
+        if self._begin_ns and (is_connecting or self._is_stopped or device.fd in readable):
             self._look(session)
         due_ns = self.host.management_deadline_ns
         if due_ns not in {self._timer_ns, NEVER}:
             timer.set(due_ns)
             self._timer_ns = due_ns
-        return is_connecting
 
     def report_rest(self, session: EndpointControl) -> None:
         """Report the flows from here, unless that has been done."""
@@ -155,7 +161,7 @@ class KernelHost(Connections):
             first=self.host.first,
         )
 
-    def _manage(self) -> None:
+    def _manage(self, session: EndpointControl) -> None:
         """Take the datagrams that the kernel leaves, serve connections that they have made, and send what is due."""
         now_ns = time.monotonic_ns()
         while True:
@@ -164,7 +170,7 @@ class KernelHost(Connections):
             except BlockingIOError:
                 break
             self.host.receive(datagram, 0, now_ns)
-        if len(self._served) < len(self.index_of):
+        if self._begin_ns and len(self._served) < len(self.index_of):
             for number in sorted(self.index_of.keys() - self._served):
                 pair = self.host.queue_pairs[number]
                 if pair.state is State.READY:
@@ -173,8 +179,9 @@ class KernelHost(Connections):
                     except OSError as error:
                         raise not_sent(error, pair.far_address) from None
                     self._served.add(number)
-        for outgoing in self.host.management(now_ns):
-            self._way.send([outgoing])
+        if not self._begin_ns and not self.is_settled:
+            session.ready(False)  # before anybody has what is sent here, and is ready itself
+        self.manager.send(list(self.host.management(now_ns)))
 
     def _plan(self, index: int, *, is_source: bool) -> Pair:
         """Describe the queue pair of a flow, as far as it is known before there is a connection.

@@ -21,7 +21,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from testbed.errors import UsageError, XoffError
-from testbed.strict.numbers import DECODER
 
 LARGEST_DOCUMENT = 64 << 20
 """The most octets of a file that is read as a whole."""
@@ -245,7 +244,7 @@ class ForeignFolder:
 def decoded(text: str, path: Path) -> Any:
     """Return the content of a JSON file; ForeignError names the file and the line that is not JSON."""
     try:
-        content = DECODER.decode(text)
+        content = json.loads(text)
     except json.JSONDecodeError as error:
         raise ForeignError(f"{path}: line {error.lineno} is not JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:

@@ -27,6 +27,7 @@ from testbed.lab.results.foreign import ForeignError, ForeignFolder
 from testbed.lab.results.result import RESULT, Again, Result, Status
 from testbed.lab.studies.benchmark import FILE as BENCHMARK
 from testbed.lab.studies.sweep_tables import SUMMARY
+from testbed.strict.problems import shown
 
 CONTENT, README, RERUN, CRATE = "artifact.json", "README.md", "rerun.py", "ro-crate-metadata.json"
 LAB = "lab.tar"
@@ -39,6 +40,7 @@ _NOT_NEEDED = ("docs/", "tests/", "bench/", "tools/", ".github/", ".ci/")
 _MOST = 1000
 _DEEPEST = 8
 """The most folders inside each other that are copied of a result."""
+_LONGEST_S = 1e9
 _LARGEST = 16 << 30
 """The most octets of results that are copied."""
 _ELSEWHERE = ("--scheduler", "--lab", "--out", "--output", "-o")
@@ -190,6 +192,8 @@ def _read(path: Path) -> Result:
         result = Result.read(path)
         if result.again is not None and not (result.again.command and _is_text(result.again)):
             raise ValueError("its command is no list of words")
+        if not 0 <= result.times.wall_s < _LONGEST_S:
+            raise ValueError(f"it took {shown(result.times.wall_s)} s")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"{path / RESULT} cannot be read ({error}); remove its folder, and run it again") from None
     if result.status is not Status.OK:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -152,6 +153,18 @@ def test_a_command_that_runs_anything_but_xoff_and_files_with_digests_is_refused
     (tmp_path / "evil.py").write_text("import os\n")
     assert main(["artifact", "r"]) == 2
     assert message in capsys.readouterr().err and not (tmp_path / "r-artifact").exists()
+
+
+@pytest.mark.parametrize("wall_s", ["1e999", "NaN", "-1", "9" * 400, "9" * 5000], ids=lambda text: str(text[:6]))
+def test_a_result_whose_time_is_none_is_refused(
+    wall_s: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(tmp_path / "r")
+    file = tmp_path / "r/result.json"
+    file.write_text(re.sub(r'"wall_s": [0-9.]+', f'"wall_s": {wall_s}', file.read_text()))
+    assert main(["artifact", str(tmp_path / "r")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "result.json" in line and len(line) < 400
 
 
 def test_only_what_a_run_leaves_is_copied_of_a_folder_from_elsewhere(

@@ -2,6 +2,7 @@
 
 from testbed.measures import training_load
 from testbed.measures.fabric_under_test import FabricUnderTest
+from testbed.measures.own_files import in_files
 from testbed.measures.training_load import TrainingLoad
 from xoff import File, Run, experiment
 
@@ -10,6 +11,7 @@ from xoff import File, Run, experiment
 def trace(
     run: Run,
     traces: tuple[File, ...],
+    files: tuple[File, ...] | None = None,
     *,
     topo: str = "fat-tree,4",
     control: str = "dcqcn",
@@ -21,7 +23,10 @@ def trace(
     recovery: str = "go-back-N",
 ) -> None:
     """A training job: computing, collectives and messages of its execution traces, and the job completion time."""
-    fabric = FabricUnderTest.of(topo, control=control, pfc=pfc, ecn=ecn, recovery=recovery)
-    files = [(file.name, file.read_bytes()) for file in traces]
-    load = TrainingLoad.of(fabric, files, ranks=ranks, shrink=shrink, stragglers=stragglers)
+    paths = [file.path for file in files or ()]
+    fabric = FabricUnderTest.of(
+        in_files(topo, paths), control=in_files(control, paths), pfc=pfc, ecn=ecn, recovery=recovery
+    )
+    contents = [(file.name, file.read_bytes()) for file in traces]
+    load = TrainingLoad.of(fabric, contents, ranks=ranks, shrink=shrink, stragglers=stragglers)
     training_load.perform(run, load)

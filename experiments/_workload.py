@@ -2,6 +2,7 @@
 
 from testbed.measures import offered_load
 from testbed.measures.offered_load import OfferedLoad
+from testbed.measures.own_files import in_files
 from xoff import Duration, File, Run, experiment
 
 
@@ -9,6 +10,7 @@ from xoff import Duration, File, Run, experiment
 def workload(
     run: Run,
     table: File | None = None,
+    files: tuple[File, ...] | None = None,
     *,
     topo: str = "fat-tree,4",
     sizes: str = "websearch",
@@ -23,8 +25,10 @@ def workload(
     recovery: str = "go-back-N",
 ) -> None:
     """A load of RoCE flows: completion times, slowdown, pauses, marks and losses."""
+    paths = [file.path for file in files or ()]
     wanted = OfferedLoad.of(
-        topo=topo, sizes=sizes, table=None if table is None else table.read_text(), load=load, control=control,
+        topo=in_files(topo, paths), sizes=sizes, table=None if table is None else table.read_text(), load=load,
+        control=in_files(control, paths),
         pattern=pattern, flows=flows, lasts=duration, hosts=hosts, pfc=pfc, ecn=ecn, recovery=recovery,
     )  # fmt: skip
     offered_load.perform(run, wanted)

@@ -14,11 +14,14 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.measures import offered_load
+from testbed.measures.own_files import rate_control
+from testbed.measures.own_files import shown as shown_control
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import ROCE, Port
 from testbed.net.traffic import Flow
 from testbed.net.traffic.roce import Roce
 from testbed.roce.nic import Recovery, recovery_named
+from testbed.roce.rates import Maker
 from testbed.sonic.lab.places import free_places, hosts_at
 from testbed.sonic.lab.settings import Switch
 from testbed.sonic.lab.topo import SonicTopo
@@ -42,7 +45,7 @@ class FabricUnderTest:
     hosts: tuple[str, ...]
     line: Rate
     """The rate of the slowest line of a host."""
-    control: str
+    control: str | Maker
     """The rate control of flows, where a test does not choose its own."""
     ways: Ways | None
     """The rule of equal ways that was asked for, where a test does not choose its own; None for the fabric's own."""
@@ -68,18 +71,18 @@ class FabricUnderTest:
 
         `files` are config_db.json files, or one file of Python that has the topology `topo`, which may be empty.
         """
-        again = recovery_named(recovery)
+        again, chosen = recovery_named(recovery), rate_control(control)
         if files and files[0].suffix != ".py":
             if topo:
                 raise UsageError(
                     f"{topo[:60]!r} is beside {files[0].name}, whose switches are the topology; leave it out"
                 )
-            return _of_config(files, control, again)
+            return _of_config(files, chosen, again)
         if len(files) > 1:
             raise UsageError(f"{files[0].name} and {len(files) - 1} more: a topology is in one file of Python")
-        marks = offered_load.needs_marks(control) if ecn == "auto" else ecn == "on"
+        marks = offered_load.needs_marks(chosen) if ecn == "auto" else ecn == "on"
         wanted, shown = (f"{files[0]}{topo}", f"{files[0].name}{topo}") if files else (topo, topo)
-        return _of_topology((wanted, shown), control, pfc, marks, again)
+        return _of_topology((wanted, shown), chosen, pfc, marks, again)
 
     def topo(self, ways: Ways | str | None = None, **options: Any) -> LosslessTopo:
         """Return the topology for a network; `pfc` and `marks` change what ports do, where no file says it."""
@@ -106,7 +109,9 @@ class FabricUnderTest:
         return [others[place % len(others)] for place in range(many)]
 
 
-def _of_topology(names: tuple[str, str], control: str, pfc: bool, marks: bool, recovery: Recovery) -> FabricUnderTest:
+def _of_topology(
+    names: tuple[str, str], control: str | Maker, pfc: bool, marks: bool, recovery: Recovery
+) -> FabricUnderTest:
     wanted, shown = names
     words = wanted.split(",")
     named = [word.partition("=")[2] for word in words if word.startswith("ways=")]
@@ -133,14 +138,14 @@ def _of_topology(names: tuple[str, str], control: str, pfc: bool, marks: bool, r
         ("PFC", f"priority {ROCE}" if pfc else "off"),
         ("ECN", _of_curve(curve if marks else None)),
         ("equal ways", str((ways or ways_of(built.ways)).by)),
-        ("rate control", control),
+        ("rate control", shown_control(control)),
         ("recovery", _of_recovery(recovery, ways or ways_of(built.ways))),
     )
     marked = curve if marks else None
     return FabricUnderTest(shown, hosts, line, control, ways, marked, settings, recovery, pfc, False, make)
 
 
-def _of_config(files: Sequence[Path], control: str, recovery: Recovery) -> FabricUnderTest:
+def _of_config(files: Sequence[Path], control: str | Maker, recovery: Recovery) -> FabricUnderTest:
     scale = max((Switch.from_config_db(file).scale for file in files), key=lambda one: one.k)
     switches = [Switch.from_config_db(file, scale=scale) for file in files]
     for switch in switches:
@@ -170,7 +175,7 @@ def _of_config(files: Sequence[Path], control: str, recovery: Recovery) -> Fabri
         ("PFC", f"priority {ROCE}"),
         ("ECN", _of_curve(curve)),
         ("equal ways", str(SonicTopo.ways.by if isinstance(SonicTopo.ways, Ways) else SonicTopo.ways)),
-        ("rate control", control),
+        ("rate control", shown_control(control)),
         ("recovery", _of_recovery(recovery, ways_of(SonicTopo.ways))),
     )
     return FabricUnderTest(names, hosts, line, control, None, curve, settings, recovery, True, True, make, dscp)

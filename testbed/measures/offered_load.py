@@ -9,6 +9,7 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.experiment.run import Run
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, RETH_OCTETS
+from testbed.measures.own_files import rate_control
 from testbed.net.build.network import network
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import ROCE, Port
@@ -18,6 +19,7 @@ from testbed.net.traffic.report import WIRE_OCTETS
 from testbed.net.traffic.roce import Roce
 from testbed.roce import rates
 from testbed.roce.nic import Recovery, recovery_named
+from testbed.roce.rates import Maker
 from testbed.roce.settings import Settings
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.units import Duration, Rate, Scale, Size
@@ -53,7 +55,7 @@ class OfferedLoad:
     topology: str
     sizes: Distribution
     load: float
-    control: str
+    control: str | Maker
     pattern: Pattern
     flows: int
     lasts: Duration | None
@@ -88,7 +90,8 @@ class OfferedLoad:
         """
         found = distribution(sizes) if table is None else read_distribution(table, sizes)
         part, who = read_load(load), Pattern.parse(pattern)
-        makes_marks = needs_marks(control) if ecn == "auto" else ecn == "on"
+        chosen = rate_control(control)
+        makes_marks = needs_marks(chosen) if ecn == "auto" else ecn == "on"
         plain = built(topo)
         line, names = line_of(plain, topo), plain.hosts()
         if hosts > len(names):
@@ -104,7 +107,7 @@ class OfferedLoad:
         if time is None and not 0 < flows <= MOST_FLOWS:
             raise WorkloadError(f"--flows {flows}: a run has 1 to {MOST_FLOWS} flows")
         again = recovery_named(recovery)
-        return cls(topo, found, part, control, who, flows, time, pfc, makes_marks, again, tuple(names), line, made)
+        return cls(topo, found, part, chosen, who, flows, time, pfc, makes_marks, again, tuple(names), line, made)
 
     def transfers(self, dice: Any) -> list[Any]:
         """Return the flows as transfers; UsageError if there are none, or too many."""
@@ -175,7 +178,7 @@ def known_sizes() -> str:
     return ", ".join(distributions())
 
 
-def needs_marks(control: str) -> bool:
+def needs_marks(control: str | Maker) -> bool:
     """Return True if a rate control goes by ECN marks."""
     line = rates.Line(Rate("10Mb/s"), Scale(1000))
     return bool(rates.control(control, line).needs_marks)

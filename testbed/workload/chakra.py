@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from testbed.errors import XoffError
+from testbed.errors import XoffError, listed
 from testbed.strict.numbers import DECODER
 from testbed.workload.transfers import WorkloadError
 
@@ -84,7 +84,7 @@ def read_trace(octets: bytes, name: str) -> tuple[Node, ...]:
             octets = zlib.decompressobj(wbits=31).decompress(octets, LARGEST + 1)
         if len(octets) > LARGEST:
             raise WorkloadError(f"{name} has more than {LARGEST >> 20} MB; cut the trace to some iterations")
-        nodes = _of_json(octets) if octets.lstrip()[:1] == b"{" else _of_protobuf(octets)
+        nodes = _of_json(octets, name) if octets.lstrip()[:1] in (b"{", b"[") else _of_protobuf(octets)
     except (
         ValueError,
         KeyError,
@@ -139,7 +139,7 @@ def _require_graph(nodes: Sequence[Node], name: str) -> None:
 # JSON
 
 
-def _of_json(octets: bytes) -> list[Node]:
+def _of_json(octets: bytes, name: str) -> list[Node]:
     text = octets.decode()
     place, objects = 0, []
     while place < len(text):
@@ -148,11 +148,29 @@ def _of_json(octets: bytes) -> list[Node]:
             continue
         found, place = DECODER.raw_decode(text, place)
         objects.append(found)
-    if len(objects) == 1 and "workload_graph" in objects[0]:
-        return [_of_feeder(one) for one in objects[0]["workload_graph"]]
-    if objects and "type" not in objects[0] and "id" not in objects[0]:
-        objects = objects[1:]  # the metadata of the whole
-    return [_of_message(one) for one in objects]
+    while len(objects) == 1 and (found := _nodes_of(objects[0])) is not None:
+        objects = found
+    nodes = [one for one in objects if _OF_NODE & {*one}]
+    if objects and not nodes:
+        raise WorkloadError(
+            f"{name} has no nodes where they are looked for: in a list, as {', '.join(_LISTS)}, or one object behind "
+            f"the other, each with Id or id and a type; its first object has {listed(map(str, objects[0]), 8)}"
+        )
+    if len(objects) - len(nodes) > 1 or nodes != objects[len(objects) - len(nodes) :]:  # the first may be metadata
+        lacking = next(one for one in objects[1:] if not _OF_NODE & {*one})
+        raise WorkloadError(f"{name}: a node has neither a number nor a type; it has {listed(map(str, lacking), 8)}")
+    return [_of_feeder(one) if {"Id", "NodeType"} & {*one} else _of_message(one) for one in nodes]
+
+
+_OF_NODE = {"Id", "NodeType", "id", "type"}  # protobuf's JSON leaves out numbers that are 0
+_LISTS = ("workload_graph", "nodes", "node")
+
+
+def _nodes_of(whole: Any) -> list[Any] | None:
+    """Return the nodes of an object that has them in a list, or of a list; None if it is a node itself."""
+    if isinstance(whole, list):
+        return whole
+    return next((whole[name] for name in _LISTS if isinstance(whole.get(name), list)), None)
 
 
 def _of_feeder(one: Mapping[str, Any]) -> Node:

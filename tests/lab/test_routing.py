@@ -80,6 +80,50 @@ def test_frr_and_bird_find_routes_are_asked_and_say_what_is_wrong(run: Run) -> N
     run.claim(said, "both of AS 7" in said, equals=True)
 
 
+def _own(number: int, port: str, remote: str = "external", other: str = "") -> Any:
+    from xoff import Frr
+
+    return Frr(
+        config=f"""{other}router bgp 6500{number}
+ no bgp ebgp-requires-policy
+ bgp router-id 1.1.1.{number}
+ neighbor {port} interface remote-as {remote}
+ address-family ipv4 unicast
+  network 10.{number}.0.0/24
+ exit-address-family
+"""
+    )
+
+
+@experiment(debs=["frr"], timeout="120s")
+def test_routes_of_ones_own_configuration_are_waited_for_until_its_sessions_were_up(run: Run) -> None:
+    from xoff import XoffError, network
+
+    def message(first: Any) -> str:
+        try:
+            with network(_pair(first, _own(2, "r2-eth1"))) as net:
+                net.converged("12s", quiet="3s")
+        except XoffError as error:
+            return str(error)
+        return "no error"
+
+    with network(_pair(_own(1, "r1-eth1"), _own(2, "r2-eth1"))) as net:
+        took = net.converged("30s", quiet="3s")
+        run.claim("routes came", took.ns, at_least=1)
+        run.claim("r1's route", sorted(net.routing.routes("r1")["10.2.0.0/24"]), equals=["r1-eth1"])
+        net.fabric.cabling.pull("r1-eth1")
+        net.converged("30s", quiet="3s")  # a session that was up is not waited for again
+        run.claim("without the cable", net.routing.routes("r1"), equals={})
+    said = message(_own(1, "r1-eth2"))
+    run.claim(said, said, equals=(
+        "router r1: its configuration names the interface r1-eth2, which is not there; its ports are r1-eth0 to h1, "
+        "r1-eth1 to r2 (those of routers and hosts count from 0)"
+    ))  # fmt: skip
+    said = message(_own(1, "r1-eth1", "64999"))
+    run.claim(said, said.startswith("net.converged: not all sessions of BGP were up in time: r1 with r1-eth1 is "),
+              equals=True)  # fmt: skip
+
+
 @experiment
 def without_the_package(run: Run) -> None:
     """A router is to run FRR, and the lab has none."""

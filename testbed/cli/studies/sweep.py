@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,12 @@ def run_sweep(options: argparse.Namespace) -> int:
         raise UsageError("--grid names a parameter twice; write all its values in one, as in --grid hosts=2,4")
     sweep.points(experiment, grid, options.seeds)  # a typo is reported before anything is set up
     if options.scheduler is None:
-        found = _make(options, experiment, grid, None)
+        found = make(options, experiment, grid, None)
     else:
         if not options.engine.joins_clusters:
             raise UsageError(f"--engine {options.engine}: a cluster's workers have only Python, and run um")
         with connected(options.scheduler, console.say, options.lab) as cluster:
-            found = _make(options, experiment, grid, cluster)
+            found = make(options, experiment, grid, cluster)
     tables = found.write_tables()
     if options.json:
         rows = [row.columns() for row in found.rows]
@@ -104,9 +104,10 @@ def run_sweep(options: argparse.Namespace) -> int:
     return Exit.OK if all(row.passed for row in found.rows) else Exit.FAILED
 
 
-def _make(
+def make(
     options: argparse.Namespace, experiment: Experiment, grid: Mapping[str, Sequence[str]], cluster: Cluster | None
 ) -> Sweep:
+    """Make the runs of a study, with their progress on the screen; `options.seeds` are a number of seeds, or seeds."""
     engine = with_packages(ready(options.engine), options.packages, experiment)
     with ExitStack() as stack:
         screen = stack.enter_context(progress.Screen(many=True, quiet_stdout=True))
@@ -114,9 +115,10 @@ def _make(
             cluster.show_progress(stack.enter_context(closing(screen.watch("cluster"))).describe)
         so_far: list[Amount] = []
         begun_s = time.monotonic()
+        varied = [name for name, values in grid.items() if len(values) > 1] or list(grid)
 
         def ended(outcome: TaskOutcome, count: int, total: int) -> None:
-            _report(outcome, count, total)
+            _report(outcome, count, total, varied)
             if not so_far:  # how many are to be made is known when the first of them has ended
                 so_far.append(screen.all_of("sweep", total, begun_s))
             so_far[0].at(count, f"{count} of {total} runs")
@@ -124,7 +126,7 @@ def _make(
         return sweep.run(
             experiment, grid, seeds=options.seeds, on=engine, out=options.out or f"results/sweep-{experiment.name}",
             width=options.j or len(cores.available()), scheduler=cluster,
-            watch=lambda task: closing(screen.watch(_name(task.parameters, task.options.seed))), done=ended,
+            watch=lambda task: closing(screen.watch(_name(task.parameters, task.options.seed, varied))), done=ended,
         )  # fmt: skip
 
 
@@ -135,12 +137,12 @@ def _axis(text: str) -> tuple[str, list[str]]:
     return name, values.split(",")
 
 
-def _name(parameters: Mapping[str, Any], seed: int) -> str:
-    return " ".join([*(f"{name}={value}" for name, value in parameters.items()), f"seed {seed}"])
+def _name(parameters: Mapping[str, Any], seed: int, varied: Collection[str]) -> str:
+    return " ".join([*(f"{name}={value}" for name, value in parameters.items() if name in varied), f"seed {seed}"])
 
 
-def _report(outcome: TaskOutcome, ended: int, total: int) -> None:
-    name = _name(outcome.task.parameters, outcome.task.options.seed)
+def _report(outcome: TaskOutcome, ended: int, total: int, varied: Collection[str]) -> None:
+    name = _name(outcome.task.parameters, outcome.task.options.seed, varied)
     if (result := outcome.result) is None:
         text = str(outcome.error)
     elif result.status is not Status.OK:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, product
 from pathlib import Path
 
 from testbed import shipped_packages
 from testbed.cli.arguments import above_zero, one_of, whole_number
 from testbed.cli.first_steps import run as running
 from testbed.cli.screen import console
+from testbed.cli.studies import sweep
 from testbed.errors import UsageError
+from testbed.experiment import definition
 from testbed.experiment.definition import Origin
 from testbed.lab.results import citation
 from testbed.lab.results.foreign import ForeignFolder
-from testbed.lab.results.result import Result
+from testbed.lab.results.result import Exit, Result
+from testbed.lab.studies.sweep import Sweep
 from testbed.measures.fabric_under_test import FabricUnderTest
 from testbed.measures.offered_load import FLOWS, OfferedLoad, known_sizes
+from testbed.measures.own_files import files_of
 from testbed.measures.training_load import TrainingLoad
+from testbed.net.shell import topologies
 from testbed.plot.figure import plot
 from testbed.roce import rates
 from testbed.roce.nic import Recovery
@@ -26,6 +35,24 @@ from testbed.units import Duration
 from testbed.workload import traces
 from testbed.workload.arrivals import PATTERNS
 
+_SIZES, _LOAD, _PATTERN = "websearch", "50%", "random"
+"""What flows at random are, if an option says nothing."""
+_OF_FLOWS = ("sizes", "load", "pattern", "flows", "duration")
+"""The options about flows at random."""
+_OF_ONE_RUN = (
+    "series", "capture", "capture_octets", "partitions", "scheduler", "lab", "report", "fidelity", "timeout",
+    "wall_timeout", "memory", "processes",
+)  # fmt: skip
+"""The options that a study has not."""
+_COLUMNS = {
+    "slowdown, median": "slowdown\nmedian",
+    "slowdown, 95th percentile": "\n95 %",
+    "slowdown, 99th percentile": "\n99 %",
+    "times a switch paused a neighbour": "\npaused",
+    "packets marked by ECN": "packets\nmarked",
+    "packets sent again": "\nsent again",
+}
+"""The figures that the table of a study has, with their heads."""
 _EXPERIMENT = shipped_packages.folder(shipped_packages.EXPERIMENTS) / "_workload.py"
 RECOVERIES = {str(one).replace(" ", "-"): str(one) for one in Recovery}
 """The ways of recovery by the words of `--recovery`."""
@@ -39,17 +66,19 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--sizes",
-        default="websearch",
         metavar="SIZES",
-        help=f"sizes of flows: {known_sizes()}, or a CSV of size,percent",
+        help=f"sizes of flows: {known_sizes()}, or a CSV of size,percent (default {_SIZES})",
     )
     parser.add_argument(
-        "--load", default="50%", metavar="L", help="of each host's line, or of an incast's target (50%%)"
+        "--load", metavar="L,...", help=f"of each host's line, or of an incast's target, on the wire (default {_LOAD})"
     )
-    parser.add_argument("--control", default="dcqcn", metavar="C", help=f"the rate control: {', '.join(rates.names())}")
-    parser.add_argument("--pattern", default="random", metavar="P", help=", ".join(PATTERNS))
     parser.add_argument(
-        "--flows", type=whole_number(1, 200), default=FLOWS, metavar="N", help=f"how many flows begin (default {FLOWS})"
+        "--control", default="dcqcn", metavar="C,...",
+        help=f"the rate control: {', '.join(rates.names())}, or FILE.py:NAME (default dcqcn)",
+    )  # fmt: skip
+    parser.add_argument("--pattern", metavar="P", help=f"{', '.join(PATTERNS)} (default {_PATTERN})")
+    parser.add_argument(
+        "--flows", type=whole_number(1, 200), metavar="N", help=f"how many flows begin (default {FLOWS})"
     )
     parser.add_argument(
         "--duration",
@@ -77,58 +106,145 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shrink", type=whole_number(1, 100), default=1, metavar="N", help="divide sizes and times of traces by N"
     )
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="copy the --trace there, to change it, and run nothing"
+    )
     parser.add_argument("--no-figures", action="store_true", help="draw nothing")
     running.run_options(parser)
 
 
 def workload(options: argparse.Namespace) -> int:
     """Offer a load of flows to a topology in the lab: completion times, slowdown, pauses, marks and losses. With
-    --trace the flows are those of a training job."""
+    several loads or rate controls, as in --load 30%,60%, it runs each combination. With --trace the flows are those of
+    a training job."""
     if options.trace is not None:
         return _trace(options)
-    if options.straggler or options.shrink > 1:
-        raise UsageError("--straggler and --shrink are for training jobs, which --trace names")
-    path = Path(options.sizes)
-    is_file = path.suffix != "" or "/" in options.sizes
-    wanted = OfferedLoad.of(
-        topo=options.topo, sizes=options.sizes, table=_text(path) if is_file else None, load=options.load,
-        control=options.control, pattern=options.pattern, flows=options.flows, lasts=options.duration or Duration("0s"),
-        hosts=options.hosts, pfc=options.pfc == "on", ecn=options.ecn, recovery=RECOVERIES[options.recovery],
-    )  # fmt: skip
-    wanted.transfers(random.Random(options.seed))  # those of the run, so that a mistake is told before it
-    options.experiment, options.packages = [str(_EXPERIMENT)], []
+    if options.straggler or options.shrink > 1 or options.keep is not None:
+        raise UsageError("--straggler, --shrink and --keep are for training jobs, which --trace names")
+    sizes = options.sizes or _SIZES
+    path = Path(sizes)
+    is_file = path.suffix != "" or "/" in sizes
+    loads, controls = _several("load", options.load or _LOAD), _several("control", options.control)
+    files = files_of(options.topo, *controls)
     given = {
-        "topo": options.topo, "sizes": options.sizes, "load": options.load, "control": options.control,
-        "pattern": options.pattern, "pfc": options.pfc, "ecn": options.ecn, "recovery": options.recovery,
+        "topo": options.topo, "sizes": sizes, "load": ",".join(loads), "control": ",".join(controls),
+        "pattern": options.pattern or _PATTERN, "pfc": options.pfc, "ecn": options.ecn, "recovery": options.recovery,
     }  # fmt: skip
     if options.duration:
         given["duration"] = str(options.duration)
     else:
-        given["flows"] = str(options.flows)
+        given["flows"] = str(options.flows or FLOWS)
     if options.hosts:
         given["hosts"] = str(options.hosts)
+    for load, control in product(loads, controls):  # a mistake is told before any run
+        wanted = OfferedLoad.of(
+            topo=options.topo, sizes=sizes, table=_text(path) if is_file else None, load=load, control=control,
+            pattern=given["pattern"], flows=options.flows or FLOWS, lasts=options.duration or Duration("0s"),
+            hosts=options.hosts, pfc=options.pfc == "on", ecn=options.ecn, recovery=RECOVERIES[options.recovery],
+        )  # fmt: skip
+        wanted.transfers(random.Random(options.seed))  # those of the run
     words = ["workload", *(word for name, value in given.items() for word in (f"--{name}", value))]
-    origin = Origin(tuple(words), (options.sizes,) if is_file else (), takes_parameters=False)
-    given["recovery"] = RECOVERIES[options.recovery]
+    own = ((sizes,) if is_file else (), map(str, files))
+    origin = Origin(tuple(words), tuple(chain(*own)), takes_parameters=False)
+    given |= {"recovery": RECOVERIES[options.recovery], "topo": topologies.shown(options.topo)}
     if is_file:
-        given["table"] = options.sizes
-    options.set = [f"{name}={value}" for name, value in given.items()]
+        given["table"] = sizes
+    if files:
+        given["files"] = ",".join(map(str, files))
+    shown = [topologies.shown(control) for control in controls]
+    if len(loads) * len(controls) > 1:
+        grid = {name: [value] for name, value in given.items()} | {"load": loads, "control": shown}
+        return _study(options, grid, origin)
+    options.experiment, options.packages = [str(_EXPERIMENT)], []
+    options.set = [f"{name}={value}" for name, value in (given | {"control": shown[0]}).items()]
     return running.run_as(options, origin, after=lambda results: _finish(results, options))
+
+
+def _several(name: str, text: str) -> list[str]:
+    """Return the values of an option that takes several."""
+    found = text.split(",")
+    if len(set(found)) < len(found) or not all(found):
+        raise UsageError(f"--{name} {text[:60]}: each value is there once, as in --{name} A,B")
+    return found
+
+
+def _study(options: argparse.Namespace, grid: Mapping[str, Sequence[str]], origin: Origin) -> int:
+    """Make a run for each load and each rate control, and show them in a table and in figures."""
+    for name in _OF_ONE_RUN:
+        if getattr(options, name):
+            word = name.replace("_", "-")
+            raise UsageError(f"--{word} is for one run; with several loads or rate controls leave it out")
+    if not options.engine.reproducible:
+        raise UsageError(f"--engine {options.engine}: runs of a study are kept by their inputs; take um or vm")
+    experiment = replace(definition.find(str(_EXPERIMENT)), origin=origin)
+    options.packages, options.seeds = [], [options.seed]
+    options.out = Path("results/sweep-workload") if options.out == Path("results") else options.out
+    found = sweep.make(options, experiment, grid, None)
+    tables = found.write_tables()
+    if options.json:
+        print(json.dumps({"folder": str(found.folder), "rows": [row.columns() for row in found.rows]}, indent=1))
+    else:
+        _show(found)
+    if not options.no_figures:
+        _draw_study(found, grid)
+    for one in (*found.failed, *found.not_made):
+        console.say(f"load {one.parameters['load']}, {one.parameters['control']}: {one.status}: {one.reason}")
+    console.say(f"tables: {', '.join(map(str, tables))}; xoff plot sweep {found.folder} draws any figure of them")
+    if found.interruption is not None:
+        raise found.interruption
+    if found.failed or found.not_made:
+        return Exit.MACHINE
+    return Exit.OK if all(row.passed for row in found.rows) else Exit.FAILED
+
+
+def _show(found: Sweep) -> None:
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    shown.add_column("\nload", justify="right")
+    shown.add_column("\ncontrol", overflow="fold")
+    for head in _COLUMNS.values():
+        shown.add_column(head, justify="right", no_wrap=True)
+    for row in found.rows:
+        values = [row.figures.get(name) for name in _COLUMNS]
+        cells = ["-" if value is None else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}" for value in values]
+        shown.add_row(row.parameters["load"], console.shown(row.parameters["control"]), *cells)
+    console.stdout.print(shown)
+
+
+def _draw_study(found: Sweep, grid: Mapping[str, Sequence[str]]) -> None:
+    runs = [found.folder / row.folder for row in found.rows]
+    panels = "load" if len(grid["load"]) > 1 and len(grid["control"]) > 1 else ""
+    for kind in FIGURES if runs else ():
+        try:
+            path = plot(kind, *runs, panels=panels, size="page").save(found.folder / f"{kind}.pdf")
+        except UsageError as error:
+            console.say(str(error))
+            continue
+        console.stderr.print(f"figure: {console.shown(path)}", soft_wrap=True)
 
 
 def _trace(options: argparse.Namespace) -> int:
     """Run a training job of execution traces."""
-    for name, default in _OF_FLOWS.items():
-        if getattr(options, name) != default:
-            raise UsageError(f"--{name} is for flows at random; those of --trace {options.trace[:40]} are the job's")
+    for name in _OF_FLOWS:
+        if getattr(options, name) is not None:
+            raise UsageError(
+                f"--{name} is for flows at random; those of --trace {options.trace[:40]} are the job's, which has the "
+                "network alone"
+            )
+    if "," in options.control:
+        raise UsageError(f"--control {options.control[:40]}: a training job has one rate control")
     words = options.trace.split(",")
     own = any(Path(word).suffix for word in words)
     files = [Path(word) for word in words] if own else traces.files(options.trace)
+    contents = [(path.name, _octets(path)) for path in files]
+    if options.keep is not None:
+        return _keep(options.keep, files)
+    user_files = files_of(options.topo, options.control)
     fabric = FabricUnderTest.of(
         options.topo, control=options.control, pfc=options.pfc == "on", ecn=options.ecn,
         recovery=RECOVERIES[options.recovery],
     )  # fmt: skip
-    contents = [(path.name, _octets(path)) for path in files]
     TrainingLoad.of(
         fabric, contents, ranks=options.hosts, shrink=options.shrink, stragglers=options.straggler
     )  # a mistake is told before the run
@@ -145,16 +261,28 @@ def _trace(options: argparse.Namespace) -> int:
         *(part for name, one in chosen.items() for part in (f"--{name}", one)),
     ]
     options.experiment, options.packages = [str(_EXPERIMENT.with_name("_trace.py"))], []
+    chosen |= {name: topologies.shown(chosen[name]) for name in ("topo", "control")}
     chosen["recovery"] = RECOVERIES[options.recovery]
     renamed = {"straggler": "stragglers", "hosts": "ranks"}
     options.set = [f"{renamed.get(name, name)}={value}" for name, value in chosen.items()]
     options.set.append(f"traces={','.join(map(str, files))}")
-    origin = Origin(tuple(again), tuple(words) if own else (), takes_parameters=False)
+    if user_files:
+        options.set.append(f"files={','.join(map(str, user_files))}")
+    kept = (*(words if own else ()), *map(str, user_files))
+    origin = Origin(tuple(again), kept, takes_parameters=False)
     return running.run_as(options, origin)
 
 
-_OF_FLOWS = {"sizes": "websearch", "load": "50%", "pattern": "random", "flows": FLOWS, "duration": None}
-"""The options about flows at random, with their defaults."""
+def _keep(folder: Path, files: Sequence[Path]) -> int:
+    """Copy traces into a folder of the user's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = []
+    for path in files:
+        with ForeignFolder(folder).create(path.name) as out:
+            out.write(_octets(path))
+        kept.append(str(folder / path.name))
+    console.stdout.print(f"xoff workload --trace {','.join(kept)}", soft_wrap=True, markup=False, highlight=False)
+    return Exit.OK
 
 
 def _octets(path: Path) -> bytes:

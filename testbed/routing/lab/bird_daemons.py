@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,9 @@ from testbed.routing.lab.daemons import Daemons, RoutingError, make_folder, prog
 from testbed.routing.router import Router
 
 _DAEMON = Path("/usr/sbin/bird")
+_INTERFACES = re.compile(r'\binterface +((?:"[^"]*"[ ,]*)+)')
+_NAME = re.compile(r'"([^"]+)"')
+_UP = "Established"
 _PLACE = Path("/run/xoff-bird")
 _REFUSED = ("syntax error", "No such command", "Incomplete command", "Ambiguous command")
 """The beginnings of what birdc says to what is no command; it ends with 0 all the same."""
@@ -54,6 +58,17 @@ class BirdDaemons(Daemons):
         """Return BIRD's words, as in "line 3: syntax error, unexpected ..."."""
         words = " ".join(said.split()).replace("bird: ", "").replace(f"{self._file}:", "line ")
         return words or "no reason was given"
+
+    def sessions(self) -> dict[str, str]:
+        if "bird" not in self.names:
+            return {}
+        rows = [line.split(maxsplit=5) for line in self.ask("birdc", "show protocols").splitlines()]
+        found = {row[0]: " ".join(row[5:]) for row in rows if len(row) > 3 and row[1] == "BGP" and row[3] != "down"}
+        return {name: "" if info.startswith(_UP) else info or "down" for name, info in found.items()}
+
+    def interfaces(self) -> set[str]:
+        lists = _INTERFACES.findall(self.text)
+        return {name for one in lists for name in _NAME.findall(one) if not {"*", "?"} & {*name} and name[:1] != "-"}
 
     def ask(self, program: str, *commands: str) -> str:
         if program != "birdc":

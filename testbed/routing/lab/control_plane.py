@@ -36,6 +36,8 @@ _KINDS: tuple[tuple[type, type], ...] = ((Frr, FrrDaemons), (Bird, BirdDaemons))
 _SHOWN = 3
 _STEP_NS = 1_000_000_000
 """How often it is looked whether all daemons are alive while nothing else happens."""
+_LOOK_NS = 250_000_000
+"""How often it is looked whether sessions have come up."""
 _TOGETHER_S = 0.02
 """The time in which several parts wait between two looks."""
 
@@ -54,6 +56,8 @@ class ControlPlane:
         self._daemons: list[Daemons] = []
         self._tables: dict[str, RouteTable] = {}
         self._watch: RouteWatch | None = None
+        self._were_up: set[tuple[str, str]] = set()
+        """The sessions that have been up: routers, and their neighbours' names."""
         self._before = 0
         """The changes of routes in networks before this one, which all parts have in their logs."""
 
@@ -73,6 +77,8 @@ class ControlPlane:
         checks = [(one, one.check()) for one in self._daemons]
         for one, check in checks:
             one.require_done(check, "its configuration")
+        for one in self._daemons:
+            one.require_interfaces(link.name for link in self._tables[one.router.name].links())
         stages = [(one, one.stages()) for one in self._daemons]
         for number in range(max((len(found) for _, found in stages), default=0)):
             started = [(one, found[number]) for one, found in stages if number < len(found)]
@@ -200,6 +206,7 @@ class ControlPlane:
             look = set(self._here) if changes.routers is None else set(changes.routers)
 
     def _until_quiet(self, changes: Changes, quiet_ns: int, deadline_ns: int) -> int:
+        changes = self._until_sessions_were_up(changes, deadline_ns)
         begin_ns = max(self._of_all("it is to be quiet", time.monotonic_ns()))
         while True:
             state = self._of_all("changes of all", (changes.last_ns, time.monotonic_ns()))
@@ -210,6 +217,31 @@ class ControlPlane:
             if self._is_late(now_ns, deadline_ns):
                 raise RoutingError("net.converged: routes still change at the end of the time that it may take")
             changes = self._next(changes, min(deadline_ns, max(last_ns, begin_ns) + quiet_ns, now_ns + _STEP_NS))
+
+    def _until_sessions_were_up(self, changes: Changes, deadline_ns: int) -> Changes:
+        """Wait until each session that is configured has been up once: before that there are no routes to change.
+
+        One that was up and is not any more is what the caller looks at.
+        """
+        while True:
+            down = {}
+            for one in self._daemons:
+                for neighbour, state in one.sessions().items():
+                    if not state:
+                        self._were_up.add((one.router.name, neighbour))
+                    elif (one.router.name, neighbour) not in self._were_up:
+                        down[one.router.name, neighbour] = state
+            if not sum(self._of_all("sessions that are down", len(down))):
+                return changes
+            self.require_alive()
+            now_ns = time.monotonic_ns()
+            if self._is_late(now_ns, deadline_ns):
+                lines = [f"{router} with {far} is {state}" for (router, far), state in down.items()]
+                late = chain(*self._of_all("what is late", lines))
+                raise RoutingError(
+                    f"net.converged: sessions of BGP that have not been up in time: {_shown(list(late))}"
+                )
+            changes = self._next(changes, min(deadline_ns, now_ns + _LOOK_NS))
 
     def _is_late(self, now_ns: int, deadline_ns: int) -> bool:
         return self._of_all("is it late", now_ns >= deadline_ns)[0]

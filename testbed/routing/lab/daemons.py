@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import XoffError, plain
+from testbed.errors import XoffError, listed, plain, warn
 from testbed.linux.process import kernel
 from testbed.routing.router import Router
 from testbed.routing.software import Software
@@ -74,6 +74,24 @@ class Daemons(ABC):
     @abstractmethod
     def complaint(self, said: str) -> str:
         """Return what is wrong with the configuration, by the words of the program that checked it."""
+
+    @abstractmethod
+    def sessions(self) -> dict[str, str]:
+        """Return the state of each BGP session that is configured and not turned off, by its neighbour; it is empty if
+        the session has been up."""
+
+    @abstractmethod
+    def interfaces(self) -> set[str]:
+        """Return the interfaces that the configuration names, without patterns."""
+
+    def require_interfaces(self, known: Iterable[str]) -> None:
+        """Refuse a configuration of the user's for a port that the router has not."""
+        for name in sorted(self.interfaces() - set(known)) if self.software.config else ():
+            ports = listed(f"{port.name} to {port.neighbour}" for port in self.router.ports)
+            told = f"router {self.router.name}: its configuration names the interface {name}, which is not there"
+            if "-eth" in name:
+                raise RoutingError(f"{told}; its ports are {ports} (those of routers and hosts count from 0)")
+            warn(f"{told} yet; its ports are {ports}")
 
     def ask(self, program: str, *commands: str) -> str:
         """Return the answer of the daemons to commands for this program, which is the software's own."""

@@ -5,6 +5,7 @@ FRR's option -N keeps routers apart: the files of r1 are in /etc/frr/r1, its soc
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -32,6 +33,10 @@ _SHARED = ("proc", "sys", "dev", "run", "tmp")
 """The folders that such a root shares with the lab's."""
 _USERS = re.compile(r"^frr:[^:]*:(\d+):(\d+):", re.MULTILINE)
 _LINE = re.compile(r"^line (\d+): (.*)$", re.MULTILINE)
+_INTERFACE = re.compile(
+    r"^ *interface +(\S+)|^ *neighbor +(\S+) +interface\b|^ *(?:no +)?passive-interface +(\S+)", re.MULTILINE
+)
+_UP, _TURNED_OFF = "Established", "Idle (Admin)"
 _CODE = re.compile(r"\[\d+\]: *")
 
 
@@ -89,6 +94,22 @@ class FrrDaemons(Daemons):
         if found is None:
             return " ".join(said.split()) or "no reason was given"
         return f"line {found[1]}: {_CODE.sub(': ', found[2]).strip()}"
+
+    def sessions(self) -> dict[str, str]:
+        if "bgpd" not in self.names:
+            return {}
+        said = self.ask("vtysh", "show bgp summary json")
+        families = json.loads(said).values() if said.lstrip().startswith("{") else ()
+        return {
+            name: "" if peer.get("connectionsEstablished") or peer.get("state") == _UP else str(peer.get("state"))
+            for family in families
+            if isinstance(family, dict)
+            for name, peer in family.get("peers", {}).items()
+            if peer.get("state") != _TURNED_OFF
+        }
+
+    def interfaces(self) -> set[str]:
+        return {name for found in _INTERFACE.findall(self.text) for name in found if name} - {"default"}
 
     def ask(self, program: str, *commands: str) -> str:
         if program != "vtysh":

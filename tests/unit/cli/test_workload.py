@@ -10,10 +10,24 @@ import pytest
 
 from testbed.cli import main
 from testbed.cli.first_steps import run as running
+from testbed.cli.studies import sweep
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.results import citation
 from testbed.lab.results.result import Again, Provenance, Result, Status, Times
+from testbed.lab.studies.sweep import Sweep, points
+from testbed.measures.offered_load import needs_marks
+from testbed.measures.own_files import rate_control, shown
+from testbed.workload import traces
 
+OWN = """from xoff import Line, RateControl
+
+
+class Mine(RateControl):
+    needs_marks = True
+
+    def on_cnp(self, now_ns: int) -> None:
+        self.rate_bps = max(self.line.rate.bps / 100, self.rate_bps / 2)
+"""
 TABLE = "size,percent\n2kB,50\n100kB,100\n"
 
 
@@ -47,7 +61,17 @@ TABLE = "size,percent\n2kB,50\n100kB,100\n"
         ("--trace pipeline --hosts 3", "--hosts 3: there are 4 traces, one for each rank; leave it out"),
         ("--trace pipeline --straggler 4=2", "straggler 4: ranks are 0 to 3"),
         ("--trace pipeline --straggler 1", "straggler 1: RANK=FACTOR is expected, as in 3=1.5"),
-        ("--straggler 1=2", "--straggler and --shrink are for training jobs, which --trace names"),
+        ("--trace pipeline --load 50%", "--load is for flows at random; those of --trace pipeline are the job's"),
+        ("--trace pipeline --control dcqcn,swift", "--control dcqcn,swift: a training job has one rate control"),
+        ("--straggler 1=2", "--straggler, --shrink and --keep are for training jobs, which --trace names"),
+        ("--keep mine", "--straggler, --shrink and --keep are for training jobs, which --trace names"),
+        ("--control none.py:Mine", "none.py: there is no such file"),
+        ("--control own.py:Mein", "own.py has no rate control Mein; did you mean Mine?"),
+        ("--control own.py", "own.py: name its rate control, as in own.py:Mine"),
+        ("--load 30%,30%", "--load 30%,30%: each value is there once, as in --load A,B"),
+        ("--load 30%,130%", "load is 130%; it is above 0% and at most 100% of the line"),
+        ("--load 30%,60% --series 10us", "--series is for one run; with several loads or rate controls leave it out"),
+        ("--control dcqcn,swfit", "there is no rate control 'swfit'; did you mean swift?"),
     ],
 )
 def test_a_mistake_is_one_line_with_the_way_out(
@@ -55,6 +79,7 @@ def test_a_mistake_is_one_line_with_the_way_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(running, "run_as", lambda *_, **__: pytest.fail("it ran"))
+    (tmp_path / "own.py").write_text(OWN + "\n\nclass Other(Mine):\n    pass\n")
     (tmp_path / "falling.csv").write_text("1000,50\n2000,40\n3000,100\n")
     assert main(["workload", *words.split()]) == 2
     said = capsys.readouterr().err
@@ -97,6 +122,45 @@ def test_the_run_gets_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
     )
     assert seen["words"] == tuple(words.split())
     assert seen["files"] == ("mine.csv",) and "table=mine.csv" in seen["set"] and "duration=1ms" in seen["set"]
+
+
+def test_several_loads_and_controls_are_the_grid_of_a_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def make(options: argparse.Namespace, experiment: Any, grid: Any, cluster: Any) -> Sweep:
+        seen.update(grid, words=experiment.origin.words, files=experiment.origin.files, seeds=options.seeds)
+        points(experiment, grid)
+        return Sweep(tmp_path, (), (), (), 0)
+
+    monkeypatch.setattr(sweep, "make", make)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    Path("sub/own.py").write_text(OWN)
+    assert main(["workload", "--load", "30%,60%", "--control", "sub/own.py,dcqcn", "--seed", "7", "-j", "2"]) == 0
+    assert seen["load"] == ["30%", "60%"] and seen["control"] == ["own.py", "dcqcn"] and seen["seeds"] == [7]
+    assert seen["topo"] == ["fat-tree,4"]
+    assert seen["files"] == ("sub/own.py",)
+    assert seen["words"][5:9] == ("--load", "30%,60%", "--control", "sub/own.py,dcqcn")
+
+
+def test_a_rate_control_of_a_file_is_found_by_the_files_name(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    files = [tmp_path / "own.py"]
+    for wanted in ("own.py:Mine", "own.py", "elsewhere/own.py:Mine"):
+        made = rate_control(wanted, files)
+        assert callable(made) and shown(made) == "Mine" and needs_marks(made)
+    assert rate_control("swift", files) == "swift"
+
+
+def test_a_shipped_trace_is_kept_to_be_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["workload", "--trace", "pipeline", "--keep", str(tmp_path / "mine")]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    command, _, words = line.rpartition(" ")
+    assert command == "xoff workload --trace"
+    for word, path in zip(words.split(","), traces.files("pipeline"), strict=True):
+        assert Path(word).read_bytes() == path.read_bytes()
 
 
 def test_a_citation_has_the_command_and_the_digest() -> None:

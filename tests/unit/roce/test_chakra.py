@@ -90,13 +90,24 @@ def jsonizer_json(nodes: Sequence[Node]) -> bytes:
     return "\n".join(json.dumps(row, indent=2) for row in rows).encode()
 
 
+def other_json(nodes: Sequence[Node]) -> list[bytes]:
+    """Return the same nodes in a list, under another name, one in each line, and with numbers that are 0 left out."""
+    rows = json.loads(feeder_json(nodes))["workload_graph"]
+    sparse = jsonizer_json(nodes).replace(b'"id": "0",', b"")
+    lines = "\n".join(map(json.dumps, rows))
+    return [json.dumps(rows).encode(), json.dumps({"nodes": rows}).encode(), lines.encode(), sparse]
+
+
 @pytest.mark.parametrize(
     "octets",
     [
         protobuf(NODES), protobuf(NODES, packed=False), gzip.compress(protobuf(NODES)), feeder_json(NODES),
-        gzip.compress(feeder_json(NODES)), jsonizer_json(NODES),
+        gzip.compress(feeder_json(NODES)), jsonizer_json(NODES), *other_json(NODES),
     ],
-    ids=["protobuf", "unpacked", "gzip", "feeder", "gzip of JSON", "jsonizer"],
+    ids=[
+        "protobuf", "unpacked", "gzip", "feeder", "gzip of JSON", "jsonizer", "a list", "nodes", "one line for each",
+        "protobuf's without zeros",
+    ],
 )  # fmt: skip
 def test_one_trace_in_each_form(octets: bytes) -> None:
     assert read_trace(octets, "a.et") == NODES
@@ -111,6 +122,11 @@ def test_one_trace_in_each_form(octets: bytes) -> None:
         (gzip.compress(protobuf(NODES))[:-20], "is no execution trace|a message of"),
         (feeder_json(NODES)[:-5], "is no execution trace"),
         (b'{"workload_graph": []}', "a.et has no nodes"),
+        (
+            b'{"schema": 1, "graph": [{"Id": 0}]}',
+            "as workload_graph, nodes, node, .* object has schema, graph",
+        ),
+        (b'{"id": 0, "type": 4} {"name": "x"}', "a.et: a node has neither a number nor a type; it has name"),
         (feeder_json([NODES[0], NODES[0]]), "a.et has 2 nodes with 1 different numbers"),
         (feeder_json(NODES[1:]), "a.et: node 1 reduce waits for node 0, which is not there"),
         (feeder_json([replace(NODES[0], after=(1,)), NODES[1]]), "a.et: node 0 forward waits for itself, by others"),

@@ -45,12 +45,12 @@ def _hosts(hosts: Sequence[str], least: int) -> list[str]:
     return found
 
 
-def incast(sources: Sequence[str], target: str, size: Size) -> list[Transfer]:
+def incast(sources: Sequence[str], target: str, size: Size | str) -> list[Transfer]:
     """Return an incast: all sources send to one target at once."""
-    return [Transfer(source, target, size) for source in _hosts(sources, 1) if source != target]
+    return [Transfer(source, target, Size(size)) for source in _hosts(sources, 1) if source != target]
 
 
-def permutation(hosts: Sequence[str], size: Size, dice: random.Random) -> list[Transfer]:
+def permutation(hosts: Sequence[str], size: Size | str, dice: random.Random) -> list[Transfer]:
     """Return a permutation: each host sends to one other and receives from one other, in one cycle over all hosts.
 
     It is Sattolo's shuffle.
@@ -60,16 +60,16 @@ def permutation(hosts: Sequence[str], size: Size, dice: random.Random) -> list[T
     for place in range(len(targets) - 1, 0, -1):
         other = dice.randrange(place)
         targets[place], targets[other] = targets[other], targets[place]
-    return [Transfer(source, target, size) for source, target in zip(sources, targets, strict=True)]
+    return [Transfer(source, target, Size(size)) for source, target in zip(sources, targets, strict=True)]
 
 
-def all_to_all(hosts: Sequence[str], size: Size) -> list[Transfer]:
+def all_to_all(hosts: Sequence[str], size: Size | str) -> list[Transfer]:
     """Return all-to-all transfers: each host sends `size` to each other."""
     found = _hosts(hosts, 2)
-    return [Transfer(source, target, size) for source in found for target in found if source != target]
+    return [Transfer(source, target, Size(size)) for source in found for target in found if source != target]
 
 
-def ring_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
+def ring_all_reduce(hosts: Sequence[str], size: Size | str) -> list[Transfer]:
     """All-reduce of `size` in a ring of n hosts: 2 (n - 1) rounds, in each of which every host sends n-th parts on.
 
     The first n - 1 rounds reduce and scatter, the others gather. A host sends the part of a round when it has the part
@@ -77,7 +77,7 @@ def ring_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
     """
     found = _hosts(hosts, 2)
     count = len(found)
-    part = Size.from_bytes(-(-size.bytes // count))
+    part = Size.from_bytes(-(-Size(size).bytes // count))
     rounds = 2 * (count - 1)
     return [
         Transfer(host, found[(place + 1) % count], part * rounds, _AT_ONCE, part, ((place - 1) % count,), 1)
@@ -85,18 +85,18 @@ def ring_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
     ]
 
 
-def ring_all_gather(hosts: Sequence[str], size: Size) -> list[Transfer]:
+def ring_all_gather(hosts: Sequence[str], size: Size | str) -> list[Transfer]:
     """All-gather of `size` in a ring of n hosts: each has an n-th part, and sends on what it gets, n - 1 times."""
     found = _hosts(hosts, 2)
     count = len(found)
-    part = Size.from_bytes(-(-size.bytes // count))
+    part = Size.from_bytes(-(-Size(size).bytes // count))
     return [
         Transfer(host, found[(place + 1) % count], part * (count - 1), _AT_ONCE, part, ((place - 1) % count,), 1)
         for place, host in enumerate(found)
     ]
 
 
-def halving_doubling_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
+def halving_doubling_all_reduce(hosts: Sequence[str], size: Size | str) -> list[Transfer]:
     """All-reduce of `size` by recursive halving and doubling, between a number of hosts that is a power of two.
 
     In the first round each host exchanges half of the data with the host that is half of all hosts away, in the next
@@ -113,7 +113,7 @@ def halving_doubling_all_reduce(hosts: Sequence[str], size: Size) -> list[Transf
     transfers: list[Transfer] = []
     before = 0
     for number, distance in enumerate([*distances, *reversed(distances)]):
-        part = Size.from_bytes(max(1, size.bytes * distance // count))
+        part = Size.from_bytes(max(1, Size(size).bytes * distance // count))
         for place, host in enumerate(found):
             after = ((number - 1) * count + (place ^ before),) if number else ()
             transfers.append(Transfer(host, found[place ^ distance], part, _AT_ONCE, part, after))
@@ -121,13 +121,13 @@ def halving_doubling_all_reduce(hosts: Sequence[str], size: Size) -> list[Transf
     return transfers
 
 
-def tree_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
+def tree_all_reduce(hosts: Sequence[str], size: Size | str) -> list[Transfer]:
     """All-reduce of `size` in a binary tree: up to the first host, which has the sum, and down again.
 
     The children of host n are hosts 2n + 1 and 2n + 2. A host sends up when it has what all its children sent, and down
     when it has what its parent sent.
     """
-    found = _hosts(hosts, 2)
+    found, size = _hosts(hosts, 2), Size(size)
     up = {child: place for place, child in enumerate(range(1, len(found)))}
     down = {child: len(up) + place for place, child in enumerate(range(1, len(found)))}
 
@@ -142,10 +142,11 @@ def tree_all_reduce(hosts: Sequence[str], size: Size) -> list[Transfer]:
     return transfers
 
 
-def request_response(client: str, server: str, request: Size, response: Size, count: int) -> list[Transfer]:
+def request_response(client: str, server: str, request: Size | str, response: Size | str, count: int) -> list[Transfer]:
     """Closed loop: a client asks `count` times, each time when it has the response to the request before."""
     if count < 1:
         raise WorkloadError(f"count is {count}; a client asks at least once")
+    request, response = Size(request), Size(response)
     return [
         Transfer(client, server, request * count, _AT_ONCE, request, (1,), 1),
         Transfer(server, client, response * count, _AT_ONCE, response, (0,), 0),
@@ -153,9 +154,17 @@ def request_response(client: str, server: str, request: Size, response: Size, co
 
 
 def on_off(
-    source: str, target: str, rate: Rate, *, on: Duration, off: Duration, lasts: Duration, dice: random.Random | None
+    source: str,
+    target: str,
+    rate: Rate | str,
+    *,
+    on: Duration | str,
+    off: Duration | str,
+    lasts: Duration | str,
+    dice: random.Random | None,
 ) -> list[Transfer]:
     """Bursts at a rate with pauses between them; with `dice` both are exponential about their means."""
+    rate, on, off, lasts = Rate(rate), Duration(on), Duration(off), Duration(lasts)
     if not on.ps:
         raise WorkloadError("a burst of 0s sends nothing; give `on` above zero")
     found, now_ps = [], 0
@@ -173,21 +182,22 @@ def on_off(
 def poisson(
     hosts: Sequence[str],
     draw: Callable[[random.Random], Size],
-    mean: Size,
+    mean: Size | str,
     *,
     load: float,
-    line: Rate,
-    lasts: Duration,
+    line: Rate | str,
+    lasts: Duration | str,
     dice: random.Random,
 ) -> list[Transfer]:
     """Open loop: transfers of sizes that `draw` gives, between random pairs of hosts, arriving at random.
 
-    Arrivals are a Poisson process whose rate lets each host's line be loaded to the part `load` on average.
+    Arrivals are a Poisson process whose rate lets each host's line be loaded to the part `load` on average, if `mean`
+    is what flows take of it. With the mean of their data, as `draw` gives it, headers and gaps come on top.
     """
-    found = _hosts(hosts, 2)
+    found, line, lasts = _hosts(hosts, 2), Rate(line), Duration(lasts)
     if not 0 < load <= 1:
         raise WorkloadError(f"load is {load}; it is a part of the line, above 0 and at most 1")
-    gap_ps = mean.bits * 10**12 / (line.bps * load * len(found))
+    gap_ps = Size(mean).bits * 10**12 / (line.bps * load * len(found))
     transfers: list[Transfer] = []
     now_ps = dice.expovariate(1 / gap_ps)
     while now_ps < lasts.ps:

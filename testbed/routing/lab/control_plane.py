@@ -238,9 +238,7 @@ class ControlPlane:
             if self._is_late(now_ns, deadline_ns):
                 lines = [f"{router} with {far} is {state}" for (router, far), state in down.items()]
                 late = chain(*self._of_all("what is late", lines))
-                raise RoutingError(
-                    f"net.converged: sessions of BGP that have not been up in time: {_shown(list(late))}"
-                )
+                raise RoutingError(f"net.converged: not all sessions of BGP were up in time: {_shown(list(late))}")
             changes = self._next(changes, min(deadline_ns, now_ns + _LOOK_NS))
 
     def _is_late(self, now_ns: int, deadline_ns: int) -> bool:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.roce import rates
-from testbed.roce.rates import Dcqcn, Fixed, Line, RateControl, RateControlError, Timely, TimelyParameters
+from testbed.roce.rates import (
+    Acknowledgement,
+    Dcqcn,
+    Fixed,
+    Line,
+    RateControl,
+    RateControlError,
+    Timely,
+    TimelyParameters,
+)
 from testbed.roce.rates.dcqcn import CONNECTX, MLX, PAPER
 from testbed.units import NEVER, Duration, Rate, Scale, Size
 
@@ -365,3 +377,18 @@ def test_the_parameters_are_those_of_their_sources() -> None:
     assert (PAPER.alpha_interval, PAPER.increase_interval) == (Duration("55us"), Duration("55us"))
     assert (MLX.alpha_interval, MLX.decrease_interval) == (Duration("1us"), Duration("4us"))
     assert math.isclose(PAPER.gain, GAIN)
+
+
+def test_the_page_has_the_signature_of_every_method() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "congestion.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)(\(.*?\))[^`]*` \|", page, re.MULTILINE))
+    own = {name for name, one in vars(RateControl).items() if callable(one) and name[0] != "_"} - {"in_kernel"}
+    assert {*rows} == own
+    for name, arguments in rows.items():
+        given = inspect.signature(getattr(RateControl, name)).parameters.values()
+        shown = ", ".join(f"{one.name}: {one.annotation}" for one in given if one.name != "self")
+        assert arguments == f"({shown})", name
+    for name in ("rate_bps", "window", "deadline_ns", "needs_marks", "counts_acknowledgements", "needs_telemetry"):
+        assert name in page
+    for name in (one.name for one in fields(Acknowledgement)):
+        assert f"`{name}`" in page

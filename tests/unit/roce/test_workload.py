@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -205,3 +206,16 @@ def test_jains_index_is_1_for_equals_and_1_over_n_for_one_that_has_all() -> None
     assert statistics.jain([5, 5, 5]) == 1
     assert statistics.jain([9, 0, 0]) == pytest.approx(1 / 3)
     assert statistics.percentile([1, 2, 3, 4], 50) == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        transfers.all_to_all, transfers.ring_all_reduce, transfers.ring_all_gather, transfers.tree_all_reduce,
+        transfers.halving_doubling_all_reduce, lambda all_, size: transfers.incast(all_[:3], all_[3], size),
+        lambda all_, size: transfers.permutation(all_, size, random.Random(1)),
+        lambda all_, size: transfers.request_response(all_[0], all_[1], size, size, 3),
+    ],
+)  # fmt: skip
+def test_a_size_may_be_text(make: Any) -> None:
+    assert make(hosts(4), "1MB") == make(hosts(4), MB)

@@ -174,12 +174,14 @@ class Package:
 
     def _members(self, archive: IO[bytes], base: int) -> Iterator[Member]:
         """Yield the members of the tar that begins at `base`, all of them checked."""
-        self._require_small_headers(archive, base)
+        checked = self._checked_headers(archive, base)
         end = archive.seek(0, io.SEEK_END)
         archive.seek(base)
         try:
             with tarfile.open(fileobj=_From(archive, base), mode="r:", encoding="utf-8") as members:
                 for one in members:
+                    if one.offset_data not in checked:
+                        self._refuse("a header in it has others elsewhere than they are")
                     if (name := self._inside(one.name, "name")) or one.isdir():
                         yield self._member(one, name, base, end)
         except (tarfile.TarError, ValueError) as error:
@@ -200,15 +202,20 @@ class Package:
             self._refuse(f"{ascii(name)[1:-1][:200]} in it claims {size} octets, more than there are")
         return Member(name, kind | mode, uid, gid, size, base + one.offset_data)
 
-    def _require_small_headers(self, archive: IO[bytes], base: int) -> None:
-        """Refuse what `tarfile` would read into memory whatever its size is, and what is no file, folder or link."""
+    def _checked_headers(self, archive: IO[bytes], base: int) -> set[int]:
+        """Refuse what `tarfile` would read into memory whatever its size is, and what is no file, folder or link.
+
+        Return where the data of all others begin: a header that extends another one can have `tarfile` find further
+        ones.
+        """
         end = archive.seek(0, io.SEEK_END)
         at, count = base, 0
+        found_at = set[int]()
         while at < end:
             archive.seek(at)
             header = archive.read(_BLOCK)
             if header == bytes(len(header)):
-                return
+                break
             try:
                 found = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
             except tarfile.TarError as error:
@@ -227,7 +234,10 @@ class Package:
             has_data = is_extension or found.type in _PLAIN
             if found.size < 0 or (has_data and found.size > end - at - _BLOCK):
                 self._refuse(f"{shown} in it claims {found.size} octets, more than there are")
+            if not is_extension:
+                found_at.add(at + _BLOCK - base)
             at += _BLOCK + (found.size + -found.size % _BLOCK if has_data else 0)
+        return found_at
 
     def _inside(self, name: str, what: str) -> str:
         """Return a path below the root without its beginning; refuse one that leaves the root."""

@@ -183,6 +183,21 @@ def test_no_package_is_larger_than_it_says_or_may_be(tmp_path: Path, monkeypatch
     assert refusal(tmp_path, deb(FOLDER, PROGRAM)) == "it has more than 1 files"
 
 
+@pytest.mark.parametrize("kind", [tarfile.BLKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.REGTYPE])
+@pytest.mark.parametrize("size", [0, 512])
+def test_a_header_that_extends_another_one_hides_nothing(size: int, kind: bytes, tmp_path: Path) -> None:
+    """By its own header the file has 1024 octets; by the one before it so few that a header follows in them."""
+    hidden = member("./sda", kind).tobuf(tarfile.USTAR_FORMAT)
+    one = member("./plain")
+    one.size = 1024
+    record = b"%d size=%d\n" % (len(b"NN size=%d\n" % size), size)
+    extension = member("./plain", tarfile.XHDTYPE)
+    extension.size = len(record)
+    data = extension.tobuf(tarfile.USTAR_FORMAT) + record + bytes(512 - len(record))
+    data += one.tobuf(tarfile.USTAR_FORMAT) + hidden * 2 + bytes(1024)
+    assert refusal(tmp_path, deb(data=data)) == "a header in it has others elsewhere than they are"
+
+
 def test_a_header_that_extends_another_one_cannot_make_it_larger(tmp_path: Path) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:

@@ -19,6 +19,7 @@ from testbed.cli.studies import sweep
 from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.definition import Origin
+from testbed.experiment.parameters import LARGEST_FILE
 from testbed.lab.results import citation
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Exit, Result
@@ -31,9 +32,11 @@ from testbed.net.shell import topologies
 from testbed.plot.figure import plot
 from testbed.roce import rates
 from testbed.roce.nic import Recovery
+from testbed.strict import regular_files
 from testbed.units import Duration
 from testbed.workload import traces
 from testbed.workload.arrivals import PATTERNS
+from testbed.workload.chakra import LARGEST
 
 _SIZES, _LOAD, _PATTERN = "websearch", "50%", "random"
 """What flows at random are, if an option says nothing."""
@@ -287,7 +290,7 @@ def _keep(folder: Path, files: Sequence[Path]) -> int:
 
 def _octets(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return regular_files.octets(path, LARGEST)
     except OSError as error:
         raise UsageError(
             f"--trace {path}: {error.strerror}; {', '.join(traces.names())} are traces that come with Xoff"
@@ -323,7 +326,6 @@ def _finish(results: list[Result], options: argparse.Namespace) -> None:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise UsageError(f"--sizes {path}: {reason}; {known_sizes()} are published ones, by name") from None
+        return regular_files.text(path, LARGEST_FILE)
+    except OSError as error:
+        raise UsageError(f"--sizes {path}: {error.strerror}; {known_sizes()} are published ones, by name") from None

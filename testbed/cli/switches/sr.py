@@ -14,6 +14,7 @@ from testbed.cli.switches import controller
 from testbed.errors import UsageError, plain
 from testbed.lab.results.result import Exit
 from testbed.rest.client import Client, ControllerError
+from testbed.strict import regular_files
 from testbed.typed_json.text import InvalidError, read
 from testbed.units import Duration
 
@@ -157,7 +158,7 @@ def _policy(options: argparse.Namespace) -> dict[str, Any]:
 
 def _read(file: Path) -> Any:
     try:
-        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        content = sys.stdin.buffer.read() if str(file) == "-" else regular_files.octets(file, 16 << 20)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     try:

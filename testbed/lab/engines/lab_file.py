@@ -34,6 +34,7 @@ from testbed.lab.image import debs, image, plain_tar, recipe, wheels
 from testbed.lab.image.debs import Locked
 from testbed.lab.image.plain_tar import MalformedError, Member
 from testbed.lab.um import disks, kernel
+from testbed.strict import regular_files
 
 ENGINES = ("um", "vm")
 Progress = Callable[[int, int], None]
@@ -133,7 +134,7 @@ def export(
 def import_(file: Path, report: Report, progress: Progress) -> Contents:
     """Put what is in `file` into the cache, all of it checked first."""
     try:
-        handle = plain_tar.opened(file)
+        handle = regular_files.opened(file)
     except OSError as error:
         raise LabFileError(f"{file} cannot be read: {error.strerror}") from None
     with handle:

@@ -27,10 +27,13 @@ from testbed.lab.host.cache import Report
 from testbed.lab.image import image
 from testbed.lab.image.deb_archive import PackageError
 from testbed.lab.image.fetching import FEW_LINES, FetchError
+from testbed.strict import regular_files
 
 FILE = "package.deb"
 _SHIPPED = resources.files("testbed.lab.image") / "extras" / "debian"
 _SUFFIX = ".lock"
+LARGEST_LOCK = 4 << 20
+"""The most octets of a lock file."""
 _MIRROR = "http://deb.debian.org"
 _MAIN, _SECURITY = "debian", "debian-security"
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -253,10 +256,9 @@ def _lock(name: str) -> str:
             f"file, xoff image lock --deb {name} > {name}.lock, and use --with-deb {name}.lock"
         )
     try:
-        return Path(name).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(f"--with-deb {name}: it cannot be read: {why}") from None
+        return regular_files.text(Path(name), LARGEST_LOCK)
+    except OSError as error:
+        raise UsageError(f"--with-deb {name}: it cannot be read: {error.strerror}") from None
 
 
 def _merged(locks: Iterable[tuple[str, str]]) -> list[Locked]:

@@ -26,7 +26,8 @@ from testbed.errors import UsageError, listed
 from testbed.lab.host import cache
 from testbed.lab.host.cache import Report
 from testbed.lab.image import debs, fetching
-from testbed.lab.image.debs import Debs, Locked
+from testbed.lab.image.debs import LARGEST_LOCK, Debs, Locked
+from testbed.strict import regular_files
 
 _SHIPPED = resources.files("testbed.lab.image") / "extras"
 _SUFFIXES = (".lock", ".txt")
@@ -163,10 +164,9 @@ def _lock(name: str) -> str:
             f"xoff image lock {name} > {name}.lock, and use --with {name}.lock"
         )
     try:
-        return Path(name).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise UsageError(f"--with {name}: it cannot be read: {why}") from None
+        return regular_files.text(Path(name), LARGEST_LOCK)
+    except OSError as error:
+        raise UsageError(f"--with {name}: it cannot be read: {error.strerror}") from None
 
 
 def _merged(locks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, frozenset[str]]]:

@@ -7,11 +7,9 @@ names of files, so those of a packed folder are in a list, its first member.
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import os
-import stat
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -44,25 +42,6 @@ class Member:
                 raise MalformedError("it ends too early")
             self._left -= len(data)
             yield data
-
-
-def opened(path: Path) -> IO[bytes]:
-    """Open a regular file, also through a link. Anything else is an OSError: a FIFO waits for its other end."""
-    _require_file(path.stat())  # opening a device may set something going
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        _require_file(os.fstat(descriptor))  # it may be another one by now
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def _require_file(seen: os.stat_result) -> None:
-    if stat.S_ISDIR(seen.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(seen.st_mode):
-        raise OSError(errno.EINVAL, "it is a pipe, socket or device, and not a regular file")
 
 
 def member(name: str, size: int) -> tarfile.TarInfo:

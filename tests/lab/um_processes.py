@@ -9,15 +9,24 @@ from pathlib import Path
 GUARD = "xoff-guard"
 
 
+class NoLabError(Exception):
+    """Raised if a front end has no lab, or one that has no stub yet or has just ended."""
+
+
 class UmProcesses:
-    """The processes of the lab below a front end; StopIteration or ValueError if it has none, or is just starting."""
+    """The processes of the lab below a front end; NoLabError if it has none at this moment."""
 
     def __init__(self, front_end: int) -> None:
         kernels = [pid for pid in descendants(front_end) if b"time-travel=inf-cpu" in _command(pid)]
-        names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in kernels}
-        self.guard = next((pid for pid in kernels if names[pid] == GUARD), None)
-        self.kernel = next(pid for pid in kernels if pid != self.guard)
-        self.maker, *self.stubs = children(self.kernel)
+        try:
+            names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in kernels}
+            self.guard = next((pid for pid in kernels if names[pid] == GUARD), None)
+            self.kernel = next(pid for pid in kernels if pid != self.guard)
+            self.maker, *self.stubs = children(self.kernel)
+        except (StopIteration, ValueError, OSError) as error:
+            raise NoLabError from error
+        if not self.stubs:
+            raise NoLabError
 
     @property
     def all(self) -> list[int]:

@@ -1,5 +1,9 @@
 """`python -m testbed` is `xoff`, as the front door of a checkout starts it."""
 
+from testbed import early_end
+
+early_end.begin()
+
 import gc
 import sys
 from contextlib import suppress
@@ -15,7 +19,7 @@ if sys.pycache_prefix is None:
         sys.pycache_prefix = str(cache.bytecode(Path(__file__).parents[1]))
         sys.dont_write_bytecode = False  # it keeps source folders clean, and so does the prefix
 
-from testbed.cli import main  # noqa: E402
+from testbed.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -13,17 +13,16 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import testbed
+from testbed import early_end
 from testbed.cli.screen import streams
 from testbed.errors import UsageError, XoffError, plain
 
-_ENDS = {signal.SIGTERM: "terminated", signal.SIGHUP: "the terminal has gone"}
-
 
 class Terminated(KeyboardInterrupt):
-    """Raised at SIGTERM or SIGHUP, which end a command as Ctrl-C does, with another exit code."""
+    """Raised at SIGTERM, SIGHUP or SIGQUIT, which end a command as Ctrl-C does, with another exit code."""
 
     def __init__(self, number: int) -> None:
-        self.word = _ENDS[signal.Signals(number)]
+        self.word = early_end.WORDS[signal.Signals(number)]
         self.code = 128 + number
 
 
@@ -96,11 +95,11 @@ def build_parser(*wanted: str) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    previous = {number: signal.getsignal(number) for number in _ENDS}
+    previous = {number: signal.getsignal(number) for number in early_end.WORDS}
     with streams.standard() as out:
         for number, handler in previous.items():
             if handler is not signal.SIG_IGN:  # as under nohup
-                signal.signal(number, _on_end)
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _on_end)
         try:
             code = _guarded(arguments, out)
             if out.lost is not None:

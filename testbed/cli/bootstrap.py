@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from testbed import early_end
 from testbed.errors import XoffError, plain
 from testbed.lab.host import cache
 
@@ -28,6 +30,8 @@ _LOCKS = {"test": "test", "docs": "test", "serve": "serve", "plot": "plot", "exp
 def main() -> int:
     """Set up what is missing and become `python -m testbed` in our environment."""
     completes = "_ARGCOMPLETE" in os.environ
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what is begun is cleaned up
     try:
         if completes and not _is_ready("run"):
             return 0  # completion of a command line installs nothing
@@ -45,6 +49,7 @@ def main() -> int:
         return 130
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    early_end.hold()
     os.execv(python, [str(python), "-m", "testbed", *sys.argv[1:]])
 
 
@@ -149,7 +154,8 @@ def _install(purpose: str) -> None:
 def _is_ready(purpose: str) -> bool:
     """Report whether the environment has these packages. It is about to be executed, so it has to be our own."""
     place = cache.own(_place(), "bin", f"{_READY}-{purpose}")
-    return (place / f"{_READY}-{purpose}").exists() and (place / "bin" / "python").exists()
+    with cache.usable(place):
+        return (place / f"{_READY}-{purpose}").exists() and (place / "bin" / "python").exists()
 
 
 def _place() -> Path:

@@ -23,12 +23,13 @@ def workload(
     pfc: bool = True,
     ecn: str = "auto",
     recovery: str = "go-back-N",
+    pull: str = "",
 ) -> None:
     """A load of RoCE flows: completion times, slowdown, pauses, marks and losses."""
     paths = [file.path for file in files or ()]
     wanted = OfferedLoad.of(
         topo=in_files(topo, paths), sizes=sizes, table=None if table is None else table.read_text(), load=load,
         control=in_files(control, paths),
-        pattern=pattern, flows=flows, lasts=duration, hosts=hosts, pfc=pfc, ecn=ecn, recovery=recovery,
+        pattern=pattern, flows=flows, lasts=duration, hosts=hosts, pfc=pfc, ecn=ecn, recovery=recovery, pulls=pull,
     )  # fmt: skip
     offered_load.perform(run, wanted)

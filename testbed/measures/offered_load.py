@@ -10,9 +10,11 @@ from testbed.errors import UsageError
 from testbed.experiment.run import Run
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, RETH_OCTETS
 from testbed.measures.own_files import rate_control
+from testbed.measures.pulled_cables import Pull, pull_cables, read_pulls
 from testbed.net.build.network import network
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import ROCE, Port
+from testbed.net.fabric.routes import Graph
 from testbed.net.shell import topologies
 from testbed.net.traffic import Flow, Flows
 from testbed.net.traffic.report import WIRE_OCTETS
@@ -62,6 +64,7 @@ class OfferedLoad:
     pfc: bool
     marks: bool
     recovery: str
+    pulls: tuple[Pull, ...]
     hosts: tuple[str, ...]
     line: Rate
     _topo: LosslessTopo = field(repr=False)
@@ -82,6 +85,7 @@ class OfferedLoad:
         pfc: bool,
         ecn: str,
         recovery: str = Recovery.GO_BACK_N,
+        pulls: str = "",
     ) -> OfferedLoad:
         """Check settings and return them; UsageError with one line and the way out.
 
@@ -107,7 +111,11 @@ class OfferedLoad:
         if time is None and not 0 < flows <= MOST_FLOWS:
             raise WorkloadError(f"--flows {flows}: a run has 1 to {MOST_FLOWS} flows")
         again = recovery_named(recovery)
-        return cls(topo, found, part, chosen, who, flows, time, pfc, makes_marks, again, tuple(names), line, made)
+        ports = [port for ways in Graph.of_topo(plain).neighbours.values() for port, _ in ways]
+        return cls(
+            topo, found, part, chosen, who, flows, time, pfc, makes_marks, again, read_pulls(pulls, ports),
+            tuple(names), line, made,
+        )  # fmt: skip
 
     def transfers(self, dice: Any) -> list[Any]:
         """Return the flows as transfers; UsageError if there are none, or too many."""
@@ -135,6 +143,7 @@ def perform(run: Run, wanted: OfferedLoad) -> None:
     ]
     with network(wanted._topo) as net:
         with Flows(flows) as running:
+            pull_cables(net, wanted.pulls, running.begin_lab_ns)
             running.wait()
         dropped = net.fabric.dropped()
         ports = [port for port in net.fabric.ports.values() if port.node in net.switches]

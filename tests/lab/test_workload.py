@@ -20,6 +20,7 @@ WORDS = ["--topo", "fat-tree,2", "--pattern", "incast:1", "--load", "40%", "--fl
 
 
 def offered(ready: PreparedEngine, folder: Path, *words: str, table: str = TABLE) -> Result:
+    folder.mkdir(exist_ok=True)
     (folder / "mine.csv").write_text(table)
     out = folder / "results"
     name = ready.engine.name
@@ -71,6 +72,14 @@ def test_without_pfc_switches_drop_and_flows_end_all_the_same(ready: PreparedEng
     assert result.figure("packets sent again") >= result.figure("frames dropped by switches")
     assert result.figure("times a switch paused a neighbour") == 0
     assert not (result.folder / "cdf.pdf").exists() if result.folder else False
+
+
+def test_a_cable_is_pulled_while_flows_run_and_comes_back(ready: PreparedEngine, tmp_path: Path) -> None:
+    words = ["--topo", "leaf-spine,2,2,2", "--load", "50%", "--duration", "400us", "--pull", "leaf1-eth1@100us+50us"]
+    result = offered(ready, tmp_path, *words, "--no-figures", "--recovery", "selective-repeat")
+    assert result.folder is not None and result.passed and result.figure("packets sent again") > 0
+    before = offered(ready, tmp_path / "before", *words[:-2], "--no-figures", "--recovery", "selective-repeat")
+    assert before.passed and before.figure("packets sent again") < result.figure("packets sent again") / 4
 
 
 def test_the_load_is_of_the_wire(ready: PreparedEngine, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Exit, Result
 from testbed.lab.studies import sweep
 from testbed.lab.studies.batch import TaskOutcome
-from testbed.lab.studies.benchmark import FILE, TESTS, Benchmark, Failed, OutcomeOfTest
+from testbed.lab.studies.benchmark import FILE, TESTS, Benchmark, Failed, OutcomeOfTest, arrow
 from testbed.lab.studies.cluster.client import Cluster, connected
 from testbed.lab.studies.sweep import Sweep
 from testbed.measures.fabric_under_test import FabricUnderTest
@@ -214,7 +214,8 @@ def _fabric(words: Sequence[str]) -> tuple[str, list[Path]]:
 def _show(found: Benchmark) -> None:
     from rich.table import Table
 
-    held, failed = ("✓", "✗") if console.stdout.encoding.startswith("utf") else ("+", "-")
+    is_utf = console.stdout.encoding.startswith("utf")
+    held, failed = ("✓", "✗") if is_utf else ("+", "-")
     shown = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for column in ("", "test", "row", "column", "measured"):
         shown.add_column(column, overflow="fold")
@@ -224,11 +225,13 @@ def _show(found: Benchmark) -> None:
         rows = [(row, columns) for row, columns in outcome.rows.items() if test.main in columns]
         for row, columns in rows or [("", {})]:
             value = columns.get(test.main)
-            main = test.main if value is not None else ""
+            main = f"{test.main}{arrow(test.main) if is_utf else ''}" if value is not None else ""
             shown.add_row(
                 mark, f"{test.section} {test.name}", console.shown(row), main, console.shown(str(value or ""))
             )
     console.stdout.print(shown)
+    if is_utf:
+        console.say("↑: more is better, ↓: less is better")
     for outcome in found.outcomes:
         for one in outcome.failed:
             console.stdout.print(

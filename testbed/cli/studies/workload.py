@@ -40,7 +40,7 @@ from testbed.workload.chakra import LARGEST
 
 _SIZES, _LOAD, _PATTERN = "websearch", "50%", "random"
 """What flows at random are, if an option says nothing."""
-_OF_FLOWS = ("sizes", "load", "pattern", "flows", "duration")
+_OF_FLOWS = ("sizes", "load", "pattern", "flows", "duration", "pull")
 """The options about flows at random."""
 _OF_ONE_RUN = (
     "series", "capture", "capture_octets", "partitions", "scheduler", "lab", "report", "fidelity", "timeout",
@@ -103,6 +103,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         help=f"what RoCE sends again after a loss: {', '.join(RECOVERIES)} (default go-back-N)",
     )  # fmt: skip
     parser.add_argument(
+        "--pull", action="append", metavar="PORT@T",
+        help="pull a cable so long after the begin, PORT@T+T until it is back; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
         "--trace", metavar="T", help=f"a training job: {', '.join(traces.names())}, or Chakra's files by rank"
     )
     parser.add_argument("--straggler", default="", metavar="R=F,...", help="ranks that compute longer, as in 3=1.5")
@@ -139,11 +143,14 @@ def workload(options: argparse.Namespace) -> int:
         given["flows"] = str(options.flows or FLOWS)
     if options.hosts:
         given["hosts"] = str(options.hosts)
+    if options.pull:
+        given["pull"] = ",".join(options.pull)
     for load, control in product(loads, controls):  # a mistake is told before any run
         wanted = OfferedLoad.of(
             topo=options.topo, sizes=sizes, table=_text(path) if is_file else None, load=load, control=control,
             pattern=given["pattern"], flows=options.flows or FLOWS, lasts=options.duration or Duration("0s"),
             hosts=options.hosts, pfc=options.pfc == "on", ecn=options.ecn, recovery=RECOVERIES[options.recovery],
+            pulls=given.get("pull", ""),
         )  # fmt: skip
         wanted.transfers(random.Random(options.seed))  # those of the run
     words = ["workload", *(word for name, value in given.items() for word in (f"--{name}", value))]

@@ -63,6 +63,31 @@ TESTS = (
 """The tests that are run, by the order of the draft."""
 
 
+LARGER_IS_BETTER = frozenset(
+    {
+        "goodput", "throughput", "of all lines", "of the line", "bus bandwidth", "JFI", "JFI at the end",
+        "emptiest of the fullest", "frames until a pause", "octets until a pause", "frames until a loss",
+        "octets until a loss", "of its rate during the storm", "afterwards",
+    }
+)  # fmt: skip
+SMALLER_IS_BETTER = frozenset(
+    {
+        "completion", "completion with the failure", "JCT", "JCT alone", "JCT of both", "JCT ratio",
+        "JCT ratio with headers", "least", "mean", "most", "P50", "P95", "P99", "times the unloaded mean", "MMR",
+        "PAUSE frames", "PAUSE frames per second", "longest pause of a port", "times a switch paused", "deepest queue",
+        "sent again", "out of order", "frames dropped", "within 10 percent after", "JFI of 0.95 after",
+        "interference factor", "overhead factor", "longest wait", "deviation", "last over first", "deadlocks found",
+        "cells left in buffers at most",
+    }
+)  # fmt: skip
+"""The columns that are better the larger, or the smaller, they are. The others, such as marks, are neither."""
+
+
+def arrow(column: str) -> str:
+    """Return the sign of a column that is better the larger, or the smaller, it is; empty for the others."""
+    return " ↑" if column in LARGER_IS_BETTER else " ↓" if column in SMALLER_IS_BETTER else ""
+
+
 @dataclass(frozen=True)
 class NotMeasured:
     """A test or an indicator of the draft that the lab cannot have."""

@@ -11,10 +11,20 @@ from pathlib import Path
 
 from testbed.lab.results import folder as result_folder
 from testbed.lab.results.foreign import ForeignError
-from testbed.lab.studies.benchmark import DRAFT, NOT_MEASURED, TESTS, Benchmark, OutcomeOfTest, Value, is_benchmark
+from testbed.lab.studies.benchmark import (
+    DRAFT,
+    NOT_MEASURED,
+    TESTS,
+    Benchmark,
+    OutcomeOfTest,
+    Value,
+    arrow,
+    is_benchmark,
+)
 from testbed.report.pages import topology
 from testbed.report.pages.axes import linear
 from testbed.report.pages.markup import Html, folded, heading, table, text, verdict
+from testbed.units import Duration, Rate, Size
 
 __all__ = ["body", "is_benchmark"]
 
@@ -48,7 +58,8 @@ def body(folders: Sequence[Path]) -> str:
     parts: list[str] = [
         f"<header>{heading(1, title)}",
         f'<p class="note">Tests, KPIs and numbers of sections are those of {DRAFT}. Times and rates are those of the '
-        f"hardware. Values are no verdicts: {text(_about(found))}</p></header><main>",
+        f"hardware. Of a KPI with ↑ more is better, with ↓ less, and others are neither. Values are no verdicts: "
+        f"{text(_about(found))}</p></header><main>",
         heading(2, "Fabric"),
         _facts("Fabric", names, [dict(one.settings) for one in found]),
     ]
@@ -132,11 +143,12 @@ _HEADLINES = (
 def _summary(found: Sequence[Benchmark], names: Sequence[str]) -> Html:
     rows = []
     for section, test, column, word in _HEADLINES:
-        outcomes = [one.outcome(test) for one in found]
-        for row in dict.fromkeys(row for one in outcomes if one for row in one.rows):
-            values = [one.rows.get(row, {}).get(column) if one else None for one in outcomes]
-            if word in row and any(values):
-                rows.append([f"{section} {column}", row, *map(_cell, values)])
+        values = _of(found, test, column, word)
+        shown = iter(_alike([one for row in values.values() for one in row]))
+        for row, of_row in values.items():
+            cells = [next(shown) for _ in of_row]
+            if any(of_row):
+                rows.append([f"{section} {column}{arrow(column)}", row, *cells])
     return table("Summary", ("KPI", "of", *(names if len(names) > 1 else ("measured",))), rows, "Nothing was measured.")
 
 
@@ -146,10 +158,45 @@ def _single(outcome: OutcomeOfTest) -> str:
     groups: dict[tuple[str, ...], list[str]] = {}
     for row, values in outcome.rows.items():
         groups.setdefault(tuple(name for name in columns if name in values), []).append(row)
-    return "".join(
-        table(outcome.test, ("", *shown), ([row, *(outcome.rows[row][name] for name in shown)] for row in rows))
-        for shown, rows in groups.items()
-    )
+    return "".join(_table(outcome, shown, rows) for shown, rows in groups.items())
+
+
+def _table(outcome: OutcomeOfTest, shown: Sequence[str], rows: Sequence[str]) -> Html:
+    """Return a table of rows that have the same columns, each of which has one unit."""
+    columns = [_column([outcome.rows[row][name] for row in rows]) for name in shown]
+    head = [
+        f"{name} ({unit}){arrow(name)}" if unit else f"{name}{arrow(name)}"
+        for name, (unit, _) in zip(shown, columns, strict=True)
+    ]
+    cells = ([row, *(values[place] for _, values in columns)] for place, row in enumerate(rows))
+    return Html(f'<div class="kpis">{table(outcome.test, ("", *head), cells)}</div>')
+
+
+def _column(values: Sequence[Value]) -> tuple[str, Sequence[object]]:
+    """Return the unit for all values of a column, and the values in it with four digits; texts stay as they are."""
+    numbers = [one for one in values if _is_number(one)]
+    units = {one.unit for one in numbers}
+    if len(units) != 1:
+        return "", list(map(str, values))
+    (unit,) = units
+    kind = next((kind for kind in (Duration, Rate, Size) if kind.reported == unit), None)
+    factor = 1.0
+    if kind is not None:
+        found = sorted(abs(one.value) for one in numbers if one.value)
+        typical = found[len(found) // 2] if found else 0
+        factors = {name: float(kind.units[name] / kind.units[unit]) for name in kind.printed}
+        unit = max((name for name in factors if factors[name] <= typical), key=factors.__getitem__, default=unit)
+        factor = factors[unit]
+    return unit, [_digits(one.value / factor) if _is_number(one) else str(one) for one in values]
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value.value, int | float) and not isinstance(value.value, bool)
+
+
+def _digits(value: float) -> float:
+    near = float(f"{value:.4g}")
+    return int(near) if near.is_integer() else near
 
 
 def _beside(outcomes: Sequence[OutcomeOfTest | None], names: Sequence[str]) -> Html:
@@ -159,22 +206,31 @@ def _beside(outcomes: Sequence[OutcomeOfTest | None], names: Sequence[str]) -> H
         for column in dict.fromkeys(name for one in outcomes if one for name in one.rows.get(row, {})):
             values = [one.rows.get(row, {}).get(column) if one else None for one in outcomes]
             rows.append(
-                [row, column, *map(_cell, values), *([_change(values[0], values[1])] if len(values) == 2 else [])]
+                [row, f"{column}{arrow(column)}", *_alike(values)]
+                + ([_change(column, *values)] if len(values) == 2 else [])
             )
     return table("Side by side", ("", "KPI", *names, *(["change"] if len(names) == 2 else [])), rows)  # fmt: skip
 
 
-def _cell(value: Value | None) -> object:
-    return "-" if value is None else str(value)
+def _alike(values: Sequence[Value | None]) -> list[str]:
+    """Return values as text, all in one unit; those that are not there are a dash."""
+    unit, found = _column([one for one in values if one is not None])
+    texts = iter(found)
+    joined = f" {unit}" if unit else ""
+    return ["-" if one is None else f"{next(texts)}{joined if _is_number(one) else ''}" for one in values]
 
 
-def _change(first: Value | None, second: Value | None) -> str:
-    """Return how much the second number is more than the first, in percent."""
+def _change(column: str, first: Value | None, second: Value | None) -> str:
+    """Return how much the second number is more than the first, in percent, and if that is better."""
     if first is None or second is None or str(first) == str(second):
         return ""
     if not all(isinstance(one.value, int | float) for one in (first, second)) or not first.value:
         return "differs"
-    return f"{100 * (second.value / first.value - 1):+.1f} %"
+    change = f"{100 * (second.value / first.value - 1):+.1f} %"
+    if not (better := arrow(column)) or second.value == first.value:
+        return change
+    is_better = (second.value > first.value) == (better == " ↑")
+    return Html(f'<span class="{"good" if is_better else "bad"}">{change}, {"better" if is_better else "worse"}</span>')
 
 
 def _charts(found: Sequence[Benchmark], names: Sequence[str]) -> list[str]:
@@ -202,6 +258,7 @@ def _bars(title: str, values: Mapping[str, Sequence[Value | None]], names: Seque
     if not numbers:
         return ""
     unit, most = numbers[0].unit, max(float(one.value) for one in numbers) or 1.0
+    shown = dict(zip(values, _alike([row[0] for row in values.values()]), strict=True))
     many = len(names)
     wide, tall = (_BAR - 8) / many, _BAR * len(values)
     axis = linear(0, most, unit if unit != "%" else "", 4)
@@ -224,7 +281,9 @@ def _bars(title: str, values: Mapping[str, Sequence[Value | None]], names: Seque
                 f'height="{wide:.1f}"/></g>'
             )
             if many == 1:
-                out.append(f'<text x="{_LEFT + length + 5:.1f}" y="{y + _BAR / 2 + 4:.0f}">{text(one, 24)}</text>')
+                out.append(
+                    f'<text x="{_LEFT + length + 5:.1f}" y="{y + _BAR / 2 + 4:.0f}">{text(shown[row], 24)}</text>'
+                )
     for tick, words in zip(axis.values, axis.texts, strict=True):
         label = text(f"{words} {axis.unit if unit != '%' else '%'}".strip(), 20)
         x = _LEFT + span * tick / most

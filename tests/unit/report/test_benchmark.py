@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from testbed.lab.studies.benchmark import FILE, Benchmark, BenchmarkError, Failed, OutcomeOfTest, Value
+from testbed.lab.studies.benchmark import (
+    FILE,
+    LARGER_IS_BETTER,
+    SMALLER_IS_BETTER,
+    Benchmark,
+    BenchmarkError,
+    Failed,
+    OutcomeOfTest,
+    Value,
+)
 from testbed.lab.studies.comparison import compare_folders
 from testbed.report.pages.page import report
 from tests.report_folders import HOSTILE
@@ -35,7 +45,8 @@ def test_a_benchmark_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_rows_and_columns_are_a_table_and_the_draft_s_bars_are_drawn(tmp_path: Path) -> None:
     page = report([written(tmp_path / "one", BENCHMARK)])
-    assert "9.2 All-to-all" in page and "<td>200us</td>" in page and "<td>100us</td>" in page
+    assert "9.2 All-to-all" in page and "completion (us) ↓" in page and "JFI ↑" in page and "MMR ↓" in page
+    assert '<td class="n">200</td>' in page and '<td class="n">100</td>' in page
     assert page.count('<rect class="s1"') == 2 and "all 4 claims hold" in page
     assert "credits (CBFC) against PFC" in page and "power" in page, "what is not measured is named"
 
@@ -62,7 +73,9 @@ def test_two_fabrics_are_side_by_side_with_the_change(tmp_path: Path) -> None:
     other = replace(BENCHMARK, fabric="rail,2", outcomes=(replace(BENCHMARK.outcomes[0], rows=faster),))
     folders = [written(tmp_path / "one", BENCHMARK), written(tmp_path / "two", other)]
     page = report(folders)
-    assert "-25.0 %" in page and "<td>150us</td>" in page
+    assert '<span class="good">-25.0 %, better</span>' in page and "<td>150 us</td>" in page
+    back = report(folders[::-1])
+    assert '<span class="bad">+33.3 %, worse</span>' in back
     differences = {one.what: (one.first, one.second) for one in compare_folders(*folders)}
     assert differences["all-to-all, 128kB, ECMP: completion"] == ("200us", "150us")
     assert differences["fabric"] == ("leaf-spine,4,4,4", "rail,2")
@@ -85,3 +98,27 @@ def test_something_else_is_refused_by_its_name(tmp_path: Path, content: str) -> 
     (tmp_path / FILE).write_text(content)
     with pytest.raises(BenchmarkError, match="is no result of `xoff benchmark`"):
         report([tmp_path])
+
+
+def test_a_column_has_one_unit_that_suits_most_of_its_values(tmp_path: Path) -> None:
+    rows = {
+        f"{number}": {"completion": Value(ns, "ns"), "goodput": Value(rate, "b/s"), "queue": Value(octets, "B")}
+        for number, (ns, rate, octets) in enumerate(
+            ((900, 10**9, 0), (1_234_567, 2.5 * 10**10, 1500), (2 * 10**6, 0, 9))
+        )
+    }
+    folder = written(tmp_path / "one", replace(BENCHMARK, outcomes=(replace(BENCHMARK.outcomes[0], rows=rows),)))
+    page = report([folder])
+    for head in ("completion (ms) ↓", "goodput (Gb/s) ↑", "queue (kB)"):
+        assert f'<th scope="col">{head}</th>' in page
+    for cell in ("0.0009", "1.235", "2", "1", "25", "1.5", "0.009"):
+        assert f'<td class="n">{cell}</td>' in page
+
+
+def test_every_column_that_is_judged_is_one_of_a_test() -> None:
+    """The names are those that the tests report, in which _ is a space and _percent a unit."""
+    files = (Path(__file__).parents[3] / "experiments" / "_benchmark").glob("*.py")
+    text = re.sub(r"_percent\b", "", "\n".join(file.read_text() for file in files)).replace("_", " ")
+    for name in LARGER_IS_BETTER | SMALLER_IS_BETTER:
+        assert name in text or "until a" in name, name
+    assert not LARGER_IS_BETTER & SMALLER_IS_BETTER

@@ -11,6 +11,7 @@ A file holds an experiment of its own, as any other. What it measures goes besid
         differs="lines of 10 Gb/s in place of 40 Gb/s",
     )
 
+- What is measured is never computed from the published value, so that it can differ.
 - Nothing is tuned until it fits. What does not come out as published has no `within`: both values are shown, and
   `differs` says why they are not the same, as far as that is known.
 - A tolerance comes from what differs, and is written down before the run.

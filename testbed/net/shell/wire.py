@@ -19,6 +19,7 @@ from typing import Any
 from testbed.errors import XoffError
 from testbed.linux.process import kernel
 from testbed.linux.sockets import mmsg
+from testbed.units import Size
 
 _SO_PRIORITY = 12
 _SOL_PACKET, _PACKET_AUXDATA, _PACKET_QDISC_BYPASS, _PACKET_IGNORE_OUTGOING = 263, 8, 20, 23
@@ -26,7 +27,7 @@ _ETH_P_ALL, _LONGEST_FRAME = 3, 2048
 _AUXDATA = struct.Struct("=IIIHHHH")  # status, len, snaplen, mac, net, vlan_tci, vlan_tpid
 _TIMESPEC = struct.Struct("=qq")
 _TCI_VALID, _TPID_VALID = 0x10, 0x40
-_SO_RCVBUFFORCE = 33
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 _STARTED = b"listening on"
 _HANDED_OVER_S = 1.1
 """The kernel hands tcpdump a block of frames when the block is full or a second old, and an interrupted tcpdump does
@@ -41,13 +42,16 @@ class RawPort:
     """A raw socket at a port, which sends frames as they are given, without the host's protocols.
 
     The port marks the frames and puts them into its queues. With `past_queues` they are on the wire at once and
-    unchanged, and may follow each other faster than the line carries.
+    unchanged, and may follow each other faster than the line carries. Where its queue is stopped, `send` waits when so
+    many octets of `buffer` wait, as the kernel counts them; by default 208 kB.
     """
 
-    def __init__(self, node: Any, interface: str, past_queues: bool = False) -> None:
+    def __init__(self, node: Any, interface: str, past_queues: bool = False, buffer: Size | str | None = None) -> None:
         with kernel.in_network_of(node.pid):
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             self._socket.bind((interface, 0))
+        if buffer is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, Size(buffer).bytes // 2)  # it is doubled
         if past_queues:
             self._socket.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
 

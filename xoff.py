@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from testbed.switch.priority.settings import PriorityMap, Trust
     from testbed.switch.ways.settings import Ways
     from testbed.units import Duration, Length, Rate, Scale, Size
+    from topologies.back_to_back import BackToBack
     from topologies.chain import Chain
     from topologies.clos import Clos
     from topologies.dc1_wan_dc2 import Dc1WanDc2
@@ -101,6 +102,7 @@ __all__ = [
     "ROCE_PRIORITY",
     "Acknowledgement",
     "ApplicationAdmin",
+    "BackToBack",
     "Between",
     "Bfd",
     "Bgp",
@@ -260,6 +262,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend",
     },
     "Topologies": {
+        "topologies.back_to_back": "BackToBack",
         "topologies.chain": "Chain",
         "topologies.clos": "Clos",
         "topologies.dc1_wan_dc2": "Dc1WanDc2",

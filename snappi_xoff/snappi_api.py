@@ -30,7 +30,7 @@ class Api(snappi.Api):
 
     def set_config(self, payload: Any) -> Any:
         warning = self._changed(self._session.set_config, payload)
-        warning.warnings = list(self._session.plan.roce.warnings)
+        warning.warnings = list(self._session.plan.warnings)
         return warning
 
     def get_config(self) -> Any:
@@ -98,7 +98,9 @@ class Api(snappi.Api):
 
     def _changed(self, change: Callable[[Mapping[str, Any]], None], payload: Any) -> Any:
         self._done(change, payload)
-        return self.warning()
+        warning = self.warning()
+        warning.warnings = []  # snappi's own default is None, and scripts take its length
+        return warning
 
     def _done(self, do: Callable[[Mapping[str, Any]], Any], payload: Any) -> Any:
         """Return the result of a call. A refusal becomes snappi's own exception around an `Error`."""

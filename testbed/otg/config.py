@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 from typing import Any
 
-from testbed.errors import nearest
+from testbed.errors import listed, nearest
+from testbed.frames import Mac
 from testbed.otg.devices import Device, FlowEnds, read_devices
 from testbed.otg.headers import ETHERNET_PAUSE, PFC_PAUSE
 from testbed.otg.pacing import SMALLEST, Line, Pace, Sizes, Span, read_pace, read_sizes, read_span
@@ -113,6 +114,7 @@ class TestPlan:
     devices: tuple[Device, ...] = ()
     flows: tuple[FlowPlan, ...] = ()
     roce: RocePlan = field(default_factory=RocePlan)
+    warnings: tuple[str, ...] = ()
 
     @property
     def largest(self) -> int:
@@ -155,7 +157,7 @@ def read_config(config: Mapping[str, Any], lines: Mapping[str, Line]) -> TestPla
             item.error("stateful_flows", f"there is another flow {name}")
         plan = roce.plan(roce_flows, settings, at)
     reader.finish()
-    return TestPlan(ports, captures, devices, flows, plan)
+    return TestPlan(ports, captures, devices, flows, plan, tuple(reader.warnings))
 
 
 def _ports(config: Item) -> dict[str, TestPort]:
@@ -227,12 +229,20 @@ def _flows(
     config: Item, ports: Mapping[str, TestPort], devices: tuple[Device, ...], lines: Mapping[str, Line]
 ) -> tuple[FlowPlan, ...]:
     flows: list[FlowPlan] = []
+    dropped: list[str] = []
     for number, item in enumerate(config.items("flows")):
         name = item.peek("name", "")
         if any(flow.name == name for flow in flows):
             item.error("name", f"there are two flows {name}")
         if (flow := _flow(item, number, ports, devices, lines)) is not None:
             flows.append(flow)
+            if (station := flow.packet.forged_station) is not None and lines.get(flow.tx_port, Line(1)).is_bridged:
+                dropped.append(f"{flow.name} ({Mac(station.to_bytes(6))})")
+    if dropped:
+        config.warn(
+            "flows", f"have frames that no switch forwards, as their source is no station: {listed(dropped, 5)}; "
+            "give packet[0].ethernet.src",
+        )  # fmt: skip
     return tuple(flows)
 
 

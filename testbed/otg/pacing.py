@@ -18,7 +18,7 @@ PS = 10**12
 PREAMBLE, GAP = 8, 12
 """The octets on the line before a frame, and after it."""
 SMALLEST = 64
-"""The octets of the smallest frame with its FCS."""
+"""The octets of the smallest frame with its FCS. Smaller sizes, as in mixes of IP packets, are padded to it."""
 _AROUND = 18
 """The octets of a frame that the MTU does not count. Each VLAN tag adds four."""
 PREDEFINED = {
@@ -89,6 +89,8 @@ class Line:
     scale: int = 1
     """The factor by which the rates of the configuration are divided."""
     mtu: int = 9216
+    is_bridged: bool = False
+    """True if a learning switch is at the other end."""
 
     def largest(self, tags: int) -> int:
         """Return the octets of the largest frame with so many VLAN tags."""
@@ -102,7 +104,7 @@ def read_sizes(flow: Item, largest: int) -> Sizes:
     with flow.item("size") as item:
         chosen = item.choice("fixed", "fixed", "increment", "random", "weight_pairs")
         if chosen == "fixed":
-            return Sizes((item.integer("fixed", 64, SMALLEST, largest),))
+            return Sizes((max(SMALLEST, item.integer("fixed", 64, 1, largest)),))
         if chosen == "weight_pairs":
             with item.item("weight_pairs") as pairs:
                 return _weighted(pairs, largest)
@@ -110,23 +112,25 @@ def read_sizes(flow: Item, largest: int) -> Sizes:
             return Sizes()
         first, last = ("start", "end") if chosen == "increment" else ("min", "max")
         with item.item(chosen) as bounds:
-            low = bounds.integer(first, 64, SMALLEST, largest)
-            high = bounds.integer(last, 1518, SMALLEST, largest)
+            low = bounds.integer(first, 64, 1, largest)
+            high = bounds.integer(last, 1518, 1, largest)
             step = bounds.integer("step", 1, 1) if chosen == "increment" else 1
             if low > high:
                 bounds.error(first, f"it is {low}, above {last}, which is {high}")
                 return Sizes()
-        return Sizes(range(low, high + 1, step), is_random=chosen == "random")
+        sizes: range | tuple[int, ...] = range(low, high + 1, step)
+        if low < SMALLEST:
+            sizes = tuple(max(SMALLEST, size) for size in sizes)
+        return Sizes(sizes, is_random=chosen == "random")
 
 
 def _weighted(item: Item, largest: int) -> Sizes:
     if item.choice("predefined", "predefined", "custom") == "predefined":
         pairs = PREDEFINED[item.one_of("predefined", PREDEFINED, "imix")]
-        # Some of these count sizes that no frame can have; a port pads them.
         return Sizes(tuple(max(size, SMALLEST) for size, _ in pairs), tuple(weight for _, weight in pairs), True)
     sizes, weights = [], []
     for pair in item.items("custom"):
-        sizes.append(pair.integer("size", 64, SMALLEST, largest))
+        sizes.append(max(SMALLEST, pair.integer("size", 64, 1, largest)))
         weights.append(float(pair.number("weight", 1)))
     if not sum(weights):
         item.error("custom", "a pair with a weight above 0 is expected")

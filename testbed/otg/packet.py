@@ -265,6 +265,16 @@ class Packet:
         return (one.default,)
 
     @property
+    def forged_station(self) -> int | None:
+        """Return the first source of the Ethernet header that no station can have: zeros, or a group; else None."""
+        first = self.parts[0].header
+        if first is None or first.name != "ethernet":
+            return None
+        source = next(one for one, _ in self.parts[0].fields if one.name == "src")
+        values = self._slots[0][[one for one, _ in self.parts[0].fields].index(source)][1]
+        return next((one for one in values if not one or one >> 40 & 1), None)
+
+    @property
     def version(self) -> int:
         """The version of the IP addresses that devices give it."""
         return 6 if any(part.header and part.header.name == "ipv6" for part in self.parts) else 4

@@ -30,6 +30,8 @@ class Reader:
 
     def __init__(self) -> None:
         self._problems = Problems[str]()
+        self.warnings: list[str] = []
+        """One line for each setting that does not act as a test may expect."""
 
     @property
     def errors(self) -> list[str]:
@@ -65,6 +67,9 @@ class Item(Table):
 
     def error(self, name: str, message: str) -> None:
         self.reader.error(self.at(name), message)
+
+    def warn(self, name: str, message: str) -> None:
+        self.reader.warnings.append(f"{self.at(name)} {message}")
 
     def has(self, name: str) -> bool:
         """Return True if the field is there and was not taken yet."""

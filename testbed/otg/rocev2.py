@@ -130,7 +130,6 @@ class RocePlan:
     idle: tuple[RoceFlow, ...] = ()
     """Queue pairs without a flow: they are connected, and carry nothing."""
     ports: Mapping[str, RocePort] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
 
     @property
     def connections(self) -> tuple[RoceFlow, ...]:
@@ -157,7 +156,6 @@ class RoceReader:
     def __init__(self) -> None:
         self._pairs: dict[str, RocePair] = {}
         self._peers: dict[str, str] = {}
-        self._warnings: list[str] = []
 
     def device(self, item: Item, device: str, places: Mapping[str, RocePlace]) -> None:
         """Read `devices[].rocev2`; `places` are those of the device's IPv4 names."""
@@ -165,7 +163,7 @@ class RoceReader:
             name, given = interface.text("ipv4_name"), interface.integer("ib_mtu", 1024, PATH_MTUS[0], 14000)
             mtu = max(one for one in PATH_MTUS if one <= given)
             if mtu != given:
-                self._warn(interface, "ib_mtu", f"packets have {mtu} octets of payload, the next path MTU below")
+                _warn(interface, "ib_mtu", f"packets have {mtu} octets of payload, the next path MTU below")
             if name not in places:
                 interface.error("ipv4_name", f"there is no IPv4 interface {name!r}; {nearest(name, places)}")
             for peer in interface.items("peers"):
@@ -194,7 +192,7 @@ class RoceReader:
                 with kind.item("reliable_connection") as rc:
                     for own, usual in _CHOSEN.items():
                         if int(str(rc.peek(own, usual)), 16) != usual:
-                            self._warn(rc, own, "the endpoint chooses it when it connects")
+                            _warn(rc, own, "the endpoint chooses it when it connects")
                         rc.ignore(own)
                     dscp = rc.integer("dscp", 24, 0, 63)
                     ecn = rc.one_of("ecn", ECN, "ect_1")
@@ -281,9 +279,9 @@ class RoceReader:
             item.error("tx_endpoint", f"there is no queue pair {own!r}; {nearest(own, self._pairs)}")
             return None
         if pair.port != port:
-            self._warn(item, "tx_endpoint", f"{own} is at port {pair.port}, and the flow is sent there")
+            _warn(item, "tx_endpoint", f"{own} is at port {pair.port}, and the flow is sent there")
         if pair.destination == NOBODY:
-            self._warn(item, "tx_endpoint", f"peer {pair.peer} of {own} has no destination, so nothing is sent")
+            _warn(item, "tx_endpoint", f"peer {pair.peer} of {own} has no destination, so nothing is sent")
             return None
         rx_port = addresses.get(pair.destination)
         if rx_port is None:
@@ -329,10 +327,11 @@ class RoceReader:
             for number, (pair, rx) in enumerate(idle, len(flows))
         )
         pairs = tuple(self._pairs.values())
-        return RocePlan(pairs, dict(self._peers), flows, connected, dict(ports), tuple(self._warnings))
+        return RocePlan(pairs, dict(self._peers), flows, connected, dict(ports))
 
-    def _warn(self, item: Item, name: str, text: str) -> None:
-        self._warnings.append(f"{item.at(name)} has no effect as it is: {text}")
+
+def _warn(item: Item, name: str, text: str) -> None:
+    item.warn(name, f"has no effect as it is: {text}")
 
 
 def _marked(item: Item) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
-from testbed.units import Duration, Scale
+from testbed.units import Duration, Scale, read_quantities
 
 MTUS = (256, 512, 1024, 2048, 4096)
 
@@ -53,6 +53,7 @@ class Settings:
     """The time after which a connection request without a reply is sent again."""
 
     def __post_init__(self) -> None:
+        read_quantities(self)
         if self.mtu not in MTUS:
             raise RoceError(f"mtu is {self.mtu!r}; InfiniBand has {', '.join(map(str, MTUS))}")
         for name, least, most in (("ack_every", 1, 1024), ("window", 1, 1 << 22), ("retries", 0, 254)):

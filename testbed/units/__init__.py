@@ -20,8 +20,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, Self, TypeVar
 
 from testbed.units.quantity import Quantity, UnitError, shown
@@ -38,6 +39,7 @@ __all__ = [
     "Size",
     "UnitError",
     "hardware_times",
+    "read_quantities",
     "real_ns",
     "written",
 ]
@@ -294,6 +296,28 @@ class Scale:
 
     def __repr__(self) -> str:
         return f"Scale({str(self)!r})"
+
+
+def read_quantities(owner: Any) -> None:
+    """Read the quantities of a frozen dataclass that were given as text, by the types of its fields.
+
+    For `__post_init__`: `Roce(message="64KiB")` is what `Roce(message=Size("64KiB"))` is.
+    """
+    for name, kind in _quantities(type(owner)):  # type: ignore[arg-type]  # mypy takes no type for hashable
+        value = getattr(owner, name)
+        if value is not None and not isinstance(value, kind):
+            try:
+                object.__setattr__(owner, name, kind(value))
+            except UnitError as error:
+                raise UnitError(f"{type(owner).__name__}({name}=...): {error}") from None
+
+
+@lru_cache(256)
+def _quantities(owner: type) -> list[tuple[str, type[Quantity]]]:
+    kinds = {kind.__name__: kind for kind in (Rate, Length, Duration, Size)}
+    # Annotations are text, as each module has them, such as "Duration | None".
+    written = [(one.name, str(one.type).removesuffix(" | None")) for one in fields(owner)]
+    return [(name, kinds[text]) for name, text in written if text in kinds]
 
 
 def hardware_times(reading: Any, scale: Scale) -> Any:

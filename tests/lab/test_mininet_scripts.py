@@ -215,7 +215,7 @@ def test_nat_of_mininets_translates_addresses(script: Run) -> None:
     ("text", "reason", "said"),
     [
         ("raise SystemExit('no network today')\n", "the job ended with exit code 1", "no network today\n"),
-        ("raise SystemExit(-1)\n", "the job ended with exit code 255", ""),
+        ("print('so far')\nraise SystemExit(-1)\n", "the job ended with exit code 255", "so far\n"),
         ("import unittest\n\nclass One(unittest.TestCase):\n    def test_it(self):\n        self.fail()\n\n"
          "unittest.main(exit=False)\n", "ScriptTestsError: unittest: 1 failures", "FAILED"),
         ("import atexit\natexit.register(print, 'at the end')\nprint(input())\n", "EOFError", "at the end\n"),

@@ -139,6 +139,36 @@ def test_a_script_on_a_topology_uses_its_hosts_by_name(run: Runner, output: Outp
     assert b"frames 20" in output.out
 
 
+LOOKS = """
+warnings = api.set_config(config).warnings
+print("warned", len(warnings), *warnings)
+"""
+
+
+def test_a_cable_alone_carries_what_a_switch_does_not(run: Runner, output: Output, tmp_path: Path) -> None:
+    """Frames without a source arrive over a cable; with a switch a warning says that they do not."""
+    path = tmp_path / "no-source.py"
+    no_source = SCRIPT.replace('.src.value = "02:00:00:00:00:11"', '.dst.value = "02:00:00:00:00:12"')
+    text = no_source.replace("\napi.set_config(config)\n", LOOKS)
+    assert LOOKS in text
+    path.write_text(text)
+    passed(run(definition.load_file(path), topology="back-to-back"))
+    assert b"warned 0\n" in output.out and b"frames 20" in output.out
+    passed(run(definition.load_file(path)))
+    warning = b"flows have frames that no switch forwards, as their source is no station: f (00:00:00:00:00:00)"
+    assert b"warned 1 " + warning in output.out and b"frames 0" in output.out
+    assert b"warning: " + warning in output.err
+
+
+def test_each_state_that_is_set_has_a_list_of_warnings(run: Runner, output: Output, tmp_path: Path) -> None:
+    path = tmp_path / "counts.py"
+    path.write_text(
+        SCRIPT.replace("\napi.set_transmit_state(state)\n", "\nprint(api.set_transmit_state(state).warnings)\n")
+    )
+    passed(run(definition.load_file(path)))
+    assert b"[]\n" in output.out
+
+
 @pytest.mark.parametrize(
     ("replaced", "reason"),
     [

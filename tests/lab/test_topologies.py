@@ -14,7 +14,7 @@ from testbed.net.shell.topologies import names
 from tests.lab.conftest import ROOT, Runner
 
 RUNS = (
-    ("incast,3", "dumbbell,2", "chain,4", "parking-lot,3"),
+    ("incast,3", "back-to-back", "dumbbell,2", "chain,4", "parking-lot,3"),
     ("ring,3", "ring,4", "ring,5", "ring,6", "ring,4,clockwise=1"),
     ("leaf-spine,2,2,2", "leaf-spine,3,3,1", "leaf-spine,1,1,2"),
     ("fat-tree,4", "fat-tree,2"),

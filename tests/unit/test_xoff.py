@@ -7,6 +7,8 @@ import importlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 import xoff
 from testbed import shipped_packages
 from testbed.lab.job import job
+from testbed.units import Quantity
 from tools import api_page
 
 ROOT = Path(__file__).parents[2]
@@ -104,3 +107,31 @@ def test_all_of_it_and_every_topology_and_experiment_can_be_imported_without_min
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("a network needs Mininet, which is not on this machine"), done.stdout
+
+
+SAMPLES = {"Duration": "5us", "Size": "64KiB", "Rate": "1Gb/s", "Length": "5m"}
+
+
+def _quantities() -> Iterator[tuple[type, str, str]]:
+    """Yield the classes of settings that need no argument, with each field that is a quantity and a value as text."""
+    for kind in (getattr(xoff, name) for name in xoff.__all__):
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            continue
+        own = [one for one in fields(kind) if one.init]
+        if any(one.default is MISSING and one.default_factory is MISSING for one in own):
+            continue
+        for one in own:
+            if (unit := str(one.type).removesuffix(" | None")) in SAMPLES:
+                yield kind, one.name, SAMPLES[unit] if one.default in (None, MISSING) else str(one.default)
+
+
+@pytest.mark.parametrize(("kind", "name", "text"), list(_quantities()), ids=lambda one: getattr(one, "__name__", str(one)))
+def test_a_quantity_may_be_text_wherever_settings_have_one(kind: type, name: str, text: str) -> None:
+    assert isinstance(getattr(kind(**{name: text}), name), Quantity)
+
+
+def test_a_text_that_is_no_quantity_is_refused_with_the_name_of_the_field() -> None:
+    with pytest.raises(xoff.XoffError, match=r"^Roce\(message=...\): '64' "):
+        xoff.Roce(message="64")  # type: ignore[arg-type]
+    with pytest.raises(xoff.XoffError, match=r"^Roce\(message=...\): a size is read from text .* not from 65536$"):
+        xoff.Roce(message=65536)  # type: ignore[arg-type]

@@ -91,9 +91,9 @@ class Fabric:
         """Return the port of a node that leads to a neighbour, the first one if there are several."""
         return self.core.ports.between(node, neighbour)
 
-    def far_end(self, port: PortState) -> PortState:
-        """Return the port at the other end of the cable."""
-        return self.core.ports.far_end(port)
+    def far_end(self, port: PortState | str) -> PortState:
+        """Return the port at the other end of the cable of a port, which may be given by its name."""
+        return self.core.ports.far_end(self.port(port) if isinstance(port, str) else port)
 
     # Counters of buffers and ports
 

@@ -29,7 +29,7 @@ from testbed.switch.headroom import calculation
 from testbed.switch.headroom.exchange import Settings as MeasurementSettings
 from testbed.switch.pfc.settings import PfcSettings
 from testbed.switch.priority.settings import PriorityMap, Trust, require_trust
-from testbed.units import Duration, Rate, Scale, Size
+from testbed.units import Duration, Rate, Scale, Size, read_quantities
 
 _FCS = 4
 """The octets of the FCS, which the lab's buffers do not count."""
@@ -105,6 +105,7 @@ class Port:
     """True if `obeys_after`, `reaction` and the watchdog's times are the lab's; otherwise they are the hardware's."""
 
     def __post_init__(self) -> None:
+        read_quantities(self)
         if self.dcbx and self.dcbx.pfc:
             enabled = frozenset(priorities(self.dcbx.pfc.enabled))
             object.__setattr__(self, "pfc", replace(self.pfc, enabled=enabled))
@@ -283,6 +284,7 @@ class Buffer:
     """The limits of queues, by (port number, queue); a queue that is not named has none."""
 
     def __post_init__(self) -> None:
+        read_quantities(self)
         policy_of(self.headroom)
 
     @property

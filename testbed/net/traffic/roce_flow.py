@@ -23,7 +23,7 @@ from testbed.roce.settings import Settings
 from testbed.roce.source_port import QUEUE_PAIR, PortRule
 from testbed.roce.work import Operation, Work
 from testbed.switch.ecn.field import Ecn
-from testbed.units import NEVER, Duration, Scale, Size
+from testbed.units import NEVER, Duration, Scale, Size, read_quantities
 
 _UNDER_WAY = 64
 """The most messages that are posted and not complete."""
@@ -71,6 +71,9 @@ class RoceOptions:
     """The NICs of both ends."""
     sample: Duration | None = None
     """The interval at which the rate control's state is recorded; None: not at all."""
+
+    def __post_init__(self) -> None:
+        read_quantities(self)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from testbed.errors import listed
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.ports import PortState, forwards
+from testbed.net.fabric.ports import PortState, bridges, forwards
 from testbed.otg.config import TestPort
 from testbed.otg.pacing import Line
 from testbed.otg.reading import OtgError
@@ -18,6 +18,7 @@ class Place:
     """A host's port that is a test port."""
 
     port: PortState
+    far_end: PortState
 
     @property
     def pid(self) -> int:
@@ -31,7 +32,8 @@ class Place:
 
     @property
     def line(self) -> Line:
-        return Line(self.port.lab_cable.rate.bps, self.port.scale.k, self.port.lab_cable.mtu)
+        is_bridged = bridges(self.far_end.node) and not getattr(self.far_end.node, "steered", False)
+        return Line(self.port.lab_cable.rate.bps, self.port.scale.k, self.port.lab_cable.mtu, is_bridged)
 
 
 def places(fabric: Fabric, ports: Mapping[str, TestPort]) -> dict[str, Place]:
@@ -42,6 +44,10 @@ def places(fabric: Fabric, ports: Mapping[str, TestPort]) -> dict[str, Place]:
         by_host[state.node.name] = state.name
     if len(ports) > len(free):
         raise OtgError([f"ports: there are {len(ports)}, and this network has {len(free)} ports of hosts"])
+
+    def placed(state: PortState) -> Place:
+        return Place(state, fabric.core.ports.far_end(state))
+
     found: dict[str, Place] = {}
     for number, port in enumerate(ports.values()):
         name = by_host.get(port.location, port.location)
@@ -50,10 +56,10 @@ def places(fabric: Fabric, ports: Mapping[str, TestPort]) -> dict[str, Place]:
             why = f"port {taken} is there" if taken else f"{name} is no port of a host; {listed(free)} are"
             raise OtgError([f"ports[{number}].location: {why}"])
         if name in free:
-            found[port.name] = Place(free.pop(name))
+            found[port.name] = placed(free.pop(name))
     for port in ports.values():
         if port.name not in found:
-            found[port.name] = Place(free.pop(next(iter(free))))
+            found[port.name] = placed(free.pop(next(iter(free))))
     return {name: found[name] for name in ports}
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from zlib import crc32
 
+from testbed.errors import warn
 from testbed.experiment.run import Run
 from testbed.frames.capture_file import Interface, Writer, write_pcap
 from testbed.linux.sockets.packet_tap import Tapped
@@ -73,6 +74,8 @@ class Session:
         fabric = self._network(ports, max(MTU, largest - _AROUND))
         placed = places(fabric, ports) if ports else {}
         plan = read_config(config, {name: place.line for name, place in placed.items()})
+        for text in plan.warnings:  # few scripts look at what `set_config` returns
+            warn(text)
         self._end()
         self.config, self.plan = dict(config), plan
         self.running = Generator(fabric, plan, placed) if ports else None

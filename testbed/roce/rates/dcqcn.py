@@ -33,7 +33,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from testbed.roce.rates.base import KernelRate, Line, RateControl, RateControlError, register
-from testbed.units import NEVER, Duration, Rate, Size
+from testbed.units import NEVER, Duration, Rate, Size, read_quantities
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class DcqcnParameters:
     byte counter has (clamp_tgt_rate_after_time_inc)."""
 
     def __post_init__(self) -> None:
+        read_quantities(self)
         for name, value, holds, meaning in (
             ("gain", self.gain, 0 < self.gain < 1, "between 0 and 1"),
             ("initial_alpha", self.initial_alpha, 0 < self.initial_alpha <= 1, "above 0 and at most 1"),

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from testbed.frames.telemetry import Stamp
 from testbed.roce.rates.base import Acknowledgement, Line, RateControl, RateControlError, register
-from testbed.units import Duration, Size
+from testbed.units import Duration, Size, read_quantities
 
 _STALE_NS = 1 << 31
 """Stamps that are further apart cannot be told from those of another turn of their clock."""
@@ -48,6 +48,7 @@ class HpccParameters:
     """The most flows that are to share a line without a queue."""
 
     def __post_init__(self) -> None:
+        read_quantities(self)
         if not self.base_round_trip.ns:
             raise RateControlError("HPCC's base_round_trip is 0; it is above 0")
         if not 0 < self.utilisation <= 1:

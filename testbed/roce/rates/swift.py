@@ -24,7 +24,7 @@ import math
 from dataclasses import dataclass
 
 from testbed.roce.rates.base import Acknowledgement, Line, RateControl, RateControlError, register
-from testbed.units import Duration
+from testbed.units import Duration, read_quantities
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class SwiftParameters:
     reset_after: int = 5
 
     def __post_init__(self) -> None:
+        read_quantities(self)
         if not 0 < self.flow_least < self.flow_most:
             raise RateControlError(
                 f"Swift's flow_least is {self.flow_least} and flow_most {self.flow_most}; the least is above 0 and "

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.roce.rates.base import KernelRate, Line, RateControl, RateControlError, register
-from testbed.units import Duration, Rate
+from testbed.units import Duration, Rate, read_quantities
 
 _STEPS = 250
 
@@ -40,6 +40,7 @@ class TimelyParameters:
     minimum: Rate = Rate("10Mb/s")
 
     def __post_init__(self) -> None:
+        read_quantities(self)
         if not self.low < self.high:
             raise RateControlError(f"TIMELY's low is {self.low} and its high {self.high}; low is below high")
         if not self.minimum_round_trip.ns:

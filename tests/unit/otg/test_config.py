@@ -181,6 +181,48 @@ def test_sizes_go_in_turn_or_by_chance() -> None:
     assert set(drawn) == {64, 65, 66} and drawn == [next(again) for _ in range(50)]
 
 
+@pytest.mark.parametrize(
+    ("size", "sent"),
+    [
+        ({"choice": "fixed", "fixed": 44}, {64}),
+        ({"choice": "increment", "increment": {"start": 60, "end": 68, "step": 4}}, {64, 68}),
+        ({"choice": "random", "random": {"min": 44, "max": 65}}, {64, 65}),
+        ({"choice": "weight_pairs", "weight_pairs": {"choice": "custom", "custom": [
+            {"size": 44, "weight": 7}, {"size": 60, "weight": 4}, {"size": 1500, "weight": 1}]}}, {64, 1500}),
+    ],
+    ids=["fixed", "increment", "random", "mix"],
+)  # fmt: skip
+def test_sizes_of_ip_packets_are_padded_to_the_smallest_frame(size: Mapping[str, Any], sent: set[int]) -> None:
+    sizes = read(size=size).flows[0].sizes.each(1)
+    assert {next(sizes) for _ in range(500)} == sent
+
+
+FORGED = {
+    "no source": ({}, "f (00:00:00:00:00:00)"),
+    "zeros": ({"src": {"value": "00:00:00:00:00:00"}}, "f (00:00:00:00:00:00)"),
+    "a group": ({"src": {"choice": "values", "values": [MAC, "01:00:5e:00:00:01"]}}, "f (01:00:5e:00:00:01)"),
+    "a station": ({"src": {"value": MAC}}, None),
+}
+
+
+@pytest.mark.parametrize(("ethernet", "named"), FORGED.values(), ids=FORGED)
+@pytest.mark.parametrize("is_bridged", [True, False])
+def test_frames_that_no_switch_forwards_are_named(
+    ethernet: Mapping[str, Any], named: str | None, is_bridged: bool
+) -> None:
+    described = config(packet=[{"choice": "ethernet", "ethernet": ethernet}, *UDP[1:]])
+    plan = read_config(described, {"p1": Line(100_000_000, 1000, 1500, is_bridged)})
+    text = f"flows have frames that no switch forwards, as their source is no station: {named}; "
+    assert plan.warnings == ((text + "give packet[0].ethernet.src",) if named and is_bridged else ())
+
+
+def test_devices_give_the_source() -> None:
+    between = {"choice": "device", "device": {"tx_names": ["i1"], "rx_names": ["i2"]}}
+    headers = [{"choice": "ethernet", "ethernet": {}}, {"choice": "ipv4", "ipv4": {}}]
+    described = config({"devices": DEVICES}, tx_rx=between, packet=headers)
+    assert read_config(described, {"p1": Line(100_000_000, 1000, 1500, True)}).warnings == ()
+
+
 @pytest.mark.parametrize("name", PREDEFINED)
 def test_predefined_weights_are_kept_on_average(name: str) -> None:
     weighted = {"choice": "weight_pairs", "weight_pairs": {"choice": "predefined", "predefined": name}}
@@ -312,7 +354,7 @@ def test_what_is_wrong_or_not_supported_is_named_by_its_path(
 
 
 def test_all_errors_are_reported_together() -> None:
-    assert len(refused({"lags": [{}]}, egress_packet=[{}], size={"choice": "fixed", "fixed": 1})) == 3
+    assert len(refused({"lags": [{}]}, egress_packet=[{}], size={"choice": "fixed", "fixed": 0})) == 3
 
 
 @given(st.data())

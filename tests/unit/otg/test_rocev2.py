@@ -76,7 +76,7 @@ def test_a_flow_has_the_settings_of_its_queue_pair() -> None:
     assert (flow.tx_port, flow.rx_port) == ("a", "b")
     assert (flow.pair.dscp, flow.pair.ecn, flow.pair.mtu, flow.pair.source_port) == (26, 2, 4096, 49152)
     assert plan.largest == 4096 + 82
-    assert (plan.flow_names, plan.roce.test_ports, plan.roce.warnings) == (("f",), ("a", "b"), ())
+    assert (plan.flow_names, plan.roce.test_ports, plan.warnings) == (("f",), ("a", "b"), ())
 
 
 def test_options_of_a_port_have_the_defaults_of_the_model() -> None:
@@ -94,7 +94,7 @@ def test_options_of_a_port_have_the_defaults_of_the_model() -> None:
 def test_what_endpoints_choose_themselves_is_a_warning() -> None:
     plan = read(pair__source_qp_number=33, pair__remote_key="00", interface__ib_mtu=9100)
     assert plan.roce.flows[0].pair.mtu == 4096
-    assert [warning.split(" ")[0] for warning in plan.roce.warnings] == [
+    assert [warning.split(" ")[0] for warning in plan.warnings] == [
         "devices[0].rocev2.ipv4_interfaces[0].ib_mtu", f"{PAIR}.source_qp_number",
     ]  # fmt: skip
 

@@ -27,7 +27,17 @@ class Terminated(KeyboardInterrupt):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser of argparse that reports a mistake in one line, and takes no abbreviated options."""
+    """A parser of argparse that reports a mistake in one line, and takes no abbreviated options.
+
+    What a command writes has one option, `--out`; `-o` and `--output` are understood, too.
+    """
+
+    def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
+        action = super().add_argument(*names, **settings)
+        if "--out" in names:
+            hidden = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+            super().add_argument("-o", "--output", **settings | hidden | {"dest": action.dest})
+        return action
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False)

@@ -14,12 +14,12 @@ from testbed.lab.results.foreign import ForeignFolder
 
 
 @contextmanager
-def whole_file(path: Path, results: Sequence[Path], option: str = "-o") -> Iterator[BinaryIO]:
+def whole_file(path: Path, results: Sequence[Path], option: str = "--out") -> Iterator[BinaryIO]:
     """Yield a file that is at `path` when the block has ended.
 
     `results` are the folders that the command reads. They may be from elsewhere: in one of them no link is followed,
     and what has the file's name is replaced. Elsewhere the path is the user's. A symbolic link stays, and the file that
-    it names is written; a device or a pipe, as in `-o /dev/stdout`, is written to itself, as a rename would remove it.
+    it names is written; a device or a pipe (`--out /dev/stdout`) is written to itself, as a rename would remove it.
     """
     try:
         if (inside := _inside(path, results)) is not None:

@@ -36,7 +36,7 @@ _IMPORTING = threading.RLock()
 DEBIAN = "deb:"
 """The beginning of a Debian package's name among those of packages of all kinds."""
 READ_WITHIN_S = 30.0
-"""The limit in seconds for the module level of a user's file on this machine, which may be busy with other work."""
+"""The limit in seconds of CPU time for the module level of a user's file on this machine."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def experiment(
 def load_file(path: Path, name: str | None = None, within_s: float = 0.0) -> Experiment:
     """Return the experiment in a Python file, or the script that the file is; `name` chooses among several.
 
-    The module level of the file may take `within_s` at most, where that can be measured; with 0 it takes any time.
+    The module level of the file may take `within_s` of CPU time at most, where that can be measured; with 0 any time.
     """
     if not path.is_file():
         raise ExperimentError(f"there is no experiment file {path}")

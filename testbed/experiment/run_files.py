@@ -14,3 +14,6 @@ CAPTURES = "captures"
 """A folder; in it a folder for each network, 1 for the first."""
 CAPTURE_PROCESS = "xoff-capture"
 """The name of a process that writes captures. When a run is cut short the lab ends it by SIGTERM, before all else."""
+PLACED_NS = 1
+"""The time of change, since 1970, of files that the lab has put into the job's folder: what the job does not change of
+them is not in its result."""

@@ -1,8 +1,8 @@
 """Python files that are run as they are: `xoff run FILE.py` takes a script for Mininet unchanged.
 
 A script defines no experiment. It is not imported on this machine: its text shows what it is, and which of the files
-beside it go along. The lab runs it as a program, and what it prints and its exit status are the result
-(`net/build/script.py`). Scripts of snappi have more to them (`snappi_script.py`).
+beside it go along. The lab runs it as a program in a folder with these files, and what it prints and its exit status
+are the result (`net/build/script.py`). Scripts of snappi have more to them (`snappi_script.py`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import ast
 import re
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from testbed.errors import warn
 from testbed.units import Rate
 
 if TYPE_CHECKING:
@@ -26,7 +28,14 @@ _MARK, _OURS = "experiment", ("xoff", "testbed")
 _MARKED = re.compile(rb"^@(\w+\.)?experiment\b", re.MULTILINE)
 _TOPOLOGIES = "topos"
 _CONFTEST = "conftest"
-_DATA = (".json", ".yaml", ".yml")
+_WORDS = re.compile(r"[^\s\"'`<>|&;,=:(){}\[\]*?$!]+")
+"""What may be the name of a file in a line for a shell, or in another text."""
+_BESIDE = ("", "templates", "static")
+"""The folders in which a name is looked for, from the script's and from that of the file that has the name."""
+_MOST_OCTETS, _MOST_FILES = 4 << 20, 200
+"""The limits of one file, and of a folder, that go along for their name."""
+_LONGEST_TEXT = 1 << 16
+"""The octets of a file in which names of others are looked for."""
 _DEFINES = (
     ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign,
 )  # fmt: skip
@@ -78,19 +87,21 @@ def imported_along(path: Path) -> set[str]:
 
 
 def files(path: Path) -> tuple[str, ...]:
-    """Return the files beside a script that it takes with it, relative to its folder.
+    """Return the files below a script's folder that it takes with it, relative to that folder.
 
-    These are the modules that it imports, those that they import, conftest.py for pytest, and data whose file is named
-    in one of them.
+    These are the modules that it imports, conftest.py for pytest, the programs, data and folders that it names, and
+    what those import and name in turn.
     """
-    along = _modules_along(path)
-    texts = [one.read_text(errors="replace") for one in (path, *along)]
-    data = [
-        one
-        for one in path.parent.iterdir()
-        if one.suffix in _DATA and one.is_file() and any(one.name in text for text in texts)
-    ]
-    return tuple(str(one.relative_to(path.parent)) for one in sorted([*along, *data]))
+    folder = path.parent.resolve()
+    found: dict[Path, None] = {}
+    waiting = [folder / path.name]
+    while waiting:
+        one = waiting.pop()
+        for other in (*_imported_by(one, folder), *_named_in(one, folder)):
+            if other != folder / path.name and other not in found:
+                found[other] = None
+                waiting.append(other)
+    return tuple(str(one.relative_to(folder)) for one in sorted(found))
 
 
 def imported(*paths: Path) -> set[str]:
@@ -118,6 +129,73 @@ def _modules_along(path: Path) -> list[Path]:
                     found[one] = None
                     waiting.append(one)
     return list(found)
+
+
+def _imported_by(path: Path, folder: Path) -> Iterator[Path]:
+    """Yield the modules below the script's folder that a file of Python imports, if it is one."""
+    if path.suffix == ".py" and (tree := _tree(path)) is not None:
+        for name in (*_imports(tree), _CONFTEST):
+            for beside in dict.fromkeys((folder, path.parent)):
+                yield from _modules(beside, name)
+
+
+def _named_in(path: Path, folder: Path) -> Iterator[Path]:
+    """Yield the files below the script's folder that a file names: those in folders that it names, too."""
+    for text in _texts(path):
+        for name in dict.fromkeys((text, *_WORDS.findall(text))):
+            for beside in dict.fromkeys((folder, path.parent)):
+                yield from _of_name(name, beside, folder, path)
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """Yield the texts in which a file may name others: strings of Python, or the lines of another text."""
+    content = octets(path)
+    if path.suffix == ".py":
+        if (tree := _tree(path)) is not None:
+            yield from (node.value for node in ast.walk(tree) if _is_string(node))  # type: ignore[attr-defined]
+    elif len(content) <= _LONGEST_TEXT and b"\0" not in content:
+        yield from content.decode(errors="replace").splitlines()
+
+
+def _is_string(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _of_name(name: str, beside: Path, folder: Path, by: Path) -> Iterator[Path]:
+    if not name.strip("./~") or "\0" in name or len(name) > 255:
+        return
+    for place in _BESIDE[:1] if ".." in name else _BESIDE:
+        try:
+            one = (beside / place / name.lstrip("/")).resolve()  # a folder may be before it, as in f"{HERE}/load.sh"
+            if not one.is_relative_to(folder) or one == folder:
+                continue
+            if one.is_file():
+                if one.stat().st_size <= _MOST_OCTETS:
+                    yield one
+                else:
+                    _leave(by, one, f"has more than {_MOST_OCTETS >> 20} MB")
+            elif one.is_dir():
+                yield from _whole_folder(one, by)
+        except OSError:  # a name that no file can have here
+            continue
+
+
+def _whole_folder(folder: Path, by: Path) -> list[Path]:
+    inside, octets = [], 0
+    for one in folder.rglob("*"):
+        if one.is_file() and not any(part.startswith((".", "__pycache__")) for part in one.relative_to(folder).parts):
+            inside.append(one)
+            octets += one.stat().st_size
+        if len(inside) > _MOST_FILES or octets > _MOST_OCTETS:
+            _leave(by, folder, f"has more than {_MOST_FILES} files or {_MOST_OCTETS >> 20} MB")
+            return []
+    return inside
+
+
+@cache
+def _leave(by: Path, left: Path, why: str) -> None:
+    """Say once that a file or folder of this name does not travel: it may be what an earlier run has written."""
+    warn(f"{by.name} names {left.name}, which {why} and does not go along")
 
 
 def _has_mark(tree: ast.Module) -> bool:

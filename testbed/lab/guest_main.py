@@ -59,6 +59,7 @@ def main(checkpoint_ns: int) -> None:
     gc.enable()
     _raise_kernel_threads()
     _disable_fair_server()
+    _name_python()
     if _UML_DEVICE.exists():
         _fix_cpu_features()
         try:
@@ -149,6 +150,12 @@ def _disable_fair_server() -> None:
     """Switch off the kernel's fair server, which lets ordinary processes that waited long go before real-time ones."""
     for runtime in Path("/sys/kernel/debug/sched/fair_server").glob("cpu*/runtime"):
         runtime.write_text("0")
+
+
+def _name_python() -> None:
+    """Let scripts and shebang lines call Python by the name that it has on machines with Debian's python-is-python3."""
+    with suppress(FileExistsError):
+        Path("/usr/bin/python").symlink_to("python3")
 
 
 def _fix_cpu_features() -> None:

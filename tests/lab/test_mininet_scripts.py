@@ -165,6 +165,50 @@ def test_captures_and_the_description_of_a_scripts_network_are_in_its_folder(scr
     assert (started["topology"], len(started["cables"]), ended["network"]) == ("TreeTopo", 2, "ended")
 
 
+SERVES = """\
+import os
+from mininet.net import Mininet
+from mininet.topo import SingleSwitchTopo
+
+net = Mininet(SingleSwitchTopo(2), waitConnected=True)
+net.start()
+h1, h2 = net.get("h1", "h2")
+server = h1.popen("python http/webserver.py", shell=True)
+while "Hello" not in (page := h2.cmd("curl -s", h1.IP() + ":8000/index.html")):
+    h2.cmd("sleep 0.1")
+print("page:", page)
+server.terminate()
+net.stop()
+with open("notes.txt", "a") as notes:
+    notes.write("more\\n")
+print(sorted(os.listdir(".")))
+"""
+WEBSERVER = """\
+#!/usr/bin/env python
+import functools, os
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+
+folder = os.path.dirname(os.path.abspath(__file__))
+assert os.path.exists(folder + "/index.html")
+HTTPServer(("", 8000), functools.partial(SimpleHTTPRequestHandler, directory=folder)).serve_forever()
+"""
+
+
+def test_a_program_that_a_script_starts_by_name_is_there_with_its_files(script: Run, tmp_path: Path) -> None:
+    """Their names are relative to the script's folder, as on the user's machine; what it changes is in the result."""
+    (tmp_path / "http").mkdir()
+    (tmp_path / "http/webserver.py").write_text(WEBSERVER)
+    (tmp_path / "http/index.html").write_text("Hello from h1")
+    (tmp_path / "notes.txt").write_text("some\n")
+    result = script(SERVES)
+    assert result.status is Status.OK, result.reason
+    assert "page: Hello from h1" in printed(result)
+    assert "'http', 'mine.py'," in printed(result) and "'notes.txt'" in printed(result)
+    assert result.folder is not None
+    assert (result.folder / "notes.txt").read_text() == "some\nmore\n"
+    assert not (result.folder / "http").exists() and not (result.folder / "mine.py").exists()
+
+
 NAT = """\
 from mininet.net import Mininet
 from mininet.nodelib import NAT

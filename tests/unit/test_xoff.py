@@ -125,7 +125,9 @@ def _quantities() -> Iterator[tuple[type, str, str]]:
                 yield kind, one.name, SAMPLES[unit] if one.default in (None, MISSING) else str(one.default)
 
 
-@pytest.mark.parametrize(("kind", "name", "text"), list(_quantities()), ids=lambda one: getattr(one, "__name__", str(one)))
+@pytest.mark.parametrize(
+    ("kind", "name", "text"), list(_quantities()), ids=lambda one: getattr(one, "__name__", str(one))
+)
 def test_a_quantity_may_be_text_wherever_settings_have_one(kind: type, name: str, text: str) -> None:
     assert isinstance(getattr(kind(**{name: text}), name), Quantity)
 

@@ -10,7 +10,7 @@ from testbed.lab.results.result import Exit, Result
 from testbed.report.pages.page import report
 
 FILE = "report.html"
-"""The name of the report in a result folder; `-o` names another place."""
+"""The name of the report in a result folder; `--out` names another place."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="RESULT",
         help="folders of results or of benchmarks, side by side; or a sweep's folder",
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=f"default: {FILE} in the first folder")
+    parser.add_argument("--out", type=Path, metavar="FILE", help=f"default: {FILE} in the first folder")
     parser.add_argument(
         "--lab-time", action="store_true", help="rates and times of the lab, not of the modelled hardware"
     )
@@ -29,7 +29,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def make(options: argparse.Namespace) -> int:
     """Write one HTML file with claims, topology, pauses, buffers, drops and provenance of results. It opens offline."""
-    path = options.output or options.result[0] / FILE
+    path = options.out or options.result[0] / FILE
     write(options.result, path, options.lab_time)
     print(path)
     return Exit.OK

@@ -84,7 +84,7 @@ Each run leaves a folder, results/NAME-001 and so on; --out DIR puts it elsewher
   claims     claims beside their bounds
   sweep      a sweep's figures over a parameter, with 95 % intervals (--of a figure's name, or a pattern)
 
-  xoff plot cdf results/a results/b -o cdf.pdf    two results in one figure, with a legend of what differs
+  xoff plot cdf results/a results/b --out cdf.pdf    two results in one figure, with a legend of what differs
   xoff plot heat results/a --size page            the width of a page; column, slide and 85x55 (mm) are others
   xoff plot rate results/a --case 'with*' --only 'h1 to *' --to 200us
 

@@ -35,7 +35,7 @@ class SiteError(XoffError):
 
 def docs_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="where the site goes (default build/site in the source)"
+        "--out", type=Path, metavar="DIR", help="where the site goes (default build/site in the source)"
     )
     parser.add_argument(
         "--figures",
@@ -56,7 +56,7 @@ def docs(options: argparse.Namespace) -> int:
         return figures(root, options.figures)
     if find_spec("sphinx") is None:
         raise UsageError(f"{sys.executable} has no Sphinx; ./xoff docs installs it, or pip install xoff[docs]")
-    out = (options.output or root / "build" / "site").resolve()
+    out = (options.out or root / "build" / "site").resolve()
     build(root, out)
     print(out / "index.html")
     return Exit.OK

@@ -56,7 +56,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     names = ", ".join(_FILES.values())
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE",
+        "--out", type=Path, metavar="FILE",
         help=f"an SVG for --ladder (default: text); for the others the default is in RESULT: {names}",
     )  # fmt: skip
 
@@ -66,7 +66,7 @@ def export(options: argparse.Namespace) -> int:
     if options.ladder is not None:
         return _draw_ladder(options)
     folder = read_folder(options.result, options.lab_time)
-    path = options.output or options.result / _FILES[options.format]
+    path = options.out or options.result / _FILES[options.format]
     with whole_file(path, [options.result]) as out:
         _WRITERS[options.format](folder, out)
     print(path)
@@ -80,10 +80,10 @@ def _draw_ladder(options: argparse.Namespace) -> int:
         found = ladder(read(_whole_lines(options.result)), *options.ladder)
     except LadderError as error:
         raise UsageError(f"{options.result / DCBX_LOG}: {error}") from None
-    if options.output is None:
+    if options.out is None:
         sys.stdout.write(as_text(found))
         return Exit.OK
-    with whole_file(options.output, [options.result]) as out:
+    with whole_file(options.out, [options.result]) as out:
         out.write(as_svg(found).encode())
     return Exit.OK
 

@@ -28,7 +28,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="result folders, compared in one figure; or sweeps' folders",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE",
+        "--out", type=Path, metavar="FILE",
         help=f"a {', '.join(ENDINGS)} (default: FIGURE.pdf in the first folder)",
     )  # fmt: skip
     of = "; ".join(f"{name}: {kind.of}" for name, kind in KINDS.items() if kind.of)
@@ -71,7 +71,7 @@ def draw(options: argparse.Namespace) -> int:
     """Draw a figure of results: a distribution, slowdown by size, curves over time, a heat map, a sweep."""
     if options.kind not in KINDS:
         raise UsageError(_unknown(options))
-    path = options.output or options.result[0] / f"{options.kind}.pdf"
+    path = options.out or options.result[0] / f"{options.kind}.pdf"
     ending = require_ending(path)
     found = plot(
         options.kind, *options.result, of=options.of, over=options.over, case=options.case, only=options.only,

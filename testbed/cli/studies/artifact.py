@@ -34,7 +34,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--figure", action="append", default=[], metavar="NAME=RESULT",
                         help="what of the publication a result folder is for; may be repeated")  # fmt: skip
     parser.add_argument("--lab", type=Path, metavar="FILE", help="put the lab of this file into the artifact")
-    parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="default: DIR-artifact")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: DIR-artifact")
 
 
 def artifact(options: argparse.Namespace) -> int:
@@ -45,7 +45,7 @@ def artifact(options: argparse.Namespace) -> int:
         raise UsageError(f"{folder}: there is no such folder; `xoff run` and `xoff sweep` make some in results/")
     if options.lab is not None and not options.lab.is_file():
         raise UsageError(f"--lab {options.lab}: there is no such file; ./xoff image export {options.lab} writes it")
-    out = options.output or folder.resolve().with_name(f"{folder.resolve().name}-artifact")
+    out = options.out or folder.resolve().with_name(f"{folder.resolve().name}-artifact")
     packed = artifacts.pack(folder, out, dict(map(_figure, options.figure)), options.lab)
     if options.json:
         content = {

@@ -74,7 +74,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lab", type=Path, metavar="FILE", help="have its workers take the lab from FILE, which all of them see"
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("results/benchmark"), metavar="FOLDER",
+    parser.add_argument("--out", type=Path, default=Path("results/benchmark"), metavar="FOLDER",
                         help=f"where {FILE}, {REPORT} and result folders go (default results/benchmark)")  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def _make(
             console.say(f"{count} of {total}: {_name(outcome)}")
 
         return sweep.run(
-            experiment, grid, seeds=options.seeds, on=engine, out=options.output,
+            experiment, grid, seeds=options.seeds, on=engine, out=options.out,
             width=options.j or len(cores.available()), scheduler=cluster,
             watch=lambda task: closing(screen.watch(str(task.parameters["test"]))), done=ended,
         )  # fmt: skip

@@ -1,4 +1,7 @@
-"""`xoff verify`: compare the digests of this machine with those of the repository."""
+"""`xoff verify`: compare the digests of this machine with those of the repository.
+
+Where digests depend on Xoff's code, as on `vm`, and are of other code, the claims of experiments are compared.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import importlib
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
@@ -28,7 +32,11 @@ from testbed.lab.studies import batch, costs, references
 from testbed.lab.studies.batch import Task, TaskOutcome
 from testbed.lab.studies.references import Comparison, Outcome, Reference
 
-_MARKS = {Outcome.SAME: "✓", Outcome.DIFFERENT: "✗", Outcome.UNKNOWN: "?", Outcome.FAILED: "✗"}
+_MARKS = {
+    Outcome.SAME: "✓", Outcome.CLAIMED: "✓", Outcome.NOT_JUDGED: "-", Outcome.DIFFERENT: "✗", Outcome.UNKNOWN: "?",
+    Outcome.FAILED: "✗",
+}  # fmt: skip
+_RIGHT = (Outcome.SAME, Outcome.CLAIMED, Outcome.NOT_JUDGED)
 
 
 def verify_options(parser: argparse.ArgumentParser) -> None:
@@ -84,18 +92,19 @@ def verify(options: argparse.Namespace) -> int:
             update(known, results)
     name = references.edition(results[0].provenance)
     comparisons = [_compared(result, known) for result in results]
-    same = sum(comparison.outcome is Outcome.SAME for comparison in comparisons)
+    counted = Counter(comparison.outcome for comparison in comparisons)
     differences = known[name].differences(results[0].provenance) if name in known else []
     if options.json:
         report = {
-            "engine": name, "same": same, "experiments": len(comparisons), "differences": differences,
+            "engine": name, "same": counted[Outcome.SAME], "as claimed": counted[Outcome.CLAIMED],
+            "experiments": len(comparisons), "differences": differences,
             "comparisons": [asdict(comparison) for comparison in comparisons],
         }  # fmt: skip
         if options.published:
             report["published"] = {name: [asdict(one) for one in values] for name, values in published.items()}
         print(json.dumps(report, indent=1))
     else:
-        print(f"{name}: {same} of {len(comparisons)} experiments gave the digest of the repository")
+        print(f"{name}: {_summary(counted)}")
         for difference in differences:
             print(f"  {difference}")
         if options.published:
@@ -103,7 +112,15 @@ def verify(options: argparse.Namespace) -> int:
     if update is not None:
         failed = any(comparison.outcome is Outcome.FAILED for comparison in comparisons)
         return Exit.FAILED if failed else Exit.OK
-    return Exit.OK if same == len(comparisons) else Exit.FAILED
+    return Exit.OK if all(one in _RIGHT for one in counted) else Exit.FAILED
+
+
+def _summary(counted: Counter[Outcome]) -> str:
+    whole = counted.total()
+    if not counted[Outcome.CLAIMED] + counted[Outcome.NOT_JUDGED]:
+        return f"{counted[Outcome.SAME]} of {whole} experiments gave the digest of the repository"
+    held = f"in {counted[Outcome.SAME] + counted[Outcome.CLAIMED]} of {whole} experiments the claims hold"
+    return f"{held}; degraded and not judged: {counted[Outcome.NOT_JUDGED]}" if counted[Outcome.NOT_JUDGED] else held
 
 
 def _writer(root: Path) -> Callable[[Mapping[str, Reference], Sequence[Result]], None]:
@@ -172,6 +189,10 @@ def _compared(result: Result, known: Mapping[str, Reference]) -> Comparison:
 def _line(comparison: Comparison) -> str:
     text = f"{_MARKS[comparison.outcome]} {comparison.experiment:<24} {comparison.digest[:16]}"
     match comparison.outcome:
+        case Outcome.CLAIMED:
+            return f"{text}  its claims hold"
+        case Outcome.NOT_JUDGED:
+            return f"{text}  it was short of CPU, so its claims are not judged"
         case Outcome.DIFFERENT:
             return f"{text}  the repository has {comparison.expected[:16]}"
         case Outcome.UNKNOWN:

@@ -74,7 +74,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-j", type=whole_number(1, 2), default=1, metavar="N", help="run up to N side by side, a core each"
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("results/conformance"), metavar="FOLDER",
+    parser.add_argument("--out", type=Path, default=Path("results/conformance"), metavar="FOLDER",
                         help=f"where {FILE}, {REPORT} and result folders go (default results/conformance)")  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def conformance(options: argparse.Namespace) -> int:
         planned = _on_own(cases, options)
     if not planned:
         raise UsageError("the switch has too few ports of one kind for each of these cases")
-    _make(options.output)
+    _make(options.out)
     return _run(options, cases, planned, tested)
 
 
@@ -118,7 +118,7 @@ def _run(
         each_s = [costs_s[task.experiment.name] for task in tasks]
         so_far = progress.Several(screen, "conformance", "runs", each_s)
         finished = batch.run(
-            tasks, out=options.output, width=options.j, watch=lambda task: closing(screen.watch(name(task))), done=show
+            tasks, out=options.out, width=options.j, watch=lambda task: closing(screen.watch(name(task))), done=show
         )
     matrix = Matrix(
         Path(options.file).name if options.file else "",
@@ -128,12 +128,12 @@ def _run(
         tested,
     )
     if matrix.cells:
-        _write(matrix, options.output)
+        _write(matrix, options.out)
     if options.json:
         print(json.dumps(matrix.as_json(), indent=1))
     elif matrix.cells:
         _show(matrix)
-        console.stdout.print(f"report: {console.shown(options.output / REPORT)}", soft_wrap=True)
+        console.stdout.print(f"report: {console.shown(options.out / REPORT)}", soft_wrap=True)
     finished.raise_first()
     return max((result.exit_code() for result in finished.results), default=Exit.OK)
 
@@ -255,7 +255,7 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror}; -o names another place") from None
+        raise UsageError(f"{folder} cannot be made: {error.strerror}; --out names another place") from None
 
 
 def _write(matrix: Matrix, folder: Path) -> None:

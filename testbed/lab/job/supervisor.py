@@ -29,7 +29,7 @@ from testbed.experiment import output as wire
 from testbed.experiment.demand import Board
 from testbed.experiment.fidelity import WINDOW_NS
 from testbed.experiment.output import Record, RecordKind, Sample
-from testbed.experiment.run_files import CAPTURE_PROCESS
+from testbed.experiment.run_files import CAPTURE_PROCESS, PLACED_NS
 from testbed.lab.job import job_stack, watchdog
 from testbed.lab.job.job import PACKAGES, Job
 from testbed.linux.process import kernel
@@ -327,7 +327,7 @@ class Supervisor:
         """Send the files that the job left."""
         room = self._job.limits.files_mb << 20
         for path in sorted(self._out.rglob("*")):
-            if not path.is_file() or path.is_symlink():
+            if not path.is_file() or path.is_symlink() or path.stat().st_mtime_ns == PLACED_NS:
                 continue
             name = str(path.relative_to(self._out))
             room -= path.stat().st_size

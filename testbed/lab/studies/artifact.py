@@ -34,7 +34,7 @@ LAB = "lab.tar"
 RESULTS, CODE, FILES = "results", "xoff", "files"
 SCHEMA = 1
 _ROOT = Path(testbed.__path__[0]).parent
-_OUT = {"run": "--out", "workload": "--out", "demo": "--out", "benchmark": "-o"}
+_OUT = {"run": "--out", "workload": "--out", "demo": "--out", "benchmark": "--out"}
 """The commands whose runs can be made again into a folder, and the option that names it."""
 _NOT_NEEDED = ("docs/", "tests/", "bench/", "tools/", ".github/", ".ci/")
 _MOST = 1000

@@ -2,7 +2,8 @@
 
 Digests in virtual time depend on the engine, on the image, and on the kernel or QEMU that runs it; those of `vm` on
 each line of Xoff's code as well. The file has what its digests were made with, so that a comparison with something else
-is not taken for a comparison of machines.
+is not taken for a comparison of machines. With other code on `vm` an experiment's claims are what is compared
+(decision 0740).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import enum
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +45,30 @@ class Reference:
             found.append(
                 f"the kernel here is {here.kernel_digest[:16]}, the repository's digests are of {self.kernel[:16]}"
             )
-        if self.code and (code := code_digest()) != self.code:
+        if self.is_of_other_code:
             found.append(
-                f"Xoff's code here is {code[:16]}, the repository's digests are of {self.code[:16]}, and on vm "
-                "each instruction takes time"
+                f"Xoff's code here is {_code()[:16]}, the repository's digests are of {self.code[:16]}, and on vm "
+                "each instruction takes time: claims are compared instead"
             )
         return found
+
+    @property
+    def is_of_other_code(self) -> bool:
+        """True if the digests depend on Xoff's code, and are of another one than that which runs here."""
+        return bool(self.code) and _code() != self.code
+
+
+@cache
+def _code() -> str:
+    return code_digest()
 
 
 class Outcome(enum.StrEnum):
     SAME = "same"
+    CLAIMED = "as claimed"
+    """The claims hold, and the repository's digests are of other code."""
+    NOT_JUDGED = "degraded"
+    """The same, for a run that was short of CPU, whose claims may fail for that alone."""
     DIFFERENT = "different"
     UNKNOWN = "not in the repository"
     FAILED = "failed"
@@ -81,7 +97,12 @@ def compare(result: Result, reference: Reference | None) -> Comparison:
         failed = ", ".join(claim.name for claim in result.claims if not claim.passed)
         reason = result.reason or f"not as claimed: {failed}"
         return Comparison(result.experiment, Outcome.FAILED, result.digest, expected, reason)
-    outcome = Outcome.SAME if result.digest == expected else Outcome.DIFFERENT if expected else Outcome.UNKNOWN
+    if result.digest == expected:
+        outcome = Outcome.SAME
+    elif reference and reference.is_of_other_code:
+        outcome = Outcome.CLAIMED if result.passed else Outcome.NOT_JUDGED
+    else:
+        outcome = Outcome.DIFFERENT if expected else Outcome.UNKNOWN
     return Comparison(result.experiment, outcome, result.digest, expected)
 
 

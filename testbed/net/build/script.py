@@ -8,9 +8,11 @@ time while a network is up; captures and `networks.jsonl` are as for one of `tes
 from __future__ import annotations
 
 import atexit
+import os
 import resource
 import runpy
 import shlex
+import shutil
 import sys
 import threading
 import time
@@ -23,6 +25,7 @@ from testbed.errors import UsageError
 from testbed.experiment import script
 from testbed.experiment.replaced import replaced
 from testbed.experiment.run import Run
+from testbed.experiment.run_files import PLACED_NS
 from testbed.experiment.script_tests import must_pass
 from testbed.linux import vswitch
 from testbed.units import Rate
@@ -37,10 +40,21 @@ def run_script(source: Path, run: Run, arguments: str, line: Rate) -> None:
         words = shlex.split(arguments)
     except ValueError as error:
         raise UsageError(f"arguments={arguments}: {error}") from None
+    place_files(source)
     imported = script.imported_along(source)
     ready = _mininet_is_ready(run, line) if script.MININET in imported else nullcontext()
     with ready, must_pass(imported):
         as_program(source, words)
+
+
+def place_files(source: Path) -> None:
+    """Put the script and the files that came with it into the working directory, where a script expects them."""
+    for one in sorted(source.parent.rglob("*")):
+        if one.is_file() and "__pycache__" not in one.parts:
+            place = Path.cwd() / one.relative_to(source.parent)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(one, place)
+            os.utime(place, ns=(PLACED_NS, PLACED_NS))
 
 
 def as_program(source: Path, arguments: Sequence[str] = ()) -> None:

@@ -13,7 +13,7 @@ from testbed.experiment import script
 from testbed.experiment.run import Run
 from testbed.experiment.script_tests import must_pass
 from testbed.net.build.network import network
-from testbed.net.build.script import as_program
+from testbed.net.build.script import as_program, place_files
 from testbed.net.shell import topologies
 from testbed.otg.lab.session import Session
 from testbed.units import Rate
@@ -25,6 +25,7 @@ _KEPT = ("logger", "loglevel", "version_check")
 def run_script(source: Path, run: Run, topology: str, line: Rate) -> None:
     """Run the script as a program, or by pytest if it has tests and no main part."""
     Session.line = line
+    place_files(source)
     built = network(topologies.build(topology), run) if topology else nullcontext()
     with built, _our_api(), must_pass({"pytest", *script.imported_along(source)}):
         if _is_for_pytest(source):

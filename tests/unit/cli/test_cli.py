@@ -423,3 +423,22 @@ def test_the_host_engines_python_parts_are_those_of_the_image_and_of_pip() -> No
     assert parts.items() <= recipe.locked_versions().items()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["optional-dependencies"]["host"] == [f"{name}=={version}" for name, version in parts.items()]
+
+
+@pytest.mark.parametrize("word", ["--out", "-o", "--output"])
+@pytest.mark.parametrize(
+    "words",
+    [["report", "r"], ["plot", "cdf", "r"], ["export", "r"], ["artifact", "r"], ["run", "hello"], ["verify"],
+     ["benchmark"], ["sweep", "hello"], ["switch", "conformance"], ["docs"], ["demo"], ["shell", "star"]],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_what_a_command_writes_has_one_option_and_its_other_spellings_are_understood(
+    words: list[str], word: str
+) -> None:
+    assert cli.build_parser(*words).parse_args([*words, word, "there"]).out == Path("there")
+
+
+def test_the_other_spellings_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--out FILE" in shown and "--output" not in shown and "-o" not in shown.split()

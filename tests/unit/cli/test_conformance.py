@@ -236,7 +236,7 @@ def test_a_folder_that_cannot_be_is_refused_before_anything_runs(
 ) -> None:
     (tmp_path / "file").touch()
     assert main(["switch", "conformance", "-o", "file/below"]) == Exit.USAGE
-    assert "file/below cannot be made: Not a directory; -o names another place" in capsys.readouterr().err
+    assert "file/below cannot be made: Not a directory; --out names another place" in capsys.readouterr().err
     assert tasks == []
 
 

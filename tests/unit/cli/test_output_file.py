@@ -61,7 +61,7 @@ def test_a_full_device_is_no_usage_error(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("/dev/full")
     with (
-        pytest.raises(DiskFullError, match="No space left on device; -o names another place"),
+        pytest.raises(DiskFullError, match="No space left on device; --out names another place"),
         whole_file(link, []) as place,
     ):
         place.write(b"content")
@@ -109,7 +109,7 @@ def test_a_device_or_a_folder_of_that_name_in_a_result_is_not_written(tmp_path: 
 
 
 def test_a_folder_or_a_missing_one_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="it is a folder; -o names another place"), whole_file(tmp_path, []):
+    with pytest.raises(UsageError, match="it is a folder; --out names another place"), whole_file(tmp_path, []):
         pass
     with pytest.raises(UsageError, match="No such file or directory"), whole_file(tmp_path / "no" / "x", []) as place:
         place.write(b"content")

@@ -603,7 +603,7 @@ def test_the_command_names_what_is_missing(result: Path, capsys: pytest.CaptureF
     said = complaint(capsys, result.parent, "host", "bridge")
     assert said == f"xoff: {result.parent} has no dcbx.jsonl: nothing spoke DCBX in that run"
     said = complaint(capsys, result, "host", "bridge", "-o", result / "no" / "x.svg")
-    assert said == f"xoff: {result / 'no' / 'x.svg'}: No such file or directory; -o names another place"
+    assert said == f"xoff: {result / 'no' / 'x.svg'}: No such file or directory; --out names another place"
 
 
 def test_a_log_that_was_cut_short_is_drawn_as_far_as_it_goes(result: Path, capsys: pytest.CaptureFixture[str]) -> None:

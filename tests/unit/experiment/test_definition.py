@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import UsageError
-from testbed.experiment import definition
+from testbed.experiment import definition, module_level
 from testbed.experiment.definition import Experiment
 from testbed.experiment.parameters import Between, ExperimentError, OneOf, Parameter
 from testbed.experiment.run import Run, plain
@@ -454,22 +454,26 @@ def test_an_experiment_and_each_part_of_it_has_its_own_meaning_of_times() -> Non
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "waiting", "limit"),
     [
-        "def loop():\n    while True:\n        pass\nloop()",
-        "import time\ndef loop():\n    time.sleep(3600)\nloop()",
+        ("def loop():\n    while True:\n        pass\nloop()", 10**6, "0.3 s of CPU time"),
+        ("import time\ndef loop():\n    time.sleep(3600)\nloop()", 2, "0.6 s"),
     ],
     ids=["endless", "asleep"],
 )
-def test_a_file_that_never_ends_is_named_with_the_line_and_the_way_out(text: str, experiment_file: Write) -> None:
+def test_a_file_that_never_ends_is_named_with_the_line_and_the_way_out(
+    text: str, waiting: int, limit: str, experiment_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module_level, "WAITING", waiting)
     path = experiment_file(text)
     before = signal.getsignal(signal.SIGALRM)
     with pytest.raises(UsageError) as raised:
         definition.load_file(path, within_s=0.3)
     found = re.fullmatch(
-        rf"{re.escape(str(path))} did not come to the end of its module level within 0\.3 s; it was in loop, at line "
-        rf"(\d+) of {re.escape(str(path))}\. This machine reads the file too, for its parameters: what takes longer "
-        r"belongs into the experiment's function",
+        rf"{re.escape(str(path))} did not come to the end of its module level within {re.escape(limit)}; "
+        rf"it was in loop, at line (\d+) of {re.escape(str(path))}\. "
+        r"This machine reads the file too, for its parameters: "
+        r"what takes longer belongs into the experiment's function",
         str(raised.value),
     )
     assert found is not None, raised.value
@@ -477,6 +481,14 @@ def test_a_file_that_never_ends_is_named_with_the_line_and_the_way_out(text: str
     assert signal.getsignal(signal.SIGALRM) == before and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     path.write_text("from testbed.lab import experiment\n\n\n@experiment\ndef ends(run):\n    pass\n")
     assert definition.load_file(path, within_s=0.3).name == "ends", "nothing is left of the half that was read"
+
+
+def test_a_file_that_only_waits_for_the_cpu_is_read(experiment_file: Write) -> None:
+    """On a busy machine the clock goes on, and the file takes no CPU time."""
+    text = (
+        "import time\ntime.sleep(0.2)\nfrom testbed.lab import experiment\n\n\n@experiment\ndef ends(run):\n    pass\n"
+    )
+    assert definition.load_file(experiment_file(text), within_s=0.1).name == "ends"
 
 
 def test_a_limit_for_a_file_leaves_the_timer_of_its_caller_as_it_is(experiment_file: Write) -> None:

@@ -100,6 +100,55 @@ def test_modules_beside_it_go_along(write: Write, tmp_path: Path) -> None:
     assert definition.load_file(path).files == ("helpers.py",)
 
 
+STARTS = """\
+import os
+from mininet.net import Mininet
+
+net = Mininet()
+net.get("h1").cmd("PORT=80 python ./http/serve.py > log.txt &")
+net.get("h2").cmd(f"sh {os.getcwd()}/load.sh; iperf -f ports.yaml")
+print("what is not there: nothing.txt /etc/passwd ../outside.txt ~ . ./ https://example.org/load.sh")
+"""
+
+
+def test_what_a_script_starts_or_reads_by_name_goes_along_with_what_that_needs(write: Write, tmp_path: Path) -> None:
+    path = write(STARTS)
+    (tmp_path / "outside.txt").write_text("")
+    (tmp_path / "http/templates").mkdir(parents=True)
+    (tmp_path / "http/pages").mkdir()
+    (tmp_path / "http/serve.py").write_text("import site_map\nPAGES = 'pages'\nrender('index.html')\n")
+    for name in (
+        "http/site_map.py",
+        "http/templates/index.html",
+        "http/pages/a.html",
+        "http/pages/.hidden",
+        "unused.py",
+        "words.txt",
+        "ports.yaml",
+    ):
+        (tmp_path / name).write_text("")
+    (tmp_path / "load.sh").write_text("#!/bin/sh\nwhile read word; do curl $word; done <words.txt\n")
+    assert definition.load_file(path).files == (
+        "http/pages/a.html", "http/serve.py", "http/site_map.py", "http/templates/index.html", "load.sh", "ports.yaml",
+        "words.txt",
+    )  # fmt: skip
+
+
+def test_what_is_large_stays_here_and_that_is_said(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write("open('capture.pcap')\nopen('results/log')\nprint('results')\n")
+    (tmp_path / "capture.pcap").write_bytes(bytes(5 << 20))
+    (tmp_path / "results").mkdir()
+    for number in range(201):
+        (tmp_path / f"results/{number}").write_text("")
+    assert definition.load_file(path).files == ()
+    assert capsys.readouterr().err == (
+        "warning: my_net.py names capture.pcap, which has more than 4 MB and does not go along\n"
+        "warning: my_net.py names results, which has more than 200 files or 4 MB and does not go along\n"
+    )
+
+
 # The shell
 
 

@@ -58,10 +58,22 @@ def test_digests_of_vm_are_bound_to_the_code(monkeypatch: pytest.MonkeyPatch) ->
     assert known.code == job.code_digest() and digests.updated(None, [GOOD]).code == ""
     assert known.differences(other.provenance) == []
     assert set(digests.updated(known, [other]).digests) == {"incast", "wan"}
-    monkeypatch.setattr(references, "code_digest", lambda: "e" * 64)
+    monkeypatch.setattr(references, "_code", lambda: "e" * 64)
     (difference,) = known.differences(on_vm.provenance)
     assert "Xoff's code here is eeeeeeeeeeeeeeee" in difference
     assert set(digests.updated(known, [other]).digests) == {"wan"}
+
+
+def test_with_other_code_on_vm_claims_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_vm = replace(GOOD, provenance=replace(HERE, engine="vm", qemu="7.2.22"))
+    known = digests.updated(None, [replace(on_vm, seed=2)])
+    assert references.compare(on_vm, known).outcome is Outcome.DIFFERENT
+    monkeypatch.setattr(references, "_code", lambda: "e" * 64)
+    assert references.compare(on_vm, known).outcome is Outcome.CLAIMED
+    bad = replace(on_vm, claims=(Claim("lost", {"equals": 0}, 3, False),))
+    assert references.compare(bad, known).outcome is Outcome.FAILED
+    short_of_cpu = replace(FIDELITY, verdict=Verdict.DEGRADED)
+    assert references.compare(replace(bad, fidelity=short_of_cpu), known).outcome is Outcome.NOT_JUDGED
 
 
 def test_another_kernel_and_image_are_named() -> None:

@@ -201,6 +201,8 @@ def load_file(path: Path, name: str | None = None, within_s: float = 0.0) -> Exp
     """
     if not path.is_file():
         raise ExperimentError(f"there is no experiment file {path}")
+    if within_s:  # on the user's machine, and not in the lab once more
+        script.warn_of_missing_interfaces(path)
     if (whole := script_in(path)) is not None:
         return whole
     with ending_within(within_s, path):
@@ -332,6 +334,11 @@ def _import(path: Path, name: str | None = None) -> ModuleType:
         return _import_once(path, name)
 
 
+def _package(module: str | None) -> str:
+    """Return the name by which a package is asked for: that of the module as far as it is known."""
+    return (module or "NAME").partition(".")[0]
+
+
 def _import_once(path: Path, name: str | None) -> ModuleType:
     name = name or f"xoff_experiment_{path.stem}"
     if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
@@ -347,8 +354,9 @@ def _import_once(path: Path, name: str | None) -> ModuleType:
     except ModuleNotFoundError as error:
         del sys.modules[name]
         raise ExperimentError(
-            f"{path} imports {error.name}, which is not here; if the lab has it (Mininet, for one), "
-            "import it inside the experiment's function; packages that the lab lacks come with --with NAME"
+            f"{path} imports {error.name}, which is not here; if the lab has it (Mininet, for one), import it inside "
+            f"the experiment's function; packages that the lab lacks come with --with {_package(error.name)}, and are "
+            "imported there too"
         ) from None
     except UsageError as error:
         del sys.modules[name]

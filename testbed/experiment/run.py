@@ -230,7 +230,10 @@ class Run:
 
     def failed(self, error: BaseException) -> None:
         """Report the exception that ends the run."""
-        self._note("failure", type=type(error).__name__, message=str(error)[:_LONGEST_MESSAGE])
+        message = str(error)
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            message += f"; --with {error.name.partition('.')[0]} brings a package that the lab lacks"
+        self._note("failure", type=type(error).__name__, message=message[:_LONGEST_MESSAGE])
 
     @contextmanager
     def _phase(self, phase: Phase) -> Iterator[None]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from testbed.experiment.run import Run
 
 TIMEOUT = "600s"
+NO_TUNNELS = "no WireGuard, and no tunnels but those of SRv6; docs/howto/run-a-mininet-script.md says what it has"
 MININET = "mininet"
 _MARK, _OURS = "experiment", ("xoff", "testbed")
 _MARKED = re.compile(rb"^@(\w+\.)?experiment\b", re.MULTILINE)
@@ -39,6 +40,10 @@ _LONGEST_TEXT = 1 << 16
 _DEFINES = (
     ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign,
 )  # fmt: skip
+_MISSING = re.compile(
+    rb"\btype\s+(wireguard|vxlan|geneve|gre|gretap|ip6gre|ipip|sit|macsec|bond|team)\b|\b(wireguard|wg-quick|tuntap)\b"
+)
+"""Interfaces that the kernel of `um` does not have (`lab/um/linux/uml.config`), as users ask for them."""
 _parsing = Lock()
 """Python before 3.11.9 raises SystemError if two threads make syntax trees at a time (cpython issue 106905)."""
 
@@ -107,6 +112,13 @@ def files(path: Path) -> tuple[str, ...]:
 def imported(*paths: Path) -> set[str]:
     """Return the first part of the name of every module that these files import, anywhere in them."""
     return {name for tree in map(_tree, paths) if tree is not None for name in _imports(tree)}
+
+
+def warn_of_missing_interfaces(path: Path) -> None:
+    """Say which kinds of interfaces that a file asks for the kernel of `um` lacks; iproute2 has no name for them."""
+    found = sorted({(link or word).decode() for link, word in _MISSING.findall(octets(path))})
+    if found:
+        warn(f"{path.name} asks for {', '.join(found)}, and the kernel of the engine um has {NO_TUNNELS}")
 
 
 def octets(path: Path) -> bytes:

@@ -256,8 +256,9 @@ def show(result: Result) -> None:
         stdout.print(table)
     times, fidelity = result.times, result.fidelity
     verdict = fidelity.explained if fidelity.verdict is Verdict.UNKNOWN else fidelity.verdict
+    cpu = "" if times.cpu_s is None else f"{times.cpu_s:.1f} s of CPU, "
     stdout.print(
-        f"[dim]{times.virtual_ns / 1e9:.3f} s virtual in {times.wall_s:.1f} s wall (ratio {times.ratio:.2f}), "
+        f"[dim]{times.virtual_ns / 1e9:.3f} s virtual in {times.wall_s:.1f} s wall (ratio {times.ratio:.2f}), {cpu}"
         f"fidelity {shown(verdict)}, digest {result.digest[:16]}, in {shown(result.folder)}[/dim]",
         soft_wrap=True,
     )

@@ -43,6 +43,9 @@ class RunningJob(Protocol):
     def cpu_s(self) -> float | None:
         """Return the CPU time in s that the lab's kernel has taken so far; None if it is not known."""
 
+    def used_cpu_s(self) -> float | None:
+        """Return the CPU time in s that all processes of the lab have taken so far; None if it is not known."""
+
     def spins(self) -> str | None:
         """Return the command line of a program that has computed since the last call of this while the lab's clock
         stood still, or nothing if that is not known; None if there is none."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from testbed.errors import UsageError, XoffError
 from testbed.experiment.output import Record
 from testbed.lab.engines.engine import Engine, PreparedEngine
-from testbed.lab.host import checks, prerequisites
+from testbed.lab.host import checks, prerequisites, process_tree
 from testbed.lab.host.cache import Report
 from testbed.lab.host.checks import Check
 from testbed.lab.host.prerequisites import DEBIAN_PYTHON, Package
@@ -142,6 +142,10 @@ class HostSession:
 
     def cpu_s(self) -> None:
         """Return None: no costs of this engine's runs are known."""
+
+    def used_cpu_s(self) -> float | None:
+        """Return the CPU time in s of the lab's processes; None if the host does not show it."""
+        return process_tree.cpu_s(self._process.pid)
 
     def spins(self) -> None:
         """Return None: the clock of this engine does not stop for a program."""

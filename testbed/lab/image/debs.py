@@ -22,6 +22,7 @@ from pathlib import Path
 
 from testbed.errors import UsageError, XoffError, listed, plain
 from testbed.experiment.definition import DEBIAN as PREFIX
+from testbed.experiment.script import NO_TUNNELS
 from testbed.lab.host import cache, prerequisites
 from testbed.lab.host.cache import Report
 from testbed.lab.image import image
@@ -135,6 +136,8 @@ def locked(names: Sequence[str]) -> Debs | None:
 
 def ensure(names: Sequence[str], report: Report) -> Debs | None:
     """Return the packages of these locks, from the cache or fetched now, or None without names."""
+    if any("wireguard" in name for name in names):
+        report(f"{', '.join(names)}: the kernel of the engine um has {NO_TUNNELS}")
     if (found := locked(names)) is None:
         return None
     if any(one.here is None for one in found.locked):

@@ -112,6 +112,8 @@ class Times:
     virtual_ns: int
     wall_s: float
     first_line_s: float | None  # wall time from starting the machine to the job's first output
+    cpu_s: float | None = None
+    """The CPU time of all processes of the lab on this machine; None if it is not known."""
 
     @property
     def ratio(self) -> float:

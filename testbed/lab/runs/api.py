@@ -232,6 +232,7 @@ class _Follower:
         self._collector = Collector(folder, watcher.output, packed.follow or (lambda line: None))
         self._status: tuple[Status, str] | None = None
         self._wall_s = 0.0
+        self._cpu_s: float | None = None
         self._first_line_s: float | None = None
         self._forecaster = Forecaster(prepared.costs)
         self._booted = False
@@ -266,6 +267,7 @@ class _Follower:
                     self._collector.live = session.live(self._collector.live)
                 while not self._step(session, stream, time.monotonic() - begin):
                     pass
+                self._cpu_s = session.used_cpu_s()
                 if self._gang is not None:
                     for said in self._gang.bring_captures(self._collector):
                         self._watcher.report(said)
@@ -404,7 +406,7 @@ class _Follower:
                 commit=self._packed.commit,
                 code=self._packed.code,
             ),
-            times=Times(collector.virtual_ns, round(self._wall_s, 3), self._first_line_s),
+            times=Times(collector.virtual_ns, round(self._wall_s, 3), self._first_line_s, self._cpu_s),
             files=collector.files,
             folder=self._folder,
             again=self._packed.again,

@@ -17,7 +17,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from testbed.experiment.output import Record, RecordKind
-from testbed.lab.host import cores
+from testbed.lab.host import cores, process_tree
 from testbed.lab.um import spinning
 
 MEMORY_MB = 4096
@@ -133,6 +133,10 @@ class Machine:
             return int(Path(f"/proc/{self.kernel}/schedstat").read_text().split()[0]) / 1e9
         except (OSError, ValueError, IndexError):
             return None
+
+    def used_cpu_s(self) -> float | None:
+        """Return the CPU time in s of the lab's processes; None if the host does not show it."""
+        return process_tree.cpu_s(self.process.pid)
 
     def spins(self) -> str | None:
         """Return the command line of a program that has computed since the last call of this while the kernel did

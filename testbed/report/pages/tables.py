@@ -275,6 +275,8 @@ def provenance(folder: Folder) -> Html:
     times = result["times"]
     rows.append(["digest of the result", Html(f"<code>{text(result['digest'])}</code>")])
     rows.append(["wall time", f"{times.get('wall_s')} s"])
+    if times.get("cpu_s") is not None:
+        rows.append(["CPU time", f"{times['cpu_s']} s"])
     files = [[name, Html(f"<code>{text(digest)}</code>")] for name, digest in result["files"].items()]
     return Html(
         table("Provenance", ("", "made with"), rows)

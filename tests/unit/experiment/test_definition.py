@@ -500,3 +500,24 @@ def test_a_limit_for_a_file_leaves_the_timer_of_its_caller_as_it_is(experiment_f
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_package_that_is_not_here_is_named_with_the_option_that_brings_it(experiment_file: Write) -> None:
+    path = experiment_file("import no_such_package.linalg\n@experiment\ndef e(run): ...\n")
+    with pytest.raises(
+        ExperimentError, match=r"imports no_such_package, which is not here; .* with --with no_such_package"
+    ):
+        definition.load_file(path)
+
+
+def test_interfaces_that_the_kernel_lacks_are_named_before_a_run(
+    experiment_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "from testbed.lab import experiment\n\n\n@experiment\ndef ends(run):\n"
+    text += "    cmd('ip link add wg0 type wireguard')\n"
+    path = experiment_file(text + "    cmd('ip link add v0 type veth; ip link add x type  vxlan id 1')\n")
+    definition.load_file(path, within_s=30)
+    said = capsys.readouterr().err
+    assert "warning: mine.py asks for vxlan, wireguard, and the kernel of the engine um has no WireGuard" in said
+    definition.load_file(path)
+    assert capsys.readouterr().err == "", "in the lab it is not said once more"

@@ -336,6 +336,9 @@ class _Part:
     def cpu_s(self) -> float | None:
         return self._state.get("cpu_s")
 
+    def used_cpu_s(self) -> float | None:
+        return self._state.get("used_cpu_s")
+
     def spins(self) -> str | None:
         return self._state.get("spins")
 

@@ -169,7 +169,7 @@ def _news(part: int, machine: Machine, stream: IO[bytes], *, tells: bool, looks:
     if lost is not None and not data:
         news["lost"] = lost
     if tells:
-        news |= {"cpu_s": machine.cpu_s(), "stopped": machine.stopped()}
+        news |= {"cpu_s": machine.cpu_s(), "used_cpu_s": machine.used_cpu_s(), "stopped": machine.stopped()}
     if looks:
         news["spins"] = machine.spins()
     return {"part": part, **news} if news else {}

@@ -30,6 +30,28 @@ time.sleep(float(sys.argv[2]))
 """
 
 
+SPENDS = """
+import os, time
+if os.fork() == 0:
+    while time.process_time() < 0.2: pass
+    os._exit(0)
+os.wait()
+print("spent", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_the_cpu_time_of_a_tree_is_that_of_all_its_processes() -> None:
+    """Those that have ended count too, and the file with what a run took has it."""
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", SPENDS], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"spent\n"
+        found = process_tree.cpu_s(process.pid)
+        process.kill()
+    assert found is not None and 0.19 <= found < 5
+    assert process_tree.cpu_s(process.pid) is None, "there is no such process any more"
+
+
 def builder(pid_file: Path, seconds: float) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", BUILDER, str(pid_file), str(seconds)]
 

@@ -44,6 +44,9 @@ class Machine:
     def send(self, record: Record) -> None:
         self.sent.append(record)
 
+    def used_cpu_s(self) -> float | None:
+        return 2.5
+
     def cpu_s(self) -> float | None:
         return 1.0
 

@@ -532,7 +532,7 @@ def test_the_result_file_is_readable_by_anybody(result: Result, folder: Path) ->
             "packages": {},
             "debian": {},
         },
-        "times": {"virtual_ns": 2_000_000_000, "wall_s": 4.0, "first_line_s": 0.25, "ratio": 0.5},
+        "times": {"virtual_ns": 2_000_000_000, "wall_s": 4.0, "first_line_s": 0.25, "cpu_s": None, "ratio": 0.5},
         "again": {"command": ["run", "mine.py"], "files": {"mine.py": "e" * 64}},
     }
 
@@ -580,7 +580,7 @@ def test_the_digest_does_not_depend_on_the_machine_or_the_order_of_names(result:
     elsewhere = replace(
         result,
         provenance=Provenance("host", "none", "", "6.1", "", "", "0.2.0", "", "f" * 64),
-        times=replace(result.times, wall_s=99.0, first_line_s=None),
+        times=replace(result.times, wall_s=99.0, first_line_s=None, cpu_s=7.5),
         parameters=dict(reversed(result.parameters.items())),
         files=dict(reversed(result.files.items())),
         folder=folder,

@@ -124,6 +124,23 @@ def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # no
     assert '"event": "begun"' in (result.folder / "events.jsonl").read_text()
 
 
+def test_a_job_that_prints_for_ever_ends(run: Runner, output: Output) -> None:
+    result = run("misbehave:floods", limits=Limits(output_mb=2))
+    assert (result.status, result.reason) == (Status.ERROR, "the job printed and reported more than its 2 MB")
+    assert_kept(result, output)
+    assert 2 << 20 < len(output.out) < 3 << 20
+
+
+def test_a_lab_that_writes_more_than_its_job_may_ends(run: Runner, output: Output, ready: PreparedEngine) -> None:
+    """A job can write to the console of its kernel, which is a file on the user's machine."""
+    if ready.engine.name != "um":
+        pytest.skip("the console of a virtual machine is not kept")
+    result = run("misbehave:floods", path="/dev/console")
+    assert result.status is Status.LOST
+    assert result.reason == "the lab wrote more than 64 MB to its console, and was ended"
+    assert_kept(result, output)
+
+
 def test_a_job_that_forks_for_ever_ends_by_a_limit(run: Runner, output: Output, ready: PreparedEngine) -> None:
     """It is the limit of virtual time on vm, and mostly of wall time on um, where a refused fork takes half a us."""
     um = ready.engine.name == "um"

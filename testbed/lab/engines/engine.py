@@ -146,8 +146,10 @@ class PreparedEngine(ABC):
             debian=self.packages.debs.versions if self.packages and self.packages.debs else {},
         )  # fmt: skip
 
-    def with_room(self, memory_mb: int) -> PreparedEngine:
-        """Return the same engine, whose labs have room for a job of so much memory if they can."""
+    def with_room(self, memory_mb: int, written_mb: int) -> PreparedEngine:
+        """Return the same engine, whose labs have room for a job of so much memory if they can, and write no more than
+        so many MB, if they can be kept from it.
+        """
         return self
 
     def give_up(self) -> str:

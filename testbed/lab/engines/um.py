@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from testbed.lab.partition.gang import Gang
 from testbed.lab.results.result import Provenance
 from testbed.lab.um import confinement, debian, disks, kernel
 from testbed.lab.um.kernel import Kernel
-from testbed.lab.um.machine import JOB_MB, Machine
+from testbed.lab.um.machine import JOB_MB, WRITTEN_MB, Machine
 
 _ROOM_GB = 6
 _CORES = 2
@@ -83,6 +83,8 @@ class PreparedUm(PreparedEngine):
     """The disks by the names of the variables that the kernel's driver reads."""
     job_mb: int = JOB_MB
     """The most memory of a job, in MB."""
+    written_mb: int = WRITTEN_MB
+    """The most that comes of a job, in MB."""
     holds: ClassVar[tuple[str, ...]] = OURS
     memory_mb: ClassVar[int] = JOB_MB
     costs = RunCosts.of(Um.name)
@@ -92,7 +94,7 @@ class PreparedUm(PreparedEngine):
         mounted = self._mounted(job, folder)
         with (
             cores.taken(_CORES) as own,
-            closing(Machine(self.kernel.file, mounted, folder, own, job_mb=self.job_mb)) as machine,
+            closing(self._machine(mounted, folder, own)) as machine,
         ):
             yield machine
 
@@ -118,9 +120,19 @@ class PreparedUm(PreparedEngine):
                 taken = started.enter_context(cores.taken(1)) if len(own) <= many else {available[place % many]}
                 at = folder / f"machine-{part}"
                 at.mkdir()
-                machine = Machine(self.kernel.file, mounted, at, taken, job_mb=self.job_mb, part=(shared, part))
-                machines.append(started.enter_context(closing(machine)))
+                machines.append(started.enter_context(closing(self._machine(mounted, at, taken, (shared, part)))))
             yield machines
+
+    def _machine(
+        self,
+        mounted: Mapping[str, Path],
+        folder: Path,
+        own: Collection[int] | None,
+        part: tuple[int, int] | None = None,
+    ) -> Machine:
+        return Machine(
+            self.kernel.file, mounted, folder, own, job_mb=self.job_mb, written_mb=self.written_mb, part=part
+        )  # fmt: skip
 
     def _mounted(self, job: bytes, folder: Path) -> dict[str, Path]:
         (folder / "job").write_bytes(job)
@@ -128,8 +140,8 @@ class PreparedUm(PreparedEngine):
             disks.note_use(disk)
         return {**self.disks, "XOFF_JOB": folder / "job"}
 
-    def with_room(self, memory_mb: int) -> PreparedUm:
-        return replace(self, job_mb=max(JOB_MB, memory_mb))
+    def with_room(self, memory_mb: int, written_mb: int) -> PreparedUm:
+        return replace(self, job_mb=max(JOB_MB, memory_mb), written_mb=written_mb)
 
     def provenance(self) -> Provenance:
         return replace(super().provenance(), image=self.image.digest, kernel_digest=self.kernel.digest)

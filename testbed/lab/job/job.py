@@ -55,12 +55,19 @@ class Limits:
     memory_mb: int | None = None
     """The limit of memory in MB; None for that of the engine."""
     files_mb: int = 512
+    output_mb: int = 1024
+    """The limit in MB of what the job prints and reports; of `files_mb` is what it leaves."""
+
+    @property
+    def written_mb(self) -> int:
+        """The most that comes of the job, in MB."""
+        return self.files_mb + self.output_mb
 
     def __post_init__(self) -> None:
         for name, what in (("virtual_s", "seconds of virtual time"), ("wall_s", "seconds of wall time")):
             if not getattr(self, name) > 0:
                 raise UsageError(f"limits: {name} is {getattr(self, name)}; it is a number of {what}, above 0")
-        for name in ("processes", "memory_mb", "files_mb"):
+        for name in ("processes", "memory_mb", "files_mb", "output_mb"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"limits: {name} is {value}; it is a whole number from 1 up")

@@ -79,6 +79,8 @@ class Supervisor:
         self._start_ns = start_ns
         self._deadline_ns = start_ns + int(job.limits.virtual_s * 1e9)
         self._send = send
+        self._passed_on = 0
+        """The octets that the job has printed and reported."""
         self._aborted: str | None = None
         self._shows_where = False
         self._aborts = 0
@@ -186,6 +188,8 @@ class Supervisor:
         if time.monotonic_ns() >= self._deadline_ns:
             seconds = self._job.limits.virtual_s
             return {"status": "timeout", "reason": f"the job did not end within {seconds:g} s of virtual time"}
+        if self._passed_on > (limit := self._job.limits.output_mb) << 20:
+            return {"status": "error", "reason": f"the job printed and reported more than its {limit} MB"}
         return {}
 
     def _let_it_show(self, status: dict[str, Any]) -> bool:
@@ -240,6 +244,8 @@ class Supervisor:
         except (BlockingIOError, OSError):  # EIO: the last user of a pseudo terminal is gone
             return False
         if data:
+            if kind is not RecordKind.SAMPLE:
+                self._passed_on += len(data)
             told = self._board.news()
             self._send(*([] if told is None else [Record(RecordKind.DEMAND, told)]), Record(kind, data))
             if kind is RecordKind.ERR and self._stacks is not None and len(self._stacks) < job_stack.LARGEST:

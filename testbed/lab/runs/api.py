@@ -185,7 +185,7 @@ def make(
     """Make a run that is packed; its result folder goes below `out`."""
     folder = new_folder(Path(out), packed.experiment)
     watcher = watcher or Silent()
-    prepared = prepared.with_room(packed.job.limits.memory_mb or 0)
+    prepared = prepared.with_room(packed.job.limits.memory_mb or 0, packed.job.limits.written_mb)
     follower = _Follower(prepared, packed, folder, watcher, cancel or threading.Event())
     try:
         follower.follow()

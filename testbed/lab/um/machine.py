@@ -31,6 +31,12 @@ _KERNELS_PART = 3
 """The kernel gets one MB more for each so many that the job may have beyond `JOB_MB`."""
 _STEP_MB = 4
 """The kernel's part is a multiple of its largest page block."""
+CONSOLE_MB = 64
+"""The most that the console may have, in MB; of a lab that runs well it has some lines."""
+WRITTEN_MB = 4096
+"""The most that a lab without a job writes, in MB, as Debian packages that it has configured."""
+_RECORDS = 1.25
+"""What a lab writes for each octet of its job, at most: with the heads of records and the samples of fidelity."""
 SYSCALL_NS = 500
 """The lab time in ns that each system call of a process takes; all other work of the CPU takes none."""
 PANIC = "Kernel panic"
@@ -39,6 +45,8 @@ CONFINED = "confined: "
 _GUARD = "xoff-guard"
 _END_S = 10.0
 _LOOKS, _LOOK_S = 20, 0.05
+_WORDS = 1 << 20
+"""The octets at the end of the console among which the last words are."""
 _ASLEEP, _RUNNING, _STOPPED = "S", "R", "T"
 _START_NS = 1735689600 * 10**9
 """2025-01-01, as in the virtual machine."""
@@ -82,15 +90,17 @@ class Machine:
         own: Collection[int] | None = None,
         *,
         job_mb: int = JOB_MB,
+        written_mb: int = WRITTEN_MB,
         part: tuple[int, int] | None = None,
     ) -> None:
         """Start the kernel with disks, by the names of the variables that its driver reads, on the cores `own`, for a
-        job that may have so much memory. `part` is the descriptor of memory that it shares with the kernels of other
-        parts of the network, and its own number among them.
+        job that may have so much memory, and print and leave so much. `part` is the descriptor of memory that it shares
+        with the kernels of other parts of the network, and its own number among them.
         """
         self.stream = folder / "out"
         self._look: spinning.Look | None = None
         self._seen_s: float | None = None
+        self._excess = ""
         self._console = folder / "console"
         reading, self._commands = os.pipe()
         with ExitStack() as ours:
@@ -100,7 +110,8 @@ class Machine:
                 descriptors[name] = ours.enter_context(path.open("rb")).fileno()
             descriptors["XOFF_OUT"] = ours.enter_context(self.stream.open("ab")).fileno()
             console = ours.enter_context(self._console.open("ab"))
-            numbers = {}
+            # The kernel forbids itself to have a larger file (`linux/xoff_user.c`); the host ends it if it goes on.
+            numbers = {"XOFF_LARGEST": int(written_mb * _RECORDS) + CONSOLE_MB << 20}
             if part is not None:
                 descriptors["XOFF_CABLES"], numbers["XOFF_PART"] = part
             ours.enter_context(cores.pinned(own))
@@ -114,8 +125,15 @@ class Machine:
 
     def lost(self) -> str | None:
         """Return the reason for which nothing will come any more, or None while the lab runs."""
+        if self.process.poll() is None and self._console.stat().st_size > CONSOLE_MB << 20:
+            self._end()
+            self._excess = f"the lab wrote more than {CONSOLE_MB} MB to its console, and was ended"
         if self.process.poll() is None:
             return None
+        if self._excess:
+            return self._excess
+        if self.process.returncode == -signal.SIGXFSZ:
+            return "the lab wrote more than its job may print and leave, and was ended"
         text = self.last_words()
         what = "the lab's kernel panicked" if PANIC in text else "the lab's kernel ended before the job did"
         return f"{what}{text}"
@@ -161,6 +179,11 @@ class Machine:
 
     def close(self) -> None:
         """End it now, with all its processes."""
+        self._end()
+        with suppress(OSError):
+            os.close(self._commands)
+
+    def _end(self) -> None:
         if self.kernel != self.process.pid:
             self.process.send_signal(signal.SIGCONT)  # one that is stopped would not hear of its end
             # The guard has ended when the last process of the lab has.
@@ -169,8 +192,6 @@ class Machine:
                 self.process.wait(_END_S)
         self.process.kill()
         self.process.wait()
-        with suppress(OSError):
-            os.close(self._commands)
 
     @property
     def kernel(self) -> int:
@@ -200,7 +221,9 @@ class Machine:
     def last_words(self) -> str:
         """Return the last lines of the kernel and of process 1 on the console, to go behind a message."""
         try:
-            lines = [line for line in self._console.read_text(errors="replace").splitlines() if line.strip()]
+            with self._console.open("rb") as console:
+                console.seek(-min(_WORDS, console.seek(0, os.SEEK_END)), os.SEEK_END)
+                lines = [line for line in console.read().decode(errors="replace").splitlines() if line.strip()]
         except OSError:
             return ""
         lines = [line for line in lines if not line.startswith(CONFINED)]

@@ -134,3 +134,12 @@ def survives_its_children(run: Run) -> None:
         os.setsid()
         time.sleep(10_000)
     sys.stdout.flush()
+
+
+@experiment(timeout="60s")
+def floods(run: Run, path: str = "/proc/self/fd/1", megabytes: int = 100) -> None:
+    """Writes much more than anybody reads."""
+    _begin(run)
+    with Path(path).open("wb", buffering=0) as out:
+        for _ in range(megabytes << 4):
+            out.write(b"%65535s\n" % b"much")

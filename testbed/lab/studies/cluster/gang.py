@@ -92,7 +92,7 @@ def _placed(prepared: PlacedUm, parts: int, job: bytes, cancel: threading.Event)
             cancel.wait(_LOOK_S)
             continue
         with _released(cluster, chosen) as workers:
-            if not _begin(workers, request, prepared.job_mb, job, cancel):
+            if not _begin(workers, request, prepared, job, cancel):
                 waits.say()
             elif any(one.wants_lab for one in workers):
                 cluster.give_lab(request, prepared)
@@ -144,12 +144,13 @@ class _Waits:
 
 
 def _begin(
-    workers: Sequence[_Worker], request: Mapping[str, Any], memory_mb: int, job: bytes, cancel: threading.Event
+    workers: Sequence[_Worker], request: Mapping[str, Any], prepared: PreparedUm, job: bytes, cancel: threading.Event
 ) -> bool:
     """Have all workers begin; False if another job was faster on some."""
     run = {
         "secret": secrets.token_hex(32), "placement": [one.own for one in workers],
-        "workers": [one.address for one in workers], "memory_mb": memory_mb, "job": hashlib.sha256(job).hexdigest(),
+        "workers": [one.address for one in workers], "memory_mb": prepared.job_mb, "written_mb": prepared.written_mb,
+        "job": hashlib.sha256(job).hexdigest(),
     }  # fmt: skip
     for number, one in enumerate(workers):
         one.submit(request, {**run, "key": one.key, "machine": number}, job)

@@ -86,7 +86,8 @@ def main(words: Sequence[str]) -> int:
             return WANTS_LAB
         threading.Thread(target=user.listen, daemon=True).start()
         with cache.owned("cluster-parts") as work:
-            _have_parts(user, request, prepared.with_room(request["memory_mb"]), job, work)
+            roomy = prepared.with_room(request["memory_mb"], request["written_mb"])
+            _have_parts(user, request, roomy, job, work)
     except XoffError as error:
         print(plain(error), file=sys.stderr)
         return 1

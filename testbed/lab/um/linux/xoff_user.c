@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <os.h>
@@ -137,6 +138,21 @@ static int drop_capabilities(void)
 }
 
 /*
+ * The host ends this process if it makes a file larger than it may: the console, or what it writes of the job. Its memory
+ * has been written to for the last time that way.
+ */
+static int bound_files(void)
+{
+	const char *largest = getenv("XOFF_LARGEST");
+	struct rlimit limit;
+
+	if (!largest)
+		return 0;
+	limit.rlim_cur = limit.rlim_max = strtoull(largest, NULL, 10);
+	return setrlimit(RLIMIT_FSIZE, &limit) ? -errno : 0;
+}
+
+/*
  * What UML needs of its host from here on. It opens no file, makes no connection, no process and no more
  * memory, and executes nothing: the process that makes stubs has been started. Of other processes it reaches
  * those that it has a descriptor of, which are its stubs. Signals by way of a file (F_SETOWN, O_ASYNC)
@@ -209,6 +225,10 @@ static void tell(const char *what, int value)
  */
 int xoff_seal(void)
 {
+	int err = bound_files();
+
+	if (err)
+		return err;
 	/* As for the processes of the lab: switching between processes that differ in this takes the host long */
 	if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0))
 		return -errno;

@@ -82,6 +82,33 @@ def test_a_process_that_makes_another_call_of_the_stubs_ends_and_the_lab_goes_on
     assert time.monotonic() - begun < 5 * len(FORBIDDEN) + 60
 
 
+@pytest.mark.parametrize("way", ["ring", "map", "perf", "events", "memory"])
+def test_memory_of_the_kernels_that_a_process_leaves_mapped_is_used_for_nothing_else(
+    run: Runner, attack: definition.Experiment, way: str
+) -> None:
+    """The process does not do what the kernel tells its stub to do, and reads what it should not have any more.
+
+    It got that memory as a ring of packets, a BPF map, a buffer of events, a ring of asynchronous calls; and because
+    there was no more of the memory that only processes have.
+    """
+    assert run(attack, words=way, megabytes=PROCESSES_MB + 200).check().figure(way) == 0
+
+
+STUB = (
+    "unmap-stub", "unmap-all", "unmap-across", "replace-stub", "overlap-stub", "sleep", "sleep-in-turn", "overwrite",
+)  # fmt: skip
+
+
+def test_a_process_that_tampers_with_its_stub_ends_and_the_lab_goes_on(
+    run: Runner, attack: definition.Experiment
+) -> None:
+    begun = time.monotonic()
+    result = run(attack, words=",".join((*STUB, "below-stub"))).check()
+    assert {name: result.figure(name) for name in STUB} == dict.fromkeys(STUB, "SIGSEGV")
+    assert result.figure("below-stub") == 1
+    assert time.monotonic() - begun < 5 * len(STUB) + 60
+
+
 def test_calls_of_32_bit_programs_and_by_the_page_of_old_ones_reach_the_lab_alone(
     run: Runner, attack: definition.Experiment
 ) -> None:
@@ -197,6 +224,11 @@ def test_the_processes_of_a_lab_have_given_up_their_host(ready: PreparedEngine, 
                 assert list(Path(f"/proc/{pid}/root").iterdir()) == []
             if pid == found.kernel and found.guard is not None:
                 assert set(CONFINEMENTS) <= set(Path(f"/proc/{found.guard}/cwd/console").read_text().splitlines())
+            if pid == found.kernel:
+                largest = next(
+                    line for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if "file size" in line
+                )
+                assert largest.split()[3:5] == [str(int((512 + 1024) * 1.25) + 64 << 20)] * 2
             if pid in found.stubs:
                 assert len(list(Path(f"/proc/{pid}/fd").iterdir())) == 2
 

@@ -8,11 +8,15 @@ refuses, except for the filters of system calls. Each part is tried here as the 
 from __future__ import annotations
 
 import ctypes
+import errno
+import mmap
 import os
 import platform
 import re
-from collections.abc import Callable
-from contextlib import suppress
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from testbed.lab.host.checks import Check, lines, user
@@ -30,6 +34,13 @@ _PR_SET_DUMPABLE = 4
 _LANDLOCK_CREATE_RULESET, _VERSION = 444, 1
 _FILES, _SIGNALS = 1, 6
 """The first versions of Landlock that restrict paths, and signals."""
+_CLONE, _SECCOMP = 56, 317
+_CLONE_PIDFD = 0x1000
+_PR_SET_TSC, _PR_TSC_ENABLE, _PR_TSC_SIGSEGV = 26, 1, 2
+_PR_SET_NO_NEW_PRIVS = 38
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 8
+_ALLOW = (ctypes.c_uint64 * 1)(0x7FFF_0000_0000_0006)
+"""A filter of one instruction, which returns SECCOMP_RET_ALLOW."""
 _OLDEST_LINUX = (5, 5)
 _ACTIONS = "/proc/sys/kernel/seccomp/actions_avail"
 _FILTERS_NEEDED = ("trap", "user_notif")
@@ -37,10 +48,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def checks() -> list[Check]:
-    """Look at each part of the confinement; all but the filters of system calls are optional."""
+    """Look at what the kernel cannot do without, and at each part of the confinement, which are optional."""
     privileged = os.geteuid() == 0
     return [
         _filters(),
+        _calls(),
         Check(_ENGINE, "a user without rights", True, "nobody" if privileged else user(), optional=True),
         _optional(
             "namespaces", namespaces(),
@@ -64,6 +76,20 @@ def landlock() -> int:
 def namespaces() -> str:
     """Try namespaces and mounts of a process's own, as the user that a lab runs as; return what the host refused."""
     return _in_child(_enter_namespaces)
+
+
+def calls() -> str:
+    """Try what the kernel and its stubs ask of the host and cannot do without; return what the host refused.
+
+    `personality` is not among it: the default profile of containers forbids it, and the kernel does without.
+    """
+    return _in_child(_make_calls)
+
+
+def _calls() -> Check:
+    refused = calls()
+    remedy = "in a container, allow it in the seccomp profile, as --security-opt seccomp=unconfined does"
+    return Check(_ENGINE, "calls of the kernel", not refused, refused or "allowed", remedy if refused else "")
 
 
 def _filters() -> Check:
@@ -99,6 +125,56 @@ def _enter_namespaces() -> None:
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
     # Where AppArmor restricts them, a process gets a namespace of users and no rights in it.
     kernel.mount("none", "/", kernel.MS_REC | kernel.MS_PRIVATE)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+def _make_calls() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    with _named("memory that can be executed"):
+        memory = os.memfd_create("uml-memory")
+        os.ftruncate(memory, mmap.PAGESIZE)
+        mmap.mmap(memory, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_EXEC).close()
+    with _named("processes with a descriptor (clone)"):
+        pidfd = ctypes.c_int(-1)
+        pid = _required(_libc.syscall(_CLONE, _CLONE_PIDFD | signal.SIGCHLD, None, ctypes.byref(pidfd), None, None))
+        if pid == 0:
+            signal.pause()
+            os._exit(1)
+        try:
+            signal.pidfd_send_signal(pidfd.value, signal.SIGKILL)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            raise
+        finally:
+            os.waitpid(pid, 0)
+    with _named("no time stamp counter (prctl)"):
+        _required(_libc.prctl(_PR_SET_TSC, _PR_TSC_SIGSEGV, 0, 0, 0))
+        _required(_libc.prctl(_PR_SET_TSC, _PR_TSC_ENABLE, 0, 0, 0))
+    with _named("filters that ask (seccomp)"):
+        _required(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        filter_ = _Program(1, ctypes.cast(_ALLOW, ctypes.c_void_p))
+        _required(_libc.syscall(_SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(filter_)))
+    with _named("no heap (setrlimit)"):
+        resource.setrlimit(resource.RLIMIT_DATA, (0, most))
+
+
+def _required(result: int) -> int:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Have an error of the host say what it refused."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        number = error.errno if isinstance(error, OSError) and error.errno is not None else errno.EPERM
+        raise OSError(number, f"{what}: {os.strerror(number)}") from error
 
 
 def _in_child(attempt: Callable[[], None]) -> str:

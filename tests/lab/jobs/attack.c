@@ -8,8 +8,9 @@
 typedef unsigned long u64;
 typedef unsigned int u32;
 
-enum { READ, WRITE, OPEN, MMAP = 9, SIGACTION = 13, SIGRETURN = 15, YIELD = 24, GETPID = 39, SOCKETPAIR = 53, CLONE = 56, FORK = 57,
-       EXIT = 60, WAIT4 = 61, EXIT_GROUP = 231 };
+enum { READ, WRITE, OPEN, CLOSE, MMAP = 9, MUNMAP = 11, SIGACTION = 13, SIGRETURN = 15, YIELD = 24, NANOSLEEP = 35, GETPID = 39,
+       SOCKET = 41, SOCKETPAIR = 53, SETSOCKOPT = 54, CLONE = 56, FORK = 57, EXIT = 60, WAIT4 = 61, FUTEX = 202, IO_SETUP = 206,
+       IO_DESTROY = 207, EXIT_GROUP = 231, PERF_EVENT_OPEN = 298, BPF = 321 };
 enum { PAGE = 4096, FLAGS = 0x1 | 0x10 | 0x8000 /* shared, fixed, populate */, ANONYMOUS = 0x20 };
 enum { PROCESSES, KERNEL };
 #define STUB_PAGE 0x7fffffff8000UL
@@ -81,6 +82,49 @@ static void say(const char *what, long value)
 	call(WRITE, 1, (u64)line, n, 0, 0, 0);
 }
 
+/*
+ * The data that a stub has in common with the kernel, and the words that say whose turn it is: stub-data.h. With them a
+ * program serves the kernel by itself, and does nothing of what the stub is told to do.
+ */
+static volatile struct {
+	long err;
+	int orders;
+	struct { u64 address, length, offset; int file, protection, call; } order[96] __attribute__((aligned(16)));
+	short restart;
+	int slot, patience, wake, signal;
+	unsigned short si_offset, mcontext_offset;
+	int call_allowed, resume;
+	u64 registers[15];
+} *const data = (void *)(STUB_PAGE + PAGE);
+static volatile u32 *const turns = (void *)(STUB_PAGE + 3 * PAGE);
+enum { OF_RSP = 6, OF_RDI, OF_RSI, OF_RDX, OF_R10, OF_R8, OF_R9, OF_RAX, OF_RCX };
+enum { KERNELS_TURN = 2, BY_JUMP = 0x100 };
+
+static long served_call(long number, u64 a, u64 b, u64 c)
+{
+	volatile u32 *turn = &turns[data->slot];
+
+	data->registers[OF_RSP] = (u64)__builtin_frame_address(0);
+	data->registers[OF_RDI] = a;
+	data->registers[OF_RSI] = b;
+	data->registers[OF_RDX] = c;
+	data->registers[OF_RAX] = number;
+	data->registers[OF_RCX] = (u64)served_call;
+	data->signal = BY_JUMP;
+	__atomic_exchange_n(turn, KERNELS_TURN, __ATOMIC_SEQ_CST);
+	while (*turn >= KERNELS_TURN)
+		__builtin_ia32_pause();
+	data->orders = 0;
+	return data->registers[OF_RAX];
+}
+
+static void rest(u64 milliseconds)
+{
+	u64 time[2] = { milliseconds / 1000, milliseconds % 1000 * 1000000 };
+
+	call(NANOSLEEP, (u64)time, 0, 0, 0, 0, 0);
+}
+
 /* A pattern that is once in a page of ours, and once in the kernel's memory: a message that waits in a socket */
 static struct {
 	u64 words[8];
@@ -137,6 +181,116 @@ static void prepare(const unsigned char *instructions, u64 size)
 		code[BESIDE + i] = ((unsigned char *)&pattern)[i];
 }
 
+/* Memory of the kernel's that a program may have, by the ways to get it; where it is and what it is freed with */
+enum { RING_BLOCKS = 2048, MAP_PAGES = 2048, PERF_PAGES = 512, EVENTS = 60000 };
+static u64 given, given_size;
+static int given_by = -1;
+static u64 context;
+
+static int make_ring(int socket, u32 block, u32 blocks)
+{
+	u32 ring[] = { block, blocks, PAGE / 2, block / (PAGE / 2) * blocks };
+
+	return call(SETSOCKOPT, socket, 263 /* SOL_PACKET */, 5 /* PACKET_RX_RING */, (u64)ring, sizeof(ring), 0);
+}
+
+static int get_ring(void)
+{
+	given_size = (u64)RING_BLOCKS * PAGE;
+	given_by = call(SOCKET, 17 /* AF_PACKET */, 3 /* raw */, 0, 0, 0, 0);
+	return make_ring(given_by, PAGE, RING_BLOCKS);
+}
+
+static int get_map(void)
+{
+	u32 attributes[18] = { 2 /* an array */, 4, PAGE, MAP_PAGES, 1 << 10 /* BPF_F_MMAPABLE */ };
+
+	given_size = (u64)MAP_PAGES * PAGE;
+	given_by = call(BPF, 0 /* BPF_MAP_CREATE */, (u64)attributes, sizeof(attributes), 0, 0, 0);
+	return given_by;
+}
+
+static int get_perf(void)
+{
+	u32 attributes[32] = { 1 /* software */, 128, 9 /* a dummy */ };
+
+	given_size = (u64)(PERF_PAGES + 1) * PAGE;
+	given_by = call(PERF_EVENT_OPEN, (u64)attributes, 0, -1UL, -1UL, 0, 0);
+	return given_by;
+}
+
+/* Get memory of the kernel's, have it freed without an end to its mapping, and have the kernel fill it; what is seen of that */
+static long outlive(const char *way, u64 size)
+{
+	enum { MESSAGES = 480, LENGTH = 3000, LAST = 64 << 20, MOST_BLOCKS = 4000 /* 1000 MB */ };
+	static char message[LENGTH];
+	long seen = 0, got, protection = 3;
+	u64 i, at, from, flags = 1 /* shared */;
+	int ends[2];
+
+	if (equal(way, "ring"))
+		got = get_ring();
+	else if (equal(way, "map"))
+		got = get_map();
+	else if (equal(way, "perf"))
+		got = get_perf();
+	else if (equal(way, "events")) {
+		got = call(IO_SETUP, EVENTS, (u64)&context, 0, 0, 0, 0);
+		given = context;
+		given_size = EVENTS / 128 * PAGE;
+	} else {
+		/* More than there is of the memory that only processes have */
+		given_size = size;
+		flags = 0x22 /* private, anonymous */;
+		got = 0;
+	}
+	if (got < 0)
+		return got;
+	if (!given)
+		given = call(MMAP, 0, given_size, protection, flags, given_by, 0);
+	if ((long)given < 0 && (long)given > -4096)
+		return given;
+	for (at = given; at < given + given_size; at += PAGE)
+		if (flags != 1 || equal(way, "ring") || equal(way, "map"))
+			*(volatile char *)(at + 100) = 1;
+		else
+			*(volatile char *)(at + 100);
+	/* Of much memory, the host's process has only the last that it used; it can lose all of it once more meanwhile */
+	from = given_size > LAST ? given + given_size - LAST : given;
+	for (i = 0; i < 2; i++)
+		for (at = from; at < given + given_size; at += PAGE)
+			*(volatile char *)(at + 100);
+	say("served", served_call(GETPID, 0, 0, 0) == call(GETPID, 0, 0, 0, 0, 0, 0));
+	if (given_by < 0 && flags == 1)
+		served_call(IO_DESTROY, context, 0, 0);
+	else
+		served_call(MUNMAP, given, given_size, 0);
+	if (given_by >= 0)
+		served_call(CLOSE, given_by, 0, 0);
+	rest(100); /* some of it is freed later */
+	if (given_by < 0 && flags != 1) {
+		/* The kernel takes pages that processes had when it has few others; it fills them with zeros */
+		got = make_ring(call(SOCKET, 17, 3, 0, 0, 0, 0), 64 * PAGE, MOST_BLOCKS);
+		if (got < 0)
+			return got;
+		for (at = from; at < given + given_size; at += PAGE)
+			seen += *(volatile char *)(at + 100) != 1;
+		return seen;
+	}
+	for (i = 0; i < sizeof(pattern); i++)
+		message[i] = ((char *)&pattern)[i] ^ 0x55;
+	for (i = 0; i < MESSAGES; i++)
+		if (!call(SOCKETPAIR, 1, 2, 0, (u64)ends, 0, 0))
+			call(WRITE, ends[0], (u64)message, LENGTH, 0, 0, 0);
+	/* The mapping is still there, or reading it would end the program */
+	for (at = from; at + sizeof(pattern) <= given + given_size; at += 8) {
+		u64 *words = (u64 *)at;
+
+		seen += words[0] == ((u64 *)message)[0] && words[1] == ((u64 *)message)[1] && words[7] == ((u64 *)message)[7];
+	}
+	return seen;
+}
+
 static volatile int thread_done;
 
 __attribute__((used)) static void thread(void)
@@ -188,7 +342,32 @@ static void attempt(const char *what, u64 size)
 		stub_call(MMAP, STUB_PAGE, PAGE, 5, FLAGS, PROCESSES, ours & ~(PAGE - 1UL));
 		((void (*)(void))STUB_PAGE)();
 		say(what, 0);
-	} else if (equal(what, "vsyscall"))
+	} else if (equal(what, "unmap-stub"))
+		say(what, stub_call(MUNMAP, STUB_PAGE + PAGE, PAGE, 0, 0, 0, 0));
+	else if (equal(what, "unmap-all"))
+		say(what, stub_call(MUNMAP, 0, 1UL << 47, 0, 0, 0, 0));
+	else if (equal(what, "unmap-across"))
+		say(what, stub_call(MUNMAP, -(u64)PAGE, STUB_PAGE + 8 * PAGE, 0, 0, 0, 0));
+	else if (equal(what, "replace-stub"))
+		say(what, stub_call(MMAP, STUB_PAGE, PAGE, 5, FLAGS, PROCESSES, 0));
+	else if (equal(what, "overlap-stub"))
+		say(what, stub_call(MMAP, STUB_PAGE - PAGE, 2 * PAGE, 5, FLAGS, PROCESSES, 0));
+	else if (equal(what, "below-stub"))
+		say(what, stub_call(MMAP, STUB_PAGE - PAGE, PAGE, 1, FLAGS, PROCESSES, 0) == (long)(STUB_PAGE - PAGE));
+	else if (equal(what, "sleep"))
+		say(what, stub_call(FUTEX, (u64)&site, 0 /* wait */, (u32)site, 0, 0, 0));
+	else if (equal(what, "sleep-in-turn"))
+		say(what, stub_call(FUTEX, (u64)&turns[data->slot], 0 /* wait */, turns[data->slot], 0, 0, 0));
+	else if (equal(what, "overwrite")) {
+		u64 at, seed = 1;
+
+		for (at = (u64)data; at < (u64)turns; at += 4)
+			*(volatile u32 *)at = (seed = seed * 6364136223846793005UL + 1442695040888963407UL) >> 33;
+		call(GETPID, 0, 0, 0, 0, 0, 0);
+		say(what, 0);
+	} else if (equal(what, "ring") || equal(what, "map") || equal(what, "perf") || equal(what, "events") || equal(what, "memory"))
+		say(what, outlive(what, size));
+	else if (equal(what, "vsyscall"))
 		say(what, ((long (*)(long *))0xffffffffff600400UL)(0));
 	else
 		say("?", 0);

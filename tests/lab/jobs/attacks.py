@@ -20,4 +20,6 @@ def attacks(run: Run, words: str = "", megabytes: int = 0, uid: int = 0) -> None
         )
         lines = dict(line.split() for line in done.stdout.splitlines())
         run.claim(f"{word}: the instruction was found", lines.get("site"), equals="1")
+        if "served" in lines:
+            run.claim(f"{word}: the program served the kernel by itself", lines["served"], equals="1")
         run.figure(word, int(lines[word]) if word in lines else signal.Signals(-done.returncode).name)

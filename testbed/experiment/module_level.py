@@ -22,8 +22,9 @@ VARIABLE = "XOFF_READ_IN_LAB"
 """Set in the environment, it has the lab alone execute files that do not come with Xoff."""
 _OURS = Path(testbed.__path__[0]).resolve().parent
 _LOOKS = 30
-"""The parts of the limit after each of which it is looked at, and after it is reached the exception is raised again, in
-case an except clause took the first one."""
+"""The parts of the limit after each of which it is looked at."""
+_AGAIN_S = 1.0
+"""The interval in s at which the exception is raised again, in case an except clause took the first one."""
 WAITING = 20
 """The factor by which a file may take longer that waits, or whose CPU others have."""
 
@@ -50,10 +51,11 @@ def ending_within(seconds: float, path: Path) -> Iterator[None]:
     begin_s, begin_cpu_s = time.monotonic(), time.process_time()
 
     def look(_: int, frame: FrameType | None) -> None:
-        if time.process_time() - begin_cpu_s >= seconds:
-            raise _OverError(f"{seconds:g} s of CPU time", _place(frame, path))
-        if time.monotonic() - begin_s >= WAITING * seconds:
-            raise _OverError(f"{WAITING * seconds:g} s", _place(frame, path))
+        used_all = time.process_time() - begin_cpu_s >= seconds
+        if used_all or time.monotonic() - begin_s >= WAITING * seconds:
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
+            limit = f"{seconds:g} s of CPU time" if used_all else f"{WAITING * seconds:g} s"
+            raise _OverError(limit, _place(frame, path))
 
     before = signal.signal(signal.SIGALRM, look)
     interval_s = seconds / _LOOKS

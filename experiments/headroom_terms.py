@@ -27,8 +27,6 @@ ON_LINE = FRAME + Size("24B")
 PFC_ON_LINE = Size("84B")
 SENDS, STOPS = Duration("26ns"), Duration("40ns")
 """From the threshold to PAUSE, and from PAUSE to the stopped queue: what agents take on `um`."""
-EARLY = Size("28B")
-"""By so much a host may run ahead of its rate."""
 FLYING = 6
 """The frames that fit into a round trip, beside a part of one."""
 FRAME_CELLS = 8
@@ -70,7 +68,7 @@ def headroom_terms(run: Run) -> None:
     """Senders at 10 to 400 Gb/s are paused, with headroom that lacks one term of its sum after the other.
 
     The terms are the round trip, the frame that is ahead of PAUSE, the PFC frame, and the frame that the sender has
-    begun; beside them there is the one that triggers PAUSE. The control cases are lines on which PFC frames never wait
+    begun. The control cases are lines on which PFC frames never wait
     and take no time: two of the terms are for nothing there.
     """
     for name, case in CASES.items():
@@ -84,20 +82,20 @@ def headroom_terms(run: Run) -> None:
 
 
 def frames(rate: Rate, case: Case) -> int:
-    """Return the frames that come into headroom on a real line: the one that triggers PAUSE, those whose first bits
-    leave until it is obeyed, and one more that the sender has begun.
+    """Return the frames that come into headroom on a real line: the one that triggers PAUSE, and those whose first bits
+    leave until it is obeyed.
     """
     frame, pause = rate.time_for(ON_LINE), rate.time_for(PFC_ON_LINE)
     waits = frame - SENDS if case.ahead else Duration("0s")
     until = _delay(rate, case) * 2 + SENDS + STOPS + waits + pause
-    return 1 + (until + rate.time_for(EARLY)).ps // frame.ps + 1
+    return 1 + until.ps // frame.ps
 
 
 def _delay(rate: Rate, case: Case) -> Duration:
     """Return the delay of a cable on which the frames ahead, or the time of the PFC frame, make one frame more."""
     frame, pause = rate.time_for(ON_LINE), rate.time_for(PFC_ON_LINE)
     trip = frame * FLYING + (frame - pause // 2 if case.pfc_decides else frame * 19 // 20 - pause)
-    return (trip - SENDS - STOPS - rate.time_for(EARLY)) // 2
+    return (trip - SENDS - STOPS) // 2
 
 
 def _paused(case: Case) -> Iterator[tuple[int, int, int]]:

@@ -28,8 +28,8 @@ FRAME_TIME = LINE.time_for(FRAME + Size("24B"))
 CELLS = 8
 """The cells of 208 octets for each such frame."""
 SHARED, HEADROOM = 10, 8
-SLACK = HEADROOM - 1
-"""The slack of headroom in frames; the one that triggers XOFF is in headroom, too."""
+SLACK = HEADROOM
+"""The slack of headroom in frame times: it has the frame that triggers XOFF, and those that begin until XOFF works."""
 BURST = SHARED + HEADROOM + 7
 BURSTS = 3
 RECEIVER = Mac.parse("02:00:00:00:00:01")

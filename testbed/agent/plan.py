@@ -185,8 +185,6 @@ class PortPlan:
     pause_ns: int = 0
     """The time from a PFC frame's first bit, with which the port program has it, to its last one, whose time it tells.
     """
-    pause_waits: bool = False
-    """True if PFC frames that are sent here wait for the line."""
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,6 @@ DESTINATION = Mac.parse("01-80-C2-00-00-01")
 ETHERTYPE = 0x8808
 PFC_OPCODE = 0x0101
 PAUSE_OPCODE = 0x0001
-NOTHING_OPCODE = 0xFF00
-"""A reserved opcode, of a frame that the port program of the lab drops."""
 PRIORITIES = range(8)
 LONGEST_PAUSE = 0xFFFF
 """The largest time that fits into the frame, in quanta."""
@@ -173,11 +171,6 @@ def parse(data: bytes) -> PfcFrame | PauseFrame:
         MacControlReason.UNKNOWN_OPCODE,
         f"MAC control opcode {opcode:#06x} is neither PFC, {PFC_OPCODE:#06x}, nor PAUSE, {PAUSE_OPCODE:#06x}",
     )
-
-
-def nothing(source: Mac) -> bytes:
-    """Return a frame that says nothing; the lab's port program drops it where it comes in."""
-    return _frame(source, NOTHING_OPCODE, b"")
 
 
 def _frame(source: Mac, opcode: int, fields: bytes) -> bytes:

@@ -41,7 +41,7 @@ def test_an_offset_of_one_cell_more_is_seen(run: Runner) -> None:
 
 
 def test_loss_for_want_of_headroom_is_seen_at_the_receiver(run: Runner) -> None:
-    assert {"with PFC: h1", "with PFC: h2"} <= failing(run, "headroom_for_one_frame")
+    assert {"with PFC: h1", "with PFC: h2"} <= failing(run, "headroom_for_no_frame")
 
 
 def test_loss_between_switches_is_seen_by_conservation(run: Runner) -> None:

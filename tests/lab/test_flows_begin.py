@@ -38,7 +38,7 @@ def test_a_lone_flow_has_the_time_of_an_empty_network(run: Run, others: int = 0)
             flows.append(Flow(source, target, transport="roce", size="1kB", start=f"{5000 + number}us"))
         with Flows(flows) as running:
             running.wait()
-        run.claim("completion", running.reports[0].completion, equals=Duration("5782406ps"))
+        run.claim("completion", running.reports[0].completion, equals=Duration("5782400ps"))
         run.claim("complete", sum(one.received for one in running.reports), equals=3 + others)
 
 

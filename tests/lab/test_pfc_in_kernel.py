@@ -16,9 +16,9 @@ from tools import compare_pfc
 from .conftest import Runner
 
 pytestmark = pytest.mark.engines("um")
-NEAR_NS, NEAR_SUM_NS = 10, 100
+NEAR_NS, NEAR_SUM_NS = 100, 100
 """The most that moments of both can differ by, and times of many pauses. A system call takes a nanosecond at the least,
-and the kernel makes none."""
+the kernel makes none, and a port does not make up for what it is late by."""
 
 
 def passed(result: Result) -> Result:

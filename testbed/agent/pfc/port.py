@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from testbed.agent.pfc.served_port import ServedPort
 from testbed.agent.plan import PortPlan
-from testbed.frames.mac_control import PfcFrame, nothing
+from testbed.frames.mac_control import PfcFrame
 from testbed.linux.pfc_device import PfcState, Serves
 from testbed.linux.port_program import EVENT, PRIORITIES, EventKind
 from testbed.switch.pfc import PRIORITIES_IN
@@ -88,9 +87,6 @@ class AgentPort:
         packets.bind((self.plan.name, 0))
         packets.setblocking(False)
         self.send = packets.send
-        if self.plan.pause_waits:  # the first frame of a class of htb does not wait for the line
-            with suppress(OSError):  # the link is down
-                packets.send(nothing(self.plan.mac))
 
     @property
     def fileno(self) -> int:

@@ -38,7 +38,6 @@ class End:
     index: int
     namespace: int
     mac: Mac | None = None
-    queues: int = 1
     mtu: int = 1500
 
 
@@ -156,7 +155,7 @@ def _end(end: End) -> bytes:
         text(_NAME, end.name),
         u32(_NAMESPACE, end.namespace),
         u32(_MTU, end.mtu),
-        u32(_TX_QUEUES, end.queues),
+        u32(_TX_QUEUES, 1),
         u32(_RX_QUEUES, 1),
         u32(_GSO_SEGMENTS, 1),
     ]

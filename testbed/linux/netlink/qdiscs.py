@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from testbed.linux.netlink.messages import Message, Socket, attribute, attributes, text, u32, u64
@@ -33,35 +33,26 @@ def handle(major: int, minor: int = 0) -> int:
     return major << 16 | minor
 
 
-def htb(interface: int, own: int, default: int) -> Message:
-    """Create the root of a port that shares a line; `default` is the minor number of the default class."""
+def htb(interface: int, own: int, default: int, *, parent: int = ROOT) -> Message:
+    """Create a queue with classes; `default` is the minor number of the default class."""
     options = attribute(2, struct.pack("=IIIII", 3, 10, default, 0, 0)) + u32(5, 100_000)
-    return _qdisc(interface, ROOT, own, "htb", options)
+    return _qdisc(interface, parent, own, "htb", options)
 
 
 def htb_class(
-    interface: int, parent: int, own: int, *, rate: Rate, ceil: Rate, burst_ns: int, quantum: int, level: int = 0
+    interface: int, parent: int, own: int, *, rate: Rate, burst_ns: int, quantum: int, level: int = 0
 ) -> Message:
     """Create one class. Level 0 is served before level 1 and so on; classes of one level share by their quanta.
 
     `burst_ns` is how far a class may run ahead of its rate: as much as the kernel may be late, and no more.
     """
-    ticks = max(1, -(-burst_ns // _TICK_NS))
-    parameters = _rate(rate) + _rate(ceil) + struct.pack("=IIIII", ticks, ticks, quantum, 0, level)
+    ticks = -(-burst_ns // _TICK_NS)
+    parameters = _rate(rate) + _rate(rate) + struct.pack("=IIIII", ticks, ticks, quantum, 0, level)
     options = attribute(1, parameters)
-    for kind, speed in ((6, rate), (7, ceil)):
-        if speed.bps // 8 >= 1 << 32:
-            options += u64(kind, speed.bps // 8)
+    if rate.bps // 8 >= 1 << 32:
+        options += u64(6, rate.bps // 8) + u64(7, rate.bps // 8)
     body = _message(interface, parent, own, "htb", options)
     return Message(_NEW_CLASS, body, f"class {own & 0xFFFF:x} of interface {interface}", create=True)
-
-
-def mqprio(interface: int, own: int, queue_of: Sequence[int], queues: int) -> Message:
-    """Create a root with one queue for each traffic class; `queue_of` is the queue of each of 16 socket priorities."""
-    counts = [1] * queues + [0] * (16 - queues)
-    offsets = [*range(queues), *[0] * (16 - queues)]
-    options = struct.pack("=B16BB16H16H", queues, *queue_of, 0, *counts, *offsets)
-    return _qdisc(interface, ROOT, own, "mqprio", options)
 
 
 def tbf(interface: int, parent: int, own: int, *, rate: Rate, burst: int, limit: int) -> Message:

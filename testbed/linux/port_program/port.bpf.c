@@ -45,7 +45,6 @@
 
 #define ETHERTYPE_MAC_CONTROL 0x8808
 #define OPCODE_PFC 0x0101
-#define OPCODE_NOTHING 0xFF00 /* a reserved one: the frame says nothing (nothing() in testbed/frames/mac_control.py) */
 #define ETHERTYPE_LLDP 0x88cc
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_IPV6 0x86dd
@@ -1221,8 +1220,6 @@ int port_in(struct __sk_buff *skb)
 		return port->switched ? forward(skb, port) : NEXT;
 	}
 	opcode = opcode_of(skb);
-	if (opcode == OPCODE_NOTHING)
-		return DROP;
 	node = port->node;
 	ring = bpf_map_lookup_elem(&rings, &node);
 	if (!ring)
@@ -1704,12 +1701,8 @@ int port_out(struct __sk_buff *skb)
 	} else if (skb->protocol == bpf_htons(ETHERTYPE_MAC_CONTROL) || skb->protocol == bpf_htons(ETHERTYPE_LLDP)) {
 		/* Of this node's agent; somebody else's, with a tag or to one station, is a frame like any other. */
 		skb->priority = out->control;
-		if (skb->protocol == bpf_htons(ETHERTYPE_MAC_CONTROL)) {
-			__u16 opcode = opcode_of(skb);
-
-			if (opcode == OPCODE_PFC || opcode == OPCODE_NOTHING)
-				skb->priority = out->pause;
-		}
+		if (skb->protocol == bpf_htons(ETHERTYPE_MAC_CONTROL) && opcode_of(skb) == OPCODE_PFC)
+			skb->priority = out->pause;
 		return NEXT;
 	} else {
 		dot1p = mark_own(skb, out, &found);

@@ -22,7 +22,7 @@ _NEXT_HEADER_AT, _HOP_LIMIT_AT, _DESTINATION_AT = 6, 7, 24
 _ROUTING, _SEGMENT_ROUTING = 43, 4
 _LENGTH_AT, _ROUTING_TYPE_AT, _SEGMENTS_LEFT_AT, _LAST_ENTRY_AT = 41, 42, 43, 44
 """Positions of fields of a routing header that directly follows the IPv6 header."""
-_ALL, _NONE, _WHOLE = 0xFFFF, 0, 0xFFFF_FFFF
+_ALL, _NONE = 0xFFFF, 0
 _TO_END = -1
 
 Instruction = tuple[int, int, int, int]
@@ -31,13 +31,6 @@ Instruction = tuple[int, int, int, int]
 def nothing() -> bytes:
     """Return a filter that accepts no packet."""
     return _code([(_RETURN, 0, 0, _NONE)])
-
-
-def but(type_and_opcode: int) -> bytes:
-    """Return a filter that accepts all frames but those with this word in place of EtherType and opcode."""
-    shortest = _TYPE_AT + 4
-    return _code([(_LOAD_LENGTH, 0, 0, 0), (_IF_MORE, 0, 3, shortest - 1), (_LOAD_WORD, 0, 0, _TYPE_AT),
-                  (_IF_EQUAL, 0, 1, type_and_opcode), (_RETURN, 0, 0, _NONE), (_RETURN, 0, 0, _WHOLE)])  # fmt: skip
 
 
 def of_type(ethertype: int) -> bytes:

@@ -76,7 +76,6 @@ def _port_plan(table: PortTable, port: PortState, chassis: ChassisId, charged: b
         xoff_allowed_ns=max(sends_ns, port.buffer.lab_response(port.units).ns),
         stop_allowed_ns=max(stops_ns, far.buffer.lab_response(far.units).ns),
         pause_ns=table.pause_ns(port),
-        pause_waits=queues.pause_waits,
     )
 
 

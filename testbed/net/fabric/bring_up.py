@@ -54,12 +54,14 @@ def choose_queues(by_node: Mapping[str, list[PortState]]) -> None:
         frees = any(_is_direct_to_host(port) for port in ports)
         for port in ports:
             port.settings = (port.intf.settings or Port()).in_lab(port.units)
-            is_host = not forwards(port.node)
-            frees_here = frees and not is_host
             port.queues = Queues(
-                port.interface, port.lab_cable.rate, port.settings, is_host, frees_here, port.lab_cable.mtu,
+                port.interface,
+                port.lab_cable.rate,
+                port.settings,
+                frees and forwards(port.node),
+                port.lab_cable.mtu,
                 line=port.line,
-            )  # fmt: skip
+            )
 
 
 def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch) -> list[Disagreement]:

@@ -22,14 +22,13 @@ from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import HEADER, Cable, Forwarding
-from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards, is_elsewhere
+from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, is_elsewhere
 from testbed.net.partition.parts import Parts
 from testbed.units import Duration, Scale
 
 _MIDDLES = 256 * FIRST_INTERFACE
 """The interface index of the middle's end at slot 0."""
 _LOCAL_MACS = 0x02_58_00_00_00_00
-_HOST_QUEUES = 9
 _URGENCY = 45
 """The SCHED_FIFO priority of this process while it changes a running network. The kernel makes one change at a time,
 and an agent that has to stop a queue waits for it, so a process less urgent than agents must not preempt a change."""
@@ -86,9 +85,8 @@ class Cabling:
         ends, here = [], not (is_elsewhere(one[0]) or is_elsewhere(other[0]))
         for slot, (node, name, mac) in zip(slots, (one, other), strict=True):
             address = Mac.parse(mac) if mac else Mac((_LOCAL_MACS + slot).to_bytes(6, "big"))
-            queues = 1 if forwards(node) else _HOST_QUEUES
             if not is_elsewhere(node):
-                ends.append(links.End(name, FIRST_INTERFACE + slot, _namespace_of(node), address, queues, cable.mtu))
+                ends.append(links.End(name, FIRST_INTERFACE + slot, _namespace_of(node), address, cable.mtu))
             self._pending[slot] = address, cable
             if chosen := Forwarding.of(node.name, node.params.get("forwarding")):
                 self._forwarding[slot] = chosen

@@ -1,10 +1,10 @@
 """The queueing disciplines of a port: the messages that create them, and those that stop and restart a queue.
 
-Queues of a switch's or router's port share the line: htb has one class per queue below a class of line rate, and serves
-strict ones first and the others by their shares. A host's port has a hardware queue per priority (mqprio), each at line
-rate by itself like a NIC with a scheduler per queue; a host that runs ETS shares its line as a switch does. Either way
-a queue ends in red (if it has ECN) and plug, its pause point. MAC control frames and LLDP of the node's agent bypass
-all queues, but for PFC frames on a real line that is shared: these have a class before all others, so they wait for the
+There are two htb, one below the other (decision 0730). The root has one class, of line rate, and asks for a frame when
+the last bit of the one before it has left: nothing is taken out of a queue before it begins to leave, and no frame
+leaves before it may. The scheduler below has a class for each queue, and serves strict ones first and the others by
+their shares. A queue ends in red (if it has ECN) and plug, its pause point. MAC control frames and LLDP of the node's
+agent bypass all queues, but for PFC frames on a real line: these have a class before all others, so they wait for the
 frame that is leaving, and take their part of the line.
 
 Queue n belongs to local priority n, unless ETS maps several priorities to one traffic class: then class n has queue n,
@@ -33,17 +33,15 @@ from testbed.switch.ecn.red import red_parameters
 from testbed.units import Duration, Rate, Size
 
 PRIORITIES = range(8)
-CONTROL_QUEUE = 8
-
 SHARED = 6
 """The level of the queues that share the line, at ports where other queues can become strict later."""
 
 _ALL_SHARES = 1_000_000
-_ROOT = 1
-_LINE, _PAUSE = 0x1, 0x2
+_SCHEDULER, _LINE = 1, 2
+_PAUSE = 0x2
 _CLASS, _TBF, _RED, _PLUG, _SPARE_PLUG, _NETEM = 0x10, 0x10, 0x20, 0x30, 0x40, 0x50
-_NONE = Rate("8b/s")
 _UNLIMITED = Rate("4Gb/s") * 8
+_UNLIMITED_NS = 1_000_000
 _OWN_FRAMES = Size.from_bytes(64 << 20)
 """The room beside the buffer for frames that a switch or router sends itself, which its buffer does not charge."""
 _MOST = Size.from_bytes(0xFFFF_FFFF - 0xFFFF)
@@ -147,7 +145,6 @@ class Queues:
     interface: int
     rate: Rate
     settings: Port
-    is_host: bool
     frees: bool = False
     """True if a frame leaves its socket's send buffer here, at a switch: a cable with a delay does that by itself."""
     mtu: int = 1500
@@ -158,24 +155,17 @@ class Queues:
 
     def messages(self) -> list[Message]:
         """Return the messages that create the queueing disciplines."""
-        made = self._shared() if self.shares_line else self._host()
+        made = self._line_and_scheduler()
         for place in self._places:
             if curve := self.settings.ecn.get(place % 8):
-                if self.shares_line:
-                    made.append(self._watched(place))
+                made.append(self._watched(place))
                 parameters = red_parameters(curve, plug_below=True).attributes()
-                made.append(qdiscs.red(self.interface, self._class(place), qdiscs.handle(_RED + place), parameters))
+                made.append(qdiscs.red(self.interface, self._watch(place), qdiscs.handle(_RED + place), parameters))
             if self.frees:
                 own = qdiscs.handle(_NETEM + place)
                 made.append(qdiscs.netem(self.interface, own, _AT_ONCE, parent=self._below_red(place)))
             made += qdiscs.plug(self.interface, self._plug_parent(place), self._plug(place), self._limit(place).bytes)
         return made
-
-    @property
-    def shares_line(self) -> bool:
-        """True if the port has one scheduler for all its queues."""
-        dcbx = self.settings.dcbx
-        return not self.is_host or bool(dcbx and dcbx.ets) or self.settings.vls is not None
 
     def arrange(self, ets: Ets | None = None) -> Arrangement:
         """Return the queues of priorities and the messages that set shares, for an ETS table or the port's settings."""
@@ -183,11 +173,9 @@ class Queues:
 
     def arranged(self, scheduling: Scheduling) -> Arrangement:
         """Return the queues of priorities and the messages that set shares, for any scheduling."""
-        if not self.shares_line:
-            return Arrangement(tuple(PRIORITIES), tuple(PRIORITIES), ())
         return Arrangement(
             scheduling.queue_of,
-            tuple(qdiscs.handle(_ROOT, _CLASS + self._place(queue, scheduling)) for queue in scheduling.queue_of),
+            tuple(self._class(self._place(queue, scheduling)) for queue in scheduling.queue_of),
             tuple(replace(message, create=False) for message in self._classes(scheduling)),
         )
 
@@ -198,7 +186,7 @@ class Queues:
         """
         found = {}
         for queue in PRIORITIES:
-            own = qdiscs.handle(_ROOT, _CLASS + self._place(queue, scheduling))
+            own = self._class(self._place(queue, scheduling))
             if own in classes:
                 found[queue] = classes[own]
         return found
@@ -206,17 +194,12 @@ class Queues:
     @property
     def control(self) -> int:
         """The socket priority that bypasses all queues."""
-        return qdiscs.handle(_ROOT) if self.shares_line else CONTROL_QUEUE
+        return qdiscs.handle(_LINE)
 
     @property
     def pause(self) -> int:
         """The socket priority of PFC frames."""
-        return qdiscs.handle(_ROOT, _PAUSE) if self.pause_waits else self.control
-
-    @property
-    def pause_waits(self) -> bool:
-        """True if PFC frames wait for the line. A host's queues do not share one, unless it runs ETS."""
-        return self.shares_line and self.line is Line.REAL
+        return qdiscs.handle(_SCHEDULER, _PAUSE) if self.line is Line.REAL else self.control
 
     def pausing(self, queue: int, stop: bool) -> bytes:
         """Return the finished messages that stop or restart a queue."""
@@ -231,7 +214,7 @@ class Queues:
         """Return the messages that give a queue with ECN another curve; the frames in it stay."""
         parameters = red_parameters(curve, plug_below=True).attributes()
         return [
-            qdiscs.red(self.interface, self._class(place), qdiscs.handle(_RED + place), parameters)
+            qdiscs.red(self.interface, self._watch(place), qdiscs.handle(_RED + place), parameters)
             for place in self._places_of(queue)
         ]
 
@@ -256,7 +239,7 @@ class Queues:
     def _places(self) -> range:
         """The places where frames wait: that of a queue is its number, and eight more when the queue is strict."""
         rescheduled = self.settings.dcbx or self.settings.vls is not None
-        return range(2 * 8) if self.shares_line and rescheduled else PRIORITIES
+        return range(2 * 8) if rescheduled else PRIORITIES
 
     def _places_of(self, queue: int) -> range:
         return self._places[queue::8]
@@ -270,39 +253,33 @@ class Queues:
             ets = dcbx.ets.table
         return Scheduling.of_port(self.settings) if ets is None else Scheduling.of_ets(ets)
 
-    def _shared(self) -> list[Message]:
-        root, line = qdiscs.handle(_ROOT), qdiscs.handle(_ROOT, _LINE)
+    def _line_and_scheduler(self) -> list[Message]:
+        root, line, scheduler = qdiscs.handle(_LINE), qdiscs.handle(_LINE, 1), qdiscs.handle(_SCHEDULER)
+        burst_ns = 0 if kernel.cpu_work_takes_no_time() else _BURST_NS
         return [
-            qdiscs.htb(self.interface, root, _CLASS),
-            qdiscs.htb_class(
-                self.interface, root, line, rate=self.rate, ceil=self.rate, burst_ns=self._burst_ns, quantum=self._frame
-            ),
-            *([self._leaf(_PAUSE, self._frame, 0)] if self.pause_waits else []),
+            qdiscs.htb(self.interface, root, 1),
+            qdiscs.htb_class(self.interface, root, line, rate=self.rate, burst_ns=burst_ns, quantum=self._frame),
+            qdiscs.htb(self.interface, scheduler, _CLASS, parent=line),
+            *([self._queue(_PAUSE, self._frame, 0)] if self.line is Line.REAL else []),
             *self._classes(self._scheduling(None)),
         ]
 
-    @property
-    def _burst_ns(self) -> int:
-        """The time by which a frame may leave before the last bit of the one before it."""
-        return 1 if self.line is Line.REAL and kernel.cpu_work_takes_no_time() else _BURST_NS
-
-    def _leaf(self, minor: int, quantum: int, level: int) -> Message:
-        """Return the class of a queue that has next to no rate of its own, and borrows from the line."""
+    def _queue(self, minor: int, quantum: int, level: int) -> Message:
+        """Return the class of a queue, which may always send: it is only asked when the line is free."""
+        scheduler = qdiscs.handle(_SCHEDULER)
         return qdiscs.htb_class(
             self.interface,
-            qdiscs.handle(_ROOT, _LINE),
-            qdiscs.handle(_ROOT, minor),
-            rate=_NONE,
-            ceil=_UNLIMITED,
-            burst_ns=1,
+            scheduler,
+            scheduler | minor,
+            rate=_UNLIMITED,
+            burst_ns=_UNLIMITED_NS,
             quantum=quantum,
             level=level,
         )
 
     def _classes(self, scheduling: Scheduling) -> list[Message]:
         least, most = min(scheduling.weights), max(scheduling.weights)
-        # Next to no rate of its own: a class gets what it borrows from the line, strict ones before the others, and
-        # these by quanta. A quantum of less than a frame would not be served in proportion.
+        # A quantum of less than a frame would not be served in proportion.
         made = []
         for place in self._places:
             queue = place % 8
@@ -310,23 +287,7 @@ class Queues:
                 level, weight = scheduling.levels[queue], scheduling.weights[queue]
             else:  # only frames from before a change can wait here, and they should leave soon
                 level, weight = (1 if place >= 8 else SHARED), most
-            made.append(self._leaf(_CLASS + place, -(-self._frame * weight // least), level))
-        return made
-
-    def _host(self) -> list[Message]:
-        queue_of = [*PRIORITIES, *[CONTROL_QUEUE] * 8]
-        made = [qdiscs.mqprio(self.interface, qdiscs.handle(_ROOT), queue_of, CONTROL_QUEUE + 1)]
-        for priority in PRIORITIES:
-            made.append(
-                qdiscs.tbf(
-                    self.interface,
-                    qdiscs.handle(_ROOT, priority + 1),
-                    qdiscs.handle(_TBF + priority),
-                    rate=self.rate,
-                    burst=self._frame,
-                    limit=self._room.bytes,
-                )
-            )
+            made.append(self._queue(_CLASS + place, -(-self._frame * weight // least), level))
         return made
 
     @property
@@ -338,7 +299,7 @@ class Queues:
         """Return the tbf by which red measures its queue during a pause, too (decision 0305); it delays no frame."""
         return qdiscs.tbf(
             self.interface,
-            qdiscs.handle(_ROOT, _CLASS + place),
+            self._class(place),
             qdiscs.handle(_TBF + place),
             rate=_UNLIMITED,
             burst=_WATCHED_BURST,
@@ -346,8 +307,9 @@ class Queues:
         )
 
     def _class(self, place: int) -> int:
-        if self.shares_line and place % 8 not in self.settings.ecn:
-            return qdiscs.handle(_ROOT, _CLASS + place)
+        return qdiscs.handle(_SCHEDULER, _CLASS + place)
+
+    def _watch(self, place: int) -> int:
         return qdiscs.handle(_TBF + place, 1)
 
     def _limit(self, place: int) -> Size:

@@ -24,7 +24,6 @@ from testbed.frames import ipv6, mac_control
 from testbed.frames.capture_file import Interface, Writer
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
-from testbed.linux.sockets import packet_filter
 from testbed.linux.sockets.packet_tap import LONGEST, PacketTap
 from testbed.net.fabric.ports import is_elsewhere
 from testbed.units import Rate, Scale
@@ -36,7 +35,6 @@ _OVERHEAD = 4
 """The octets of memory for an octet on the wire: more for the smallest frames, fewer for the longest."""
 _UNKNOWN_RATE = Rate("1Gb/s")
 _SHORTEST_S, _LONGEST_S = 0.5, 3600.0
-_FRAMES = packet_filter.but(mac_control.ETHERTYPE << 16 | mac_control.NOTHING_OPCODE)
 _GROUP_ADDRESS = mac_control.DESTINATION.octets
 
 
@@ -164,7 +162,7 @@ class _Files:
         folder = _new_folder(run.directory / CAPTURES)
         for cable in cables:
             with kernel.in_network_of(cable.pid):
-                self._taps.append(PacketTap(cable.target, _FRAMES))
+                self._taps.append(PacketTap(cable.target))
             file = (folder / cable.file).open("wb", buffering=1 << 20)
             writer = Writer(file, comment)
             writer.interface(

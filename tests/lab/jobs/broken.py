@@ -27,11 +27,11 @@ def an_offset_of_one_cell_more(run: Run) -> None:
 
 
 @experiment(in_lab_time=True, timeout="120s")
-def headroom_for_one_frame(run: Run) -> None:
+def headroom_for_no_frame(run: Run) -> None:
     from experiments import incast
     from testbed.net.fabric.port import PortNeeds
 
-    PortNeeds.headroom_cells = lambda *_: 8  # type: ignore[method-assign]
+    PortNeeds.headroom_cells = lambda *_: 0  # type: ignore[method-assign]
     incast.incast(run)
 
 

@@ -12,8 +12,9 @@ from testbed.frames import Mac
 from testbed.linux.netlink import links, qdiscs
 from testbed.linux.netlink.messages import attribute, attributes, text, u32
 from testbed.linux.port_program import build
+from testbed.net.fabric.cable import Line
 from testbed.net.fabric.port import Port
-from testbed.net.fabric.queues import CONTROL_QUEUE, Queues
+from testbed.net.fabric.queues import Queues
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.units import Rate, Size
 
@@ -41,10 +42,10 @@ def test_stopping_a_queue_is_one_request_without_an_answer() -> None:
 
 
 def test_a_pair_of_interfaces_is_one_request_with_both_ends_in_their_places() -> None:
-    one = links.End("h1-eth0", 4096, 11, Mac.parse("02:00:00:00:00:01"), queues=9)
+    one = links.End("h1-eth0", 4096, 11, Mac.parse("02:00:00:00:00:01"))
     other = links.End("s1-eth1", 4097, 12)
     outer = attributes(links.pair(one, other).body, 16)
-    assert (outer[3], outer[28], outer[31]) == (b"h1-eth0\0", struct.pack("=I", 11), struct.pack("=I", 9))
+    assert (outer[3], outer[28], outer[31]) == (b"h1-eth0\0", struct.pack("=I", 11), struct.pack("=I", 1))
     assert outer[1] == bytes.fromhex("020000000001")
     kind = attributes(outer[18])
     assert kind[1] == b"veth\0"
@@ -60,7 +61,6 @@ def test_line_rate_counts_what_a_frame_takes_on_the_wire() -> None:
         qdiscs.handle(1),
         qdiscs.handle(1, 1),
         rate=Rate("10Mb/s"),
-        ceil=Rate("10Mb/s"),
         burst_ns=20_000,
         quantum=1562,
     )
@@ -70,10 +70,10 @@ def test_line_rate_counts_what_a_frame_takes_on_the_wire() -> None:
     assert struct.unpack_from("=II", options, 24) == (313, 313)  # ticks of 64 ns
 
 
-def test_a_switch_port_has_a_class_and_a_pause_point_for_each_priority() -> None:
-    made = Queues(4097, Rate("10Mb/s"), Port(shares={3: 50}, strict=frozenset({7})), is_host=False).messages()
+def test_a_port_has_a_class_and_a_pause_point_for_each_priority_below_the_line() -> None:
+    made = Queues(4097, Rate("10Mb/s"), Port(shares={3: 50}, strict=frozenset({7}))).messages()
     kinds = [attributes(message.body, 20)[1].rstrip(b"\0").decode() for message in made]
-    assert kinds.count("htb") == 1 + 1 + 8
+    assert kinds.count("htb") == 2 + 1 + 8
     assert kinds.count("plug") == 2 * 8  # each made, then opened
     classes = [message for message in made if message.kind == 40]
     parameters = [attributes(attributes(message.body, 20)[2])[1] for message in classes[1:]]
@@ -84,17 +84,28 @@ def test_a_switch_port_has_a_class_and_a_pause_point_for_each_priority() -> None
     assert min(quanta) >= 1514, "less than a frame would not be served in proportion"
 
 
-def test_a_host_port_has_a_queue_for_each_priority_and_one_for_its_agent() -> None:
-    queues = Queues(4096, Rate("10Mb/s"), Port(), is_host=True)
-    kinds = [attributes(message.body, 20)[1].rstrip(b"\0").decode() for message in queues.messages()]
-    assert kinds[0] == "mqprio" and kinds.count("tbf") == 8 and kinds.count("plug") == 16
-    assert queues.control == CONTROL_QUEUE
-    assert queues.arrange().sockets == tuple(range(8))
+@pytest.mark.parametrize("line", Line)
+def test_only_the_class_of_the_line_has_its_rate_and_what_bypasses_the_queues_goes_to_it(line: Line) -> None:
+    """A class of a queue that had a rate to wait for would let its first frame go without a look at the line."""
+    queues = Queues(4096, Rate("10Mb/s"), Port(), line=line)
+    classes = {}
+    for message in queues.messages():
+        if message.kind == 40:
+            own, parent = struct.unpack_from("=II", message.body, 8)
+            (rate,) = struct.unpack_from("=I", attributes(attributes(message.body, 20)[2])[1], 8)
+            classes[own] = parent, rate
+    roots = [struct.unpack_from("=II", m.body, 8) for m in queues.messages() if m.kind == 36 and b"htb" in m.body]
+    (root, _), (scheduler, below) = roots
+    assert classes.pop(below) == (root, 1_250_000)
+    assert set(classes.values()) == {(scheduler, 4_000_000_000)}
+    assert set(queues.arrange().sockets) <= classes.keys()
+    assert queues.control == root
+    assert (queues.pause in classes) == (line is Line.REAL)
 
 
-def test_red_of_a_switch_port_has_a_parent_that_dequeues_only_what_the_pause_point_gives() -> None:
+def test_red_has_a_parent_that_dequeues_only_what_the_pause_point_gives() -> None:
     curve = EcnCurve("10kB", "20kB", 1)
-    made = Queues(4097, Rate("10Mb/s"), Port(ecn={3: curve}), is_host=False).messages()
+    made = Queues(4097, Rate("10Mb/s"), Port(ecn={3: curve})).messages()
     places = {}
     for message in made:
         own, parent = struct.unpack_from("=II", message.body, 8)
@@ -106,18 +117,18 @@ def test_red_of_a_switch_port_has_a_parent_that_dequeues_only_what_the_pause_poi
     assert [kind for kind, _ in places].count("tbf") == 1
 
 
-@pytest.mark.parametrize("is_host", [True, False])
+@pytest.mark.parametrize("frees", [True, False])
 @pytest.mark.parametrize(
     ("buffer", "limit"),
     [("136MB", 136_000_000 + (64 << 20)), ("8GB", 2**32 - 2**16), (None, 2**32 - 2**16)],
     ids=["of a switch", "of more than a qdisc counts", "none"],
 )
-def test_every_queue_holds_what_the_buffer_of_its_node_admits(buffer: str | None, limit: int, is_host: bool) -> None:
+def test_every_queue_holds_what_the_buffer_of_its_node_admits(buffer: str | None, limit: int, frees: bool) -> None:
     """This holds for all pause points and the qdiscs before them, also where red has a parent to measure by."""
     port = Port(ecn={3: EcnCurve("10kB", "20kB", 1)})
     room = Size(buffer) if buffer else None
     limits: dict[str, list[int]] = {"plug": [], "tbf": []}
-    for message in Queues(4097, Rate("10Mb/s"), port, is_host, frees=not is_host, buffer=room).messages():
+    for message in Queues(4097, Rate("10Mb/s"), port, frees=frees, buffer=room).messages():
         inside = attributes(message.body, 20)
         kind = inside[1].rstrip(b"\0").decode()
         if kind == "plug" and message.create:
@@ -133,7 +144,7 @@ def test_every_queue_holds_what_the_buffer_of_its_node_admits(buffer: str | None
 def test_a_queue_is_emptied_by_two_new_pause_points_one_after_the_other() -> None:
     """Whichever of the two handles the plug has, the other replaces it; the queue ends with its usual plug, stopped."""
     curve = EcnCurve("10kB", "20kB", 1, limit="60kB")
-    queues = Queues(4097, Rate("10Mb/s"), Port(ecn={3: curve}), is_host=False, buffer=Size("1MB"))
+    queues = Queues(4097, Rate("10Mb/s"), Port(ecn={3: curve}), buffer=Size("1MB"))
     (usual,) = {
         struct.unpack_from("=I", message.body, 8)[0]
         for message in queues.messages()

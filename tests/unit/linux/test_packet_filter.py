@@ -42,13 +42,6 @@ def test_frames_are_taken_by_their_type() -> None:
     assert taken(packet_filter.resolving_addresses(), found) == [arp, resolving]
 
 
-def test_frames_of_one_opcode_are_left_out() -> None:
-    says_nothing, pause, runt = (
-        bytes(12) + end for end in (b"\x88\x08\xff\x00" + bytes(44), b"\x88\x08\x01\x01", b"\x88")
-    )
-    assert taken(packet_filter.but(0x8808_FF00), [pause, says_nothing, runt, says_nothing]) == [pause, runt]
-
-
 def test_only_the_addresses_that_are_named_are_taken() -> None:
     right = [packet(ONE), packet(OTHER, 143)]
     wrong = [packet("fd00:5:1:10::1"), packet("fd00:5:2:10::"), packet("fd00:5:1:1::"), packet("::"), b"short"]

@@ -91,7 +91,7 @@ def classes(messages: tuple[Message, ...] | list[Message]) -> dict[int, tuple[in
     found = {}
     for message in messages:
         _, own, parent = struct.unpack_from("=iII", message.body, 4)
-        if attributes(message.body, 20)[1] == b"htb\0" and parent == 0x1_0001:
+        if attributes(message.body, 20)[1] == b"htb\0" and parent == 0x1_0000:
             options = attributes(attributes(message.body, 20)[2])
             quantum, _, level = struct.unpack_from("=III", options[1], 32)
             found[own] = level, quantum
@@ -100,7 +100,7 @@ def classes(messages: tuple[Message, ...] | list[Message]) -> dict[int, tuple[in
 
 def queues(ets: bool = True) -> Queues:
     port = Port(ecn={3: EcnCurve("10kB", "20kB", 1)}).with_dcbx(ets=ets)
-    return Queues(4097, Rate("10Mb/s"), port, is_host=False)
+    return Queues(4097, Rate("10Mb/s"), port)
 
 
 def test_where_dcbx_sets_shares_a_class_that_becomes_strict_is_another_class_of_the_kernel() -> None:
@@ -136,10 +136,8 @@ def test_a_port_that_gets_its_first_table_later_has_its_classes_at_the_levels_th
     assert len(later.pausing(3, stop=True)) == len(queues().pausing(3, stop=True))
 
 
-@pytest.mark.parametrize(("port", "is_host"), [(Port(), False), (Port(), True), (Port().with_dcbx(), True)])
-def test_where_no_table_can_come_a_queue_has_one_place(port: Port, is_host: bool) -> None:
-    plain = Queues(4097, Rate("10Mb/s"), port, is_host)
-    request = plain.pausing(3, stop=True)
+def test_where_no_table_can_come_a_queue_has_one_place() -> None:
+    request = Queues(4097, Rate("10Mb/s"), Port()).pausing(3, stop=True)
     assert struct.unpack_from("=I", request) == (len(request),)
 
 
@@ -160,8 +158,8 @@ def test_small_weights_are_kept_beside_large_ones() -> None:
     assert scheduling.weights[0] / scheduling.weights[1] == pytest.approx(255, rel=0.001)
 
 
-def test_a_port_with_lanes_has_classes_for_strict_and_for_shared_ones_also_at_a_host() -> None:
-    queues = Queues(4096, Rate("10Mb/s"), Port().with_vls(), is_host=True)
+def test_a_port_with_lanes_has_classes_for_strict_and_for_shared_ones() -> None:
+    queues = Queues(4096, Rate("10Mb/s"), Port().with_vls())
     scheduling = Scheduling.of_lanes((1,), {0: Fraction(1)})
     arrangement = queues.arranged(scheduling)
     assert arrangement.queue_of == IDENTITY

@@ -259,7 +259,7 @@ class PortProgram:
 
     def port(self, slot: int) -> PortCounters:
         """Return the counters of a port."""
-        fields = PORT.unpack_from(self.port_memory, slot * PORT.size)[-78:]
+        fields = PORT.unpack_from(self.port_memory, slot * PORT.size)[-82:]
         sent, octets, blocked, defended, steered = (fields[start : start + 8] for start in range(0, 40, 8))
         return PortCounters(
             sent,
@@ -270,9 +270,9 @@ class PortProgram:
             fields[40:56],
             fields[56],
             fields[57],
-            Deaths(*fields[58:62]),
-            fields[62:70],
-            fields[70:78],
+            Deaths(*fields[58:63]),
+            fields[66:74],
+            fields[74:82],
         )
 
     def queued(self, slot: int) -> tuple[int, ...]:

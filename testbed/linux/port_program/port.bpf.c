@@ -98,8 +98,10 @@ enum drop {
 #define POOLS 4
 #define ANY_POOL (POOLS - 1)
 /* How a frame dies that a buffer did not drop: by its queue, which is full, marks early or has no carrier; with its queue,
- * which is emptied; as it leaves its port, for there is nobody at the other end; in the middle of its cable. */
-enum death { BY_QUEUE, WITH_QUEUE, AT_LINK, IN_CABLE, DEATHS };
+ * which is emptied; as it leaves its port, for there is nobody at the other end, or for it is longer than the cable's MTU;
+ * in the middle of its cable. */
+enum death { BY_QUEUE, WITH_QUEUE, AT_LINK, IN_CABLE, TOO_LONG };
+#define DEATH_SLOTS 8
 enum trust { TRUST_NONE, TRUST_DOT1P, TRUST_DSCP };
 enum event_kind { EVENT_FRAME = 1, EVENT_XOFF, EVENT_XON, EVENT_DROP };
 #define WHOLE_PORT 0x100u /* beside EVENT_XOFF and EVENT_XON, or alone: it is about the port's other groups too */
@@ -140,7 +142,7 @@ struct port {
 	__u64 vl15_frames[SLS];		/* that were to leave here, by SL, which is mapped to a VL that no port has */
 	__u64 lost_events;
 	__u64 seen_frames;		/* MAC control frames handed to the agent */
-	__u64 died_frames[DEATHS];	/* of those sent here; not MAC control and LLDP */
+	__u64 died_frames[DEATH_SLOTS];	/* of those sent here; not MAC control and LLDP */
 	__u64 queued_bytes[PRIORITIES];	/* of frames with cells that wait here, by queue */
 	__u64 most_queued_bytes[PRIORITIES];
 };
@@ -439,10 +441,12 @@ __u64 link_location;
 #define LINK_FUNCTION "__dev_forward_skb2"
 #define LINK_FUNCTION_INLINED "__dev_forward_skb"
 #define LINK_FUNCTION_BYTES 512
+#define BESIDE_MTU 18 /* header and a tag, which it passes in any case */
 
 /* The little of the kernel's own types that is looked at; offsets are found when the program is loaded. */
 struct net_device {
 	int ifindex;
+	unsigned int mtu;
 } __attribute__((preserve_access_index));
 
 struct sk_buff {
@@ -1903,7 +1907,7 @@ static __always_inline void count_death(struct sk_buff *skb, enum death death)
 	}
 	port = bpf_map_lookup_elem(&ports, &slot);
 	if (port)
-		port->died_frames[death & (DEATHS - 1)]++;
+		port->died_frames[death & (DEATH_SLOTS - 1)]++;
 }
 
 /* Only deaths inside a queue, a drop by the queue itself or the one in front of it, or its reset, give cells back: what
@@ -1922,11 +1926,11 @@ int BPF_PROG(freed, struct sk_buff *skb, void *location, int reason)
 		death = WITH_QUEUE;
 	else if ((__u64)location - link_location < LINK_FUNCTION_BYTES ||
 		 reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_DEV_READY))
-		death = AT_LINK;
+		death = skb->len > skb->dev->mtu + BESIDE_MTU ? TOO_LONG : AT_LINK;
 	else
 		return 0;
 	count_death(skb, death);
-	if ((mark & MARK_MAGIC_BITS) == MARK_MAGIC && death != AT_LINK) {
+	if ((mark & MARK_MAGIC_BITS) == MARK_MAGIC && death < AT_LINK) {
 		queue_shrinks(skb->dev->ifindex, skb->priority, skb->len);
 		note_wait(mark, skb->dev->ifindex, skb->priority, 1);
 		give_back(mark, skb->tc_index);

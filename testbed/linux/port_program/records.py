@@ -16,7 +16,7 @@ PRIORITIES = 8
 RING_BYTES = 1 << 16
 
 TABLES = 114
-PORT = struct.Struct(f"=6I8IBBBBBBB{TABLES}s7x8Q8Q8Q8Q8Q16QQQ4Q8Q8Q")
+PORT = struct.Struct(f"=6I8IBBBBBBB{TABLES}s7x8Q8Q8Q8Q8Q16QQQ8Q8Q8Q")
 PORT_SETTINGS = struct.Struct(f"=6I8IBBBBBBB{TABLES}s")
 QUEUES = struct.Struct("=8I")
 QUEUES_AT = struct.Struct("=6I").size
@@ -92,6 +92,8 @@ class Deaths(NamedTuple):
     """The frames that were sent while the other end was down."""
     in_cable: int
     """The frames that were lost in the middle of the cable."""
+    too_long: int
+    """The frames that were longer than the cable's MTU."""
 
 
 Sizes = tuple[int, int, int]

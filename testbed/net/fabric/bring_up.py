@@ -128,6 +128,8 @@ class NodeSetup:
         except UsageError as error:
             raise FabricError(f"switch {name}: {error}") from None
         self.buffers[name] = buffer, settings
+        for text in settings.without_effect():
+            warn(f"switch {name}: {text}")
         room = Size.from_bytes(sum(pool.total for pool in settings.pools) * settings.cell_bytes)
         for port in ports:
             assert port.queues is not None

@@ -13,6 +13,7 @@ from typing import Any, cast
 from testbed.agent import event_log
 from testbed.agent.agents import Agents
 from testbed.agent.event_log import LoggedEvent
+from testbed.errors import listed, warn
 from testbed.frames import Mac
 from testbed.linux.port_program import NODES, PortProgram
 from testbed.linux.process.forked_helper import ForkedHelper
@@ -26,6 +27,7 @@ from testbed.net.fabric.deadlocks import DeadlockNotes
 from testbed.net.fabric.ports import (
     FabricError,
     NodeSockets,
+    PortState,
     PortTable,
     is_elsewhere,
     is_leaf,
@@ -81,6 +83,8 @@ class FabricCore:
         """The `traffic.Flows` that run."""
         self.lost = 0
         """The number of datagrams that flows have lost so far."""
+        self.reads_telemetry = False
+        """True once a flow had a rate control that reads the telemetry of ports."""
         self.lateness_ns = 0
         """The longest delay in waking an agent; it is known when the network has stopped."""
         self.queues_only = False
@@ -106,7 +110,7 @@ class FabricCore:
         try:
             self.program = program = PortProgram(
                 waits=self.deadlock_poll is not None,
-                telemetry=any(port.intf.settings and port.intf.settings.telemetry for port in self.ports),
+                telemetry=bool(self._stamping()),
                 lines=any(port.has_line for port in self.ports),
             )
             by_node = self.ports.by_node()
@@ -143,6 +147,9 @@ class FabricCore:
             self.stop()
             raise
 
+    def _stamping(self) -> list[PortState]:
+        return [port for port in self.ports if port.intf.settings and port.intf.settings.telemetry]
+
     def _setup(self, program: PortProgram, ways: SwitchWays) -> NodeSetup:
         return NodeSetup(self.ports, self.sockets, program, self.ports.graph, self.numbers, ways=ways)
 
@@ -175,6 +182,9 @@ class FabricCore:
         With `gathers` a network over several kernels has the logs of all agents afterwards, not only of its own.
         """
         self._rdma.close()
+        if self.agents and not self.reads_telemetry and (stamping := self._stamping()):
+            names = listed([port.name for port in stamping], 8)
+            warn(f"Port(telemetry=True) had no effect at {names}: no flow's rate control reads telemetry, as hpcc does")
         if self._deadlock_watch:
             watch, self._deadlock_watch = self._deadlock_watch, None
             watch.stop()

@@ -158,6 +158,7 @@ class Fabric:
             found[_NO_LINK] += port.died_frames.by_queue + port.died_frames.at_link
             found[with_queue] += port.died_frames.with_queue
             found["cable"] += port.died_frames.in_cable
+            found["longer than the MTU"] += port.died_frames.too_long
         of_parts = self._waiting_or_dropped()
         if of_parts is None:
             return None

@@ -30,7 +30,7 @@ class Unmarked:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """A port on the way, and the queue in which the packets wait there."""
 
     port: PortState
@@ -53,13 +53,13 @@ def unmarked(table: PortTable, source: str, target: str, priority: int, ds_field
     """
     way = table.graph.way(source, target)
     if way is None:  # routers forward by routes, and packets can have another DSCP behind them
-        places = [_Place(port, None) for port in table if forwards(port.node)]
+        found = [Place(port, None) for port in table if forwards(port.node)]
     else:
-        places = list(_places(table, way, priority, ds_field))
-    if any(place.marks for place in places):
+        found = list(places(table, way, priority, ds_field))
+    if any(place.marks for place in found):
         return None
-    known = [place.queue for place in places if place.queue is not None]
-    return Unmarked(known[-1] if known else priority, tuple(one.port for one in places if forwards(one.port.node)))
+    known = [place.queue for place in found if place.queue is not None]
+    return Unmarked(known[-1] if known else priority, tuple(one.port for one in found if forwards(one.port.node)))
 
 
 def unstamped(table: PortTable, source: str, target: str) -> tuple[PortState, ...] | None:
@@ -70,17 +70,18 @@ def unstamped(table: PortTable, source: str, target: str) -> tuple[PortState, ..
     return None if any(port.settings is not None and port.settings.telemetry for port in ports) else ports
 
 
-def _places(table: PortTable, way: Sequence[str], priority: int, ds_field: int) -> Iterator[_Place]:
+def places(table: PortTable, way: Sequence[str], priority: int, ds_field: int) -> Iterator[Place]:
+    """Yield the ports of a way, each with the queue of packets of this socket priority and DS field."""
     leaving = [table.port(name) for name in way]
     marked = mark(_BEFORE_DS_FIELD + bytes([ds_field]) + _BEHIND_IT, priority, _priorities(leaving[0]))
     frame = marked.frame
-    yield _Place(leaving[0], marked.local)
+    yield Place(leaving[0], marked.local)
     for before, port in pairwise(leaving):
         coming = _priorities(table.far_end(before))
         queue, frame = classify(frame, coming).local, rewrite(frame, coming)
         assert port.settings is not None
         is_chosen_elsewhere = is_leaf(port.node) or port.settings.dcbx or port.settings.vls is not None
-        yield _Place(port, None if is_chosen_elsewhere else queue)
+        yield Place(port, None if is_chosen_elsewhere else queue)
 
 
 def _priorities(port: PortState) -> PriorityMap:

@@ -26,6 +26,7 @@ from testbed.net.partition.gathered import bring_flow_counts
 from testbed.net.partition.parts import Parts
 from testbed.net.traffic.demand import asked_of, demand
 from testbed.net.traffic.flow import Flow, FlowError
+from testbed.net.traffic.mismatches import mismatches
 from testbed.net.traffic.report import Report, log_ways, logged
 from testbed.net.traffic.transport import (
     BEGIN_NS,
@@ -142,6 +143,8 @@ class Flows:
             whole = {index: flow for index, flow in chosen.items() if index < first + len(self._flows)}
             for text in kind.warnings(whole):
                 warn(text)
+        for text in mismatches(self._flows):
+            warn(text)
         queues = list(dict.fromkeys(map(_queue, self._flows)))
         self._shared = Shared(len(self._endpoints), len(self._parts), len(queues), first)
         lines = {

@@ -207,6 +207,9 @@ class Roce(RoceOptions, Transport):
         told = [*without_marks(controlled), *without_telemetry(controlled), *without_effect(flows.values())]
         return [*told, *out_of_order(flows.values())]
 
+    def ds_field(self, flow: Flow) -> int:
+        return ds_field(flow)
+
     def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
         pairs = report.queue_pairs if isinstance(report, RoceReport) else ()
         return [(pair.source_port, PORT, pair.far_number) for pair in pairs]
@@ -394,6 +397,7 @@ def without_telemetry(flows: Sequence[Flow]) -> list[str]:
     silent: dict[str, dict[str, None]] = {}
     for flow in flows:
         control = rates.control(flow.rate_control, line_of(flow.source))
+        fabric.reads_telemetry |= control.needs_telemetry
         ports = unstamped(fabric.ports, flow.source.name, flow.target.name) if control.needs_telemetry else None
         if ports is not None:
             name = flow.rate_control if isinstance(flow.rate_control, str) else type(control).__name__

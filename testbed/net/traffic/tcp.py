@@ -23,6 +23,7 @@ from testbed.errors import UsageError
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import WIRE_OCTETS, Report
 from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
+from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Scale
 
 CONGESTION_CONTROLS = ("cubic", "dctcp", "reno")
@@ -95,6 +96,9 @@ class Tcp(Transport):
         """Return a server and a client for each flow."""
         servers = [_Server(flow.target, flows, (), [index]) for index, flow in flows.items()]
         return [*servers, *(_Client(flow.source, flows, [index], ()) for index, flow in flows.items())]
+
+    def ds_field(self, flow: Flow) -> int:
+        return flow.ds_field | (Ecn.ECT_0 if flow.rate_control in _WITH_ECN else Ecn.NOT_ECT)
 
     def report(self, flow: Flow, outcome: Outcome) -> TcpReport:
         if outcome.sender is None:

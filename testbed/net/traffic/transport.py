@@ -327,6 +327,10 @@ class Transport(ABC):
         """Settings of the flows that have no effect in this network; each is printed before the flows begin."""
         return ()
 
+    def ds_field(self, flow: Flow) -> int:
+        """Return the octet of the IP header with DSCP and ECN that frames of data of a flow have."""
+        return flow.ds_field
+
     def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
         """Return the UDP ports that frames of data came from and went to, and the queue pair; none if not known.
 

@@ -45,6 +45,11 @@ class HeadroomPolicy(ABC):
     def __post_init__(self) -> None:
         if self.cells is not None and (type(self.cells) is not int or self.cells < 0):
             raise HeadroomPolicyError(f"cells is {self.cells!r}; headroom is a whole number of cells from 0 on")
+        if self.cells == 0 and (self.overbooks or self.pauses_ports):
+            raise HeadroomPolicyError(
+                f"cells is 0, the headroom of each group, so {type(self).__name__} would have nothing to share and all "
+                "that comes in after PAUSE would be dropped; leave cells out for what the cables need"
+            )
 
     @abstractmethod
     def pool(self, headrooms: Mapping[Key, int]) -> int:

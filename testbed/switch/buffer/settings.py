@@ -240,6 +240,19 @@ class BufferSettings:
         """The ingress pools."""
         return Pool(self.total, self.headroom_pool), *self.more_pools
 
+    def without_effect(self) -> list[str]:
+        """Return a warning for each static threshold of a lossless group that its pool cannot reach."""
+        found: dict[tuple[int, int], None] = {}
+        for group in self.all_groups().values():
+            shared = self.pool_cells(group.pool)[1]
+            if group.lossless and isinstance(group.threshold, Static) and group.threshold.cells > shared:
+                found[group.threshold.cells, shared] = None
+        return [
+            f"Static({cells}) is never passed, since the groups share {shared} cells: PAUSE is sent only when all of "
+            "them are in use; use a lower threshold or a larger buffer"
+            for cells, shared in found
+        ]
+
     def pool_cells(self, pool: int) -> tuple[int, int, int]:
         """Return the guaranteed, shared and headroom cells of an ingress pool."""
         guaranteed, headroom = self._sum("guaranteed", pool), self._headroom_of(pool)

@@ -136,6 +136,11 @@ class Ways:
         """True if each frame gets a way of its own, so that frames of a flow can overtake each other."""
         return self.by in (By.SPRAY, By.RANDOM, By.LEAST_LOADED)
 
+    @property
+    def hashes(self) -> bool:
+        """True if the choice goes by fields of the frame."""
+        return self.by in _BY_HASH
+
     def unused(self) -> list[str]:
         """Return the names of settings that were given and have no effect."""
         plain, found = Ways(), []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.net.fabric.port import Buffer, PortNeeds
 from testbed.switch.buffer.model import BufferModel
-from testbed.switch.buffer.settings import BufferSettings, GroupSettings, Static
+from testbed.switch.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static, Threshold
 from testbed.switch.buffer.use import Signal
 from testbed.switch.headroom.calculation import Headroom, HeadroomPort, adaptive, read_alpha
 from testbed.switch.headroom.vendor import SHIPPED
@@ -142,3 +142,17 @@ def test_headroom_that_is_short_by_some_frames_loses_as_many(short_by: int) -> N
     needed = twenty_frames()
     buffer = divided(2000, needed.cells + FRAME - short_by * FRAME)
     assert losses_after_xoff(buffer, needed.delay_value, iter(lambda: 2000, None)) == short_by
+
+
+@pytest.mark.parametrize(
+    ("threshold", "lossless", "warned"),
+    [(Static(601), True, True), (Static(600), True, False), (Static(601), False, False), (Dynamic(9), True, False)],
+)
+def test_a_static_threshold_of_a_lossless_group_that_its_pool_cannot_reach_is_warned_of(
+    threshold: Threshold, lossless: bool, warned: bool
+) -> None:
+    group = GroupSettings(lossless=lossless, threshold=threshold, headroom=100 if lossless else 0)
+    found = BufferSettings((1, 2, 3, 4), 1000 if lossless else 600, None, {3: group}).without_effect()
+    assert [text.partition(":")[0] for text in found] == (
+        ["Static(601) is never passed, since the groups share 600 cells"] if warned else []
+    )

@@ -200,6 +200,13 @@ def test_a_policy_that_does_not_exist_is_refused(value: Any, message: str) -> No
         policy_of(value)
 
 
+@pytest.mark.parametrize("policy", [SharedHeadroomPool, DynamicSharedHeadroom])
+def test_nothing_can_be_shared_of_no_headroom(policy: type[HeadroomPolicy]) -> None:
+    with pytest.raises(HeadroomPolicyError, match=f"^cells is 0, the headroom of each group, so {policy.__name__} "):
+        policy(0)
+    assert HeadroomPerGroup(0).cells == 0
+
+
 @pytest.mark.parametrize("ratio", [0, "1/2", 1.5, "x", None])
 def test_a_ratio_below_one_is_refused(ratio: Any) -> None:
     with pytest.raises(HeadroomPolicyError, match="over_subscribe is"):

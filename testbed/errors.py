@@ -4,6 +4,7 @@ Every error that Xoff raises on purpose is a XoffError, so the command line can 
 and leave tracebacks for real defects. A message names the thing, the value and the way out.
 """
 
+import re
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -40,6 +41,18 @@ def plain(text: object) -> str:
     if whole.replace("\n", "").replace("\t", "").isprintable():
         return whole
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in whole)
+
+
+def message(text: object) -> str:
+    """Text of a message, whose further lines are indented: what came from elsewhere cannot look like a message of its
+    own.
+    """
+    return re.sub(r"\n(?=\S)", "\n  ", plain(text))
+
+
+def one_line(text: object) -> str:
+    """Text as `plain` has it, with the ends of lines and tabs written out, too."""
+    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import testbed
 from testbed import early_end
 from testbed.cli.screen import streams
-from testbed.errors import UsageError, XoffError, plain
+from testbed.errors import UsageError, XoffError, message
 
 
 class Terminated(KeyboardInterrupt):
@@ -213,14 +213,14 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 def _say(text: str) -> None:
     with suppress(OSError):
-        print(f"xoff: {plain(text)}", file=sys.stderr)
+        print(f"xoff: {message(text)}", file=sys.stderr)
 
 
 def _complain(text: str) -> None:
     try:
         from testbed.cli.screen.console import print_error
     except ImportError:  # the front door's Python has only its standard library
-        print(f"xoff: {plain(text)}", file=sys.stderr)
+        print(f"xoff: {message(text)}", file=sys.stderr)
     else:
         with suppress(OSError):  # standard error is closed too
             print_error(text)

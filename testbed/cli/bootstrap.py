@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from testbed import early_end
-from testbed.errors import XoffError, plain
+from testbed.errors import XoffError, message
 from testbed.lab.host import cache
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def main() -> int:
         python = environment(_purpose(sys.argv[1:]))
     except XoffError as error:
         if not completes:
-            print(f"xoff: {plain(error)}", file=sys.stderr)
+            print(f"xoff: {message(error)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("xoff: interrupted", file=sys.stderr)

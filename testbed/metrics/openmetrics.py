@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from testbed.errors import plain
+
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
@@ -98,8 +100,10 @@ def _lines(family: Family) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return text as it stands between quotes. What is no character of UTF-8, as JSON may have it, becomes `?`."""
-    return re.sub(r'[\\"\n]', lambda found: _ESCAPED[found[0]], text.encode(errors="replace").decode())
+    """Return text as it stands between quotes. What is no character of UTF-8, as JSON may have it, becomes `?`, and
+    what is none for a terminal is written out.
+    """
+    return re.sub(r'[\\"\n]', lambda found: _ESCAPED[found[0]], plain(text.encode(errors="replace").decode()))
 
 
 def _number(value: Value) -> str:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.segment import Segment
 
 from testbed.cli.screen import streams
-from testbed.errors import plain
+from testbed.errors import message, plain
 
 
 class _Console(Console):
@@ -46,9 +46,9 @@ def shown(text: object) -> str:
 
 def say(text: str) -> None:
     """Print a line about what Xoff itself is doing."""
-    stderr.print(f"[dim]xoff:[/dim] {shown(text)}", soft_wrap=True)
+    stderr.print(f"[dim]xoff:[/dim] {escape(message(text))}", soft_wrap=True)
 
 
 def print_error(text: str) -> None:
     """Print the message about a failure."""
-    stderr.print(f"[bold red]xoff:[/bold red] {shown(text)}", soft_wrap=True)
+    stderr.print(f"[bold red]xoff:[/bold red] {escape(message(text))}", soft_wrap=True)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from testbed.errors import one_line
 from testbed.linux.rdma_devices import HOST_VARIABLE
 
 _MEMORY = "uml-memory"
@@ -112,7 +113,7 @@ def _shown(stack: bytes) -> str:
         if _VARIABLE.match(word):
             break
         arguments.append(word)
-    line = " ".join(arguments or words[-1:])
-    hosts = [word.removeprefix(_HOST) for word in words[first:] if word.startswith(_HOST)]
+    line = one_line(" ".join(arguments or words[-1:]))
+    hosts = [one_line(word.removeprefix(_HOST))[:_LONGEST] for word in words[first:] if word.startswith(_HOST)]
     shown = line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
     return f"`{shown}`" + "".join(f" of {host}" for host in hosts)

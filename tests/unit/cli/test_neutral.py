@@ -34,6 +34,12 @@ def neutral(text: str) -> bool:
     return text.replace("\n", "").replace("\t", "").isprintable()
 
 
+def test_a_newline_in_a_word_forges_no_message(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run\nxoff: incast: all claims hold"]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "xoff: there is no command run" and second.startswith("  xoff: incast: all claims hold")
+
+
 def config_db(tmp_path: Path, source: str = "broken_values.json") -> Path:
     """Write a switch's file with evil names."""
     path = tmp_path / "config_db.json"

@@ -97,3 +97,11 @@ def test_the_page_names_every_family_and_its_counter_of_sonic() -> None:
     for one in EXPORTED:
         sonic = f"`{one.sonic.replace('{priority}', 'n')}`" if one.sonic else "-"
         assert f"| `{one.sample}` | {sonic} | {one.help.rstrip('.')} |" in page
+
+
+def test_a_label_gives_no_orders_to_a_terminal() -> None:
+    family = Family("ports", Kind.GAUGE, "Ports \x1b[2J", "")
+    family.add({"port": 's1\x1b]0;owned\x07\r\x9b31m\n"\\'}, 1)
+    text = render([family])
+    assert text.replace("\n", "").isprintable()
+    assert 'ports{port="s1\\\\x1b]0;owned\\\\x07\\\\r\\\\x9b31m\\n\\"\\\\"} 1\n' in text

@@ -58,6 +58,8 @@ def test_arguments_are_found_at_the_top_of_a_stack() -> None:
     assert spinning._shown(page) == "`ib_write_lat -d rxe0` of h1"
     assert spinning._shown(b"x86_64\0" + b"word\0" * 100 + TOP.partition(b"rxe0\0")[2]).endswith("word wo...` of h1")
     assert spinning._shown(b"A=1\0/usr/bin/one\0") == "`/usr/bin/one`"
+    forged = spinning._shown(b"x86_64\0sh\0a\nxoff: all claims hold\x1b[2J\0XOFF_RDMA_HOST=h1\nxoff: ok\0x\0")
+    assert forged.isprintable() and forged.startswith("`sh a\\nxoff: all claims hold\\x1b[2J`")
     for other in (bytes(4096), b"x" * 4096, page[:-1] + b"x", b"text".ljust(4096, b"\0")):
         assert not spinning._is_top_of_stack(other)
 

@@ -6,7 +6,8 @@ and leave tracebacks for real defects. A message names the thing, the value and 
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -69,6 +70,19 @@ def listed(names: Iterable[str], most: int = 20) -> str:
     return (", ".join(found[:most]) or "none") + more
 
 
+_subjects: list[str] = []
+
+
+@contextmanager
+def warnings_of(subject: str) -> Iterator[None]:
+    """Have warnings begin with what they are of, where that is not the user's own: the control of a case, for one."""
+    _subjects.append(subject)
+    try:
+        yield
+    finally:
+        _subjects.pop()
+
+
 def warn(text: str) -> None:
     """Print a warning: it is in the run's output, and the user sees it at once."""
-    print(f"warning: {text}", file=sys.stderr, flush=True)
+    print(f"warning: {': '.join([*_subjects, text])}", file=sys.stderr, flush=True)

@@ -75,6 +75,13 @@ _SWITCH = {
     "counters": Command(
         "PFC counters of a real switch, beside the lab's", "switches.counters", "counters", "options", True
     ),
+    "diff": Command(
+        "what two files have different, and what follows for pools and headroom",
+        "switches.diff",
+        "diff",
+        "options",
+        True,
+    ),
     "fit": Command(
         "whether a cable fits a port of a file, and what makes it fit", "switches.fit", "fit", "options", True
     ),

@@ -16,6 +16,8 @@ from testbed.strict.problems import Problems
 from testbed.strict.problems import json_path as path
 
 CELL = 208
+_SPEED_WITH_FEC = 200_000
+"""The speed in Mb/s from which on all of 802.3's physical layers have RS-FEC."""
 _DEFAULT_POLL_MS = 200
 
 
@@ -123,11 +125,24 @@ class _Checker:
     # Ports
 
     def port(self, port: str) -> None:
+        self._fec(port)
         self._directions(port)
         self._lossless(port)
         self._ways(port)
         self._queues(port)
         self._watchdog(port)
+
+    def _fec(self, port: str) -> None:
+        """Find ports without the FEC that is part of their physical layer: IEEE 802.3 clauses 119 and 172."""
+        row = self._tables.ports[port]
+        if row.fec == "none" and row.speed >= _SPEED_WITH_FEC:
+            self._at(
+                port,
+                path("PORT"),
+                f"fec is none at {row.speed // 1000}G, and lanes of that speed are PAM4, which does not work without: "
+                "set fec to rs",
+                "no fec",
+            )
 
     def channels(self) -> None:
         """Find port channels whose members are not alike: a flow may be lossless on one of them alone."""

@@ -18,7 +18,7 @@ from testbed.sonic.division import Division, divisions, memory
 from testbed.sonic.headroom import Need, described, lossless_groups, needed_at
 from testbed.sonic.tables import NULL, PoolRow, ProfileRow, Tables
 from testbed.sonic.write import as_json
-from testbed.switch.headroom.extras import Extras, Fec
+from testbed.switch.headroom.extras import Extras
 from testbed.units import Length
 
 Patch = dict[str, dict[str, dict[str, str]]]
@@ -59,13 +59,12 @@ def chosen(tables: Tables, name: str) -> list[str]:
 def fit(tables: Tables, port: str, length: Length, cell: int, extras: Extras | None = None) -> Fit:
     """Return the verdict on a port with a cable of this length. Without `extras` its FEC is that of the file."""
     asked = replace(tables, cables={**tables.cables, port: in_metres(length)})
-    there = extras if extras is not None else Extras(fec_of(tables, port))
-    need, where = needed_at(asked, port, cell, there), described(asked, port)
+    need, where = needed_at(asked, port, cell, extras), described(asked, port)
     if not tables.pfc_of(port):
         text = f"No: {port} has no PFC, so no frame is lossless there; pfc_enable in PORT_QOS_MAP|{port} turns it on."
         return Fit(port, Verdict.NO_PFC, text, need, 0, {})
     # The groups with the profiles that they have now: NULL finds another profile by the new length.
-    now = {(port, one.group): one for one in lossless_groups(tables, port, cell, there)}
+    now = {(port, one.group): one for one in lossless_groups(tables, port, cell, extras)}
     sizes = [0 if one.profile is None else one.has for one in now.values()]
     if None in sizes:
         text = (
@@ -109,12 +108,6 @@ def _shared(tables: Tables, port: str) -> int:
     """Return the bytes that the lossless groups of a port share with others."""
     names = {row.pool for number in tables.pfc_of(port) if (row := tables.profile(port, number)) and row.lossless}
     return min((one.shared for one in divisions(tables) if one.name in names), default=0)
-
-
-def fec_of(tables: Tables, port: str) -> Fec:
-    """Return the FEC of a port by the file. One that is negotiated counts as RS, the longer one."""
-    word = tables.ports[port].fec
-    return Fec.RS if word == "auto" else Fec(word or "none")
 
 
 def in_metres(length: Length) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from testbed.sonic.tables import NULL, Tables
 from testbed.switch.headroom import annex_n
 from testbed.switch.headroom.calculation import HeadroomError, HeadroomPort, adaptive
-from testbed.switch.headroom.extras import Extras
+from testbed.switch.headroom.extras import Extras, Fec
 from testbed.units import Length, Rate
 
 NO_EXTRAS = Extras()
@@ -48,11 +48,18 @@ def needed(rate: Rate, length: Length, mtu: int, cell: int, extras: Extras = NO_
     return Need(least * cell, max(least, most) * cell)
 
 
-def needed_at(tables: Tables, port: str, cell: int, extras: Extras = NO_EXTRAS) -> Need:
-    """Return the headroom that one lossless group of a switch's port needs."""
+def fec_of(tables: Tables, port: str) -> Fec:
+    """Return the FEC of a port by the file. One that is negotiated counts as RS, the longer one."""
+    word = tables.ports[port].fec
+    return Fec.RS if word == "auto" else Fec(word or "none")
+
+
+def needed_at(tables: Tables, port: str, cell: int, extras: Extras | None = None) -> Need:
+    """Return the headroom that one lossless group of a switch's port needs. Without `extras` its FEC is the file's."""
     row = tables.ports[port]
+    there = Extras(fec_of(tables, port)) if extras is None else extras
     length = Length(tables.cables.get(port, SHORT_CABLE))
-    return needed(Rate.from_bps(row.speed * 10**6), length, row.mtu or DEFAULT_MTU, cell, extras)
+    return needed(Rate.from_bps(row.speed * 10**6), length, row.mtu or DEFAULT_MTU, cell, there)
 
 
 def described(tables: Tables, port: str) -> str:
@@ -103,7 +110,7 @@ class GroupHeadroom:
         return f"set xoff of profile {self.profile} to {most}{shared}"
 
 
-def lossless_groups(tables: Tables, port: str, cell: int, extras: Extras = NO_EXTRAS) -> list[GroupHeadroom]:
+def lossless_groups(tables: Tables, port: str, cell: int, extras: Extras | None = None) -> list[GroupHeadroom]:
     """Return the lossless groups of a port, in the order of their numbers. Without PFC there are none."""
     found, need = [], needed_at(tables, port, cell, extras)
     for group in sorted(tables.pfc_of(port)):

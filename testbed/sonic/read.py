@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from testbed.errors import UsageError, listed
 from testbed.sonic.entries import MOST_BYTES, Entry, EntryReader, Row, load
@@ -61,6 +62,10 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 _MAPS = {kind.table: kind for kind in MapKind}
 _READ = {*_FIELDS, *_MAPS, "CABLE_LENGTH", "DEVICE_METADATA", "PORTCHANNEL", "PORTCHANNEL_MEMBER"}
+_LIKE = 0.85
+"""How much a name has to be like that of a table to be one that is misspelt."""
+_NOT_MISSPELT = frozenset({"DSCP_TO_FC_MAP", "EXP_TO_FC_MAP"})
+"""Tables of SONiC's that are not read, and whose names are as much like those of others."""
 _FECS = ("rs", "fc", "none", "auto")
 
 
@@ -326,6 +331,10 @@ class _Reader(EntryReader):
 
     def _report_unread(self) -> None:
         others = sorted(name for name in self._content if name not in _READ and not name.startswith(OWN))
+        for name in sorted({*others} - _NOT_MISSPELT):
+            if close := get_close_matches(name.upper(), _READ, 1, _LIKE):
+                text = f"{shortened(name)} is no table that is read; did you mean {close[0]}?"
+                self._problems.warning(path(name), text, rule="misspelt table")
         if others:
             names = listed((shortened(name) for name in others), 40)
             self._problems.ignored("$", f"tables that are not modelled: {names}", rule="other tables")

@@ -40,3 +40,8 @@ def test_a_run_has_a_sender_at_the_port_that_check_warns_of(
     assert "dropped by headroom" in figures["leaf2 Ethernet28, group 3"]
     assert figures[remedy].startswith("set xoff of profile pg_lossless_100000_5m_profile to 15593968 (6287216 is")
     assert figures["slowest flow"] > 10**9
+    page = Path("results/switch_run-001/report.html")
+    assert main(["report", "results/switch_run-001", "-o", str(page)]) == Exit.OK
+    shown = page.read_text()
+    assert "failed: 2 of 2 claims" in shown and "leaf2-Ethernet28" in shown and "leaf2-eth" not in shown
+    assert shown.index("set xoff of profile pg_lossless_100000_5m_profile to") < shown.index('aria-label="Claims"')

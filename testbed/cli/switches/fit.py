@@ -10,8 +10,9 @@ from testbed.cli.arguments import above_zero, whole_number
 from testbed.errors import UsageError
 from testbed.lab.results.result import Exit
 from testbed.sonic.check import CELL
-from testbed.sonic.fit import Fit, Verdict, chosen, fec_of, in_metres
+from testbed.sonic.fit import Fit, Verdict, chosen, in_metres
 from testbed.sonic.fit import fit as of_port
+from testbed.sonic.headroom import fec_of
 from testbed.sonic.lab.settings import read_octets
 from testbed.sonic.read import read
 from testbed.sonic.tables import Tables

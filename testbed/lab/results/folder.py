@@ -91,6 +91,8 @@ class Folder:
     """The damaged lines of its files, which are left out."""
     lab_time: bool = False
     """True if rates and times are shown as those of the lab, and not of the hardware."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Other names by which ports are shown, by those of the lab."""
 
     def __post_init__(self) -> None:
         self.files = ForeignFolder(self.path)
@@ -123,6 +125,19 @@ class Folder:
     def end_ns(self) -> int:
         virtual = self.result["times"].get("virtual_ns")
         return virtual if isinstance(virtual, int) and 0 < virtual <= LATEST_NS else 1
+
+    def show_own_names(self) -> None:
+        """Show ports by the names that their switches' own system has for them: s1-Ethernet8 for s1-eth3."""
+        for network in self.networks:
+            for port, known in network.ports.items():
+                if isinstance(name := known.get("name"), str):
+                    self.names[port] = f"{network.node_of(port)}-{name}"
+        self.networks = [
+            replace(
+                one, **{part: _renamed(getattr(one, part), self.names) for part in ("cables", "ports", "soft_roce")}
+            )
+            for one in self.networks
+        ]
 
     def events(self) -> Iterator[Event]:
         """Yield the events of the log, in the order of the file."""
@@ -211,7 +226,7 @@ class Folder:
                 if line.count("{") + line.count("[") > DEEPEST and not is_shallow(content):
                     self.damage.add(name, number, f"is nested deeper than {DEEPEST} times")
                 else:
-                    yield number, content
+                    yield number, _renamed(content, self.names) if self.names else content
         except FileNotFoundError:
             return
 
@@ -241,6 +256,17 @@ def read(path: Path, lab_time: bool = False) -> Folder:
             for one in folder.claims
         ]
     return folder
+
+
+def _renamed(value: Any, names: dict[str, str]) -> Any:
+    """Return a line of a log with other names of ports."""
+    if isinstance(value, str):
+        return names.get(value, value)
+    if isinstance(value, list):
+        return [_renamed(one, names) for one in value]
+    if isinstance(value, dict):
+        return {names.get(key, key): _renamed(one, names) for key, one in value.items()}
+    return value
 
 
 def _in_lab(value: Any, unit: str, k: int) -> Any:

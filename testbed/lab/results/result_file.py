@@ -15,6 +15,10 @@ BOUNDS = {"equals": "{}", "at_least": "at least {}", "at_most": "at most {}"}
 """The words for what a claim can expect."""
 
 
+REMEDY = "remedy for "
+"""The begin of the name of a figure that says what to change."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """A figure that the run reported."""
@@ -22,6 +26,11 @@ class Figure:
     name: str
     value: Any
     unit: str
+
+    @property
+    def is_remedy(self) -> bool:
+        """True if it says what to change, which is shown before anything else."""
+        return self.name.startswith(REMEDY)
 
     @classmethod
     def of(cls, content: Any) -> Figure:

@@ -35,6 +35,7 @@ def started(net: Any, case: str, topology: str, since_ns: int) -> dict[str, Any]
     """
     fabric = net.fabric
     ports = {port.name: port for port in fabric.ports.values()}
+    names = getattr(net.topo, "names", {})  # of ports where the switch's own system has others
     return {
         "t_ns": since_ns,
         "network": "started",
@@ -42,7 +43,10 @@ def started(net: Any, case: str, topology: str, since_ns: int) -> dict[str, Any]
         "topology": topology,
         "nodes": {name: kind(node) for name, node in net.nameToNode.items()},
         "cables": [_cable(link, ports) for link in net.links],
-        "ports": {name: _port(port, fabric.buffers.get(port.node.name)) for name, port in ports.items()},
+        "ports": {
+            name: _port(port, fabric.buffers.get(port.node.name)) | ({"name": names[name]} if name in names else {})
+            for name, port in ports.items()
+        },
         "buffers": {name: _buffer(settings) for name, settings in fabric.buffers.items()},
         **({"in_lab_time": True} if any(port.units != port.scale for port in ports.values()) else {}),
     }

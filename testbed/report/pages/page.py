@@ -65,6 +65,8 @@ def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = Fal
     folders = [read(path, lab_time) for path in paths]
     if len({folder.scale.k for folder in folders}) > 1:
         folders = [read(path, True) for path in paths]
+    for folder in folders:
+        folder.show_own_names()
     is_lab = any(folder.lab_time for folder in folders)
     title = ", ".join(dict.fromkeys(folder.result["experiment"] for folder in folders))
     alone = len(folders) == 1
@@ -135,6 +137,7 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
         f'<article aria-label="{text(folder.name)}">',
         "" if alone else f"{heading(2, folder.name)}<p>{tables.outcome(folder)}</p>",
         f'<p class="bad">{text(reason)}</p>' if reason else "",
+        *(f'<p class="bad">{text(one.name)}: {text(one.value)}</p>' for one in folder.figures if one.is_remedy),
         '<div class="first"><section aria-label="Claims">',
         heading(2 if alone else 3, "Claims"),
         claims.answer(folder),

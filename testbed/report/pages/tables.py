@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.lab.results.folder import Folder, Network
 from testbed.lab.results.published import Published
-from testbed.lab.results.result import expectation
+from testbed.lab.results.result import Status, expectation
 from testbed.report.pages.markup import Html, folded, heading, table, text, verdict
 from testbed.report.timeline.derived import Ratio, ratios
 from testbed.report.timeline.tracks import ASSERTED, PAUSED, STORM, TUNNEL, Tracks, natural
@@ -28,9 +28,11 @@ INTERVALS = {
 def outcome(folder: Folder) -> Html:
     result = folder.result
     held = folder.claims
-    good = sum(claim.passed for claim in held)
-    passed = verdict(result["passed"], "passed", f"not passed ({result['status']})")
-    return Html(f"{passed}, {good} of {len(held)} claims hold")
+    good, many = sum(claim.passed for claim in held), f"{len(held)} claim{'' if len(held) == 1 else 's'}"
+    if result["status"] == Status.OK and not result["passed"]:
+        return verdict(False, "", f"failed: {len(held) - good} of {many}")
+    ended = verdict(result["passed"], "passed", f"not at its end: {result['status']}")
+    return Html(f"{ended}, {good} of {many} hold")
 
 
 def command(folder: Folder) -> str:

@@ -79,7 +79,7 @@ def table_rows(folder: Folder, file: str) -> Iterator[tuple[int, dict[str, str]]
             if None in row or any(value is None for value in row.values()):
                 folder.damage.add(file, rows.line_num, "has other columns")
             else:
-                yield rows.line_num, row
+                yield rows.line_num, {key: folder.names.get(value, value) for key, value in row.items()}
     except csv.Error as error:
         raise ReportError(f"{folder.path / file}: line {rows.line_num} is of no table: {error}") from None
 

@@ -139,7 +139,7 @@ def perform(run: Run, files: Sequence[Path], **options: Any) -> None:
     for switch, port in losing:
         group = tightest(switch.tables, port, switch.buffer.cell)
         if group is not None and group.remedy:
-            run.figure(f"remedy for {switch.name} {port}", group.remedy)
+            run.figure(f"remedy for {switch.name} {port}", group.remedy)  # `Figure.is_remedy`: a report begins with it
     lossless = all(priority in by_name(switches)[name].tables.pfc_of(port) for name, port in places)
     run.figure("scale", topo.scale.k)
     run.figure("datagrams sent", sum(report.sent for report in reports))

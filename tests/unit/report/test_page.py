@@ -190,3 +190,37 @@ def test_the_demo_and_run_with_report_end_with_the_path_of_the_report(
     assert "report:" not in capsys.readouterr().out
     assert main(["run", "incast", "--report", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["experiment"] == "incast"
+
+
+CLAIMS = [
+    {"name": f"claim {number}", "expected": {"equals": 0}, "measured": number, "passed": not number, "unit": ""}
+    for number in range(3)
+]
+
+
+def test_a_failed_result_says_how_many_claims_failed(tmp_path: Path) -> None:
+    failed = Page(report([small(tmp_path / "one", claims=CLAIMS, passed=False)])).text
+    assert "failed: 2 of 3 claims" in failed and "(ok)" not in failed
+    ended = Page(report([small(tmp_path / "two", claims=CLAIMS[:1], passed=False, status="timeout")])).text
+    assert "not at its end: timeout" in ended and "1 of 1 claim hold" in ended
+
+
+def test_ports_have_the_names_of_their_switches_own_system_everywhere(tmp_path: Path) -> None:
+    folder = small(tmp_path / "one")
+    (folder / "series-links.csv").write_text(f"t_ns,port,load_bps\n{100 * MS},s1-eth1,7\n{200 * MS},s1-eth2,8\n")
+    log = (folder / "networks.jsonl").read_text()
+    named = [json.loads(line) for line in log.splitlines()]
+    for one in named:
+        for number in range(1, 3) if "ports" in one else ():
+            one["ports"][f"s1-eth{number}"]["name"] = f"Ethernet{number * 4}"
+    lines(folder / "networks.jsonl", named)
+    source = report([folder])
+    assert "s1-eth" not in source and source.count("s1-Ethernet4") > 3
+    ports = {one["port"] for one in data_of(source)[0]["tracks"]}
+    assert {"s1-Ethernet4", "s1-Ethernet8", "h1-eth0"} <= ports
+
+
+def test_what_to_change_is_before_the_claims(tmp_path: Path) -> None:
+    remedy = {"name": "remedy for leaf1 Ethernet0", "value": "set xoff of profile p to 7", "unit": ""}
+    source = report([small(tmp_path / "one", figures=[remedy])])
+    assert source.index("set xoff of profile p to 7") < source.index('aria-label="Claims"')

@@ -12,8 +12,8 @@ from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.sonic.check import CELL, check
 from testbed.sonic.division import divisions
-from testbed.sonic.fit import Fit, Verdict, chosen, fec_of, fit
-from testbed.sonic.headroom import lossless_groups
+from testbed.sonic.fit import Fit, Verdict, chosen, fit
+from testbed.sonic.headroom import fec_of, lossless_groups
 from testbed.sonic.read import read
 from testbed.sonic.tables import Tables
 from testbed.sonic.write import write
@@ -202,3 +202,15 @@ def test_the_headroom_command_has_the_terms_too(capsys: pytest.CaptureFixture[st
         assert terms["FEC"] == fec and terms["optics"] == 2_000_000 and terms["SecTAG and ICV"] == 768
     assert main([*words, "--rtt", "20us"]) == 2
     assert "go with --length" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fec", ["rs", "fc", "auto", "none"])
+@pytest.mark.parametrize("length", ["5m", "50km"])
+def test_check_and_fit_give_one_sum(fec: str, length: str) -> None:
+    found = content()
+    found["PORT"]["Ethernet0"]["fec"] = fec
+    there = {**tables(found).cables, "Ethernet0": length}
+    found["CABLE_LENGTH"] = {"AZURE": there}
+    read_in = tables(found)
+    needs = {group.need for group in lossless_groups(read_in, "Ethernet0", CELL)}
+    assert needs == {fit(read_in, "Ethernet0", Length(length), CELL).need}

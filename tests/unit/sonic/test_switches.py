@@ -481,3 +481,48 @@ def test_on_mellanox_platforms_a_pool_has_its_size_and_what_is_reserved() -> Non
         assert one.shared == without[one.name].size
         assert one.reserved == without[one.name].reserved
     assert read(write(tables).encode()).tables == tables
+
+
+@pytest.mark.parametrize(("name", "meant"), [("BUFER_POOL", "BUFFER_POOL"), ("PFCWD", "PFC_WD"), ("queues", "QUEUE")])
+def test_a_misspelt_table_has_a_hint(name: str, meant: str) -> None:
+    found = [str(one) for one in checked(config() | {name: {}}).problems.warnings if one.rule == "misspelt table"]
+    assert found == [f"$.{name}: warning: {name} is no table that is read; did you mean {meant}?"]
+
+
+def test_tables_of_sonic_that_are_not_read_are_not_misspelt() -> None:
+    others = ("DSCP_TO_FC_MAP", "BUFFER_PORT_INGRESS_PROFILE_LIST", "PORT_STORM_CONTROL", "DEVICE_NEIGHBOR_METADATA")
+    found = checked(config() | {name: {} for name in others}).problems.warnings
+    assert [one for one in found if one.rule == "misspelt table"] == []
+
+
+@pytest.mark.parametrize(
+    ("speed", "fec", "warned"), [("400000", "none", True), ("200000", "none", True), ("400000", "rs", False),
+                                 ("400000", None, False), ("100000", "none", False)],
+)  # fmt: skip
+def test_no_fec_on_pam4_lanes_is_a_warning(speed: str, fec: str | None, warned: bool) -> None:
+    content = config()
+    content["PORT"]["Ethernet0"] |= {"speed": speed} | ({} if fec is None else {"fec": fec})
+    found = [one.message for one in checked(content).problems.warnings if one.rule == "no fec"]
+    assert len(found) == warned
+    assert all("Ethernet0: fec is none" in text and text.endswith("set fec to rs") for text in found)
+
+
+def test_diff_shows_rows_fields_and_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before, after = config(), config()
+    after["CABLE_LENGTH"]["AZURE"]["Ethernet0"] = "300m"
+    del after["QUEUE"][next(iter(after["QUEUE"]))]
+    after["PORT"]["Ethernet8"]["fec"] = "rs"
+    for name, found in (("a.json", before), ("b.json", after)):
+        Path(name).write_text(json.dumps(found))
+    assert main(["switch", "diff", "a.json", "b.json"]) == 1
+    shown = capsys.readouterr().out
+    length = before["CABLE_LENGTH"]["AZURE"]["Ethernet0"]
+    assert f"  CABLE_LENGTH|AZURE|Ethernet0: {length} -> 300m\n" in shown
+    assert "- QUEUE|Ethernet0|" in shown and "+ PORT|Ethernet8|fec: rs\n" in shown
+    assert "what follows:\n" in shown and "  Ethernet0, group 3: headroom 53248 B, needed " in shown
+    assert "Ethernet12, group" not in shown and "CABLE_LENGTH|AZURE|Ethernet12" not in shown
+    assert main(["switch", "diff", "a.json", "a.json"]) == 0
+    assert capsys.readouterr().out == "a.json and a.json are alike in all that is read\n"

@@ -7,7 +7,7 @@ the case on it, and again on the same switch with a mechanism off.
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from experiments.conformance._tables import (
     without_pfc,
     without_watchdog,
 )
+from testbed.errors import warnings_of
 from testbed.experiment.run import holds
 from testbed.sonic.lab.settings import CELL, Switch, scale_for
 from testbed.sonic.ports_to_test import classes, ports_under_test, split, with_only
@@ -114,7 +115,8 @@ class Bench:
         if topo is None:
             topo = SonicTopo(self.switch, hosts=hosts, mtu=mtu)
         case = f"control: {self._control.name}" if self._control else "the switch as it is"
-        with network(topo, case=case, **options) as net:
+        expected = warnings_of(f"{case}, where this is expected") if self._control else nullcontext()
+        with expected, network(topo, case=case, **options) as net:
             yield net
 
     def port_of(self, host: str) -> str:

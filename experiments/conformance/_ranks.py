@@ -1,24 +1,43 @@
-"""RoCEv2 between eight ranks, for the cases of SONiC's RoCEv2 plan.
+"""RoCEv2 between ranks, for the cases of SONiC's RoCEv2 plan.
 
-Not an experiment. All ports are copies of the first port under test: eight of them at one switch, or four and the
+Not an experiment. All ports are copies of the first port under test: four of them at one switch, or four and the
 uplinks at each of two leaves, with spines whose ports are such copies too. Rank 0 is host h1, and so on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from experiments.conformance._case import Bench, frames_to_fill
+from experiments.conformance._case import Bench
 from testbed.roce.settings import Settings
+from testbed.sonic.lab.run import settles_at
 from testbed.sonic.tables import MapKind, NeighbourRow, Tables
-from xoff import Duration, Ecn, Flow, Flows, Network, Rate, Roce, RoceReport, Size, SonicTopo
+from testbed.switch.priority.settings import Trust
+from xoff import (
+    DCQCN_PAPER,
+    Dcqcn,
+    Duration,
+    Ecn,
+    Flow,
+    Flows,
+    Line,
+    Network,
+    Rate,
+    Roce,
+    RoceReport,
+    Size,
+    SonicTopo,
+)
 
-RANKS = 8
+RANKS, AT_ONE_SWITCH = 8, 4
+"""The ranks of two leaves, and of one switch."""
 FRAME = Size("4154B")
 """A frame of data with 4096 octets of payload, as most of a message are."""
 SETTINGS = Settings(mtu=4096, retransmit_after=Duration("10ms"))
-"""The timer is longer than the fullest switch takes to drain, as the plan has it."""
+"""The timer is for 100 Gb/s, and longer than the fullest switch takes to drain, as the plan has it."""
+_FAR = Duration("1ms")
+"""The longest way there and back, which takes the same time at each speed."""
 _LINK_MTU = 4200
 _HALF = RANKS // 2
 _CNP, _ACK = 5, 6
@@ -38,10 +57,14 @@ class Ranks:
         """The priorities of CNPs and of acknowledgements."""
         self.lossy = [one for one in lossy if one not in (self.cnp, self.ack)][:3] or lossy[:1]
         """Up to three lossy priorities for data."""
+        self.settings = replace(SETTINGS, retransmit_after=bench.paced(SETTINGS.retransmit_after) + _FAR)
+        """The settings of all NICs, if a case has no others."""
+        self.quick_cnps = replace(self.settings, cnp_interval=bench.paced(SETTINGS.cnp_interval))
+        """The same with an interval of CNPs that follows the speed of the line, for `dcqcn`."""
 
     def one_switch(self) -> Any:
-        """Return the switch with all ranks."""
-        switch = self.bench.switch_of(_copies(self.bench.tables, self.bench.ports[0], "dut1", RANKS))
+        """Return the switch with its ranks."""
+        switch = self.bench.switch_of(_copies(self.bench.tables, self.bench.ports[0], "dut1", AT_ONE_SWITCH))
         return self.bench.network(topo=SonicTopo(switch, mtu=_LINK_MTU))
 
     def leaf_spine(self, spines: int, **options: Any) -> Any:
@@ -71,6 +94,8 @@ class Ranks:
         duration: Duration | None = None,
         start: Duration | str = "0s",
         ack: int | None = None,
+        dscp: int | None = None,
+        source_port: int | None = None,
         **options: Any,
     ) -> Flow:
         """Return the flow of one rank to another, with a DSCP that the switch takes for the priority."""
@@ -81,22 +106,33 @@ class Ranks:
             cnp_dscp=max(0, given.dscp(self.cnp)),
             ack_priority=acks,
             ack_dscp=max(0, given.dscp(acks)),
-            **({"settings": SETTINGS} | options),
+            **({"settings": self.settings} | options),
         )
         size = None if octets is None else Size.from_bytes(octets)
         return Flow(
             f"h{source + 1}", f"h{target + 1}", priority, rate=rate, rate_control=rate_control, transport=transport,
-            size=size, duration=duration, start=start, dscp=given.dscp(priority), ecn=ecn,
+            size=size, duration=duration, start=start, dscp=given.dscp(priority) if dscp is None else dscp, ecn=ecn,
+            source_port=source_port,
         )  # fmt: skip
 
-    def filling(self, net: Network, target: int, times_as_much: Fraction, least: int) -> int:
-        """Return the octets of each sender that fill the switch of their target, so that it has to send XOFF.
+    def dscps(self, priority: int) -> list[int]:
+        """Return all DSCPs that the switch takes for a priority; -1 alone where its ports trust the tag."""
+        settings = self.bench.given.ports[self.bench.ports[0]].settings.priorities
+        found = [dscp for dscp, value in enumerate(settings.dscp_to_dot1p) if value == priority]
+        return found if settings.trust is Trust.DSCP else [-1]
 
-        `times_as_much` is what each sends of a whole switch; small switches get `least`.
+    def filling(self, net: Network, target: int, groups: int = 2, least: int = 2 * MB) -> int:
+        """Return the octets of each of several senders with which their groups are full, so that XOFF is due.
+
+        At least half of what comes goes out at once, so a group that holds so much has had twice as much; half of that
+        again leaves time for pauses. So many `groups` fill together.
         """
-        node = net.fabric.port(self.port(net, target)).node.name
-        whole = frames_to_fill(net.fabric.buffers[node], FRAME) * FRAME.bytes
-        return max(least, -(-int(whole * times_as_much) // MB) * MB)
+        port = net.fabric.port(self.port(net, target))
+        buffer = net.fabric.buffers[port.node.name]
+        group = buffer.group(port.number, self.lossless[0])
+        pool = buffer.pools[group.pool]
+        held = group.guaranteed + settles_at(group.threshold, pool.total - (pool.headroom_pool or 0), groups)
+        return max(least, -(-held * buffer.cell_bytes * 3 // MB) * MB)
 
     def run(self, net: Network, flows: Sequence[Flow]) -> Flows:
         """Run flows to their ends; what is on its way then has ten times the time that the switches take to drain."""
@@ -116,6 +152,37 @@ class Ranks:
         """Return the frames that were put into the queue of a priority at a rank's port."""
         return int(net.fabric.sent(self.port(net, rank)).sent_frames[self.queue(priority)])
 
+    def control_frames(
+        self, net: Network, receivers: Sequence[int], priority: int, others: Sequence[int] | None = None
+    ) -> tuple[int, int]:
+        """Return the acknowledgements, or CNPs, of these ranks: those on their queue at the ports of the `others` (all
+        other ranks by default), and those that the NICs sent.
+        """
+        if others is None:
+            others = [rank for rank in range(len(net.hosts)) if rank not in receivers]
+        sent = (net.fabric.sent(f"h{rank + 1}-eth0").sent_frames[priority] for rank in receivers)
+        return sum(self.queued(net, rank, priority) for rank in others), int(sum(sent))
+
+    def pauses(self, net: Network, rank: int) -> tuple[list[int], list[int]]:
+        """Return the PFC frames by priority at a rank's port: those that the switch sent, and those the rank received.
+
+        XOFF, its repetitions and XON are PFC frames.
+        """
+        port, nic = self.port(net, rank), f"h{rank + 1}-eth0"
+        at_switch, at_rank = (
+            [net.fabric.pfc(name, priority) for priority in range(8)] for name in (port, nic)
+        )  # fmt: skip
+        return (
+            [one["xoff_sent"] + one["xoff_refreshed"] + one["xon_sent"] for one in at_switch],
+            [one["xoff_received"] + one["xon_received"] for one in at_rank],
+        )
+
+    def dropped(self, net: Network, priorities: Sequence[int]) -> int:
+        """Return the frames of these priorities that all switches dropped."""
+        switches = {switch.name for switch in net.switches}
+        ports = [port.name for port in net.fabric.ports.values() if port.node.name in switches]
+        return sum(sum(net.fabric.group(port, priority).dropped_frames) for port in ports for priority in priorities)
+
     @staticmethod
     def xoffs(net: Network, priorities: Sequence[int] = range(8)) -> int:
         """Return the PFC frames with XOFF that all switches sent."""
@@ -123,11 +190,28 @@ class Ranks:
         ports = [port.name for port in net.fabric.ports.values() if port.node.name in switches]
         return sum(net.fabric.pfc(port, priority)["xoff_sent"] for port in ports for priority in set(priorities))
 
-    def complete(self, net: Network, flows: Sequence[Flow], running: Flows) -> None:
+    def complete(self, net: Network, flows: Sequence[Flow], running: Flows, step: str = "") -> None:
         """Claim that all messages came to their end, that none had to be sent again, and that nothing was dropped."""
-        self.bench.claim(INCOMPLETE, missing(flows, running), equals=0)
-        self.bench.claim(AGAIN, sum(report.retransmitted for report in reports(running)), equals=0)
-        self.bench.claim(DROPPED, net.fabric.dropped(), equals=0)
+        name = f"{step}: " if step else ""
+        self.bench.claim(name + INCOMPLETE, missing(flows, running), equals=0)
+        self.bench.claim(name + AGAIN, sum(report.retransmitted for report in reports(running)), equals=0)
+        self.bench.claim(name + DROPPED, net.fabric.dropped(), equals=0)
+
+
+def dcqcn(bench: Bench) -> Callable[[Line], Dcqcn]:
+    """Return DCQCN with times and steps that follow the speed of the line, as the times of cases do.
+
+    Those of the paper are for 40 Gb/s: steps of 40 Mb/s would bring no rate near to its share of 800 Gb/s.
+    """
+    faster, paper = bench.switch.scale.k, DCQCN_PAPER
+    parameters = replace(
+        paper,
+        alpha_interval=bench.paced(paper.alpha_interval),
+        increase_interval=bench.paced(paper.increase_interval),
+        additive_increase=paper.additive_increase * faster // 1000,
+        hyper_increase=paper.hyper_increase * faster // 1000,
+    )
+    return lambda line: Dcqcn(line, parameters)
 
 
 def reports(running: Flows) -> list[RoceReport]:

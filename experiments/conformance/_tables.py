@@ -25,6 +25,9 @@ _SHARED = 12_000_000
 """Bytes of the ingress pool that are neither reserved nor headroom."""
 _RESERVED = 18_720
 _EGRESS_LOSSY = 1_000_000
+"""Bytes of the egress pool of the six lossy queues, which the static thresholds of one port's queues divide. Else three
+of them take all of it, and acknowledgements on another one are dropped.
+"""
 
 
 def rate(speed: str) -> Rate:
@@ -40,7 +43,7 @@ def default_json(speed: str, model: str) -> dict[str, Any]:
     lossless = {"pool": "ingress_pool", "size": str(_RESERVED), "xoff": str(headroom), "xon": str(_RESERVED)}
     small, large = ({"dynamic_th": "-2"}, {"dynamic_th": "0"}) if model == "dynamic" else (
         {"static_th": "2080000"}, {"static_th": "1000000"})  # fmt: skip
-    lossy_queue = {"dynamic_th": "0"} if model == "dynamic" else {"static_th": "400000"}
+    lossy_queue = {"dynamic_th": "0"} if model == "dynamic" else {"static_th": str(_EGRESS_LOSSY // 6 // 1000 * 1000)}
     lossy, high = ",".join(map(str, sorted({*range(8)} - {*LOSSLESS}))), "3-4"
     return {
         "DEVICE_METADATA": {"localhost": {"hostname": "dut1"}},

@@ -32,5 +32,8 @@ def l03_resume(bench: Bench) -> None:
     bench.claim("resume latency", bench.measured(resumed_ns - on_ns), at_most=Duration("1ms"))
     beyond = bench.measured(resumed_ns - on_ns - trip_ns)
     bench.claim(_PART, round(float(beyond / left * 100), 2), at_most=50)
+    resumed = [t_ns for t_ns in arrived if t_ns >= resumed_ns]
+    share = bench.frame_time() * (len(resumed) - 1) / bench.measured(resumed[-1] - resumed[0])
+    bench.claim("share of the line from then on, in percent", round(float(share * 100), 1), at_least=98, at_most=102)
     before = [t_ns for t_ns in arrived if off_ns + trip_ns + bench.lab_ns(paused) // 2 <= t_ns < on_ns + trip_ns]
     bench.claim("frames that arrived in the second half of the pause", len(before), equals=0)

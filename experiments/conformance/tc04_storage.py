@@ -1,36 +1,30 @@
-"""TC4: storage traffic, which keeps its rate, against AI traffic, which DCQCN slows down."""
-
-from fractions import Fraction
+"""TC4: storage traffic, which keeps its rate, with and without DCQCN."""
 
 from experiments.conformance._case import Bench, Control, case, without_ecn
-from experiments.conformance._ranks import AGAIN, DROPPED, INCOMPLETE, MB, Ranks, missing, reports
+from experiments.conformance._incast import DUAL, FEW, SENDERS, SINGLE, Incast, few, paused
+from experiments.conformance._ranks import MB, Ranks, dcqcn
 from xoff import Ecn
 
-_PAUSED = "XOFF sent with DCQCN, in percent of those without"
 
-
-@case(ports=1, timeout="300s", control=Control("no ECN", without_ecn, fails=[_PAUSED]))
+@case(ports=1, timeout="300s", control=Control("no ECN", without_ecn, fails=[few(DUAL)]))
 def tc04_storage(bench: Bench) -> None:
     """The same incast at a constant rate and with DCQCN: the first is held by PFC, the second by far less of it."""
     ranks = Ranks(bench)
-    first, second = ranks.lossless
-    xoffs, again, left, dropped, marked = [], 0, 0, 0, []
-    for control in (None, "dcqcn"):
-        with ranks.one_switch() as net:
-            each = ranks.filling(net, 7, Fraction(2, 5), 8 * MB)
-            flows = [
-                ranks.flow(rank, 7, first if rank < 3 else second, each, rate_control=control, ecn=Ecn.ECT_0)
-                for rank in range(6)
-            ]
-            running = ranks.run(net, flows)
-            xoffs.append(ranks.xoffs(net, ranks.lossless))
-            again += sum(report.retransmitted for report in reports(running))
-            left += missing(flows, running)
-            dropped += net.fabric.dropped()
-            marked.append(sum(report.marked for report in running.reports))
-    constant, controlled = xoffs
-    bench.claim(_PAUSED, controlled * 100 // max(1, constant), at_most=50)
-    bench.claim("XOFF sent without DCQCN", constant, at_least=1)
-    for name, value in ((INCOMPLETE, left), (AGAIN, again), (DROPPED, dropped)):
-        bench.claim(name, value, equals=0)
-    bench.figure("frames marked without and with DCQCN", marked)
+    for scenario in [DUAL] if bench.is_control else [SINGLE, DUAL]:
+        without: Incast | None = None
+        for control in (None, dcqcn(bench)):
+            with ranks.one_switch() as net:
+                incast = Incast(ranks, net, scenario if control is None else f"{scenario}, with DCQCN")
+                flows = incast.flows(messages=(MB, MB), ecn=Ecn.ECT_0, rate_control=control, settings=ranks.quick_cnps)
+                incast.take(flows, ranks.run(net, flows))
+                if without is None:
+                    for rank in SENDERS:
+                        bench.claim(paused(scenario, rank), incast.xoffs[rank], at_least=1)
+                    without = incast
+                else:
+                    bench.claim(few(scenario), incast.few_pauses(without), at_most=FEW)
+                incast.claim_delivery()
+                incast.claim_marks()
+            goodput = [one.goodput for one in incast.lossless]
+            bench.figure(f"{incast.scenario}: goodput of ranks 0 and 1", ", ".join(map(str, goodput)))
+            bench.figure(f"{incast.scenario}: XOFF for ranks 0 and 1", incast.xoffs)

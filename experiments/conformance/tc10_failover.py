@@ -1,7 +1,7 @@
 """TC10: a leaf that loses an uplink sends its flows by others, and takes it again when it is back."""
 
 from experiments.conformance._case import Bench, Control, case, without_ecn
-from experiments.conformance._ranks import KB, Ranks, reports
+from experiments.conformance._ranks import MB, Ranks, reports
 from xoff import Duration, Flows, Network, Ways
 
 _SPINES, _PAIRS = 4, 4
@@ -15,7 +15,7 @@ def tc10_failover(bench: Bench) -> None:
     """An uplink with traffic fails and comes back: every queue pair goes on by another one, and it is used again."""
     ranks = Ranks(bench)
     flows = [
-        ranks.flow(rank, rank + 4, ranks.lossless[0], message=128 * KB, rate=bench.line // (2 * _PAIRS))
+        ranks.flow(rank, rank + 4, ranks.lossless[0], message=MB, rate=bench.line // (2 * _PAIRS))
         for rank in range(3)
         for _ in range(_PAIRS)
     ]

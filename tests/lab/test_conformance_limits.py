@@ -28,6 +28,8 @@ MEASURED: dict[tuple[str, str, str], dict[str, Any]] = {
 }
 """Figures of the default switch, in bytes and nanoseconds of the hardware."""
 
+SCENARIOS = ("two lossless queues", "two lossless queues, messages of 128 and 4 kB")
+
 
 @pytest.fixture(autouse=True)
 def on_um(ready: PreparedEngine) -> None:
@@ -83,3 +85,10 @@ def test_watermarks_that_stay_are_seen(run: Runner) -> None:
 
 def test_half_the_marks_are_seen(run: Runner) -> None:
     assert "marked half way from Kmin to Kmax, in percent" in failing(run, "half_the_marks")
+
+
+def test_a_switch_that_pauses_one_of_two_lossless_queues_is_seen(run: Runner) -> None:
+    """Pauses of both ranks in sum would be enough: SONiC's issue 20075."""
+    found = failing(run, "one_of_two_queues_pauses")
+    assert {f"{name}: XOFF for rank 1 on its priority" for name in SCENARIOS} <= found
+    assert not {f"{name}: XOFF for rank 0 on its priority" for name in ("one lossless queue", *SCENARIOS)} & found

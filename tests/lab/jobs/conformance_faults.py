@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from experiments.conformance._case import Bench
 from experiments.conformance.headroom_size import headroom_size
 from experiments.conformance.l10_deadlock import l10_deadlock
+from experiments.conformance.tc02_pfc import tc02_pfc
 from experiments.conformance.watchdog_timer import watchdog_timer
 from experiments.conformance.watermarks import watermarks
 from experiments.conformance.wred_probability import wred_probability
 from experiments.conformance.xoff_xon_limits import xoff_xon_limits
 from testbed.lab import Experiment, Run, experiment
 from testbed.linux.port_program import GroupLimits
+from testbed.sonic.tables import Tables
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.pfc.watchdog import Watchdog
 
@@ -95,3 +98,16 @@ def half_the_marks(run: Run) -> None:
 
     vars(queues)["red_parameters"] = half
     _perform(wred_probability, run)
+
+
+@experiment(timeout="400s")
+def one_of_two_queues_pauses(run: Run) -> None:
+    """The switch sends PFC for the first of two lossless priorities alone, whatever its tables say."""
+    exact = Bench.switch_of
+
+    def half(self: Bench, tables: Tables) -> Any:
+        qos = {port: replace(row, pfc_enable=row.pfc_enable - {4}) for port, row in tables.qos.items()}
+        return exact(self, replace(tables, qos=qos))
+
+    Bench.switch_of = half  # type: ignore[method-assign]
+    _perform(tc02_pfc, run)

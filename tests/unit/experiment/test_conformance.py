@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from experiments.conformance import _tables
+from testbed.errors import warn, warnings_of
 from testbed.experiment import definition
 from testbed.lab.results.foreign import ForeignError
 from testbed.lab.results.result import Claim, Figure
@@ -195,3 +196,12 @@ def test_a_run_that_did_not_come_to_its_end_is_in_the_report_with_its_reason(tmp
     (tmp_path / FILE).write_text(json.dumps(Matrix("a.json", ("leaf",), {"L01": "A storm."}, (ended,)).as_json()))
     page = report([tmp_path])
     assert "✗ timeout &lt;img" in page and "that of a.json" in page
+
+
+def test_a_warning_of_a_control_says_that_it_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings_of("control: no ECN"):
+        warn("no port on the way marks")
+    warn("headroom is short")
+    assert capsys.readouterr().err == (
+        "warning: control: no ECN: no port on the way marks\nwarning: headroom is short\n"
+    )  # fmt: skip

@@ -106,7 +106,7 @@ def one_of_two_queues_pauses(run: Run) -> None:
     exact = Bench.switch_of
 
     def half(self: Bench, tables: Tables) -> Any:
-        qos = {port: replace(row, pfc_enable=row.pfc_enable - {4}) for port, row in tables.qos.items()}
+        qos = {port: replace(row, pfc_enable=(row.pfc_enable or frozenset()) - {4}) for port, row in tables.qos.items()}
         return exact(self, replace(tables, qos=qos))
 
     Bench.switch_of = half  # type: ignore[method-assign]

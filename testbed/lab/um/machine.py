@@ -9,6 +9,7 @@ a program (`linux/xoff_user.c`). What the host refused of this is said on its co
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -39,6 +40,8 @@ _RECORDS = 1.25
 """What a lab writes for each octet of its job, at most: with the heads of records and the samples of fidelity."""
 SYSCALL_NS = 500
 """The lab time in ns that each system call of a process takes; all other work of the CPU takes none."""
+_USUAL = re.compile(r"xoff-init: \[[0-9.]+\] cannot mount devtmpfs on /dev: Device or resource busy")
+"""What process 1 says in each lab, as the root that it makes has /dev already: the reason of no end."""
 PANIC = "Kernel panic"
 CONFINED = "confined: "
 """The beginning of those lines of the console that name what the kernel has given up of its host."""
@@ -226,7 +229,7 @@ class Machine:
                 lines = [line for line in console.read().decode(errors="replace").splitlines() if line.strip()]
         except OSError:
             return ""
-        lines = [line for line in lines if not line.startswith(CONFINED)]
+        lines = [line for line in lines if not line.startswith(CONFINED) and not _USUAL.fullmatch(line)]
         fatal = [number for number, line in enumerate(lines) if PANIC in line]
         lines = lines[fatal[0] :][:6] if fatal else lines[-12:]
         return "; its last output:\n  " + "\n  ".join(lines) if lines else ""

@@ -139,3 +139,13 @@ def test_a_larger_job_has_a_larger_machine_and_every_other_the_same_one() -> Non
         assert int(kernel.removeprefix("kernelcore=").removesuffix("M")) % 4 == 0, "the kernel's largest page block"
     assert larger[:2] == ["mem=8096M", "kernelcore=2536M"]
     assert larger[2:] == usual[2:]
+
+
+def test_the_last_words_of_a_lab_that_was_killed_have_nothing_that_each_lab_says(tmp_path: Path) -> None:
+    usual = "xoff-init: [0.010] cannot mount devtmpfs on /dev: Device or resource busy\n"
+    lab = machine.Machine.__new__(machine.Machine)
+    lab._console = tmp_path / "console"
+    lab._console.write_text(f"{machine.CONFINED}files\n{usual}")
+    assert lab.last_words() == ""
+    lab._console.write_text(f"{usual}xoff-init: [0.020] cannot mount devtmpfs on /dev: No such device\n")
+    assert lab.last_words().endswith("No such device") and "busy" not in lab.last_words()

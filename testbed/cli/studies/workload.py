@@ -73,7 +73,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         help=f"sizes of flows: {known_sizes()}, or a CSV of size,percent (default {_SIZES})",
     )
     parser.add_argument(
-        "--load", metavar="L,...", help=f"of each host's line, or of an incast's target, on the wire (default {_LOAD})"
+        "--load", metavar="L,...", help=f"of each host's line, or of an incast's target, on the wire (default {_LOAD}%)"
     )
     parser.add_argument(
         "--control", default="dcqcn", metavar="C,...",

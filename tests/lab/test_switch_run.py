@@ -43,5 +43,5 @@ def test_a_run_has_a_sender_at_the_port_that_check_warns_of(
     page = Path("results/switch_run-001/report.html")
     assert main(["report", "results/switch_run-001", "-o", str(page)]) == Exit.OK
     shown = page.read_text()
-    assert "failed: 2 of 2 claims" in shown and "leaf2-Ethernet28" in shown and "leaf2-eth" not in shown
+    assert "failed: 2 of 3 claims" in shown and "leaf2-Ethernet28" in shown and "leaf2-eth" not in shown
     assert shown.index("set xoff of profile pg_lossless_100000_5m_profile to") < shown.index('aria-label="Claims"')

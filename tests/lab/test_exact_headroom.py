@@ -39,7 +39,7 @@ def needed(rate: str, delay: str) -> int:
     return 1 + (round_trip + PFC_ON_WIRE + REACTION_OCTETS) // ON_WIRE
 
 
-@experiment(timeout="300s")
+@experiment(timeout="2000s")
 def headroom_of_a_number_of_frames(run: Run, sender: str = "host") -> None:
     for (rate, delay), frames in FRAMES.items():
         run.claim(f"{rate}, {delay}: frames of the sum", needed(rate, delay), equals=frames)
@@ -73,7 +73,7 @@ def _paused(run: Run, sender: str, rate: str, delay: str, headroom: int) -> tupl
             if sender == "host":
                 self.addLink(self.addHost("h1"), "s1", cable=Cable(rate, delay=delay))
             else:
-                self.addLink(self.addSwitch("s0", buffer=Buffer(40_000)), "s1", cable=Cable(rate, delay=delay))
+                self.addLink(self.addSwitch("s0", buffer=Buffer(100_000)), "s1", cable=Cable(rate, delay=delay))
                 for name in ("h1", "h2"):
                     self.addLink(self.addHost(name), "s0", cable=Cable(rate))
             self.addLink("s1", self.addHost("r"), cable=Cable("10Gb/s"))

@@ -13,8 +13,9 @@
 A congestion notification packet (CNP) has opcode 0x81, BECN set and 16 octets of zeros for a payload.
 
 A selective acknowledgement is a form of ours, for which InfiniBand has no opcode: 0xD1, among those for manufacturers.
-Its PSN is that of the missing packet, its AETH a NAK of a sequence error, and its payload a bitmap of what has arrived
-behind it: the most significant bit of the first octet is the next PSN. It ends with the last word that has a bit.
+Its PSN is that of the missing packet, its AETH a NAK of a sequence error, and its payload, if anything has arrived
+behind it, a number of 32 bits and a bitmap: the most significant bit of its first octet is the packet so many behind
+the next one. It ends with the last word that has a bit, and has 16 words at most.
 
 The ICRC covers the IP and UDP headers as well, apart from the fields that a network changes, so it belongs to a
 `Path`: two addresses and a source port. Over IPv4 it covers the identification and the fragmentation flags. Linux sets

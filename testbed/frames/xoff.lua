@@ -349,11 +349,12 @@ t.queue = ProtoField.uint32("xoff.int.queue", "Octets in the queue")
 t.sent = ProtoField.uint32("xoff.int.sent", "Octets sent (modulo 2^32)")
 t.rate = ProtoField.uint32("xoff.int.rate", "Line (kb/s)")
 
-local ROCE_PORT, BTH_OCTETS, AETH_OCTETS, ICRC_OCTETS, SELECTIVE = 4791, 12, 4, 4, 0xD1
+local ROCE_PORT, BTH_OCTETS, AETH_OCTETS, ICRC_OCTETS, SELECTIVE, OFFSET_OCTETS = 4791, 12, 4, 4, 0xD1, 4
 local roce = DissectorTable.get("udp.port"):get_dissector(ROCE_PORT)
 local selective = Proto("xoff_roce", "Xoff selective acknowledgement of RoCE")
 selective.fields.missing = ProtoField.uint24("xoff.roce.missing", "PSN of the missing packet")
 selective.fields.msn = ProtoField.uint24("xoff.roce.msn", "Message sequence number")
+selective.fields.offset = ProtoField.uint32("xoff.roce.offset", "Packets between it and the first bit, less one")
 selective.fields.bitmap = ProtoField.bytes("xoff.roce.bitmap", "Packets behind it that have come, one bit each")
 selective.fields.arrived = ProtoField.uint24("xoff.roce.arrived", "PSN of a packet that has come")
 
@@ -365,14 +366,20 @@ local function transport(buffer, pinfo, tree)
 	if count < 0 or buffer(0, 1):uint() ~= SELECTIVE then return used end
 	local missing = buffer(9, 3):uint()
 	pinfo.cols.info = string.format("RoCE selective acknowledgement, PSN %d is missing", missing)
-	local own = tree:add(selective, buffer(0, bits + count), "Xoff selective acknowledgement of RoCE")
+	local own = tree:add(selective, buffer(0, buffer:len() - ICRC_OCTETS), "Xoff selective acknowledgement of RoCE")
 	own:add(selective.fields.missing, buffer(9, 3))
 	own:add(selective.fields.msn, buffer(BTH_OCTETS + 1, 3))
+	local offset = 0
+	if count >= OFFSET_OCTETS then
+		offset = buffer(bits, OFFSET_OCTETS):uint()
+		own:add(selective.fields.offset, buffer(bits, OFFSET_OCTETS))
+		bits, count = bits + OFFSET_OCTETS, count - OFFSET_OCTETS
+	end
 	if count > 0 then own:add(selective.fields.bitmap, buffer(bits, count)) end
 	for place = 0, count * 8 - 1 do
 		local octet = buffer(bits + math.floor(place / 8), 1)
 		if math.floor(octet:uint() / 2 ^ (7 - place % 8)) % 2 == 1 then
-			own:add(selective.fields.arrived, octet, (missing + 1 + place) % 2 ^ 24)
+			own:add(selective.fields.arrived, octet, (missing + 1 + offset + place) % 2 ^ 24)
 		end
 	end
 	return buffer:len()

@@ -20,7 +20,7 @@ RNR_UNITS = (
 """The times of the codes of an RNR NAK, in units of 10 us (InfiniBand, table 45)."""
 NO_RNR_LIMIT = 7
 """InfiniBand's number of retries that means no limit."""
-_MOST_PACKETS = 4096
+_MOST_PACKETS = 1 << 20
 _MASK = (1 << 64) - 1
 
 

@@ -213,6 +213,10 @@ class Requester:
     def _retransmit_ns(self) -> int:
         return self._timing.retransmit_ns
 
+    @property
+    def _shortest_timer_ns(self) -> int:
+        return self._timing.retransmit_ns
+
     def run(self, now_ns: int, most: int) -> Run | None:
         """The next packets, if they are full ones in the middle of a write or send that are sent for the first time:
         what a flow mostly is. They are then sent. None: `packet` has the next.
@@ -251,7 +255,7 @@ class Requester:
         immediate = work.immediate if is_last else None
         self._since_ack += 1
         # At a low rate packets are so far apart that the timer would not wait for `ack_every` of them.
-        is_slow = now_ns - self._asked_ns >= self._timing.retransmit_ns // 8
+        is_slow = now_ns - self._asked_ns >= self._shortest_timer_ns // 8
         ack = is_last or is_slow or self._since_ack >= self._settings.ack_every or self._must_ask(number)
         if ack:
             self._since_ack, self._asked_ns = 0, now_ns

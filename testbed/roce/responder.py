@@ -102,6 +102,7 @@ class Responder:
         self._receive_address = 0
         self._early: dict[int, Packet] = {}
         """Packets that have come behind a missing one."""
+        self._latest = self._furthest = 0  # of these: the one that came last, and the highest that ever came
         self._gap_ns, self._gap_is_told = NEVER, False
         """The moment at which the expected packet is taken for lost, and whether that has been told."""
         self._rnr_is_due = self._waits_for_receive = False
@@ -187,6 +188,7 @@ class Responder:
         if beyond < self._nic.keeps and number not in self._early:
             self._early[number] = packet
             self.kept += 1
+            self._latest, self._furthest = number, max(self._furthest, number)
         if self._waits_for_receive:
             return
         if self._gap_ns == NEVER:
@@ -405,15 +407,13 @@ class Responder:
         return None
 
     def _negative(self) -> Packet:
-        """A NAK for the expected packet.
-
-        It tells of none that may yet be refused for lack of a receive: the requester would never send that again.
-        """
+        """A NAK for the expected packet, which tells of none that may yet be refused for lack of a receive: the
+        requester would never send that again."""
         if not self._nic.is_selective:
             return self._acknowledge(self._expected, Nak.SEQUENCE_ERROR)
         aeth = Aeth(self._msn & _MSN_MASK, Nak.SEQUENCE_ERROR)
-        sure = (number for number, packet in self._early.items() if not self._needs_receive(packet))
-        there = bitmap(self._expected, sure)
+        sure = {number for number, packet in self._early.items() if not self._needs_receive(packet)}
+        there = bitmap(self._expected, sure, self._latest, self._furthest)
         return Packet(Opcode.SELECTIVE_ACKNOWLEDGE, self.far_qp, psn(self._expected), there, aeth=aeth)
 
     def _acknowledge(self, number: int, nak: Nak | None, rnr: int | None = None) -> Packet:

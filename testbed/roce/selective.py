@@ -7,28 +7,41 @@ timer begins anew (decision 0570). Numbers are `sequence`s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Container
 
 _WORD_BITS = 32
-MOST_BITS = 512
-"""The packets behind the missing one of which a selective acknowledgement tells."""
+_MOST_WORDS = 16
+MOST_BITS = _MOST_WORDS * _WORD_BITS
+"""The packets of which one selective acknowledgement tells."""
+_OFFSET = struct.Struct("!I")
+"""What stands before the bitmap: how many packets behind the first one after the missing one it begins."""
 
 
-def bitmap(expected: int, kept: Iterable[int]) -> bytes:
-    """Return the payload of a selective acknowledgement: which packets behind the missing one are there."""
-    bits, last = 0, 0
-    for number in kept:
-        place = number - expected - 1
-        if place < MOST_BITS:
+def bitmap(expected: int, kept: Container[int], latest: int, furthest: int) -> bytes:
+    """Return the payload of a selective acknowledgement: which packets behind the missing one are there.
+
+    They reach to the furthest that is there, if there is room for so many, or else to the latest that came: of the
+    others earlier acknowledgements have told.
+    """
+    words = (furthest - expected - 1) // _WORD_BITS + 1
+    if words > _MOST_WORDS:
+        words = max(_MOST_WORDS, (latest - expected - 1) // _WORD_BITS + 1)
+    first, bits, last = max(0, words - _MOST_WORDS) * _WORD_BITS, 0, 0
+    for place in range(max(0, words * _WORD_BITS - first)):
+        if expected + 1 + first + place in kept:
             bits |= 1 << MOST_BITS - 1 - place
-            last = max(last, place // _WORD_BITS + 1)
-    return bits.to_bytes(MOST_BITS // 8, "big")[: last * _WORD_BITS // 8]
+            last = place // _WORD_BITS + 1
+    return _OFFSET.pack(first) + bits.to_bytes(MOST_BITS // 8, "big")[: last * _WORD_BITS // 8] if last else b""
 
 
 def numbers(expected: int, octets: bytes) -> list[int]:
     """Return the packets that a selective acknowledgement says are there."""
+    if len(octets) <= _OFFSET.size:
+        return []
+    (first,), octets = _OFFSET.unpack_from(octets), octets[_OFFSET.size :]
     bits, many = int.from_bytes(octets[: MOST_BITS // 8], "big"), min(len(octets) * 8, MOST_BITS)
-    return [expected + 1 + place for place in range(many) if bits >> many - 1 - place & 1]
+    return [expected + 1 + first + place for place in range(many) if bits >> many - 1 - place & 1]
 
 
 class Scoreboard:

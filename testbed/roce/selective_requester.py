@@ -66,12 +66,17 @@ class SelectiveRequester(Requester):
         return self._window - (self._next - self._oldest)
 
     def _must_ask(self, number: int) -> bool:
-        """One that is sent again asks for an acknowledgement, and so does the last that the window has room for."""
-        return number < self._highest or number + 1 - self._oldest >= self._window
+        """One that is sent again asks for an acknowledgement, and so do the last that the window has room for, and one
+        beside which none is under way: the next may be further off than the short timer."""
+        return number < self._highest or number == self._oldest or number + 1 - self._oldest >= self._window
 
     def _retransmit_ns(self) -> int:
         is_low = self._highest - self._oldest <= self._nic.low_packets
         return self._nic.low_ns if is_low else self._nic.high_ns
+
+    @property
+    def _shortest_timer_ns(self) -> int:
+        return min(self._nic.low_ns, self._nic.high_ns)
 
     def packet(self, now_ns: int) -> Packet:
         number = self._board.lost(self._oldest)

@@ -40,8 +40,8 @@ class Settings:
     """A packet in so many asks for an acknowledgement, and so does the last one of a message."""
     window: int = 4096
     """Packets that may be sent without an acknowledgement."""
-    retransmit_after: Duration = Duration("1ms")
-    """The time after which a sender without an acknowledgement goes back."""
+    retransmit_after: Duration = Duration("67108864ns")
+    """The time after which a sender without an acknowledgement goes back: 4.096 us * 2^14, which perftest sets."""
     retries: int = 7
     """The most such times in a row, until the queue pair fails. InfiniBand has 7; testers take more."""
     cnp_interval: Duration = Duration("50us")

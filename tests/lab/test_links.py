@@ -72,6 +72,36 @@ def test_a_cable_that_goes_down_frees_what_waits_for_it(run: Run, delay: Duratio
             balance(run, fabric, f"{name} up again")
 
 
+@experiment(timeout="60s", files=("jobs/looking.py",))
+def test_a_link_that_comes_up_again_has_its_addresses_and_static_routes(run: Run) -> None:
+    """Linux forgets IPv6 addresses and routes of an interface that is down; a configured host or router does not."""
+    from testbed.net.build.network import network
+    from topologies.incast import Incast
+
+    with network(Incast(n=2), run) as net:
+        host = net["h1"]
+        for command in (
+            "ip -6 address add 2001:db8::1/64 dev h1-eth0 nodad",
+            "ip -6 address add fe80::7/64 dev h1-eth0 nodad",
+            "ip route add 192.0.2.0/24 via 10.0.0.2 metric 7",
+            "ip route add 198.51.100.0/24 dev h1-eth0 table 100",
+            "ip -6 route add 2001:db8:1::/48 via 2001:db8::2",
+        ):
+            run.claim(command, host.cmd(command).strip(), equals="")
+        ask = "ip -6 -o address show dev h1-eth0; ip route show table all proto boot; ip -6 route show proto boot"
+
+        def known() -> list[str]:
+            return sorted(" ".join(line.split()) for line in host.cmd(ask).splitlines())
+
+        before = known()
+        for _ in range(2):
+            net.configLinkStatus("h1", "s1", "down")
+            run.claim("while it is down", len(known()), equals=0)
+            net.configLinkStatus("h1", "s1", "up")
+            time.sleep(2)
+            run.claim("when it is up again", known(), equals=before)
+
+
 @experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_pause_does_not_outlive_its_link_at_either_end(run: Run, delay: Duration = Duration("0s")) -> None:
     """The receiver pauses its switch for as long as it can; after the cable was lost and is back, the pause is over.

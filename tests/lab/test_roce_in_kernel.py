@@ -60,7 +60,7 @@ def any_nic(dice: random.Random) -> Nic:
         reads=dice.choice([1, 3, 16]), reorder_time=Duration(dice.choice(["0s", "1us", "30us"])),
         reorder_packets=dice.choice([1, 5, 128]), receives=dice.choice([None, 1, 4]),
         receive_takes=Duration(dice.choice(["0s", "5us", "40us"])), rnr_timer=Duration(dice.choice(["10us", "60us"])),
-        rnr_retries=dice.choice([0, 3, 7, 7]), bdp_packets=dice.choice([2, 7, 64, 600]),
+        rnr_retries=dice.choice([0, 3, 7, 7]), bdp_packets=dice.choice([2, 7, 64, 600, 3000]),
         low_packets=dice.choice([0, 3]),
     )  # fmt: skip
 

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from testbed.errors import warn
 from testbed.experiment.run import Run
 from testbed.frames import Mac
+from testbed.linux.interface_memory import Forgotten, remember
 from testbed.linux.netlink import links, qdiscs
 from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import HEADER, Cable, Forwarding
-from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, is_elsewhere
+from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards, is_elsewhere
 from testbed.net.partition.parts import Parts
 from testbed.units import Duration, Scale
 
@@ -59,6 +61,8 @@ class Cabling:
         """The lower slot of each cable that is pulled."""
         self._down: set[int] = set()
         """The slots of ports that were set down."""
+        self._forgotten: dict[int, Forgotten] = {}
+        """What these had and get back, by slot."""
         self._is_running = False
         self._next_slot = 0
         self._forwarding: dict[int, Forwarding] = {}
@@ -191,8 +195,17 @@ class Cabling:
         self._send(intf, links.address(FIRST_INTERFACE + intf.slot, address, remove=True))
 
     def set_up(self, intf: Any, is_up: bool) -> None:
-        """Set a port up or down. While it is down, the far end has no carrier."""
+        """Set a port up or down. While it is down, the far end has no carrier.
+
+        It comes up with the IPv6 addresses and static routes that it had, as those of a configured router do.
+        """
+        has_addresses = not (is_elsewhere(intf.node) or forwards(intf.node))
+        if has_addresses and not is_up and intf.slot not in self._down:
+            self._forgotten[intf.slot] = remember(intf.node.pid, intf.name)
         self._send(intf, links.up(FIRST_INTERFACE + intf.slot, is_up))
+        if is_up and (forgotten := self._forgotten.pop(intf.slot, None)):
+            for reason in forgotten.restore():
+                warn(f"{intf.name} is up again, without what it had: {reason}")
         if is_up == (intf.slot in self._down):
             (self._down.discard if is_up else self._down.add)(intf.slot)
             self._set_carriers(intf.slot)

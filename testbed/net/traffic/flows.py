@@ -236,6 +236,10 @@ class Flows:
         try:
             if failure[0] is None:
                 self.reports = self._finish()
+                for kind in dict.fromkeys(type(flow.transport) for flow in self._flows):
+                    both = zip(self._flows, self.reports, strict=True)
+                    for text in kind.remarks([one for one in both if isinstance(one[0].transport, kind)]):
+                        warn(text)
                 if fabric:
                     fabric.lost += sum(report.lost for report in self.reports)
                 if run:

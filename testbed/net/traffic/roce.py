@@ -29,6 +29,7 @@ from testbed.net.traffic.roce_flow import (
     Taken,
     UsedQueuePair,
     ds_field,
+    early_timeouts,
     line_of,
     settings_at,
     transport_of,
@@ -94,6 +95,11 @@ class Roce(RoceOptions, Transport):
         if recovery is Recovery.GO_BACK_0 and self.nic.reorder_time.ns:
             raise UsageError(
                 "go-back-0 takes packets in their order alone; leave reorder_time out, or choose another recovery"
+            )
+        if recovery is Recovery.SELECTIVE_REPEAT and self.nic.bdp_packets > self.settings.window:
+            raise UsageError(
+                f"Nic(bdp_packets={self.nic.bdp_packets}): Settings(window={self.settings.window}) lets fewer be under "
+                "way; give it as many"
             )
         if self.queue_pairs > 1 and self.after:
             raise UsageError("a flow that waits for others has one queue pair, for its blocks are in a row")
@@ -209,6 +215,10 @@ class Roce(RoceOptions, Transport):
 
     def ds_field(self, flow: Flow) -> int:
         return ds_field(flow)
+
+    @classmethod
+    def remarks(cls, ended: Sequence[tuple[Flow, Report]]) -> Sequence[str]:
+        return early_timeouts(ended)
 
     def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
         pairs = report.queue_pairs if isinstance(report, RoceReport) else ()

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.errors import UsageError
+from testbed.errors import UsageError, listed
 from testbed.experiment.run import Run
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic.flow import Flow
-from testbed.net.traffic.report import WINDOW_NS
+from testbed.net.traffic.report import WINDOW_NS, Report
 from testbed.roce import rates
 from testbed.roce.memory import Content, Region, Sink
 from testbed.roce.nic import Nic, NicTiming, Recovery, recovery_named
@@ -193,6 +193,21 @@ def nic_timing(flow: Flow, index: int, scale: Scale, *, at_source: bool) -> NicT
 def whole_messages(flow: Flow, done: int, received: int) -> int:
     """Return how many messages have arrived, of those that are done; a read has one more, its end."""
     return min(done, -(-received // transport_of(flow).message.bytes))
+
+
+def early_timeouts(ended: Sequence[tuple[Flow, Report]]) -> list[str]:
+    """Name the flows whose timers ended more often than frames were lost: the timers are too short."""
+    timeouts = [(flow, getattr(report, "timeouts", 0)) for flow, report in ended]
+    many = sum(count for _, count in timeouts)
+    losses = Fabric.current().losses() if many else None
+    if losses is None or many <= (lost := sum(losses.values()) - losses.get("waiting", 0)):
+        return []
+    whose = listed([f"{flow.source.name} to {flow.target.name}" for flow, count in timeouts if count], 4)
+    return [
+        f"retransmission timers of RoCE ended {many} times, and {lost} frames were lost in the network ({whose}): "
+        "what was only late was sent again. Settings(retransmit_after=...), or with selective repeat "
+        "Nic(timeout_low=..., timeout_high=...), gives it more time"
+    ]
 
 
 def maker_of_source(flow: Flow) -> Maker:

@@ -331,6 +331,11 @@ class Transport(ABC):
         """Return the octet of the IP header with DSCP and ECN that frames of data of a flow have."""
         return flow.ds_field
 
+    @classmethod
+    def remarks(cls, ended: Sequence[tuple[Flow, Report]]) -> Sequence[str]:
+        """Return what to warn of when the flows of this transport have ended, such as a timer that is too short."""
+        return ()
+
     def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
         """Return the UDP ports that frames of data came from and went to, and the queue pair; none if not known.
 

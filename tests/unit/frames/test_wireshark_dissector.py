@@ -199,8 +199,8 @@ def test_octets_of_any_kind_give_no_error_of_the_script(tmp_path: Path) -> None:
 
 
 def test_a_selective_acknowledgement_of_roce_names_the_packets_that_have_come(tmp_path: Path) -> None:
-    behind = [1, 2, 5, 40, 511]
-    payload = bitmap(0xFFFFF0, [0xFFFFF0 + place for place in behind])
+    behind = [101, 102, 105, 140, 601]
+    payload = bitmap(0xFFFFF0, {0xFFFFF0 + place for place in behind}, 0xFFFFF0 + 601, 0xFFFFF0 + 601)
     opcode, nak = roce.Opcode.SELECTIVE_ACKNOWLEDGE, roce.Aeth(7, roce.Nak.SEQUENCE_ERROR)
     acknowledgement = roce.Packet(opcode, 0x123, 0xFFFFF0, payload, aeth=nak)
     usual = roce.Packet(roce.Opcode.ACKNOWLEDGE, 0x123, 5, aeth=roce.Aeth(9))

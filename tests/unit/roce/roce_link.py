@@ -14,12 +14,12 @@ from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Fixed
 from testbed.roce.rates.base import Line, Maker, RateControl
 from testbed.roce.settings import Settings
-from testbed.units import Rate, Scale
+from testbed.units import Duration, Rate, Scale
 
 A, B = "10.0.0.1", "10.0.0.2"
 PORT = 5000
 LINE = Line(Rate("100Mb/s"), Scale(1000))
-SETTINGS = Settings(mtu=256, ack_every=4, window=64)
+SETTINGS = Settings(mtu=256, ack_every=4, window=64, retransmit_after=Duration("1ms"))
 ECT_0, CE = 0b10, 0b11
 
 
@@ -73,7 +73,7 @@ class Link:
     def memory(self, region: Region) -> int:
         return self.b.register(region)
 
-    def until(self, done: Callable[[], bool], most_ns: int = 60 * 10**9) -> None:
+    def until(self, done: Callable[[], bool], most_ns: int = 200 * 10**9) -> None:
         """Run until something has come about; AssertionError if it does not."""
         end_ns = self.now_ns + most_ns
         while not done():

@@ -22,7 +22,7 @@ from testbed.roce.rates.base import RateControl
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import CnpModeration, CnpScope, RoceError, Settings
 from testbed.roce.work import Operation, Work
-from testbed.units import NEVER, Duration, Rate
+from testbed.units import Duration, Rate
 from tests.unit.roce.roce_link import ECT_0, LINE, PORT, SETTINGS, A, B, Link, Network, paced
 
 
@@ -83,7 +83,7 @@ def test_a_request_that_is_lost_is_sent_again_and_a_reply_that_is_lost_too() -> 
 def test_a_connection_that_nothing_answers_fails_after_five_requests() -> None:
     sent: list[int] = []
     link = Link(Network(lose=lambda outgoing: not sent.append(link.now_ns)))
-    link.until(lambda: link.near.state is State.FAILED, most_ns=NEVER)
+    link.until(lambda: link.near.state is State.FAILED)
     assert link.near.failure == "10.0.0.2 does not answer 5 requests"
     wait_ns = LINE.scale.lab(Duration("4ms")).ns
     assert sent == [0, wait_ns, 3 * wait_ns, 7 * wait_ns, 15 * wait_ns]

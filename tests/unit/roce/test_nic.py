@@ -14,10 +14,11 @@ from testbed.roce.endpoint import DatagramKind, Outgoing
 from testbed.roce.memory import Buffer, Content, Sink
 from testbed.roce.nic import Jitter, Nic, NicTiming, Recovery, recovery_named
 from testbed.roce.queue_pair import State
+from testbed.roce.rates import Fixed
 from testbed.roce.selective import MOST_BITS, bitmap, numbers
 from testbed.roce.settings import RoceError, Settings
 from testbed.roce.work import Operation, Work
-from testbed.units import Duration
+from testbed.units import Duration, Rate
 from tests.unit.roce.roce_link import LINE, SETTINGS, Link, Network, paced
 
 SELECTIVE = Recovery.SELECTIVE_REPEAT
@@ -127,12 +128,43 @@ def test_every_octet_arrives_as_it_was_sent_whatever_happens_to_the_packets(
         assert Opcode.SELECTIVE_ACKNOWLEDGE not in kinds(link)
 
 
-@given(expected=st.integers(0, 2**24), behind=st.sets(st.integers(0, MOST_BITS + 40)))
-def test_a_bitmap_names_the_packets_that_it_was_made_of(expected: int, behind: set[int]) -> None:
+@given(expected=st.integers(0, 2**24), behind=st.sets(st.integers(0, 3 * MOST_BITS), min_size=1), data=st.data())
+def test_a_bitmap_names_the_packets_to_the_furthest_or_to_the_one_that_came_last(
+    expected: int, behind: set[int], data: st.DataObject
+) -> None:
     kept = {expected + 1 + place for place in behind}
-    made = bitmap(expected, kept)
-    assert len(made) % 4 == 0
-    assert numbers(expected, made) == sorted(one for one in kept if one <= expected + MOST_BITS)
+    latest = data.draw(st.sampled_from(sorted(kept)))
+    made = bitmap(expected, kept, latest, max(kept))
+    assert len(made) % 4 == 0 and len(made) <= 4 + MOST_BITS // 8
+    told = numbers(expected, made)
+    assert latest in told
+    assert told == [one for one in sorted(kept) if told[0] <= one <= told[-1]]
+    if max(behind) < MOST_BITS:
+        assert set(told) == kept
+
+
+def test_losses_further_apart_than_an_acknowledgement_tells_are_found_within_one_round_trip() -> None:
+    """Ten of 5000 packets, each 500 behind another: the last is sent again as soon as its NAK is there."""
+    delay_ns = 200_000_000
+    network = lost_once(*range(40, 5000, 500))
+    network.delay_ns = delay_ns
+    nic = Nic(bdp_packets=8000, timeout_low=Duration("10ms"), timeout_high=Duration("10ms"))
+    link = Link(network, replace(SETTINGS, window=8000), rate_control=paced, nic=timing(nic))
+    link.near.post(Work(Operation.WRITE, Content(1), 256 * 5000, r_key=link.memory(Sink(content=Content(1)))))
+    link.until(lambda: link.near.requester.idle)
+    requester = link.near.requester
+    assert (requester.retransmitted, requester.timeouts) == (10, 0)
+    # The connection, all packets at half of 100 Mb/s, and two round trips: the NAK, and what is sent again.
+    assert link.now_ns < 2 * delay_ns + 5000 * (256 + 16 + 66) * 160 + 4 * delay_ns
+
+
+@pytest.mark.parametrize("rate", ["1Gb/s", "200Mb/s", "10Mb/s"])
+def test_no_timer_ends_at_a_low_rate_without_a_loss(rate: str) -> None:
+    """Requests for acknowledgements go by the timer that waits for them."""
+    link = Link(nic=timing(), settings=Settings(), rate_control=lambda line: Fixed(line, line.scale.lab(Rate(rate))))
+    link.near.post(Work(Operation.WRITE, Content(1), 1024 * 400, r_key=link.memory(Sink(content=Content(1)))))
+    link.until(lambda: link.near.requester.idle, most_ns=10**12)
+    assert (link.near.requester.retransmitted, link.near.requester.timeouts) == (0, 0)
 
 
 def lost_once(*places: int) -> Network:
@@ -168,7 +200,7 @@ def test_a_selective_acknowledgement_has_the_private_opcode_a_nak_and_what_has_c
     naks = [parse(one.datagram) for _, one in link.network.delivered if one.datagram[0] == 0xD1]
     assert naks[0].aeth is not None
     assert naks[0].aeth.syndrome == 0x60
-    assert naks[0].payload == bytes([0x80, 0, 0, 0])
+    assert naks[0].payload == bytes([0, 0, 0, 0, 0x80, 0, 0, 0])
     # The packet that was sent again before the second loss has place 32.
     assert {one.psn - naks[0].psn for one in naks} == {0, 2}
 
@@ -294,7 +326,7 @@ def test_reads_under_way_are_as_many_as_set() -> None:
         ({"reads": 0}, "reads=0"),
         ({"receives": 0}, "receives=0"),
         ({"rnr_timer": Duration("70us")}, "the nearest is 60us"),
-        ({"bdp_packets": 1}, "from 2 to 4096"),
+        ({"bdp_packets": 1}, "from 2 to 1048576"),
         ({"timeout_low": Duration("1ms")}, "above timeout_high"),
         ({"timeout_low": Duration("0s")}, "sends for ever"),
         ({"cnp_delay": "soon"}, "cnp_delay"),

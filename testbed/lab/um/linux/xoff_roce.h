@@ -30,8 +30,9 @@ typedef long long s64;
 #define XR_STATE 3		/* numbers that a rate control shows */
 #define XR_WIRE 66		/* around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12 */
 #define XR_MOST_CNPS 16		/* that are under way in the NIC */
-#define XR_MOST_KEPT 4096	/* packets that a NIC keeps behind a missing one */
+#define XR_MOST_KEPT (1 << 20)	/* packets that a NIC keeps behind a missing one */
 #define XR_BITMAP 64		/* octets of a selective acknowledgement's bitmap at the most */
+#define XR_OFFSET 4		/* octets before it: how many packets behind the first one after the missing one it begins */
 
 enum xr_operation { XR_WRITE, XR_READ, XR_SEND };
 enum xr_rate_kind { XR_FIXED, XR_DCQCN, XR_TIMELY };
@@ -164,6 +165,7 @@ struct xr_responder {
 	u8 ack_is_due, nak_is_due, nak_was_sent, has_message, is_send, has_refusal, refusal;
 	u8 rnr_is_due, waits_for_receive, gap_is_told;
 	s64 message_first, gap_ns, answer_ns, busy_ns;
+	s64 latest, furthest;		/* of those that are kept: the last that came, and the highest that ever came */
 	struct xr_early *early;		/* a ring of `keeps` */
 	u32 keeps, early_count;
 	struct xr_region *region;	/* of the message that is coming in */
@@ -190,7 +192,7 @@ struct xr_queue_pair {
 	s64 ahead_ns, next_ns, last_cnp_ns;
 	s64 cnps_due_ns[XR_MOST_CNPS];	/* a ring; 0: at once */
 	u32 was_idle, cnps_head, cnps_count;
-	u8 bitmap[XR_BITMAP];
+	u8 bitmap[XR_OFFSET + XR_BITMAP];
 	u64 sent_packets, sent_octets, received_packets, received_octets, marked, cnps_sent, cnps_received;
 	u32 prefix_length[2], prefix[2];	/* the CRC of headers before a packet, sent and received */
 	struct xr_rate rate;

@@ -620,6 +620,11 @@ static s64 ready_ns(const struct xr_queue_pair *of)
 	return most_of(requester->resume_ns, posted->ready_ns);
 }
 
+static s64 shortest_timer_ns(const struct xr_queue_pair *pair)
+{
+	return is_selective(pair) ? least(pair->nic.low_ns, pair->nic.high_ns) : pair->settings->retransmit_ns;
+}
+
 static s64 retransmit_ns(const struct xr_queue_pair *pair)
 {
 	const struct xr_requester *requester = &pair->requester;
@@ -750,17 +755,20 @@ static int bit_at(const u8 *bits, u32 place)
 	return bits[place / 8] >> (7 - place % 8) & 1;
 }
 
-/* All before `until` has arrived, and those behind it whose bits are set */
-static void heard(struct xr_queue_pair *pair, s64 until, const u8 *bits, u32 octets, s64 now_ns, int is_missing)
+/* All before `until` has arrived, and those behind it whose bits are set, in octets behind the offset */
+static void heard(struct xr_queue_pair *pair, s64 until, const u8 *told, u32 octets, s64 now_ns, int is_missing)
 {
 	struct xr_requester *requester = &pair->requester;
-	s64 end = until + is_missing, overdue = 0, number;
-	u32 many = least(octets, XR_BITMAP) * 8, i, place;
+	u32 many = octets > XR_OFFSET ? least(octets - XR_OFFSET, XR_BITMAP) * 8 : 0, i, place;
+	s64 begin = until + 1 + (many ? get32(told) : 0), end = until + is_missing, overdue = 0, number;
+	const u8 *bits = told + XR_OFFSET;
 	int was_whole = lost(pair) < 0;
 
 	while (many && !bit_at(bits, many - 1))
 		many--;
-	end = least(most_of(end, until + many), requester->highest);
+	if (many)
+		end = most_of(end, begin + many - 1);
+	end = least(end, requester->highest);
 	for (i = 0; i < requester->count; i++) {
 		struct xr_work *posted = work_at(requester, i);
 
@@ -774,7 +782,7 @@ static void heard(struct xr_queue_pair *pair, s64 until, const u8 *bits, u32 oct
 		for (number = most_of(requester->oldest, posted->first); number < least(until, posted->end); number++)
 			*arrived_at(pair, number) = 1;
 		for (place = 0; place < many; place++) {
-			number = until + 1 + place;
+			number = begin + place;
 			if (bit_at(bits, place) && number >= posted->first && number < posted->end &&
 			    number > requester->oldest && number < requester->highest)
 				*arrived_at(pair, number) = 1;
@@ -1231,6 +1239,8 @@ static void come_early(struct xr_queue_pair *pair, const struct packet *packet, 
 		keep(&responder->early[number % responder->keeps], packet);
 		responder->early_count++;
 		responder->kept++;
+		responder->latest = number;
+		responder->furthest = most_of(responder->furthest, number);
 	}
 	if (responder->waits_for_receive)
 		return;
@@ -1432,22 +1442,30 @@ static void acknowledge(struct xr_queue_pair *pair, struct xr_packet *made, s64 
 static void selective_acknowledge(struct xr_queue_pair *pair, struct xr_packet *made)
 {
 	struct xr_responder *responder = &pair->responder;
-	u32 most = least(responder->keeps - 1, XR_BITMAP * 8), words = 0, place;
-	u8 *at;
+	s64 begin = responder->expected + 1, first = 0, many = responder->furthest - responder->expected, place;
+	u8 *at, *bits = pair->bitmap + XR_OFFSET;
+	u32 words = 0;
 
+	if (many > XR_BITMAP * 8) {
+		/* All that it has room for, to the word of the latest: of others earlier ones have told */
+		many = (responder->latest - begin + 32) / 32 * 32;
+		first = most_of(0, many - XR_BITMAP * 8);
+		many = XR_BITMAP * 8;
+	}
 	__builtin_memset(pair->bitmap, 0, sizeof(pair->bitmap));
-	for (place = 0; place < most; place++) {
-		struct xr_early *slot = &responder->early[(responder->expected + 1 + place) % responder->keeps];
+	put32(pair->bitmap, first);
+	for (place = 0; place < many && first + place < responder->keeps - 1; place++) {
+		struct xr_early *slot = &responder->early[(begin + first + place) % responder->keeps];
 
 		if (slot->is_there && !needs_receive(&pair->nic, slot->opcode)) {
-			pair->bitmap[place / 8] |= 0x80 >> place % 8;
+			bits[place / 8] |= 0x80 >> place % 8;
 			words = place / 32 + 1;
 		}
 	}
 	at = bth(made, pair, SELECTIVE_ACKNOWLEDGE, responder->expected, 0);
 	at = put32(at, NAK(SEQUENCE_ERROR) << 24 | (responder->msn & MASK24));
 	made->payload = pair->bitmap;
-	made->length = words * 4;
+	made->length = words ? XR_OFFSET + words * 4 : 0;
 	seal(pair, made, at, NULL, 0);
 }
 
@@ -1546,10 +1564,11 @@ static u32 data(struct xr_queue_pair *pair, struct xr_packet *made, struct xr_wo
 
 	requester->since_ack++;
 	/* At a low rate packets are so far apart that the timer would not wait for `ack_every` of them */
-	ack_request = is_last || now_ns - requester->asked_ns >= settings->retransmit_ns / 8 ||
+	ack_request = is_last || now_ns - requester->asked_ns >= shortest_timer_ns(pair) / 8 ||
 		      requester->since_ack >= settings->ack_every;
 	if (is_selective(pair) &&
-	    (number < requester->highest || number + 1 - requester->oldest >= requester->window))
+	    (number < requester->highest || number == requester->oldest ||
+	     number + 1 - requester->oldest >= requester->window))
 		ack_request = 1;
 	if (ack_request) {
 		requester->since_ack = 0;

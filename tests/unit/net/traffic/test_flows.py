@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from testbed.frames import Mac
+from testbed.linux.interface_memory import Forgotten
 from testbed.net.build.network import Network
+from testbed.net.fabric import cabling
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.cabling import _MIDDLES
 from testbed.net.fabric.core import FabricCore
@@ -117,8 +119,13 @@ def test_an_agent_that_was_forked_before_a_cable_was_changed_divides_by_the_new_
     assert {fabric.port(name).cable.delay for name in ("h1-eth0", "s1-eth0")} == {Duration("20ms")}
 
 
-def test_the_far_end_of_a_port_that_is_down_has_no_carrier_whatever_its_cable(fabric: Any) -> None:
+def test_the_far_end_of_a_port_that_is_down_has_no_carrier_whatever_its_cable(
+    fabric: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     port, far = fabric.port("s1-eth0"), fabric.port("h1-eth0")
+    monkeypatch.setattr(cabling, "remember", lambda pid, name: Forgotten(pid, ()))
+    for one in (port, far):
+        monkeypatch.setattr(one.intf.node, "pid", 1, raising=False)
     fabric.cabling.set_up(port.intf, False)
     assert fabric.requests.ups == {_MIDDLES: True, _MIDDLES + 1: False}, "the middle's end towards h1 is down"
     fabric.cabling.pull("h1-eth0")

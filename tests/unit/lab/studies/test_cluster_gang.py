@@ -108,7 +108,7 @@ def sound(_: Workers, worker: str, commands: list[dict[str, Any]]) -> dict[str, 
 
 
 def begin(cluster: Workers, parts: int = 2, cancel: threading.Event | None = None) -> Any:
-    prepared: Any = SimpleNamespace(cluster=cluster, job_mb=100)
+    prepared: Any = SimpleNamespace(cluster=cluster, job_mb=100, written_mb=100)
     return gang._placed(prepared, parts, b"job", cancel or threading.Event())
 
 

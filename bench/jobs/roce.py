@@ -18,7 +18,7 @@ def whole(run: Run, flows: int = 1, milliseconds: int = 500) -> None:
     from topologies.incast import Incast
 
     spent = multiprocessing.Array("d", 2 * 64)
-    original = roce_endpoint._Loop.run
+    original: Any = roce_endpoint._Loop.run
 
     def measured(loop: Any, session: Any) -> None:
         place = int(loop.host.address.rsplit(".", 1)[1])

@@ -186,7 +186,7 @@ def test_values_may_be_given_as_text_or_as_what_they_are() -> None:
     st.fixed_dictionaries(
         {
             "count": st.integers(),
-            "share": st.floats(allow_nan=False),
+            "share": st.floats(allow_nan=False, allow_infinity=False),
             "fast": st.booleans(),
             "name": st.text(),
             "rate": st.integers(0, Rate.limit).map(Rate.from_bps),

@@ -79,6 +79,11 @@ class Run:
         return _CURRENT.get()
 
     @property
+    def start_ns(self) -> int:
+        """The moment at which the experiment started, by the lab's monotonic clock."""
+        return self._start_ns
+
+    @property
     def lab_ns(self) -> int:
         """The time since the experiment started, in ns of the lab."""
         return time.monotonic_ns() - self._start_ns
@@ -162,8 +167,18 @@ class Run:
         os.write(self._events, "".join(f"{line}\n" for line in lines(self._start_ns)).encode())
 
     def lines(self, file: str, events: Iterable[Mapping[str, Any]]) -> None:
-        """Append to a file of JSON lines: events with a `t_ns` by the lab's monotonic clock. No events, no file."""
-        lines = [json.dumps(dict(event) | {"t_ns": event["t_ns"] - self._start_ns}) for event in events]
+        """Append to a file of JSON lines: events with a `t_ns` by the lab's monotonic clock. No events, no file.
+
+        In the file it is `lab_ns`, since the run began: all times of a file are the hardware's, but for those that have
+        `lab` in their names.
+        """
+        lines = [
+            json.dumps(
+                {"lab_ns": event["t_ns"] - self._start_ns}
+                | {name: value for name, value in event.items() if name != "t_ns"}
+            )
+            for event in events
+        ]
         if lines:
             with (self.directory / file).open("a", encoding="utf-8") as log:
                 log.write("\n".join(lines) + "\n")

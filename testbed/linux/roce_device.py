@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.linux.flow_device import NOWHERE, FlowDevice, address_of
+from testbed.linux.process.observing import observing
 
 _DEVICE = Path("/dev/xoff-roce")
 FIRST_KEY = 0x1000
@@ -222,7 +223,8 @@ class RoceDevice(FlowDevice):
             found[15:23],
         )
         taken = bytearray(_SAMPLE.size * samples)
-        self.ask(_SAMPLES, number, taken)
+        with observing():
+            self.ask(_SAMPLES, number, taken)
         windows_of = self.row(_WINDOWS, number, windows)
         samples_of = tuple((at_ns, sent, tuple(state)) for at_ns, sent, *state in _SAMPLE.iter_unpack(taken))
         failure = (why, *found[23:27])

@@ -25,7 +25,7 @@ def test_pauses_and_drops_in_the_report_are_those_that_the_network_counted(
     assert network.nodes == {"h1": "host", "h2": "host", "r": "host", "s1": "switch"}
     assert network.ports["s1-eth1"]["groups"]["3"]["alpha"] == "1/2"
     assert network.buffers["s1"]["total_cells"] == 1500
-    assert {cable["rate_bps"] for cable in network.cables} == {10_000_000}
+    assert {cable["lab_rate_bps"] for cable in network.cables} == {10_000_000}
     assert network.end_ns < folder.networks[1].start_ns
     for one in folder.networks:
         started = [event.t_ns for event in folder.events() if event.name == "agent_started"]

@@ -106,6 +106,8 @@ def read(lines: Iterable[str]) -> Iterator[Record]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             raise LadderError(f"line {number} is not JSON: {line.strip()[:40]!r}") from None
+        if isinstance(record, dict) and "lab_ns" in record:  # its name in the log of a run
+            record["t_ns"] = record.pop("lab_ns")
         try:
             _check(record)
         except LadderError as error:

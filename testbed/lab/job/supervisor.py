@@ -34,6 +34,7 @@ from testbed.lab.job import job_stack, watchdog
 from testbed.lab.job.job import PACKAGES, Job
 from testbed.linux.process import kernel
 from testbed.linux.process.child import Child
+from testbed.linux.process.observing import observing
 from testbed.linux.process.sandbox import ControlGroup, Sandbox
 
 Send = Callable[..., None]
@@ -87,6 +88,8 @@ class Supervisor:
         self._stacks: bytearray | None = None
         """The job's standard error since it was told to write its stacks; None before."""
         self._terminal: int | None = None
+        self._live: Child | None = None
+        """The observer that passes on what the job's networks report while they run."""
         self._continued = False
         self._decoder = wire.Decoder()
         self._board = board
@@ -133,6 +136,8 @@ class Supervisor:
             while self._forward(descriptor, kind):
                 pass
         end = {"virtual_ns": time.monotonic_ns() - self._start_ns, **status}
+        if self._live is not None:
+            self._live.wait()
         if self._stacks:
             end["where"] = job_stack.place(self._stacks.decode(errors="replace"), self._code, self._job.source)
         self._send_files()
@@ -266,29 +271,41 @@ class Supervisor:
     def _start_job(self) -> dict[int, RecordKind]:
         """Start the job in its sandbox, and return the descriptors to read from."""
         notes, notes_in = os.pipe()
-        followed, follower = os.pipe() if self._job.follow else (-1, -1)
+        # The job has it in any case: its descriptors, and how long it takes to close the others, are always the same.
+        live, live_in = os.pipe()
         if self._job.terminal is not None:
             self._terminal, slave = pty.openpty()
             _set_size(slave, self._job.terminal.rows, self._job.terminal.columns)
-            self._sandbox.start(lambda: self._perform(slave, slave, slave, notes_in), {slave, notes_in})
+            self._sandbox.start(
+                lambda: self._perform(slave, slave, slave, notes_in, live_in), {slave, notes_in, live_in}
+            )
             os.close(slave)
             outputs = {self._terminal: RecordKind.OUT}
         else:
             out, out_in = os.pipe()
             err, err_in = os.pipe()
             nothing = os.open(os.devnull, os.O_RDONLY)
-            inherited = {nothing, out_in, err_in, notes_in, *([follower] if self._job.follow else [])}
-            self._sandbox.start(lambda: self._perform(nothing, out_in, err_in, notes_in, follower), inherited)
+            inherited = {nothing, out_in, err_in, notes_in, live_in}
+            self._sandbox.start(lambda: self._perform(nothing, out_in, err_in, notes_in, live_in), inherited)
             for descriptor in (nothing, out_in, err_in):
                 os.close(descriptor)
             outputs = {out: RecordKind.OUT, err: RecordKind.ERR}
-        if self._job.follow:
-            os.close(follower)
-            outputs[followed] = RecordKind.LIVE
+        os.close(live_in)
         os.close(notes_in)
+        with observing() as is_free:
+            if self._job.follow and is_free:
+                self._live = Child(lambda: self._pass_on_live(live))
+            elif self._job.follow:
+                outputs[live] = RecordKind.LIVE
+            if self._live is not None or not self._job.follow:
+                os.close(live)
         return outputs | {notes: RecordKind.NOTE}
 
-    def _perform(self, stdin: int, stdout: int, stderr: int, notes: int, follower: int = -1) -> int:
+    def _pass_on_live(self, live: int) -> None:
+        while data := os.read(live, _PIECE):
+            self._send(Record(RecordKind.LIVE, data))
+
+    def _perform(self, stdin: int, stdout: int, stderr: int, notes: int, live: int) -> int:
         """Become the job, in the sandbox, and do it."""
         os.setsid()
         signal.set_wakeup_fd(-1)  # the descriptor is closed here
@@ -297,7 +314,7 @@ class Supervisor:
             os.environ["TERM"] = self._job.terminal.term
         for target, descriptor in enumerate((stdin, stdout, stderr)):
             os.dup2(descriptor, target)
-        kernel.close_descriptors({0, 1, 2, notes, *([follower] if follower >= 0 else [])})
+        kernel.close_descriptors({0, 1, 2, notes, live})
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
@@ -313,7 +330,11 @@ class Supervisor:
         from testbed.experiment.run import Run
         from testbed.lab.job.run_job import run_job
 
-        recorded = {"capture_octets": self._job.capture_octets, "series_ns": self._job.series_ns, "follower": follower}
+        recorded = {
+            "capture_octets": self._job.capture_octets,
+            "series_ns": self._job.series_ns,
+            "follower": live if self._job.follow else -1,
+        }
         run = Run(self._job.seed, self._start_ns, self._out, os.fdopen(notes, "w"), board=self._board, **recorded)
         try:
             run_job(self._job, run, self._code)

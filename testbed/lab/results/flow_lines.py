@@ -44,7 +44,7 @@ class Flow:
 def flow_of(line: Any, latest_ns: int) -> Flow | None:
     """Return the flow of a line, or None if it is no such line."""
     match line:
-        case {"t_ns": int(t_ns), "flow": int(number), "goodput_bps": goodput, "scale": int(scale)} if (
+        case {"lab_ns": int(t_ns), "flow": int(number), "goodput_bps": goodput, "scale": int(scale)} if (
             abs(t_ns) <= latest_ns and 1 <= scale <= Scale.limit and _is_number(goodput)
         ):
             taken, best = line.get("completion_ns"), line.get("best_ns")

@@ -21,6 +21,7 @@ from testbed.lab.results.result_file import RESULT, Claim, Figure, ResultFile
 from testbed.units import Duration, Scale
 
 EVENTS = "events.jsonl"
+_NEW_NAMES = {"t_ns": "lab_ns", "rate_bps": "lab_rate_bps", "delay_ns": "lab_delay_ns"}
 NETWORKS = "networks.jsonl"
 DCBX = "dcbx.jsonl"
 PUBLISHED = "published.jsonl"
@@ -162,7 +163,7 @@ class Folder:
         """Return the flows that have ended, in the order of their ends."""
         found = []
         for number, line in self._lines(FLOWS, _LARGEST_LIST):
-            if (flow := flow_of(line, LATEST_NS)) is None:
+            if (flow := flow_of(_by_new_names(line), LATEST_NS)) is None:
                 self.damage.add(FLOWS, number, "is no flow")
             else:
                 found.append(flow)
@@ -172,9 +173,9 @@ class Folder:
         """Return the log of DCBX."""
         found = []
         for number, line in self._lines(DCBX, _LARGEST_LIST):
-            match line:
-                case {"t_ns": int(t_ns), "what": str(), "port": str()} if 0 <= t_ns <= LATEST_NS:
-                    found.append(line)
+            match line := _by_new_names(line):
+                case {"lab_ns": int(t_ns), "what": str(), "port": str()} if 0 <= t_ns <= LATEST_NS:
+                    found.append(line | {"t_ns": t_ns})  # the name in the logs of agents, which are drawn as well
                 case _:
                     self.damage.add(DCBX, number, "is no line of DCBX")
         return found
@@ -199,11 +200,11 @@ class Folder:
                 self.networks.append(replace(network, soft_roce=_counted(soft_roce)))
 
         for number, line in self._lines(NETWORKS, _LARGEST_LIST):
-            match line:
-                case {"network": "started", "t_ns": int(t_ns)} if abs(t_ns) <= LATEST_NS:
+            match line := _by_new_names(line):
+                case {"network": "started", "lab_ns": int(t_ns)} if abs(t_ns) <= LATEST_NS:
                     close(t_ns)
                     started = line
-                case {"network": "ended", "t_ns": int(t_ns)} if abs(t_ns) <= LATEST_NS:
+                case {"network": "ended", "lab_ns": int(t_ns)} if abs(t_ns) <= LATEST_NS:
                     close(t_ns, line.get("soft_roce"))
                     started = None
                 case _:
@@ -284,6 +285,13 @@ def _in_lab(value: Any, unit: str, k: int) -> Any:
     return value / k if unit == "b/s" else value
 
 
+def _by_new_names(line: Any) -> Any:
+    """Return a line or a part of one with values of the lab by the names that say so, also if Xoff 0.1 wrote it."""
+    if not isinstance(line, dict):
+        return line
+    return {_NEW_NAMES.get(name, name): value for name, value in line.items()}
+
+
 def _event(line: Any) -> Event | None:
     match line:
         case {"t": int(t_ns), "event": str(name)} if abs(t_ns) <= LATEST_NS:
@@ -307,12 +315,12 @@ def network_of(line: dict[str, Any], number: int, end_ns: int) -> Network:
     nodes, cables = line.get("nodes"), line.get("cables")
     return Network(
         number=number,
-        start_ns=line["t_ns"],
-        end_ns=max(line["t_ns"], end_ns),
+        start_ns=line["lab_ns"],
+        end_ns=max(line["lab_ns"], end_ns),
         case=_text(line.get("case")),
         topology=_text(line.get("topology")),
         nodes={str(n): _text(k) for n, k in nodes.items()} if isinstance(nodes, dict) else {},
-        cables=[cable for cable in cables if _is_cable(cable)] if isinstance(cables, list) else [],
+        cables=[_by_new_names(cable) for cable in cables if _is_cable(cable)] if isinstance(cables, list) else [],
         ports=mapping("ports"),
         buffers=mapping("buffers"),
         is_in_lab_time=line.get("in_lab_time") is True,

@@ -16,8 +16,8 @@ from testbed.experiment.run import Run
 from testbed.experiment.run_files import DCBX_LOG
 from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
-from testbed.linux.process.forked_helper import ForkedHelper
 from testbed.linux.process.kernel import arp_entry, in_network_of, set_arp
+from testbed.linux.process.observing import Observer
 from testbed.net.build import flow_path, router_ways
 from testbed.net.build.flow_path import FlowNames
 from testbed.net.build.graph import Topo
@@ -274,8 +274,8 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
     core.deadlock_poll = poll if poll is None or core.ports.is_in_lab_time else scale.lab(poll)
     net, is_described, since_ns = None, False, time.monotonic_ns()
     soft_roce: dict[str, dict[str, int]] = {}
-    captured: ForkedHelper[Any] | None = None
-    followed: ForkedHelper[Any] | None = None
+    captured: Observer | None = None
+    followed: Observer | None = None
     try:
         net = Network(topo=topo, build=False, **chosen)
         net.fabric, core.ports.known_nodes = fabric, net.nameToNode
@@ -303,7 +303,8 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
         net.start()
         core.start()  # for a network without switches, whose start would have done it
         if parts is not None:
-            parts.exchange("the network has started", None)
+            began_ns = 0 if run is None else run.start_ns
+            parts.started = parts.exchange("the network has started", (time.monotonic_ns(), began_ns))
             for node in net.nameToNode.values():
                 share_commands(node, parts)
         if run is not None:

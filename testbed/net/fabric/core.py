@@ -6,7 +6,7 @@ There is one core per process at a time, as there is one network.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -81,6 +81,8 @@ class FabricCore:
         """The names of ingress and egress pools, by switch."""
         self.flows: list[Any] = []
         """The `traffic.Flows` that run."""
+        self.on_flows: Callable[[Any, bool], None] | None = None
+        """Told of `traffic.Flows` that begin to run, and with False that end, by an observer of the network."""
         self.lost = 0
         """The number of datagrams that flows have lost so far."""
         self.reads_telemetry = False

@@ -91,7 +91,8 @@ class Cut:
         return {
             "parts": [self.nodes(part) for part in range(1 + max(self.part_of.values()))],
             "cables": [
-                {"nodes": list(one.nodes), "parts": list(one.parts), "delay_ns": one.delay_ns} for one in self.cables
+                {"nodes": list(one.nodes), "parts": list(one.parts), "lab_delay_ns": one.delay_ns}
+                for one in self.cables
             ],
         }
 

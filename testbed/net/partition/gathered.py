@@ -74,7 +74,7 @@ def crossed(parts: Parts) -> list[dict[str, Any]]:
     return [
         {
             "nodes": list(cable.nodes),
-            "delay_ns": cable.delay_ns,
+            "lab_delay_ns": cable.delay_ns,
             "from": {node: of_all[part][number] for node, part in zip(cable.nodes, cable.parts, strict=True)},
         }
         for number, cable in enumerate(parts.cut.cables)

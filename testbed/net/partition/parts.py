@@ -33,6 +33,8 @@ class Parts:
         self.number, self.many = device.number, device.many
         self._pid = os.getpid()
         self._management: Management | None = None
+        self.started: list[tuple[int, int]] = []
+        """The moments at which the network had started in each part, and its run before; empty until then."""
         self._laid: dict[tuple[str, str], int] = {}
         """How many cables between two nodes have been laid."""
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from testbed.errors import warn
 from testbed.experiment.run import Run
 from testbed.experiment.run_files import FLOW_LOG
+from testbed.linux.flow_device import address_of
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import Ending, ForkedHelper
@@ -207,6 +208,8 @@ class Flows:
         self._tell(self.begin_lab_ns)
         if fabric := FabricCore.running():
             fabric.flows.append(self)
+            if fabric.on_flows:
+                fabric.on_flows(self, True)
         if run := Run.current():
             self._mark.enter_context(run.traffic_is_running())
         return self
@@ -250,6 +253,8 @@ class Flows:
         finally:
             if fabric and self in fabric.flows:
                 fabric.flows.remove(self)
+                if fabric.on_flows:
+                    fabric.on_flows(self, False)
             for process in self._processes:
                 process.end()
             self._shared.close()
@@ -311,11 +316,14 @@ class Flows:
         self._bring_counts()
         return sum(self._shared.received[place] for place in self._places[index])
 
-    def progress(self) -> list[tuple[str, int, int]]:
-        """Return a name, the octets of a full frame on the wire and the frames received, for each flow to here."""
+    def counters(self) -> list[tuple[str, int, list[int]]]:
+        """Return a name, the octets of a full frame on the wire and where in this process's memory the frames received
+        are counted, for each flow to here.
+        """
+        at = address_of(self._shared.memory) + 8 * self._shared.first_received
         return [
             (f"{flow.source.name} to {flow.target.name} p{flow.priority}", flow.frame.bytes + WIRE_OVERHEAD,
-             sum(self._shared.received[place] for place in self._places[index]))
+             [at + 8 * place for place in self._places[index]])
             for index, flow in enumerate(self._flows)
             if flow.transport.name != "tcp" and not is_elsewhere(flow.target)  # TCP counts octets, at its end
         ]  # fmt: skip
@@ -364,7 +372,9 @@ class Flows:
         for process in self._processes:
             while not process.has_received():
                 process.take()
-        found = {key: outcome for process in self._processes for key, outcome in process.reports.items()}
+        found: dict[tuple[str, int], Any] = {
+            key: outcome for process in self._processes for key, outcome in process.reports.items()
+        } | {("observed", index): outcome for index, outcome in self._shared.observed().items()}
         if self._of_parts is not None:
             found = {
                 key: outcome for one in self._of_parts.exchange("what flows did", found) for key, outcome in one.items()
@@ -377,6 +387,7 @@ class Flows:
                     found.get(("sent", index)),
                     found["received", index],
                     self.begin_lab_ns + flow.start.ns,
+                    found.get(("observed", index)),
                 ),
             )
             for index, flow in enumerate(self._parts, self._first)

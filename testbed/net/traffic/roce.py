@@ -253,7 +253,7 @@ class Roce(RoceOptions, Transport):
             rnr_naks=given.rnr_naks,
             messages=taken.messages,
             failure=given.failure or taken.failure,
-            samples=given.samples,
+            samples=outcome.observed or (),
             in_kernel=given.in_kernel,
             queue_pairs=(replace(given.used, sent=outcome.sent, last_lab_ns=taken.last_ns),) if given.used else (),
         )
@@ -321,10 +321,18 @@ class RoceReport(Report):
 
     def in_hardware(self, scale: Scale) -> RoceReport:
         samples = tuple(
-            {name: value * scale.k if name.endswith("_bps") else value for name, value in sample.items()}
-            for sample in self.samples
+            {name: _of_hardware(name, value, scale) for name, value in sample.items()} for sample in self.samples
         )
         return replace(self, scale=scale, samples=samples)
+
+
+def _of_hardware(name: str, value: Any, scale: Scale) -> Any:
+    """Return a value of a sample as that of the hardware, by the unit in its name."""
+    if name.endswith("_bps"):
+        return value * scale.k
+    if name.endswith("_ns") and not name.endswith("lab_ns"):
+        return value if scale.k == 1 else round(value / scale.k, 3)
+    return value
 
 
 def _require_equal_settings(flows: Mapping[int, Flow]) -> None:

@@ -22,6 +22,7 @@ from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS
 from testbed.frames.roce_run import PacketRun
 from testbed.linux import roce_device
 from testbed.linux.process import kernel
+from testbed.linux.process.observing import observing
 from testbed.linux.sockets import mmsg
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import is_elsewhere
@@ -37,6 +38,7 @@ from testbed.net.traffic.roce_flow import (
     far_priority,
     line_of,
     maker_of_source,
+    report_sent,
     settings_at,
     transport_of,
 )
@@ -143,6 +145,7 @@ class _Loop(Connections):
         has_begun = False
         offset_ns = time.time_ns() - time.monotonic_ns()  # the kernel stamps datagrams with the time of day
         while session.receiving:
+            self._take_samples()
             self._was_busy, many = False, BATCH
             while many == BATCH and (many := receiver.receive()):
                 self._take(receiver, many, offset_ns)
@@ -158,7 +161,8 @@ class _Loop(Connections):
             else:
                 session.ready(self.is_settled)
                 self._wait([listener, *session.changes], now_ns, 0)
-        session.sent({index: one.given() for index, one in self.sources.items() if not one.has_reported})
+        self._take_samples()
+        report_sent(session, {index: one.given() for index, one in self.sources.items() if not one.has_reported})
         session.received({index: target.taken() for index, target in self.targets.items()})
 
     def _begin(self, begin_ns: int) -> bool:
@@ -258,6 +262,14 @@ class _Loop(Connections):
 
     # Flows
 
+    def _take_samples(self) -> None:
+        sampled = [source for source in self.sources.values() if source.sample_ns]
+        if sampled:
+            with observing():
+                now_ns = time.monotonic_ns()
+            for source in sampled:
+                source.take_samples(now_ns)
+
     def _report(self, session: EndpointControl, now_ns: int) -> None:
         sending = session.sending
         for asker in self._askers.values():
@@ -266,15 +278,13 @@ class _Loop(Connections):
         for index, source in self.sources.items():
             if source.pair is None:
                 continue
-            if source.next_sample_ns <= now_ns:
-                source.take_sample(now_ns)
             if source.has_reported:
                 continue
             own = self._askers.get(index)
             session.count_sent(index, source.pair.fresh_packets)
             if own.is_over if own is not None else source.has_been_read:
                 source.has_reported = True
-                session.sent({index: source.given()})
+                report_sent(session, {index: source.given()})
         for index, target in self.targets.items():
             session.count_received(index, target.packets)
 
@@ -294,8 +304,6 @@ class _Loop(Connections):
                 due_ns = min(due_ns, pair.deadline_ns)
         for asker in self._askers.values():
             due_ns = min(due_ns, asker.deadline_ns(now_ns))
-        for source in self.sources.values():
-            due_ns = min(due_ns, source.next_sample_ns)
         rests = rests_until_ns > now_ns
         if rests:
             due_ns = min(due_ns, rests_until_ns)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import struct
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from testbed.errors import UsageError, listed
@@ -14,6 +15,7 @@ from testbed.experiment.run import Run
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, Report
+from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import rates
 from testbed.roce.memory import Content, Region, Sink
 from testbed.roce.nic import Nic, NicTiming, Recovery, recovery_named
@@ -217,6 +219,13 @@ def maker_of_source(flow: Flow) -> Maker:
     return rates.maker_of(flow.rate_control or "fixed")
 
 
+def report_sent(session: EndpointControl, given: Mapping[int, Given]) -> None:
+    """Report flows that have been sent, and what was sampled of them."""
+    if samples := {index: one.samples for index, one in given.items() if one.samples}:
+        session.observed(samples)
+    session.sent({index: replace(one, samples=()) for index, one in given.items()})
+
+
 class Source:
     """The data of one flow at its source."""
 
@@ -256,13 +265,17 @@ class Source:
         """True if the target of a read has reported its end, or failed."""
         return self.pair is not None and (bool(self.pair.responder.received) or self.pair.state is State.FAILED)
 
-    def take_sample(self, now_ns: int) -> None:
-        """The rate control's state at the moments of the interval that have passed."""
+    def take_samples(self, now_ns: int) -> None:
+        """Take a sample for each moment of the interval that has passed, before anything happens to the flow now.
+
+        So nobody has to be woken for a sample. What is due until its moment is done to a copy of the rate control: to
+        look changes nothing.
+        """
         while self.next_sample_ns <= now_ns:
             if self.pair is not None:
-                self.pair.rate.on_deadline(self.next_sample_ns)
-                state = self.pair.rate.state()
-                self.samples.append({"lab_ns": self.next_sample_ns, "sent": self.pair.sent_octets, **state})
+                rate = copy.copy(self.pair.rate)
+                rate.on_deadline(self.next_sample_ns)
+                self.samples.append({"lab_ns": self.next_sample_ns, "sent": self.pair.sent_octets, **rate.state()})
             self.next_sample_ns += self.sample_ns
 
 

@@ -7,8 +7,11 @@ register themselves when the package `testbed.net.traffic` is imported, which na
 
 from __future__ import annotations
 
+import fcntl
+import io
 import mmap
 import os
+import pickle
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from testbed.errors import UsageError, nearest
 from testbed.linux.process import kernel
+from testbed.linux.process.observing import observing
 from testbed.net.partition.parts import Parts
 from testbed.net.traffic.report import WIRE_OCTETS
 from testbed.units import Duration, Rate, Scale, Size
@@ -62,6 +66,9 @@ class Shared:
         self.states = self.words[_COUNTERS : _COUNTERS + endpoints]
         self.told = {word: os.eventfd(0) for word in range(_COUNTERS)}
         """A descriptor for each of the first words, which is readable once endpoints have been told of its change."""
+        with observing():
+            self._observed = os.memfd_create("observed")
+            fcntl.fcntl(self._observed, fcntl.F_SETFL, os.O_APPEND)
 
     def tell(self, word: int, value: int) -> None:
         """Tell all endpoints the new value of a word."""
@@ -72,7 +79,24 @@ class Shared:
     def close(self) -> None:
         for descriptor in self.told.values():
             os.close(descriptor)
+        if self.told:
+            with observing():
+                os.close(self._observed)
         self.told.clear()
+
+    def observe(self, outcomes: Mapping[int, Any]) -> None:
+        """Keep what an endpoint has sampled of some flows. It may be much: to send it would take the lab's time."""
+        with observing():
+            os.write(self._observed, pickle.dumps(dict(outcomes)))
+
+    def observed(self) -> dict[int, Any]:
+        """Return what all endpoints have sampled."""
+        found: dict[int, Any] = {}
+        with observing():
+            file = io.BytesIO(os.pread(self._observed, os.fstat(self._observed).st_size, 0))
+        while file.tell() < len(file.getbuffer()):
+            found.update(pickle.load(file))
+        return found
 
 
 class EndpointControl:
@@ -146,6 +170,10 @@ class EndpointControl:
     def received(self, outcomes: Mapping[int, Any]) -> None:
         """Hand over the receivers' counters of some flows, after `receiving` has become False."""
         self._writer.send(("received", outcomes))
+
+    def observed(self, outcomes: Mapping[int, Any]) -> None:
+        """Hand over what was sampled of some flows, which takes none of the lab's time; before `sent` or `received`."""
+        self._shared.observe(outcomes)
 
 
 class Word(Protocol):
@@ -240,6 +268,8 @@ class Outcome:
     """The argument of `EndpointControl.received`."""
     begin_ns: int
     """The moment at which the flow was to begin, by the monotonic clock."""
+    observed: Any = None
+    """The argument of `EndpointControl.observed`, if anything was sampled."""
 
 
 def in_groups(hosts: Sequence[T]) -> list[Sequence[T]]:

@@ -23,7 +23,8 @@ from testbed.experiment.run_files import CAPTURE_PROCESS, CAPTURES
 from testbed.frames import ipv6, mac_control
 from testbed.frames.capture_file import Interface, Writer
 from testbed.linux.process import kernel
-from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
+from testbed.linux.process.forked_helper import READY, PacketPipe
+from testbed.linux.process.observing import Clock, Observer
 from testbed.linux.sockets.packet_tap import LONGEST, PacketTap
 from testbed.net.fabric.ports import is_elsewhere
 from testbed.units import Rate, Scale
@@ -79,15 +80,9 @@ def directions(net: Any) -> list[Direction]:
     return found
 
 
-def capturing(net: Any, run: Run, comment: str) -> ForkedHelper[PacketPipe]:
-    """Start the process that captures a network. `comment` goes into all files.
-
-    A process of its own does everything, so the experiment's process does the same with and without captures.
-    """
-    return ForkedHelper(
-        "capturing the cables failed", lambda pipe: _capture(net, run, comment, pipe), PacketPipe.pair(),
-        Ending.CONFIRMS, name=CAPTURE_PROCESS,
-    )  # fmt: skip
+def capturing(net: Any, run: Run, comment: str) -> Observer:
+    """Start the process that captures a network. `comment` goes into all files."""
+    return Observer("capturing the cables failed", lambda pipe: _capture(net, run, comment, pipe), name=CAPTURE_PROCESS)
 
 
 def pause_comments(octets: bytes, rate: Rate | None, scale: Scale = Scale(1)) -> Iterator[str]:
@@ -135,10 +130,10 @@ def _rounded(ps: float) -> str:
     return f"{ps / 1e3:.4g} ns"
 
 
-def _longest_wait_s(cables: Sequence[Direction]) -> float:
+def _longest_wait_ns(cables: Sequence[Direction]) -> int:
     """Return how long the kernel has memory for all frames that the cables can carry."""
     octets_in_s = sum((cable.rate or _UNKNOWN_RATE).bps for cable in cables) / 8 * _OVERHEAD
-    return min(max(_KEPT_BY_KERNEL / octets_in_s, _SHORTEST_S), _LONGEST_S) if cables else _LONGEST_S
+    return int(1e9 * (min(max(_KEPT_BY_KERNEL / octets_in_s, _SHORTEST_S), _LONGEST_S) if cables else _LONGEST_S))
 
 
 def _new_folder(parent: Path) -> Path:
@@ -153,7 +148,7 @@ class _Files:
     """The taps and files of a network, in the process that captures it."""
 
     def __init__(self, run: Run, cables: Sequence[Direction], comment: str) -> None:
-        self._start_ns = time.monotonic_ns() - run.lab_ns
+        self._start_ns = run.start_ns
         self._offset_ns = self._start_ns + time.time_ns() - time.monotonic_ns()
         self._cables, self._octets, self._left = cables, min(run.capture_octets, LONGEST), MOST_OCTETS
         self._received, self._missed = [0] * len(cables), [0] * len(cables)
@@ -210,10 +205,11 @@ def _capture(net: Any, run: Run, comment: str, pipe: PacketPipe) -> None:
     cables = directions(net)
     files = _Files(run, cables, comment)
     pipe.send(READY)
-    descriptors = [pipe.fileno(), ended]
-    while not (ready := kernel.wait_readable(descriptors, _longest_wait_s(cables))):
+    clock, ready = Clock(), list[int]()
+    while pipe.fileno() not in ready and ended not in ready:
+        clock.set(time.monotonic_ns() + _longest_wait_ns(cables))
+        ready = kernel.wait_readable([clock.fd, pipe, ended])
         files.write()
-    files.write()
     if missed := files.end():
         print(
             f"captures: {missed} frames are in no file, for {MOST_OCTETS >> 20} MB are kept of a network; "

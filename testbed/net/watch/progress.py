@@ -19,7 +19,8 @@ from typing import Any
 
 from testbed.experiment.run import Run
 from testbed.linux.process import kernel
-from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
+from testbed.linux.process.forked_helper import READY, PacketPipe
+from testbed.linux.process.observing import Clock, Observer
 from testbed.net.fabric.ports import is_elsewhere
 from testbed.net.partition.parts import Parts
 from testbed.net.watch import description
@@ -29,20 +30,18 @@ _MOST_EVENTS = 200
 """The most events in a line; the event log has all."""
 
 
-def reporting(net: Any, run: Run, case: str) -> ForkedHelper[PacketPipe]:
+def reporting(net: Any, run: Run, case: str) -> Observer:
     """Start the process that writes lines about a running network, in a divided one about the nodes that are here."""
-    parts, start_ns = Parts.asked(), 0
-    if parts is not None:
-        start_ns = parts.exchange("live view begins", time.monotonic_ns() - run.lab_ns)[0]
-    return ForkedHelper(
-        "following the network failed", lambda pipe: _follow(net, run, case, start_ns, pipe), PacketPipe.pair(),
-        Ending.CONFIRMS, name="xoff-follow",
-    )  # fmt: skip
+    parts = Parts.asked()
+    start_ns = run.start_ns if parts is None else parts.started[0][1]
+    return Observer(
+        "following the network failed", lambda pipe: _follow(net, run, case, start_ns, pipe), name="xoff-follow"
+    )
 
 
 def _follow(net: Any, run: Run, case: str, start_ns: int, pipe: PacketPipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    fabric, start_ns = net.fabric, start_ns or time.monotonic_ns() - run.lab_ns
+    fabric = net.fabric
     here = [name for name in fabric.buffers if not is_elsewhere(net.nameToNode[name])]
     agents, marks = fabric.core.agents, list[int]()
     _write(
@@ -56,12 +55,12 @@ def _follow(net: Any, run: Run, case: str, start_ns: int, pipe: PacketPipe) -> N
         },
     )
     pipe.send(READY)
-    timer, due_ns, ended = kernel.Timer(), start_ns, False
+    clock, due_ns, ended = Clock(), start_ns, False
     while not ended:
         due_ns += _EVERY_NS * (1 + max(0, time.monotonic_ns() - due_ns) // _EVERY_NS)
-        timer.set(due_ns)
-        ended = pipe.fileno() in kernel.wait_readable([timer.fd, pipe])
-        timer.clear()
+        clock.set(due_ns)
+        ended = pipe.fileno() in kernel.wait_readable([clock.fd, pipe])
+        clock.clear()
         records = sorted(agents.records_after(marks)) if agents else []
         events = [
             (event.lab_ns - start_ns, event.kind, event.port, event.priorities)

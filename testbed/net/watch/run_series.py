@@ -1,8 +1,8 @@
 """Time series of a run with `--series`: buffers and queues, loads of links, ECN marks and rates of flows.
 
-Buffers and queues are those of `series.recording`. A thread of the experiment's own
-process, in which running flows are known, samples the rest; it lists interfaces and queueing disciplines, so each
-sample makes some system calls.
+Buffers and queues are those of `series.recording`. Another observer (`linux/process/observing.py`) samples the rest: it
+lists interfaces and queueing disciplines, and reads the counters of running flows in the memory of the experiment's
+process, which tells it what flows there are.
 
     series-links.csv   t_ns, lab_ns, port, load_bps   the load of the port's line since the last sample
     series-marks.csv   t_ns, lab_ns, port, marked     the packets that ECN has marked so far at the port
@@ -14,15 +14,21 @@ a value differs from the one before.
 
 from __future__ import annotations
 
-import threading
-import time
+import os
+import signal
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
 from testbed.experiment.run import Run
+from testbed.linux.process import kernel
+from testbed.linux.process.forked_helper import READY, PacketPipe
+from testbed.linux.process.observing import Clock, Observer, observing
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.watch import samplers, series
 from testbed.net.watch.series_files import SeriesFiles
@@ -36,6 +42,8 @@ _COLUMNS = {
 _LONG = Duration("1s")
 """An interval of the lab beyond which it was most likely not meant so."""
 _FLUSH = 1 << 16
+_AT_ONCE = 256
+"""The flows in one message, which has to find room in a pipe."""
 
 
 @contextmanager
@@ -46,74 +54,118 @@ def recorded(fabric: Fabric, run: Run) -> Iterator[None]:
         return
     units, every = fabric.units, Duration.from_ns(run.series_ns)
     every_ns = units.lab(every).ns
-    files = SeriesFiles(run, _COLUMNS, every_ns)
-    recorder = _Recorder(fabric, files, every_ns)
+    files = SeriesFiles(run, _COLUMNS, every_ns, of_run=True)
     with series.recording(run, every, of_run=True):
-        recorder.start()
+        with observing():
+            told, tells = connection.Pipe(duplex=False)
+            observer = Observer(
+                "recording series", partial(_record, fabric, files, every_ns, told), name=series.PROCESS
+            )
+            told.close()
+        fabric.core.on_flows = partial(_tell, tells)
         try:
             yield
-            time.sleep(2 * every_ns / 1e9)  # what the last flow left, and the end of it
-            files.wait_for_end()
         finally:
-            recorder.stop()
+            fabric.core.on_flows = None
+            observer.stop()
+            with observing():
+                tells.close()
         files.gather()
 
 
-class _Recorder:
-    """The thread that samples links, marks and flows, and its files."""
+@dataclass
+class _Counted:
+    """A flow whose packets arrive in this kernel."""
 
-    def __init__(self, fabric: Fabric, files: SeriesFiles, every_ns: int) -> None:
-        self._fabric, self._units = fabric, fabric.units
-        self._files, self._every_ns = files, every_ns
-        self._texts = {name: _Text(files.path(name)) for name in _COLUMNS}
-        self._sockets = samplers.own_sockets(fabric)
-        self._loads = samplers.LoadSampler(fabric, self._sockets)
-        self._marks = samplers.MarkSampler(fabric, self._sockets)
-        self._received: dict[Any, list[int]] = {}
-        """The frames that each flow had received at the last sample, of the `Flows` that ran then."""
+    name: str
+    octets: int
+    """The octets of a full frame on the wire."""
+    addresses: Sequence[int]
+    """The places of its counters in the memory of the experiment's process."""
+    received: int = 0
+    """The frames that had arrived at the last sample."""
+
+
+def _tell(tells: connection.Connection, flows: Any, begins: bool) -> None:
+    """Tell the observer of `Flows` that begin to run, or no longer do; their counters are there for a moment yet."""
+    with observing():
+        counted = [_Counted(*one) for one in flows.counters()] if begins else []
+        for place in range(0, max(1, len(counted)), _AT_ONCE):
+            tells.send((id(flows), counted[place : place + _AT_ONCE]))
+
+
+class _Rates:
+    """The sampler of the rates at which flows arrive, in the process of the observer."""
+
+    def __init__(self, every_ns: int, scale_k: int) -> None:
+        self._every_ns, self._k = every_ns, scale_k
+        self._memory = os.open(f"/proc/{os.getppid()}/mem", os.O_RDONLY)
+        self._running: dict[int, list[_Counted]] = {}
+        self._ended: Counter[str] = Counter()
+        """The octets since the last sample of flows that have ended; several may have one name, and share a row."""
         self._rates: dict[str, int] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
+    def take(self, key: int, counted: list[_Counted]) -> None:
+        """Take a message of the experiment's process; without flows those of this key have ended."""
+        if counted:
+            self._running.setdefault(key, []).extend(counted)
+        else:
+            self._ended += self._arrived(self._running.pop(key, []))
 
-    def stop(self) -> None:
-        self._ended.set()
-        self._thread.join()
-        for text in self._texts.values():
-            text.write()
-        for socket in self._sockets.values():
-            socket.close()
-
-    def _run(self) -> None:
-        for due_ns in samplers.ticks(self._every_ns, self._ended, self._files.first_ns):
-            self._sample(due_ns - self._files.start_ns)
-
-    def _sample(self, t_ns: int) -> None:
-        for port, load in self._loads.changes(self._every_ns):
-            self._row("links", t_ns, port, load)
-        for port, marked in self._marks.changes():
-            self._row("marks", t_ns, port, marked)
-        came: Counter[str] = Counter()  # several flows may have one name, and share a row
-        running = list(self._fabric.core.flows)
-        for flows in dict.fromkeys([*self._received, *running]):  # those that have ended since the last sample, too
-            counted = flows.progress()
-            before = self._received.pop(flows, [0] * len(counted))
-            for (name, octets, received), earlier in zip(counted, before, strict=True):
-                came[name] += max(0, (received - earlier) * octets)
-            if flows in running:
-                self._received[flows] = [received for _, _, received in counted]
-        ended = [name for name, rate in self._rates.items() if rate and name not in came]
-        for name in (*came, *ended):
-            rate = came[name] * 8 * 10**9 // self._every_ns * self._units.k
+    def changes(self) -> Iterator[tuple[str, int]]:
+        """Yield (flow, rate) where the rate since the last sample differs from the one before."""
+        came, self._ended = self._ended, Counter()
+        for counted in self._running.values():
+            came.update(self._arrived(counted))
+        for name in dict.fromkeys([*came, *self._rates]):
+            rate = came[name] * 8 * 10**9 // self._every_ns * self._k
             if rate != self._rates.get(name, 0):
                 self._rates[name] = rate
-                self._row("rates", t_ns, name, rate)
+                yield name, rate
 
-    def _row(self, series_name: str, t_ns: int, subject: str, value: int) -> None:
-        real_ns, lab_ns = series.moment(t_ns, self._units)
-        self._texts[series_name].add(f"{real_ns},{lab_ns},{subject},{value}\n")
+    def _arrived(self, counted: list[_Counted]) -> Counter[str]:
+        """Return the octets by name of what has arrived since the last sample."""
+        came: Counter[str] = Counter()
+        for one in counted:
+            words = (os.pread(self._memory, 8, address) for address in one.addresses)
+            now = sum(int.from_bytes(word, "little") for word in words)
+            came[one.name] += max(0, now - one.received) * one.octets
+            one.received = now
+        return came
+
+
+def _record(fabric: Fabric, files: SeriesFiles, every_ns: int, told: connection.Connection, pipe: PacketPipe) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    units, sockets = fabric.units, samplers.own_sockets(fabric)
+    loads, marks = samplers.LoadSampler(fabric, sockets), samplers.MarkSampler(fabric, sockets)
+    rates = _Rates(every_ns, units.k)
+    with ExitStack() as opened:
+        links, marked, arrived = (opened.enter_context(_Text(files.path(name))) for name in _COLUMNS)
+
+        def sample(due_ns: int) -> None:
+            at = ",".join(map(str, series.moment(due_ns - files.start_ns, units)))
+            for text, changes in (
+                (links, loads.changes(every_ns)),
+                (marked, marks.changes()),
+                (arrived, rates.changes()),
+            ):
+                for subject, value in changes:
+                    text.add(f"{at},{subject},{value}\n")
+
+        clock, due_ns, ended = Clock(), files.first_ns, False
+        pipe.send(READY)
+        while not ended:
+            clock.set(due_ns)
+            ready = kernel.wait_readable([clock.fd, pipe, told])
+            if told.fileno() in ready:
+                rates.take(*told.recv())
+            elif not (ended := pipe.fileno() in ready):
+                clock.clear()
+                sample(due_ns)
+                due_ns += every_ns
+        # Nothing happens any more until the next two: one has what is left, the other the end of it.
+        sample(due_ns)
+        sample(due_ns + every_ns)
 
 
 class _Text:
@@ -124,13 +176,19 @@ class _Text:
         self._rows: list[str] = []
         self._size = 0
 
+    def __enter__(self) -> _Text:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._write()
+
     def add(self, row: str) -> None:
         self._rows.append(row)
         self._size += len(row)
         if self._size > _FLUSH:
-            self.write()
+            self._write()
 
-    def write(self) -> None:
+    def _write(self) -> None:
         with self._path.open("a", encoding="utf-8") as out:
             out.write("".join(self._rows))
         self._rows, self._size = [], 0

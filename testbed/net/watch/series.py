@@ -1,8 +1,8 @@
 """Time series of a running network: the use of buffers and the lengths of queues, at an interval of modelled time.
 
-A process of its own reads the port program's memory, which is mapped, so a sample makes no system call except the one
-that waits for its time. A row is written where a value differs from the sample before. The files belong to the run, so
-they are part of its digest; `Result.series` reads them back.
+An observer (`linux/process/observing.py`) reads the port program's memory, which is mapped. A row is written where a
+value differs from the sample before. The files belong to the run, so they are part of its digest; `Result.series` reads
+them back.
 
 `buffer` has the groups; a group is a priority of the port of a switch or router by which frames arrive:
 
@@ -30,13 +30,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from multiprocessing import connection
 from typing import Any, Protocol
 
 from testbed.errors import UsageError
 from testbed.experiment.run import Run
-from testbed.linux.process import kernel
-from testbed.linux.process.forked_helper import Ending, ForkedHelper, Pipe
+from testbed.linux.process.forked_helper import READY, PacketPipe
+from testbed.linux.process.observing import Observer, moments
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.watch.samplers import GroupSampler, QueueSampler, buffered_ports
 from testbed.net.watch.series_files import SeriesFiles, file_name
@@ -47,6 +46,7 @@ COLUMNS = {
     BUFFER: ("t_ns", "lab_ns", "port", "priority", "guaranteed", "shared", "headroom", "xoff"),
     QUEUE: ("t_ns", "lab_ns", "port", "priority", "queued_bytes"),
 }
+PROCESS = "xoff-series"
 _LAB_INTERVAL = Duration("1ms")
 
 
@@ -70,21 +70,21 @@ def recording(run: Run, interval: Duration | str | None = None, *, of_run: bool 
     every = _LAB_INTERVAL if interval is None else fabric.units.lab(Duration(interval))
     if not every.ns:
         raise UsageError("a series has an interval above 0s")
-    files = SeriesFiles(run, {name: ",".join(columns) for name, columns in COLUMNS.items()}, every.ns)
-    told, tells = connection.Pipe(duplex=False)
-    helper = ForkedHelper("recording series", partial(_record, fabric, files, every.ns), (tells, told), Ending.RETURNS)
+    files = SeriesFiles(run, {name: ",".join(columns) for name, columns in COLUMNS.items()}, every.ns, of_run=of_run)
+    observer = Observer("recording series", partial(_record, fabric, files, every.ns), name=PROCESS)
     try:
         yield
         files.wait_for_end()
     finally:
-        helper.stop()
+        observer.stop()
     files.gather()
 
 
-def _record(fabric: Fabric, files: SeriesFiles, every_ns: int, pipe: Pipe) -> None:
+def _record(fabric: Fabric, files: SeriesFiles, every_ns: int, pipe: PacketPipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe.send(READY)
     ports = [(port.name, port.slot) for port in buffered_ports(fabric)]
-    units, timer, due_ns = fabric.units, kernel.Timer(), files.first_ns
+    units = fabric.units
     with ExitStack() as opened:
         groups, queues = (
             csv.writer(
@@ -93,18 +93,13 @@ def _record(fabric: Fabric, files: SeriesFiles, every_ns: int, pipe: Pipe) -> No
             for name in (BUFFER, QUEUE)
         )
         group_sampler, queue_sampler = GroupSampler(fabric.core), QueueSampler(fabric.core)
-        while True:
-            timer.set(due_ns)
-            if pipe.fileno() in kernel.wait_readable([timer.fd, pipe]):
-                return
-            timer.clear()
+        for due_ns in moments(pipe, files.first_ns, every_ns):
             at = moment(due_ns - files.start_ns, units)
             for port, slot in ports:
                 if rows := group_sampler.changes(slot):
                     groups.writerows((*at, port, *row) for row in rows)
                 if queued := queue_sampler.changes(slot):
                     queues.writerows((*at, port, *row) for row in queued)
-            due_ns += every_ns
 
 
 def moment(lab_ns: int, units: Scale) -> tuple[int | float, int]:

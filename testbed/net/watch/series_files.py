@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from testbed.experiment.run import Run
+from testbed.linux.process.observing import observing
 from testbed.net.partition.parts import Parts
 
 _LEAD_NS = 1_000_000
@@ -28,21 +29,28 @@ def file_name(series: str) -> str:
 class SeriesFiles:
     """The files of some series while one network is recorded. All networks of a run append to them."""
 
-    def __init__(self, run: Run, columns: Mapping[str, str], every_ns: int) -> None:
-        """Create the files that the run does not have yet, with their columns, and agree with all parts on a begin."""
+    def __init__(self, run: Run, columns: Mapping[str, str], every_ns: int, *, of_run: bool) -> None:
+        """Create the files that the run does not have yet, with their columns, and agree with all parts on a begin.
+
+        That of a series of the run itself (`of_run`) they know already: an agreement takes the lab's time.
+        """
         self._paths = {series: run.directory / file_name(series) for series in columns}
-        for series, path in self._paths.items():
-            if not path.exists():
-                path.write_text(f"{columns[series]}\n", encoding="utf-8")
-        self._sizes = {series: path.stat().st_size for series, path in self._paths.items()}
         self._every_ns, self._parts = every_ns, Parts.asked()
-        self.first_ns = time.monotonic_ns()
-        """The moment of the first sample."""
-        self.start_ns = self.first_ns - run.lab_ns
+        with observing():
+            for series, path in self._paths.items():
+                if not path.exists():
+                    path.write_text(f"{columns[series]}\n", encoding="utf-8")
+            self._sizes = {series: path.stat().st_size for series, path in self._paths.items()}
+            self.first_ns = time.monotonic_ns()
+            """The moment of the first sample."""
+        self.start_ns = run.start_ns
         """The moment at which the run began, by the clock of the lab."""
         if self._parts is not None:
-            agreed = self._parts.exchange("series begin", (self.first_ns, self.start_ns))
-            self.first_ns = max(now_ns for now_ns, _ in agreed) + self._parts.cut.farthest_ns + _LEAD_NS
+            began = (self.first_ns, self.start_ns)
+            agreed = self._parts.started if of_run else self._parts.exchange("series begin", began)
+            now_ns = self.first_ns
+            self.first_ns = max(then_ns for then_ns, _ in agreed) + self._parts.cut.farthest_ns + _LEAD_NS
+            self.first_ns += max(0, -(-(now_ns - self.first_ns) // every_ns)) * every_ns
             _, self.start_ns = agreed[0]
 
     def path(self, series: str) -> Path:

@@ -64,8 +64,8 @@ def _sum(cable: Any, cell: Any) -> Headroom | None:
     if cable is None or type(cell) is not int:
         return None
     try:
-        port = HeadroomPort(Rate.from_bps(cable["rate_bps"]), _FRAME, cell_bytes=cell, not_kept=_FCS)
-        return adaptive(port, Duration.from_ns(2 * cable["delay_ns"]))
+        port = HeadroomPort(Rate.from_bps(cable["lab_rate_bps"]), _FRAME, cell_bytes=cell, not_kept=_FCS)
+        return adaptive(port, Duration.from_ns(2 * cable["lab_delay_ns"]))
     except (XoffError, KeyError, TypeError, ValueError):
         return None
 

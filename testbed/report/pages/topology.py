@@ -307,7 +307,7 @@ def _cable(
 
 def _speed(cable: dict[str, Any]) -> str:
     """Return rate and delay of the cable, and those in the lab where they are others."""
-    rate, delay = cable.get("rate_bps"), cable.get("delay_ns")
+    rate, delay = cable.get("lab_rate_bps"), cable.get("lab_delay_ns")
     real_rate, real_length = cable.get("hardware_rate_bps"), cable.get("hardware_length_m")
     try:
         if not isinstance(rate, int) or not isinstance(delay, int):

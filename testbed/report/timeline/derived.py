@@ -185,7 +185,7 @@ def far_ends(networks: Iterable[Network]) -> dict[str, str]:
 
 def line_rate(cable: dict[str, Any]) -> int:
     """Return the rate of a cable in the units of recorded loads, which are the hardware's; 0 if it is not known."""
-    rate = cable.get("hardware_rate_bps", cable.get("rate_bps"))
+    rate = cable.get("hardware_rate_bps", cable.get("lab_rate_bps"))
     return rate if type(rate) is int and 0 < rate < LARGEST else 0
 
 

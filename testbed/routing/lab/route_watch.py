@@ -47,20 +47,21 @@ class RouteEvent:
 
 def events(run: Run) -> list[RouteEvent]:
     """Return the changes of routes in a run so far."""
-    log, begin_ns = run.directory / ROUTE_LOG, time.monotonic_ns() - run.lab_ns
+    log, begin_ns = run.directory / ROUTE_LOG, run.start_ns
     lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     return [
-        RouteEvent(one["t_ns"] + begin_ns, one["router"], one["route"], tuple(one["ports"]), one["by"]) for one in lines
+        RouteEvent(one["lab_ns"] + begin_ns, one["router"], one["route"], tuple(one["ports"]), one["by"])
+        for one in lines
     ]
 
 
 def taken_from(run: Run, line: int) -> list[dict[str, Any]]:
     """Remove the lines of a run's log from a line on, and return them with moments by the lab's clock."""
-    log, begin_ns = run.directory / ROUTE_LOG, time.monotonic_ns() - run.lab_ns
+    log, begin_ns = run.directory / ROUTE_LOG, run.start_ns
     lines = log.read_text().splitlines(keepends=True) if log.exists() else []
     if lines[line:]:
         log.write_text("".join(lines[:line]))
-    return [found | {"t_ns": found["t_ns"] + begin_ns} for found in map(json.loads, lines[line:])]
+    return [found | {"t_ns": found["lab_ns"] + begin_ns} for found in map(json.loads, lines[line:])]
 
 
 class RouteWatch:

@@ -39,8 +39,8 @@ def test_the_line_has_nodes_with_their_kinds_and_cables_in_both_units() -> None:
     assert line["nodes"] == {"h1": "host", "s1": "switch", "r1": "router"}
     (cable,) = line["cables"]
     assert cable["ends"] == ["h1-eth0", "s1-eth1"] and cable["nodes"] == ["h1", "s1"]
-    assert (cable["rate_bps"], cable["hardware_rate_bps"]) == (10_000_000, 10_000_000_000)
-    assert (cable["delay_ns"], cable["hardware_delay_ns"]) == (Duration("10ms").ns, Duration("10us").ns)
+    assert (cable["lab_rate_bps"], cable["hardware_rate_bps"]) == (10_000_000, 10_000_000_000)
+    assert (cable["lab_delay_ns"], cable["hardware_delay_ns"]) == (Duration("10ms").ns, Duration("10us").ns)
     assert cable["hardware_length_m"] == 2000
 
 

@@ -231,7 +231,7 @@ int xr_notification(struct xr_queue_pair *pair, s64 now_ns, xr_emit emit, void *
 s64 xr_notification_ns(const struct xr_queue_pair *pair);
 s64 xr_deadline(const struct xr_queue_pair *pair);
 void xr_on_cnp(struct xr_queue_pair *pair, s64 now_ns);
-int xr_rate_state(struct xr_queue_pair *pair, s64 now_ns, double *state);
+int xr_rate_state(const struct xr_queue_pair *pair, s64 now_ns, double *state);
 void xr_ask(struct xr_asker *asker, struct xr_queue_pair *pair, s64 now_ns, int may_send,
 	    int (*may_post)(void *context, s64 blocks), void *context);
 void xr_dcqcn_start(struct xr_rate *rate, const struct xr_dcqcn *settings);

@@ -20,6 +20,7 @@
 #include <linux/poll.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
+#include <linux/time-internal.h>
 #include <linux/uaccess.h>
 #include <linux/udp.h>
 #include <linux/vmalloc.h>
@@ -48,7 +49,9 @@ struct xr_pair {
 	struct kref references;		/* the endpoint's, and one for each frame on its way */
 	struct xr_endpoint *endpoint;	/* NULL once it is closed */
 	struct list_head has_room, waiting;
-	struct hrtimer timer, sampler;
+	struct hrtimer timer;
+	struct time_travel_event sampler;
+	s64 sample_at_ns;
 	s64 armed_ns;
 	struct dst_entry *route;
 	struct xr_add given;
@@ -332,24 +335,27 @@ static void xr_have_room(struct tasklet_struct *tasklet)
 	}
 }
 
-static enum hrtimer_restart xr_take_sample(struct hrtimer *timer)
+static void xr_sample_at(struct xr_pair *pair, s64 at_ns)
 {
-	struct xr_pair *pair = container_of(timer, struct xr_pair, sampler);
+	pair->sample_at_ns = at_ns;
+	time_travel_add_event_rel(&pair->sampler, max(0, at_ns - (s64)ktime_get_ns()));
+}
+
+/* No timer: its interrupt would also be the end of sleeps that may end early, see xoff_observe_kern.c */
+static void xr_take_sample(struct time_travel_event *event)
+{
+	struct xr_pair *pair = container_of(event, struct xr_pair, sampler);
 	struct xr_sample *samples;
 
-	if (!pair->endpoint)
-		return HRTIMER_NORESTART;
 	samples = xf_larger(pair->samples, pair->samples_count, &pair->samples_room, 256, sizeof(*samples));
 	if (!samples)
-		return HRTIMER_NORESTART;
+		return;
 	pair->samples = samples;
-	pair->samples[pair->samples_count].at_ns = ktime_to_ns(hrtimer_get_expires(timer));
+	pair->samples[pair->samples_count].at_ns = pair->sample_at_ns;
 	pair->samples[pair->samples_count].sent_octets = pair->core.sent_octets;
-	xr_rate_state(&pair->core, ktime_to_ns(hrtimer_get_expires(timer)),
-		      pair->samples[pair->samples_count].state);
+	xr_rate_state(&pair->core, pair->sample_at_ns, pair->samples[pair->samples_count].state);
 	pair->samples_count++;
-	hrtimer_add_expires_ns(timer, pair->given.sample_ns);
-	return HRTIMER_RESTART;
+	xr_sample_at(pair, pair->sample_at_ns + pair->given.sample_ns);
 }
 
 /* Packets that were kept count when they come, and not when it is their turn */
@@ -589,7 +595,8 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 		.begin_ns = pair->given.begin_ns, .end_ns = pair->given.end_ns, .lag = pair->given.lag,
 	};
 	hrtimer_setup(&pair->timer, xr_is_due, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
-	hrtimer_setup(&pair->sampler, xr_take_sample, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	pair->sampler.fn = xr_take_sample;
+	pair->sampler.observes = true;
 	place = pair->given.number - endpoint->first;
 	local_bh_disable();
 	endpoint->pairs[place] = pair;
@@ -597,7 +604,7 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	if (pair->given.waits_count)
 		list_add_tail(&pair->waiting, &endpoint->waiting);
 	if (pair->given.sample_ns)
-		hrtimer_start(&pair->sampler, ns_to_ktime(pair->given.begin_ns), HRTIMER_MODE_ABS_SOFT);
+		xr_sample_at(pair, pair->given.begin_ns);
 	xr_run(pair, ktime_get_ns());
 	local_bh_enable();
 	return 0;
@@ -745,7 +752,7 @@ static int xr_release(struct inode *inode, struct file *file)
 		pair->endpoint = NULL;	/* frames that are on their way find nobody to wake */
 		local_bh_enable();
 		hrtimer_cancel(&pair->timer);
-		hrtimer_cancel(&pair->sampler);
+		time_travel_del_event(&pair->sampler);
 		kref_put(&pair->references, xr_free);
 	}
 	tasklet_kill(&endpoint->tasklet);

@@ -447,15 +447,15 @@ void xr_on_cnp(struct xr_queue_pair *pair, s64 now_ns)
 }
 
 /* What a recorder shows at this moment, in the order of RateControl.state() */
-int xr_rate_state(struct xr_queue_pair *pair, s64 now_ns, double *state)
+int xr_rate_state(const struct xr_queue_pair *pair, s64 now_ns, double *state)
 {
-	struct xr_rate *rate = &pair->rate;
+	struct xr_rate rate = pair->rate;	/* what is due until now is done to a copy: to look changes nothing */
 
-	rate_on_deadline(rate, now_ns);
-	state[0] = rate->rate_bps;
-	state[1] = rate->kind == XR_DCQCN ? rate->target_bps : rate->gradient;
-	state[2] = rate->alpha;
-	return rate->kind == XR_DCQCN ? 3 : rate->kind == XR_TIMELY ? 2 : 1;
+	rate_on_deadline(&rate, now_ns);
+	state[0] = rate.rate_bps;
+	state[1] = rate.kind == XR_DCQCN ? rate.target_bps : rate.gradient;
+	state[2] = rate.alpha;
+	return rate.kind == XR_DCQCN ? 3 : rate.kind == XR_TIMELY ? 2 : 1;
 }
 
 /* A delay of the NIC, with what is drawn (splitmix64) */

@@ -28,6 +28,7 @@ from testbed.net.traffic.roce_flow import (
     far_priority,
     maker_of_source,
     nic_timing,
+    report_sent,
     transport_of,
     used,
     whole_messages,
@@ -280,7 +281,7 @@ class KernelHost(Connections):
         return pair.state is State.FAILED or not session.sending
 
     def _report(self, session: EndpointControl) -> None:
-        session.sent({index: self._given(index) for index in self.sources})
+        report_sent(session, {index: self._given(index) for index in self.sources})
 
     def _counted(self, pair: QueuePair | None) -> PairReport | None:
         return self._device.report(pair.number) if pair is not None and pair.number in self._served else None

@@ -55,7 +55,7 @@ def test_what_has_no_delay_between_stays_together() -> None:
     divided = cut(Sites(), 2)
     assert [one.nodes for one in divided.cables] == [("a2", "b1")]
     assert divided.nodes(divided.part_of["a1"]) == ["a1", "a2", "ha1", "ha2"]
-    assert divided.as_json()["cables"] == [{"nodes": ["a2", "b1"], "parts": [0, 1], "delay_ns": 500_000}]
+    assert divided.as_json()["cables"] == [{"nodes": ["a2", "b1"], "parts": [0, 1], "lab_delay_ns": 500_000}]
 
 
 class Chosen(Sites):
@@ -121,7 +121,7 @@ def test_a_management_cable_is_as_long_as_the_way_but_not_longer_than_sessions_b
     assert managed.management == 6
     assert managed.cables[:6] == divided.cables
     assert managed.as_json()["cables"][6:] == [
-        {"nodes": ["part 0", f"part {part}"], "parts": [0, part], "delay_ns": ns}
+        {"nodes": ["part 0", f"part {part}"], "parts": [0, part], "lab_delay_ns": ns}
         for part, ns in ((1, 500_000), (2, 5_500_000), (3, 50_000_000))
     ]
     assert managed.farthest_ns == 50_000_000 + 5_500_000 < divided.farthest_ns

@@ -11,6 +11,7 @@
  *
  * Children of a process that observes belong to this class for good. The process itself stays in its own class.
  */
+#include <linux/bottom_half.h>
 #include <linux/xoff_observers.h>
 
 static LIST_HEAD(observers);
@@ -32,10 +33,52 @@ struct task_struct *xoff_next(struct task_struct *next)
 	return first ?: next;
 }
 
+/*
+ * RCU callbacks of who observes. The thread that runs those of others would be woken for them at the next switch, and
+ * then somebody else might be chosen. There is one CPU and no switch within a reader, so nobody reads while an observer
+ * returns to its program, which is when they are called.
+ */
+static struct rcu_head *callbacks, **callbacks_end = &callbacks;
+
+void xoff_call_rcu(struct rcu_head *head)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	*callbacks_end = head;
+	callbacks_end = &head->next;
+	local_irq_restore(flags);
+}
+
+void xoff_reclaim(void)
+{
+	unsigned long flags;
+	struct rcu_head *head, *next;
+
+	local_irq_save(flags);
+	head = callbacks;
+	callbacks = NULL;
+	callbacks_end = &callbacks;
+	local_irq_restore(flags);
+	if (!head)
+		return;
+	local_bh_disable();
+	for (; head; head = next) {
+		next = head->next;
+		head->func(head);
+	}
+	/* what others have left to ksoftirqd stays there */
+	local_irq_save(flags);
+	_local_bh_enable();
+	local_irq_restore(flags);
+}
+
 long xoff_set_observes(bool observes)
 {
 	bool before = current->flags & PF_OBSERVES;
 
+	if (before)
+		xoff_reclaim();
 	if (!observes && xoff_is_observer(current))
 		return -EPERM;
 	if (observes)

@@ -29,5 +29,7 @@ struct task_struct *xoff_next(struct task_struct *next);
 long xoff_set_observes(bool observes);
 bool xoff_observers_wait(void);
 void xoff_run_observers(void);
+void xoff_call_rcu(struct rcu_head *head);
+void xoff_reclaim(void);
 
 #endif

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from testbed.errors import UsageError
 from testbed.switch.ecn.field import Ecn
 from testbed.switch.ways.model import Fields
 from testbed.switch.ways.path import Hop, path
@@ -86,14 +87,22 @@ class Report:
         span_ns = self.last_lab_ns - self.first_lab_ns
         return self.scale.real(Rate.from_bps((self.received - 1) * self.wire_bits * 10**9 // span_ns))
 
-    def goodput_over(self, begin_lab_ns: int, duration: Duration) -> Rate:
-        """Return the rate of received bits on the wire in whole windows of 10 ms of the lab from a moment on.
+    def goodput_over(self, begin: Duration | int, duration: Duration) -> Rate:
+        """Return the rate of received bits on the wire over a time of the hardware, in whole windows from a moment on.
 
-        There are as many windows as `duration` has, and none begins before `begin_lab_ns`. A window before the flow's
-        first frame counts as one without frames.
+        `begin` is counted from the planned begin of the flow; a number is a moment by the lab's clock, as the report's
+        `first_lab_ns`. There are as many windows of 10 ms of the lab as `duration` has, and none begins before the
+        moment. A window before the flow's first frame counts as one without frames.
         """
+        begin_lab_ns = begin if isinstance(begin, int) else self.begin_lab_ns + self.scale.lab(begin).ns
         many = self.scale.lab(duration).ns // WINDOW_NS
-        if not many or not self.received:
+        if not many:
+            window = self.scale.nearest_real(Duration.from_ns(WINDOW_NS))
+            raise UsageError(
+                f"goodput_over(..., {duration}): arrivals are counted in windows of {window} of the hardware, 10 ms of "
+                "the lab; give a time of the hardware with one or more of them"
+            )
+        if not self.received:
             return Rate.from_bps(0)
         first = -(-(begin_lab_ns - self.first_lab_ns) // WINDOW_NS)
         frames = sum(self.windows[max(0, first) : max(0, first + many)])
@@ -112,8 +121,8 @@ class Report:
 def logged(index: int, flow: Flow, report: Report, way: Sequence[PortState]) -> dict[str, Any]:
     """Return the line of a flow in the run's log of flows; its frames leave the nodes by the ports of `way`.
 
-    `t_ns` is the lab's time, as in every log; the other times and the rates are those of the modelled hardware. A flow
-    has a completion time if it has an end, by `size` or `count`, and all of it arrived.
+    In the file `t_ns` is `lab_ns`, as in every log; the other times and the rates are those of the modelled hardware. A
+    flow has a completion time if it has an end, by `size` or `count`, and all of it arrived.
     """
     best, took_ns = _best_in_lab(flow, way), report.last_lab_ns - report.begin_lab_ns
     # A transport of one's own may leave times out, as zeros.

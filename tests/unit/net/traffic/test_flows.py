@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from testbed.errors import UsageError
 from testbed.frames import Mac
 from testbed.linux.interface_memory import Forgotten
 from testbed.net.build.network import Network
@@ -161,3 +162,13 @@ def test_flows_without_an_end_are_not_waited_for() -> None:
     endless: Any = None
     with pytest.raises(FlowOptionError, match="waits for its end, and it has none; give it a count, a size"):
         Network.run(endless, Flow("h1", "r"))
+
+
+def test_goodput_over_counts_from_the_begin_of_the_flow_in_the_time_of_the_hardware() -> None:
+    real = replace(report(1, 2, 4), scale=Scale(1000), begin_lab_ns=FIRST_NS - 10_000_000)
+    at_moment = real.goodput_over(FIRST_NS, Duration("20us"))
+    assert real.goodput_over(Duration("10us"), Duration("20us")) == at_moment > Rate.from_bps(0)
+    with pytest.raises(
+        UsageError, match=r"goodput_over\(\.\.\., 3us\): arrivals are counted in windows of 10us of the"
+    ):
+        real.goodput_over(Duration("10us"), Duration("3us"))

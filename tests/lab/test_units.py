@@ -72,4 +72,6 @@ def test_each_time_and_rate_is_of_the_hardware_or_has_lab_in_its_name(run: Runne
         if "lab" in name:
             assert 1.2 < ratio <= times * 1.1, f"{file}: {name} is {value} and {now}: no value of the lab"
         else:
-            assert 0.7 < ratio < 1.2, f"{file}: {name} is {value} and {now}: a value of the lab, or none of the hardware"
+            assert 0.7 < ratio < 1.2, (
+                f"{file}: {name} is {value} and {now}: a value of the lab, or none of the hardware"
+            )

@@ -140,7 +140,7 @@ class Peer:
 
     def __init__(self, node: Any) -> None:
         from testbed.linux.process import kernel
-        from testbed.net.traffic.roce_ways import open_listener
+        from testbed.net.traffic.roce_connections import open_listener
 
         self._node = node
         self.host = Endpoint(node.IP(), Line(Rate("100Mb/s"), Scale(1000)))
@@ -178,7 +178,7 @@ class Peer:
 
     def _way(self, source_port: int) -> socket.socket:
         from testbed.linux.process import kernel
-        from testbed.net.traffic.roce_ways import Way
+        from testbed.net.traffic.roce_connections import Way
 
         if source_port not in self._ways:
             with kernel.in_network_of(self._node.pid):
@@ -262,7 +262,7 @@ def with_kernel(run: Run) -> None:
     from testbed.linux import roce_device
     from testbed.linux.process import kernel
     from testbed.net.build.network import network
-    from testbed.net.traffic.roce_ways import open_listener
+    from testbed.net.traffic.roce_connections import open_listener
 
     octets, message, psn, far_psn, line = 60_000, 20_000, 0xFFFFF0, 5, Line(Rate("100Mb/s"), Scale(1000))
     kinds = (roce_device.WRITE, roce_device.SEND, roce_device.READ)

@@ -28,7 +28,7 @@ from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import is_elsewhere
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.roce import KernelHost, serve
-from testbed.net.traffic.roce_connections import Connections
+from testbed.net.traffic.roce_connections import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Connections, Way, open_listener
 from testbed.net.traffic.roce_flow import (
     Asker,
     Target,
@@ -42,7 +42,6 @@ from testbed.net.traffic.roce_flow import (
     settings_at,
     transport_of,
 )
-from testbed.net.traffic.roce_ways import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Way, open_listener
 from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl, by_host, in_groups
 from testbed.roce.endpoint import FIRST_QP, DatagramKind, Outgoing
 from testbed.roce.memory import known_crcs

@@ -17,7 +17,7 @@ from dataclasses import replace
 from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.roce_device import Pair, PairReport, RoceDevice, Wait
-from testbed.net.traffic.roce_connections import Connections
+from testbed.net.traffic.roce_connections import FAST_SEND_BUFFER, SEND_BUFFER, Connections, not_sent, open_listener
 from testbed.net.traffic.roce_flow import (
     KEY,
     Given,
@@ -33,7 +33,6 @@ from testbed.net.traffic.roce_flow import (
     used,
     whole_messages,
 )
-from testbed.net.traffic.roce_ways import FAST_SEND_BUFFER, SEND_BUFFER, not_sent, open_listener
 from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import in_kernel, rates
 from testbed.roce.memory import content_block

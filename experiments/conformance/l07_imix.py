@@ -12,9 +12,7 @@ _FCS, _OVERHEAD = 4, 20
 
 @case(ports=3, control=Control("no headroom", without_headroom, fails=["frames lost"]))
 def l07_imix(bench: Bench) -> None:
-    """7 : 4 : 1 frames of 64, 594 and 1518 octets: a storm stops them, and two senders at line rate for one port lose
-    none.
-    """
+    """7 : 4 : 1 frames of 64, 594 and 1518 octets: a storm stops them, and two senders for one port lose none."""
     priority = bench.lossless[0]
     octets = sum((size + _OVERHEAD) * many for size, many in _MIX.items())
     with bench.network(hosts=3) as net:

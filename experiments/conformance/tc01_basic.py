@@ -12,9 +12,7 @@ _SENDERS, _RECEIVERS = (0, 1), (2, 3)
 
 @case(ports=1, control=Control("one class for all DSCPs", one_class, fails=[_QUEUES, _ACKS]))
 def tc01_basic(bench: Bench) -> None:
-    """A rank sends lossless data, and another one data on all lossy queues: all arrives, each on its queue, and nothing
-    slows it down.
-    """
+    """A rank sends lossless data, and another one on all lossy queues: all arrives, each on its queue, unslowed."""
     ranks, dice = Ranks(bench), bench.run.rng
     priorities = {
         0: [dice.choice(ranks.lossless)],

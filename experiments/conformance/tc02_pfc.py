@@ -15,9 +15,7 @@ _SCENARIOS = {SINGLE: (128 * KB, 128 * KB), DUAL: (128 * KB, 128 * KB), _MIXED: 
     control=Control("no PFC", without_pfc, fails=[*(paused(DUAL, rank) for rank in SENDERS), f"{DUAL}: {AGAIN}"]),
 )
 def tc02_pfc(bench: Bench) -> None:
-    """Two ranks send lossless data to one, and another sends lossy data: PFC holds each on its queue, and nothing of
-    theirs is sent again.
-    """
+    """Two ranks send lossless data to one, beside lossy data: PFC holds each on its queue, and nothing is lost."""
     ranks = Ranks(bench)
     for scenario, messages in _SCENARIOS.items():
         if bench.is_control and scenario != DUAL:

@@ -18,9 +18,7 @@ _SHORT = 512 * KB
     control=Control("no ECN", without_ecn, fails=[*(marked(DUAL, rank) for rank in SENDERS), few(DUAL)]),
 )
 def tc03_dcqcn(bench: Bench) -> None:
-    """Two ranks send lossless data to one by DCQCN, beside lossy data: the switch marks each on its queue, CNPs come
-    back on their own, and few pauses are left.
-    """
+    """Two ranks send lossless data to one by DCQCN: each is marked on its queue, and few pauses are left."""
     ranks, control = Ranks(bench), dcqcn(bench)
 
     def run(scenario: str, **options: Any) -> Incast:

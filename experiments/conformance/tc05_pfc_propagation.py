@@ -23,9 +23,7 @@ def _spread(place: int) -> str:
 
 @case(ports=1, timeout="300s", control=Control("no PFC", without_pfc, fails=[_GOODPUT, *map(_spread, range(2))]))
 def tc05_pfc_propagation(bench: Bench) -> None:
-    """Receivers pause for a tenth of the time: the sender of lossless data is held to nine tenths on all its queues,
-    and the sender of lossy data notices nothing.
-    """
+    """Receivers pause for a tenth of the time: lossless senders keep nine tenths, and lossy ones notice nothing."""
     ranks = Ranks(bench)
     wide = replace(ranks.settings, window=_WINDOW)
     lossless, line = sorted(set(ranks.lossless)), bench.line

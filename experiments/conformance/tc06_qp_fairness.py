@@ -16,9 +16,7 @@ _CONVERGE, _MEASURE = Duration("8ms"), Duration("8ms")
 
 @case(ports=1, timeout="300s", control=Control("no ECN", without_ecn, fails=[f"{_MANY_TO_ONE}: {_DEVIATION}"]))
 def tc06_qp_fairness(bench: Bench) -> None:
-    """Two ranks send to a third by DCQCN, on one queue, on two, and with one queue pair against four: the shares are
-    alike.
-    """
+    """Two ranks send to a third by DCQCN, on one queue, on two, and with one queue pair against four: equal shares."""
     ranks = Ranks(bench)
     many = [
         ranks.flow(rank, TARGET, ranks.lossless[0], message=128 * KB, rate_control=dcqcn(bench), ecn=Ecn.ECT_0,

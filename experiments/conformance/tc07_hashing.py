@@ -18,9 +18,7 @@ _LATER = Duration("10us")
 
 @case(ports=1, timeout="300s", tables=without_ecn, control=Control("a hash of addresses alone", fails=[_SPREAD]))
 def tc07_hashing(bench: Bench) -> None:
-    """One queue pair takes one uplink, sixteen take several, and those that the hash puts on one uplink share it; where
-    the leaf goes by load and they start one after the other, each has an uplink of its own.
-    """
+    """One queue pair takes one uplink, sixteen take several, and those that the hash puts on one uplink share it."""
     ranks = Ranks(bench)
     hashed = _Steps(bench, ranks, Ways(fields=_ADDRESSES) if bench.is_control else Ways())
     with ranks.leaf_spine(_SPINES, ways=hashed.ways) as net:

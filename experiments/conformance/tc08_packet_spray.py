@@ -14,9 +14,7 @@ _WAITS = Nic(reorder_time=Duration("50us"), reorder_packets=1024)
 
 @case(ports=1, timeout="240s", control=Control("a leaf that prefers one uplink", fails=[_UNBALANCED, _WAITED]))
 def tc08_packet_spray(bench: Bench) -> None:
-    """All ranks send to all others as fast as they can, packet by packet over all uplinks: those are equally full, and
-    nothing is lost.
-    """
+    """All ranks send to all others, packet by packet over all uplinks: those are equally full, and nothing is lost."""
     ranks = Ranks(bench)
     flows = [
         ranks.flow(source, target, ranks.lossless[0], 512 * KB, message=128 * KB, ecn=Ecn.ECT_0, nic=_WAITS)

@@ -20,9 +20,7 @@ _XOFF = f"{_CONSTANT}: XOFF sent"
     ports=1, timeout="300s", control=Control("no PFC", without_pfc, fails=[_XOFF, f"{_CONSTANT}: lossless {DROPPED}"])
 )
 def tc09_qos_link_down(bench: Bench) -> None:
-    """Three lossy flows fill the uplink that is left: lossless queue pairs get their share of it, with and without
-    DCQCN, and lose nothing; before and afterwards the lossy flows have it.
-    """
+    """Three lossy flows fill the uplink that is left: lossless queue pairs get their share of it, and lose nothing."""
     ranks = Ranks(bench)
     priority = ranks.lossless[-1]
     least = int(_share(bench, ranks, priority) * 97)

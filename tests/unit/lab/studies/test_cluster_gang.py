@@ -251,7 +251,7 @@ def test_what_a_part_writes_and_how_it_is_comes_to_its_gang(tmp_path: Path) -> N
         has_begun.set()  # what comes before the gang is there is not lost
         parts = [part for one in workers for part in one.begin(tmp_path)]
         end_s = time.monotonic() + 5
-        while news and time.monotonic() < end_s:
+        while (news or parts[1].stopped()) and time.monotonic() < end_s:  # nobody waits for one that is stopped
             time.sleep(0.001)
         running = Gang(parts, tmp_path, ["a", "b"])
         assert parts[1].stream.read_bytes() == written

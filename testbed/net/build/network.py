@@ -202,8 +202,8 @@ def _require_descriptors(nodes: int) -> None:
 def wait_for_round_moment() -> None:
     """Wait for a whole hundredth of a second.
 
-    Captures take some microseconds to set up, and imports take some for each module. A network that begins at such a
-    moment does the same at the same times with and without them.
+    Imports take some microseconds for each module, and who starts or ends an observer is chosen by the scheduler at
+    other moments than who does not. What begins after such a sleep is at the same times with and without them.
     """
     time.sleep((_ROUND_NS - time.monotonic_ns() % _ROUND_NS) / 1e9)
 
@@ -330,6 +330,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
         core.stop()
         if captured is not None:
             captured.stop()
+        wait_for_round_moment()  # what follows is at the same moments with and without observers
         if net is not None:
             net.stop()
         if parts is not None:

@@ -50,7 +50,7 @@ def test_the_folder_of_a_killed_run_goes_with_the_next_and_that_of_a_living_one_
 
 
 def test_nothing_else_is_removed(tmp_path: Path) -> None:
-    kept = {"kept-001": (RESERVE, "output.log"), "empty-001": (), "done-001": ("result.json",), "own": ("mine.txt",)}
+    kept = {"empty-001": (), "done-001": ("result.json",), "own": ("mine.txt",)}
     for name, files in kept.items():
         (tmp_path / name).mkdir()
         for file in files:
@@ -70,6 +70,17 @@ def test_nothing_else_is_removed(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
     assert remove_abandoned(tmp_path / "nothing") == []
     assert remove_abandoned(target.parent) == [target]
+
+
+def test_what_a_killed_run_had_is_kept_without_the_room_that_it_reserved(tmp_path: Path) -> None:
+    for name, files in {"kept-001": (RESERVE, "output.log"), "begun-001": (f"{RESERVE}.new",)}.items():
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file).touch()
+    assert remove_abandoned(tmp_path) == [], "a run that begins now may have it"
+    assert [path.name for path in (tmp_path / "kept-001").iterdir()] == ["output.log"]
+    os.utime(tmp_path / "begun-001" / f"{RESERVE}.new", (0, 0))
+    assert remove_abandoned(tmp_path) == [tmp_path / "begun-001"]
 
 
 def test_no_room_is_an_error_that_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

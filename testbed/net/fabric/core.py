@@ -46,6 +46,30 @@ from testbed.switch.priority.path import Disagreement
 from testbed.units import Duration, Scale, hardware_times
 
 
+class RunningFlows:
+    """The `traffic.Flows` of a network that run."""
+
+    def __init__(self) -> None:
+        self.observer: Callable[[Any, bool], None] | None = None
+        """Told of flows that begin to run, and with False of those that end."""
+        self.read_telemetry = False
+        """True once a flow had a rate control that reads the telemetry of ports."""
+        self._running: list[Any] = []
+
+    def begin(self, flows: Any) -> None:
+        """Note that flows run."""
+        self._running.append(flows)
+        if self.observer:
+            self.observer(flows, True)
+
+    def end(self, flows: Any) -> None:
+        """Note that flows have ended, if they had begun."""
+        if flows in self._running:
+            self._running.remove(flows)
+            if self.observer:
+                self.observer(flows, False)
+
+
 class FabricCore:
     """The lossless parts of one network."""
 
@@ -79,14 +103,9 @@ class FabricCore:
         """The names that users know ports by, where they differ from the lab's."""
         self.pool_labels: Mapping[str, list[str]] = {}
         """The names of ingress and egress pools, by switch."""
-        self.flows: list[Any] = []
-        """The `traffic.Flows` that run."""
-        self.on_flows: Callable[[Any, bool], None] | None = None
-        """Told of `traffic.Flows` that begin to run, and with False that end, by an observer of the network."""
+        self.flows = RunningFlows()
         self.lost = 0
         """The number of datagrams that flows have lost so far."""
-        self.reads_telemetry = False
-        """True once a flow had a rate control that reads the telemetry of ports."""
         self.lateness_ns = 0
         """The longest delay in waking an agent; it is known when the network has stopped."""
         self.queues_only = False
@@ -184,7 +203,7 @@ class FabricCore:
         With `gathers` a network over several kernels has the logs of all agents afterwards, not only of its own.
         """
         self._rdma.close()
-        if self.agents and not self.reads_telemetry and (stamping := self._stamping()):
+        if self.agents and not self.flows.read_telemetry and (stamping := self._stamping()):
             names = listed([port.name for port in stamping], 8)
             warn(f"Port(telemetry=True) had no effect at {names}: no flow's rate control reads telemetry, as hpcc does")
         if self._deadlock_watch:

@@ -207,9 +207,7 @@ class Flows:
         self._shared.tell(BEGIN_NS, self.begin_lab_ns)
         self._tell(self.begin_lab_ns)
         if fabric := FabricCore.running():
-            fabric.flows.append(self)
-            if fabric.on_flows:
-                fabric.on_flows(self, True)
+            fabric.flows.begin(self)
         if run := Run.current():
             self._mark.enter_context(run.traffic_is_running())
         return self
@@ -251,10 +249,8 @@ class Flows:
                     log_ways(FabricCore.current(), self._parts[: len(self.log)], self.reports, self.log)
                     run.lines_at_end(FLOW_LOG, self.log)
         finally:
-            if fabric and self in fabric.flows:
-                fabric.flows.remove(self)
-                if fabric.on_flows:
-                    fabric.on_flows(self, False)
+            if fabric:
+                fabric.flows.end(self)
             for process in self._processes:
                 process.end()
             self._shared.close()

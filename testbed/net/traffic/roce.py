@@ -415,7 +415,7 @@ def without_telemetry(flows: Sequence[Flow]) -> list[str]:
     silent: dict[str, dict[str, None]] = {}
     for flow in flows:
         control = rates.control(flow.rate_control, line_of(flow.source))
-        fabric.reads_telemetry |= control.needs_telemetry
+        fabric.flows.read_telemetry |= control.needs_telemetry
         ports = unstamped(fabric.ports, flow.source.name, flow.target.name) if control.needs_telemetry else None
         if ports is not None:
             name = flow.rate_control if isinstance(flow.rate_control, str) else type(control).__name__

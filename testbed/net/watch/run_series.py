@@ -62,11 +62,11 @@ def recorded(fabric: Fabric, run: Run) -> Iterator[None]:
                 "recording series", partial(_record, fabric, files, every_ns, told), name=series.PROCESS
             )
             told.close()
-        fabric.core.on_flows = partial(_tell, tells)
+        fabric.core.flows.observer = partial(_tell, tells)
         try:
             yield
         finally:
-            fabric.core.on_flows = None
+            fabric.core.flows.observer = None
             observer.stop()
             with observing():
                 tells.close()

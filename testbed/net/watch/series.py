@@ -53,8 +53,10 @@ _LAB_INTERVAL = Duration("1ms")
 class Sampled(Protocol):
     """The report of a flow whose rate control was sampled."""
 
-    scale: Scale
-    samples: tuple[dict[str, Any], ...]
+    @property
+    def scale(self) -> Scale: ...
+    @property
+    def samples(self) -> tuple[dict[str, Any], ...]: ...
 
 
 @contextmanager

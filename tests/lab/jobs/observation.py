@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xoff import Duration, Flow, Flows, Incast, Roce, Run, experiment, network
+from xoff import Duration, Flow, Flows, Incast, Roce, RoceReport, Run, experiment, network
 
 CONTROLS = ("dcqcn", "dcqcn-connectx", "timely", "swift")
 """The kernel serves flows of the first and the third, and a process those of the others."""
@@ -21,10 +21,11 @@ def sampled(run: Run, interval: Duration = Duration("0s")) -> None:
                 [Flow(name, "r", transport=transport, size="300kB", rate_control=control) for name in ("h1", "h2")]
             ) as flows:
                 flows.wait()
-            for report in flows.reports:
+            reports = [report for report in flows.reports if isinstance(report, RoceReport)]
+            for report in reports:
                 run.figure_of_each(f"{control}: completion", report.completion)
                 run.figure_of_each(f"{control}: lost, sent again", [report.lost, report.retransmitted])
                 many += len(report.samples)
-            fields[control] = flows.reports[0].samples[-1:]
+            fields[control] = reports[0].samples[-1:]
     run.figure("samples", many)
     run.figure("last samples", fields)

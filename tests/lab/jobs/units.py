@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.net.watch import series
-from xoff import Duration, Flow, Flows, Incast, Roce, Run, Scale, experiment, network
+from xoff import Duration, Flow, Flows, Incast, Roce, RoceReport, Run, Scale, experiment, network
 
 
 @experiment(timeout="60s")
@@ -18,6 +18,6 @@ def logs(run: Run, scale: int = 1000) -> None:
             ]
         ) as flows:
             flows.wait()
-        series.flows(run, [report for report in flows.reports if hasattr(report, "samples")])
+        series.flows(run, [report for report in flows.reports if isinstance(report, RoceReport)])
         run.published("goodput", flows.reports[1].goodput, value=flows.reports[1].goodput, source="itself")
         run.figure("cables", len(net.links))

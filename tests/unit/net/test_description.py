@@ -30,7 +30,7 @@ def network() -> Any:
     link = SimpleNamespace(intf1=ports[0], intf2=ports[1])
     fabric = SimpleNamespace(ports=ports, buffers=buffers)
     nodes = {"h1": host, "s1": switch, "r1": SimpleNamespace(name="r1", forwards=True, bridges=False)}
-    return SimpleNamespace(fabric=fabric, nameToNode=nodes, links=[link])
+    return SimpleNamespace(fabric=fabric, nameToNode=nodes, links=[link], topo=None)
 
 
 def test_the_line_has_nodes_with_their_kinds_and_cables_in_both_units() -> None:

@@ -34,7 +34,7 @@ def network(t_ns: int, case: str, hosts: int = 2) -> dict[str, Any]:
         ports[far] = {"node": "s1", "lossless": [3], "groups": {"3": group}}
     pools = {"total_cells": 5000, "cell_bytes": 208, "shared_cells": 4914, "guaranteed_cells": 0, "headroom_cells": 86}
     return {
-        "t_ns": t_ns, "network": "started", "case": case, "topology": "Star", "nodes": nodes, "cables": cables,
+        "lab_ns": t_ns, "network": "started", "case": case, "topology": "Star", "nodes": nodes, "cables": cables,
         "ports": ports, "buffers": {"s1": pools},
     }  # fmt: skip
 
@@ -63,7 +63,7 @@ def drop(t_ns: int, number: int = 1, reason: str = "threshold") -> dict[str, Any
 def flow(t_ns: int, number: int, **changes: Any) -> dict[str, Any]:
     """Return the line of a flow of the log of flows: 3 us where 1.5 us was the best."""
     return {
-        "t_ns": t_ns, "flow": number, "source": "h1", "target": "h2", "transport": "udp", "priority": 3,
+        "lab_ns": t_ns, "flow": number, "source": "h1", "target": "h2", "transport": "udp", "priority": 3,
         "rate_control": "", "size_bytes": 1500, "completion_ns": 3000, "best_ns": 1500, "goodput_bps": 4 * 10**9,
         "worst_delay_ns": 900, "sent": 1, "received": 1, "lost": 0, "doubled": 0, "out_of_order": 0, "octets": 1514,
         "marked": None, "retransmitted": None, "cnps": None, "failure": "", "scale": 1000,

@@ -40,7 +40,7 @@ This page is made from `xoff.__all__` by `python tools/api_page.py`, and the tex
 _TOPOLOGIES = "Topologies"
 """The section that is a table: the drawings in these docstrings are for a fixed width."""
 _MEMBERS = {
-    "Run": "now_ns, directory, figure, claim, event, measuring",
+    "Run": "lab_ns, directory, figure, claim, event, measuring",
     "Experiment": "",
     "Result": "passed, digest, figure, series, exit_code, check",
     "Network": "fabric",

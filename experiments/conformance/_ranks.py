@@ -13,7 +13,6 @@ from experiments.conformance._case import Bench
 from testbed.roce.settings import Settings
 from testbed.sonic.lab.run import settles_at
 from testbed.sonic.tables import MapKind, NeighbourRow, Tables
-from testbed.switch.priority.settings import Trust
 from xoff import (
     DCQCN_PAPER,
     Dcqcn,
@@ -28,6 +27,7 @@ from xoff import (
     RoceReport,
     Size,
     SonicTopo,
+    Trust,
 )
 
 RANKS, AT_ONE_SWITCH = 8, 4

@@ -72,7 +72,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["image", "shine"], "there is no image command 'shine'; there are build, info, export, import, clean, lock; "),
         (
             ["switch"],
-            "required: WHAT, one of check, run, conformance, incident, counters, fit, headroom; see xoff switch --help",
+            "required: WHAT, one of check, run, conformance, incident, counters, diff, fit, headroom; see xoff switch "
+            "--help",
         ),
         (["image", "claen"], "there is no image command 'claen'; did you mean clean?"),
         (["switch", "chekc", "f"], "there is no switch command 'chekc'; did you mean check?"),

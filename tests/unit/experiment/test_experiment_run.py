@@ -146,7 +146,7 @@ def test_lines_for_the_end_are_written_at_the_end(run: Run) -> None:
         assert not log.exists()
     run.write_rest()
     assert [json.loads(line) for line in log.read_text().splitlines()] == [
-        {"t_ns": 100, "flow": 0}, {"t_ns": 200, "flow": 1},
+        {"lab_ns": 100, "flow": 0}, {"lab_ns": 200, "flow": 1},
     ]  # fmt: skip
 
 
@@ -321,8 +321,8 @@ def test_the_networks_of_a_run_write_one_log_and_no_events_make_no_file(run: Run
         clock.now += 1_000
         run.lines("dcbx.jsonl", [{"t_ns": clock.now, "port": name}])
     assert [json.loads(line) for line in (run.directory / "dcbx.jsonl").read_text().splitlines()] == [
-        {"t_ns": 1_000, "port": "the first network"},
-        {"t_ns": 2_000, "port": "the second"},
+        {"lab_ns": 1_000, "port": "the first network"},
+        {"lab_ns": 2_000, "port": "the second"},
     ]
     assert not (run.directory / "nothing.jsonl").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -29,6 +30,7 @@ class Mute:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.process = self
+        self.pid = os.getpid()
         (folder / "out").touch()
 
     def __enter__(self) -> Mute:

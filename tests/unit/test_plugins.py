@@ -59,7 +59,7 @@ def test_a_job_of_a_package_has_its_code_and_one_of_ours_has_not(tmp_path: Path)
     program = """
 import sys
 from testbed.experiment import definition
-from testbed.lab.job import OURS, Limits, job_for, pack
+from testbed.lab.job.job import OURS, Limits, job_for, pack
 for name in ("plug", "hello"):
     found = definition.find(name)
     job = job_for(found, {})

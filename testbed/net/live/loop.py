@@ -71,7 +71,8 @@ class _Loop:
         self._controls = Controls(net)
         self._sampler = Sampler(net, self._controls, start_ns)
         described = description.started(net, "", topology, start_ns)
-        self._write({"live": "network", **described, "t_ns": 0, "hosts": [host.name for host in net.hosts]})
+        del described["t_ns"]  # of the monotonic clock; that of a live network begins with it
+        self._write({"live": "network", **described, "lab_ns": 0, "hosts": [host.name for host in net.hosts]})
 
     def run(self) -> None:
         """Sample the network and carry out commands until the input ends."""

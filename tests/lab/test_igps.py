@@ -10,7 +10,7 @@ from testbed.lab import Run, experiment
 MARKS = {"test_a_fat_tree_of_bgp_uses_all_its_cables": [("long",)]}
 LASTS, BEFORE, INTERVAL_NS = "1500ms", "100ms", 1_000_000
 """How long the flow sends, when its cable fails, and the time between two of its frames, 250 octets on the wire."""
-MOVED_MS = {"Ospf": (10, 12), "Isis": (1100, 1120)}
+MOVED_MS = {"Ospf": (10, 12), "Isis": (890, 910)}
 """When r1 has the other way. IS-IS waits with its link state packet for a second after the last one."""
 
 

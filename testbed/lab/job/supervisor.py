@@ -345,6 +345,8 @@ class Supervisor:
             run.failed(error)  # it is the result's reason, which the command prints
             if not isinstance(error, XoffError):
                 print(_way_to(error, self._code), end="", file=sys.stderr)
+            elif self._job.terminal is not None:  # a shell ends without a result that anybody sees
+                print(f"{self._job.name}: {error}", file=sys.stderr)
             code = 1
         sys.stdout.flush()
         sys.stderr.flush()

@@ -232,11 +232,6 @@ class Speaker:
         if settings is None:
             machine.stop(now_ns)
         else:
-            if settings.ets and not self._ports[slot].arrange(settings.ets.table).requests:
-                raise UsageError(
-                    f"{name} cannot run ETS: as it was made each of its queues has line rate; "
-                    "give it ETS from the start, Port().with_dcbx(ets=True)"
-                )
             machine.configure(settings, now_ns)
             machine.start(now_ns)
         self._settle(slot, now_ns)

@@ -58,6 +58,7 @@ class Receiver:
             for port in (flow.tx_port, flow.rx_port)
         }
         self._roce = RoceCounts(plan.roce, FIRST_SERVICE)
+        self._later: list[WireFrame] = []
         self._ports = {name: self._open(name, place) for name, place in places.items()}
 
     def _open(self, name: str, place: Place) -> _Port:
@@ -154,15 +155,20 @@ class Receiver:
         self._count_roce(offset_ns)
 
     def _count_roce(self, offset_ns: int) -> None:
-        """Count the frames of RoCEv2 at all ports in the order of their times: each is sent before it arrives."""
-        found = [
+        """Count the frames of RoCEv2 at all ports in the order of their times: each is sent before it arrives.
+
+        What comes while the ports are asked one after the other is counted the next time: it might arrive unsent.
+        """
+        until_ns = time.monotonic_ns()
+        found = self._later + [
             WireFrame(tapped.t_ns - offset_ns, port.name, tapped.length, tapped.octets)
             for port in self._ports.values()
             if port.roce is not None
             for tapped in port.roce.fetch(ROCE_HEAD)
         ]
+        self._later = [frame for frame in found if frame.t_ns > until_ns]
         for frame in sorted(found, key=lambda one: one.t_ns):
-            if self._roce.count(frame, self._addresses[frame.port]):
+            if frame.t_ns <= until_ns and self._roce.count(frame, self._addresses[frame.port]):
                 self._tallies.sent[f"roce {frame.port}"].count(frame.t_ns, frame.length + FCS)
 
     def _keep(self, port: _Port, tapped: Tapped) -> None:

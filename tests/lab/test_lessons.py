@@ -100,7 +100,7 @@ def test_the_picture_of_lesson_1_is_the_one_that_its_page_promises(
     (folder,) = Path("results").iterdir()
     assert "s1-eth1 priority 3" in (folder / "report.html").read_text()
     networks = [json.loads(line) for line in (folder / "networks.jsonl").read_text().splitlines()]
-    begin_ns = max(one["t_ns"] for one in networks if one["network"] == "started")
+    begin_ns = max(one["lab_ns"] for one in networks if one["network"] == "started")
     for port in ("s1-eth1", "s1-eth2"):
         with (folder / "series-buffer.csv").open() as file:
             rows = [row for row in csv.DictReader(file) if (row["port"], row["priority"]) == (port, "3")]

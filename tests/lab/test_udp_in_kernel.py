@@ -20,6 +20,8 @@ SENT = slice(50, 58)
 """The octets of a frame that tell when it was sent. No checksum has them: ports of the lab leave it out."""
 ALONE = 1, 2, 4, 5
 """Flows that meet no other one."""
+ROOM_NS = 20_000_000
+"""The time on the line of the frames for which the socket of a process that is full waits to have room."""
 CALLS_NS = 100_000
 """The time by which a process can be later: the slack of its first sleep, 50 us, and system calls, also of others."""
 
@@ -70,8 +72,8 @@ def test_the_kernel_sends_the_frames_that_processes_send_and_counts_as_they_do(r
         assert 0 < their_first - first < CALLS_NS
         assert abs((their_last - their_first) - (last - first)) < CALLS_NS
         assert abs(theirs.figure(f"{flow}: worst delay") - ours.figure(f"{flow}: worst delay")) < CALLS_NS
-    # A socket that is full looks for room at ticks, so what a process begins later does not wait for longer
-    assert abs(theirs.figure(f"{FLOWS - 1}: worst delay") - ours.figure(f"{FLOWS - 1}: worst delay")) < 2 * CALLS_NS
+    # A process fills its socket again when some frames have room, and the kernel for each: here 15 frames of time.
+    assert abs(theirs.figure(f"{FLOWS - 1}: worst delay") - ours.figure(f"{FLOWS - 1}: worst delay")) < ROOM_NS
 
 
 def test_moments_are_exact(run: Runner) -> None:

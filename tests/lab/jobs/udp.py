@@ -15,14 +15,18 @@ def sends(run: Run, in_kernel: bool = True) -> None:
     from testbed.net.shell.wire import capture
     from xoff import Cable, Ecn, Flow, Incast, network
 
-    flows = [  # in the order of their sources, so that all sockets are opened in the same order
+    # In the order of their sources, so that all sockets are opened in the same order; those that begin later have the
+    # lines to themselves.
+    flows = [
         Flow("h1", "r", count=300),
-        Flow("h1", "r", priority=5, frame="200B", rate="1Gb/s", count=40, start="20us"),
-        Flow("h1", "h2", priority=4, ecn=Ecn.ECT_1, size="10kB", buffer="10kB"),
+        Flow("h1", "r", priority=5, frame="200B", rate="1Gb/s", count=40, start="900us"),
+        Flow("h1", "h2", priority=4, ecn=Ecn.ECT_1, size="10kB", buffer="10kB", start="1ms"),
         Flow("h2", "r", count=300),
-        Flow("h2", "r", priority=1, dscp=-1, ecn=Ecn.ECT_0, frame="60B", rate="100Mb/s", duration="100us"),
+        Flow(
+            "h2", "r", priority=1, dscp=-1, ecn=Ecn.ECT_0, frame="60B", rate="100Mb/s", duration="100us", start="900us"
+        ),
         Flow("r", "h1", priority=2, frame="9000B", rate="3Gb/s", count=20, ecn=Ecn.NOT_ECT),
-        Flow("r", "h2", priority=0, frame="1513B", duration="200us", dscp=9),
+        Flow("r", "h2", priority=0, frame="1513B", duration="200us", dscp=9, start="900us"),
     ]
     with ExitStack() as stack:
         if not in_kernel:

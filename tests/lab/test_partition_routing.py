@@ -26,7 +26,7 @@ def test_daemons_find_routes_over_the_cut_with_one_digest(software: str, run: Ru
     assert folder is not None
     log = [json.loads(line) for line in (folder / "routes.jsonl").read_text().splitlines()]
     assert {line["router"] for line in log} == {"r1", "r2", "r3", "r4"}
-    assert [line["t_ns"] for line in log] == sorted(line["t_ns"] for line in log)
+    assert [line["lab_ns"] for line in log] == sorted(line["lab_ns"] for line in log)
 
 
 def test_a_daemon_that_dies_is_named_as_in_one_kernel(ready: PreparedEngine, tmp_path: Path) -> None:

@@ -25,6 +25,6 @@ def test_recorded_loads_add_up_to_what_the_flows_sent(ready: PreparedEngine, tmp
     of_receiver = [(t_ns, load) for t_ns, port, load in rows if port == "s1-eth3" and t_ns < end_ns]
     octets = sum(load * (later - t_ns) for (t_ns, load), (later, _) in pairwise(of_receiver)) / 8e9
     frames = 2 * 600 * 1538  # what the two senders have on the wire
-    assert frames <= octets <= frames * 1.05, "ARP, PFC frames and one interval beside"
+    assert frames * 0.99 <= octets <= frames * 1.05, "ARP, PFC frames and one interval beside"
     assert {track.port for track in tracks(read(result.folder)) if track.panel == LOAD} >= {"h1-eth0", "s1-eth3"}
     assert (result.folder / "series-rates.csv").read_text().count("h1 to r p3") > 10

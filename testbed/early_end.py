@@ -16,7 +16,7 @@ WORDS = {
     signal.SIGHUP: "the terminal has gone",
     signal.SIGQUIT: "quit",
 }
-"""What is said of each signal that ends a command."""
+"""The words for each signal that ends a command."""
 
 
 def begin() -> None:

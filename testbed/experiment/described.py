@@ -1,4 +1,4 @@
-"""What an experiment's file defines, as JSON: for a file that this machine must not execute.
+"""The definition in an experiment's file, as JSON: for a file that this machine must not execute.
 
 The lab reads such a file and reports this; the experiment that is made of it runs there as any other. Ranges of
 parameters are not in it, as the lab checks them again.

@@ -30,7 +30,7 @@ _MARKED = re.compile(rb"^@(\w+\.)?experiment\b", re.MULTILINE)
 _TOPOLOGIES = "topos"
 _CONFTEST = "conftest"
 _WORDS = re.compile(r"[^\s\"'`<>|&;,=:(){}\[\]*?$!]+")
-"""What may be the name of a file in a line for a shell, or in another text."""
+"""A word that may be the name of a file, in a line for a shell or in another text."""
 _BESIDE = ("", "templates", "static")
 """The folders in which a name is looked for, from the script's and from that of the file that has the name."""
 _MOST_OCTETS, _MOST_FILES = 4 << 20, 200

@@ -17,7 +17,7 @@ _STATIC = ("boot", "static")
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What `remember` has read of an interface, in the form of iproute2."""
+    """The settings of an interface as `remember` has read them, in the form of iproute2."""
 
     pid: int
     tables: tuple[tuple[tuple[str, ...], bytes], ...]

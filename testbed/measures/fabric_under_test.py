@@ -54,7 +54,7 @@ class FabricUnderTest:
     settings: tuple[tuple[str, str], ...]
     """What the fabric is made of, in words: name and value."""
     recovery: Recovery = Recovery.GO_BACK_N
-    """What RoCE flows send again after a loss."""
+    """The recovery of RoCE flows: the packets that are sent again after a loss."""
     pfc: bool = True
     """True if switches pause the priority of the flows."""
     of_file: bool = False

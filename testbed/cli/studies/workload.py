@@ -39,7 +39,7 @@ from testbed.workload.arrivals import PATTERNS
 from testbed.workload.chakra import LARGEST
 
 _SIZES, _LOAD, _PATTERN = "websearch", "50%", "random"
-"""What flows at random are, if an option says nothing."""
+"""The defaults of flows at random."""
 _OF_FLOWS = ("sizes", "load", "pattern", "flows", "duration", "pull")
 """The options about flows at random."""
 _OF_ONE_RUN = (

@@ -83,7 +83,7 @@ class Packed:
     files: Mapping[str, Path] = field(default_factory=dict)
     """The user's files that commands take, by their names in the artifact."""
     left_out: tuple[str, ...] = ()
-    """What the folders of results have and no run leaves there, with the reason for which it was not copied."""
+    """The files of result folders that no run leaves there, with the reason for which each was not copied."""
 
 
 def result_folders(folder: Path) -> list[Path]:

@@ -37,11 +37,11 @@ CONSOLE_MB = 64
 WRITTEN_MB = 4096
 """The most that a lab without a job writes, in MB, as Debian packages that it has configured."""
 _RECORDS = 1.25
-"""What a lab writes for each octet of its job, at most: with the heads of records and the samples of fidelity."""
+"""The most octets that a lab writes for each of its job, with heads of records and samples of fidelity."""
 SYSCALL_NS = 500
 """The lab time in ns that each system call of a process takes; all other work of the CPU takes none."""
 _USUAL = re.compile(r"xoff-init: \[[0-9.]+\] cannot mount devtmpfs on /dev: Device or resource busy")
-"""What process 1 says in each lab, as the root that it makes has /dev already: the reason of no end."""
+"""A line that process 1 prints in each lab, as its root has /dev already: it is the reason of no end."""
 PANIC = "Kernel panic"
 CONFINED = "confined: "
 """The beginning of those lines of the console that name what the kernel has given up of its host."""

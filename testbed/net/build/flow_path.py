@@ -36,7 +36,7 @@ class FlowNames:
     source_port: int | None = None
     """None: that of the first queue pair of a host, with RoCE."""
     destination_port: int | None = None
-    """None: the one that the flow of this `number` is sent to."""
+    """The destination port; with None it is that of the flow of this `number`."""
     queue_pair: int | None = None
     flow_label: int = 0
     number: int = 0

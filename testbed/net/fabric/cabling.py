@@ -62,7 +62,7 @@ class Cabling:
         self._down: set[int] = set()
         """The slots of ports that were set down."""
         self._forgotten: dict[int, Forgotten] = {}
-        """What these had and get back, by slot."""
+        """The addresses and routes that a port lost with its link and gets back, by slot."""
         self._is_running = False
         self._next_slot = 0
         self._forwarding: dict[int, Forwarding] = {}

@@ -1,4 +1,4 @@
-"""What flows ask of a network whose settings do not give it: one warning for each kind, before the flows begin.
+"""Warnings of what flows ask of a network whose settings do not give it: one for each kind, before the flows begin.
 
 None of it is an error, as an experiment may want just that. But all of it is silent otherwise: frames are dropped as
 the settings say, or all take one way.

@@ -158,7 +158,6 @@ def deadlocks(result: Result) -> list[dict[str, Any]]:
     return [one | {"t": one["t"] // POLL_NS} for one in events_of(result) if one["event"].startswith("deadlock")]
 
 
-@pytest.mark.xfail(reason="with the real line a look of one part may come one interval later", strict=False)
 @pytest.mark.parametrize("watchdog", [False, True])
 def test_a_deadlock_over_the_cut_is_found_and_broken_at_the_looks_of_one_kernel(
     ready: PreparedEngine, tmp_path: Path, watchdog: bool

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from testbed.agent.event_log import LoggedEvent
-    from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
     from testbed.errors import UsageError, XoffError
     from testbed.experiment.definition import Experiment, experiment
     from testbed.experiment.parameters import Between, File, OneOf
@@ -44,9 +43,6 @@ if TYPE_CHECKING:
     from testbed.net.traffic.roce import Roce, RoceReport
     from testbed.net.traffic.tcp import TcpReport
     from testbed.plot.figure import Plot, plot
-    from testbed.policy.lab.subnet_manager import SubnetManager
-    from testbed.policy.model import Policy
-    from testbed.policy.syntax.language import load as load_policy
     from testbed.roce.nic import Nic
     from testbed.roce.rates import (
         Acknowledgement,
@@ -62,11 +58,15 @@ if TYPE_CHECKING:
     )
     from testbed.roce.rates.dcqcn import PAPER as DCQCN_PAPER
     from testbed.roce.rates.dcqcn import DcqcnParameters
-    from testbed.routing.bird import Bird
-    from testbed.routing.frr import Frr
-    from testbed.routing.protocols import Bfd, Bgp, Isis, Ospf
-    from testbed.sonic.lab.topo import SonicTopo
-    from testbed.srv6.lab.controller import SrController
+    from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
+    from testbed.subjects.qos.lab.subnet_manager import SubnetManager
+    from testbed.subjects.qos.model import Policy
+    from testbed.subjects.qos.syntax.language import load as load_policy
+    from testbed.subjects.routing.bird import Bird
+    from testbed.subjects.routing.frr import Frr
+    from testbed.subjects.routing.protocols import Bfd, Bgp, Isis, Ospf
+    from testbed.subjects.sonic.lab.topo import SonicTopo
+    from testbed.subjects.srv6.lab.controller import SrController
     from testbed.switch.buffer.headroom import DynamicSharedHeadroom, SharedHeadroomPool
     from testbed.switch.buffer.settings import Dynamic, GroupSettings, Static, split_evenly
     from testbed.switch.ecn.curve import EcnCurve
@@ -259,7 +259,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action WatchdogKind=Kind",
         "testbed.switch.priority.settings": "PriorityMap Trust",
         "testbed.frames.dcbx.values": "DcbxVersion",
-        "testbed.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend",
+        "testbed.subjects.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend",
     },
     "Topologies": {
         "topologies.back_to_back": "BackToBack",
@@ -280,12 +280,12 @@ _PLACES: dict[str, dict[str, str]] = {
         "topologies.srv6_wan": "Srv6Wan",
         "topologies.star": "Star",
         "topologies.three_links": "ThreeLinks",
-        "testbed.sonic.lab.topo": "SonicTopo",
+        "testbed.subjects.sonic.lab.topo": "SonicTopo",
     },
     "Routing daemons": {
-        "testbed.routing.frr": "Frr",
-        "testbed.routing.bird": "Bird",
-        "testbed.routing.protocols": "Bgp Ospf Isis Bfd",
+        "testbed.subjects.routing.frr": "Frr",
+        "testbed.subjects.routing.bird": "Bird",
+        "testbed.subjects.routing.protocols": "Bgp Ospf Isis Bfd",
     },
     "Traffic": {
         "testbed.net.traffic": "Flow Flows flowing Report ping probe Transport register_transport=register",
@@ -310,10 +310,10 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.measures.stopped_queue": "StoppedQueue",
     },
     "Controllers and policies": {
-        "testbed.srv6.lab.controller": "SrController",
-        "testbed.policy.lab.subnet_manager": "SubnetManager",
-        "testbed.policy.model": "Policy",
-        "testbed.policy.syntax.language": "load_policy=load",
+        "testbed.subjects.srv6.lab.controller": "SrController",
+        "testbed.subjects.qos.lab.subnet_manager": "SubnetManager",
+        "testbed.subjects.qos.model": "Policy",
+        "testbed.subjects.qos.syntax.language": "load_policy=load",
     },
 }
 """The modules that have the names, by the sections of the page about them; `sweep=run` is a name's other name there."""

@@ -19,15 +19,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from testbed import lab
-from testbed.dcbx import tlvs as dcbx
-from testbed.dcbx.port import DcbxPort
-from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, PortIdentity
 from testbed.experiment import definition
 from testbed.frames import Mac, lldp
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, Selector
 from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Text, TextKind
 from testbed.lab.engines import table
 from testbed.lab.results.result import Status, expectation
+from testbed.subjects.dcbx import tlvs as dcbx
+from testbed.subjects.dcbx.port import DcbxPort
+from testbed.subjects.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, PortIdentity
 from tests.fuzz_lldp import Mutator, load_corpus, run
 
 PORTS = 100

@@ -25,19 +25,19 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from controllers.io_loop import IoLoop
 from controllers.settings import Address, Settings
-from testbed.policy.fabric import GBIT, Fabric, PortCapabilities, PortKey
-from testbed.policy.model import MatchRule, NodeType, Policy, PortGroup, QosLevel
-from testbed.policy.numbers import Ranges
-from testbed.policy.records import Found, PathRecords, Request
-from testbed.policy.rest.client import RestSa, query
-from testbed.policy.syntax.grammar import BLOCK, XML
-from testbed.policy.syntax.language import read
-from testbed.policy.syntax.source import Problems
-from testbed.policy.syntax.write import write
 from testbed.rest.client import Client
+from testbed.subjects.qos.fabric import GBIT, Fabric, PortCapabilities, PortKey
+from testbed.subjects.qos.model import MatchRule, NodeType, Policy, PortGroup, QosLevel
+from testbed.subjects.qos.numbers import Ranges
+from testbed.subjects.qos.records import Found, PathRecords, Request
+from testbed.subjects.qos.rest.client import RestSa, query
+from testbed.subjects.qos.syntax.grammar import BLOCK, XML
+from testbed.subjects.qos.syntax.language import read
+from testbed.subjects.qos.syntax.source import Problems
+from testbed.subjects.qos.syntax.write import write
 from tests.lab import opensm_peer
 from tests.lab.opensm_peer import Query
-from tests.unit.policy.policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated
+from tests.unit.subjects.qos.policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated
 
 LEAVES, SPINES, PORTS_EACH = 25, 4, 40
 SERVICES = 1 << 20

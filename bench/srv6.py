@@ -22,13 +22,13 @@ from testbed.experiment import definition
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.results.result import Status
-from testbed.srv6.controller.paths import Paths
-from testbed.srv6.controller.policy import compute
-from testbed.srv6.controller.topology import Link, Topology
-from testbed.srv6.protocol import behaviours
-from testbed.srv6.protocol.sid import Adjacency, Sid
-from testbed.srv6.session.intents import Dynamic, Key, Policy
-from testbed.srv6.session.messages import RouterPort
+from testbed.subjects.srv6.controller.paths import Paths
+from testbed.subjects.srv6.controller.policy import compute
+from testbed.subjects.srv6.controller.topology import Link, Topology
+from testbed.subjects.srv6.protocol import behaviours
+from testbed.subjects.srv6.protocol.sid import Adjacency, Sid
+from testbed.subjects.srv6.session.intents import Dynamic, Key, Policy
+from testbed.subjects.srv6.session.messages import RouterPort
 
 ROOT = Path(__file__).parents[1]
 ROUTERS, POLICIES = 1000, 200

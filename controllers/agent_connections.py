@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from controllers.connections import MOST_UNSENT, Peer, Poller, receive
 from controllers.lines import AT_ONCE, Line
-from testbed.srv6.controller.southbound import Southbound
+from testbed.subjects.srv6.controller.southbound import Southbound
 
 
 @dataclass(eq=False)

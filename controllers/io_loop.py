@@ -1,4 +1,5 @@
-"""The I/O loop of the controller: routers' sessions and REST. All decisions are in `testbed.srv6` and `testbed.rest`.
+"""The I/O loop of the controller: routers' sessions and REST. All decisions are in `testbed.subjects.srv6` and
+`testbed.rest`.
 
 One loop, in one thread, owns the manager; no other thread accesses it, so there is no lock. The OpenFlow side hands in
 its events by `post`.
@@ -28,9 +29,9 @@ from controllers.services import services
 from controllers.settings import Settings
 from testbed.errors import UsageError
 from testbed.rest.server import RestServer
-from testbed.srv6.controller.manager import Manager, ManagerSettings
-from testbed.srv6.controller.southbound import Southbound
-from testbed.srv6.session.hello import NONCE_OCTETS
+from testbed.subjects.srv6.controller.manager import Manager, ManagerSettings
+from testbed.subjects.srv6.controller.southbound import Southbound
+from testbed.subjects.srv6.session.hello import NONCE_OCTETS
 
 LOG = logging.getLogger("xoff")
 

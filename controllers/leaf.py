@@ -49,7 +49,7 @@ from controllers.orders import (
 )  # fmt: skip
 from testbed.frames import Mac
 from testbed.frames.lldp import ETHERTYPE, NEAREST_BRIDGE, ChassisId, Lldpdu, LldpError, LldpFrame, PortId, parse
-from testbed.srv6.controller.manager import Leaf
+from testbed.subjects.srv6.controller.manager import Leaf
 
 CLASS_SELECTORS: Mapping[int, int] = {dscp: dscp // 8 for dscp in range(8, 64)}
 """The queue of each DSCP whose queue is not 0."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.policy.rest.service import QosService
 from testbed.rest.openapi import document
 from testbed.rest.server import SHORTEST_TOKEN, RestServer
 from testbed.rest.service import Service
-from testbed.srv6.controller.manager import Manager
-from testbed.srv6.controller.southbound import Southbound
-from testbed.srv6.rest.service import SrPolicyService
+from testbed.subjects.qos.rest.service import QosService
+from testbed.subjects.srv6.controller.manager import Manager
+from testbed.subjects.srv6.controller.southbound import Southbound
+from testbed.subjects.srv6.rest.service import SrPolicyService
 
 
 def services(manager: Manager, southbound: Southbound | None = None) -> list[Service]:

@@ -21,12 +21,12 @@ from typing import Annotated
 
 from testbed.errors import UsageError
 from testbed.rest.server import SHORTEST_TOKEN
-from testbed.srv6.controller import igp
-from testbed.srv6.controller.igp import IgpRouter
-from testbed.srv6.protocol.domain import RouterName
-from testbed.srv6.session.hello import SHORTEST_KEY, router_key
 from testbed.strict import toml_text
 from testbed.strict.numbers import whole
+from testbed.subjects.srv6.controller import igp
+from testbed.subjects.srv6.controller.igp import IgpRouter
+from testbed.subjects.srv6.protocol.domain import RouterName
+from testbed.subjects.srv6.session.hello import SHORTEST_KEY, router_key
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.meta import Meta
 from testbed.typed_json.text import InvalidError

@@ -60,7 +60,7 @@ def below(name: str) -> list[str]:
     if name == DECISIONS:
         records = (ROOT / "docs/decisions").glob("*/[0-9]*.md")
         return sorted(f"{path.parent.name}/{path.stem}" for path in records)
-    from testbed.lesson.lesson import lessons
+    from testbed.subjects.lessons.lesson import lessons
 
     return [f"{lesson.name}/{page}" for lesson in lessons() for page in ("page", "teacher")]
 
@@ -158,7 +158,7 @@ def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 def gallery() -> str:
     """Return the cards of all experiments, conformance cases and lessons, in Markdown."""
     from testbed.lab.studies import costs
-    from testbed.lesson.lesson import lessons
+    from testbed.subjects.lessons.lesson import lessons
     from tools import gallery as of_gallery
 
     kept, listed, found = of_gallery.data(ROOT), of_gallery.cards(ROOT), of_gallery.sources()

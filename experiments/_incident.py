@@ -5,7 +5,7 @@ xoff run FILE.py --set switch=leaf1.json --set what=storm
 
 from typing import Annotated
 
-from testbed.sonic.lab import incidents
+from testbed.subjects.sonic.lab import incidents
 from xoff import File, OneOf, Run, experiment
 
 

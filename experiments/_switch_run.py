@@ -3,7 +3,7 @@
 xoff run FILE.py --set switches=leaf1.json,spine1.json --set workload=incast,8
 """
 
-from testbed.sonic.lab import run as sonic_run
+from testbed.subjects.sonic.lab import run as sonic_run
 from xoff import File, Run, experiment
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from experiments._dcbx import feature, listed, on_the_port, oper, passing, wait_for
-from testbed.dcbx.settings import Shares
 from testbed.frames.dcbx.values import STRICT, Ets, EtsRecommendation, Tsa, mask
+from testbed.subjects.dcbx.settings import Shares
 from xoff import (
     Between,
     DcbxSettings,

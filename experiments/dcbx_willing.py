@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments._dcbx import wait_for
-from testbed.dcbx.settings import TieBreak
 from testbed.frames.dcbx.values import mask
+from testbed.subjects.dcbx.settings import TieBreak
 from xoff import (
     DcbxSettings,
     DcbxVersion,

@@ -4,8 +4,8 @@ from typing import Any
 
 from experiments._qos import flow, policy, setup_of, shares
 from testbed.linux.port_program import OWN_FRAMES
-from testbed.policy.fabric import PortKey
-from testbed.policy.records import Found, Request
+from testbed.subjects.qos.fabric import PortKey
+from testbed.subjects.qos.records import Found, Request
 from xoff import Duration, Flows, Incast, LeafSpine, Network, Port, Run, SubnetManager, experiment, network
 
 LASTS = Duration("4500us")

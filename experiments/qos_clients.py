@@ -6,11 +6,11 @@ from typing import Any
 
 from testbed.frames.path_record import dscp_of
 from testbed.linux.port_program import OWN_FRAMES
-from testbed.policy.fabric import LINK_LOCAL, Partition, PortKey
-from testbed.policy.lab.clients import flow
-from testbed.policy.lab.discovery import eui64
-from testbed.policy.lab.from_controller import FollowingManager
-from testbed.policy.rfc_clients import (
+from testbed.subjects.qos.fabric import LINK_LOCAL, Partition, PortKey
+from testbed.subjects.qos.lab.clients import flow
+from testbed.subjects.qos.lab.discovery import eui64
+from testbed.subjects.qos.lab.from_controller import FollowingManager
+from testbed.subjects.qos.rfc_clients import (
     AddressVector,
     Cma,
     IoController,

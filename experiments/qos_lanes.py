@@ -3,9 +3,9 @@
 from typing import Any
 
 from experiments._qos import STEADY, flow, policy, setup_of
-from testbed.policy.model import QosLevel
-from testbed.policy.records import Found, PathRecords, Request
-from testbed.policy.setup import FindingKind
+from testbed.subjects.qos.model import QosLevel
+from testbed.subjects.qos.records import Found, PathRecords, Request
+from testbed.subjects.qos.setup import FindingKind
 from xoff import (
     Cable,
     Duration,

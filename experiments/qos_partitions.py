@@ -8,9 +8,9 @@ from typing import Any
 from experiments._qos import setup_of
 from testbed.frames.path_record import dscp_of
 from testbed.linux.process import kernel
-from testbed.policy.fabric import Partition, PortKey
-from testbed.policy.lab.partitions import Partitions
-from testbed.policy.rfc_clients import BroadcastGroup, IpoibInterface, NotConnected, asking
+from testbed.subjects.qos.fabric import Partition, PortKey
+from testbed.subjects.qos.lab.partitions import Partitions
+from testbed.subjects.qos.rfc_clients import BroadcastGroup, IpoibInterface, NotConnected, asking
 from testbed.switch.priority.classify import read
 from xoff import (
     Flow,

@@ -3,8 +3,8 @@
 from typing import Any
 
 from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
-from testbed.policy.lab.clients import flow
-from testbed.policy.rfc_clients import Cma, IoController, ServiceEntry, SocketAddress, SrpInitiator, asking
+from testbed.subjects.qos.lab.clients import flow
+from testbed.subjects.qos.rfc_clients import Cma, IoController, ServiceEntry, SocketAddress, SrpInitiator, asking
 from xoff import (
     Duration,
     Incast,

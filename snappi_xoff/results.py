@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from typing import Any
 
-from testbed.otg.config import Counting, FlowPlan
-from testbed.otg.lab.generator import Generator
-from testbed.otg.pacing import GAP, PREAMBLE
-from testbed.otg.requests import MetricsRequest
-from testbed.otg.roce_counting import FlowCounts
-from testbed.otg.rocev2 import RoceFlow
-from testbed.otg.transmit import State
+from testbed.subjects.snappi.config import Counting, FlowPlan
+from testbed.subjects.snappi.lab.generator import Generator
+from testbed.subjects.snappi.pacing import GAP, PREAMBLE
+from testbed.subjects.snappi.requests import MetricsRequest
+from testbed.subjects.snappi.roce_counting import FlowCounts
+from testbed.subjects.snappi.rocev2 import RoceFlow
+from testbed.subjects.snappi.transmit import State
 
 _ALWAYS = {"name", "port_tx", "port_rx", "loss", "timestamps", "latency"}
 _ROCE_ANSWERS = {"rocev2_ipv4": "rocev2_ipv4_per_peer_metrics", "rocev2_flow": "rocev2_flow_per_qp_metrics"}

@@ -13,9 +13,9 @@ import testbed
 from snappi_xoff import results
 from snappi_xoff.older import older_calls
 from testbed.errors import XoffError
-from testbed.otg import requests
-from testbed.otg.lab.session import Session
-from testbed.otg.reading import OtgError
+from testbed.subjects.snappi import requests
+from testbed.subjects.snappi.lab.session import Session
+from testbed.subjects.snappi.reading import OtgError
 
 _BAD_REQUEST, _INTERNAL = 400, 500
 

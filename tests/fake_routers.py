@@ -17,13 +17,13 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from testbed.srv6.protocol import behaviours
-from testbed.srv6.protocol.behaviours import Behaviour
-from testbed.srv6.protocol.sid import Adjacency, Sid
-from testbed.srv6.session.intents import Key
-from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
-from testbed.srv6.session.messages import Command, Install, LinkEnd, Report, RouterPort, SliceInfo
-from testbed.srv6.session.router_side import RECONNECT_NS, Router
+from testbed.subjects.srv6.protocol import behaviours
+from testbed.subjects.srv6.protocol.behaviours import Behaviour
+from testbed.subjects.srv6.protocol.sid import Adjacency, Sid
+from testbed.subjects.srv6.session.intents import Key
+from testbed.subjects.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
+from testbed.subjects.srv6.session.messages import Command, Install, LinkEnd, Report, RouterPort, SliceInfo
+from testbed.subjects.srv6.session.router_side import RECONNECT_NS, Router
 
 MS = 10**6
 S = 10**9

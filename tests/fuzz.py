@@ -27,15 +27,15 @@ from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
 
-from testbed.dcbx import config, show
-from testbed.dcbx.daemon import control_socket, saved_settings
 from testbed.errors import XoffError
 from testbed.frames import Mac, headroom, icmpv6, ipv6, ipv6_options, mac_control, srh
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Selector
 from testbed.linux.netlink import link_state
 from testbed.linux.netlink.dcb import NicSettings, SavedSettings
-from testbed.srv6.protocol import advertisement
-from testbed.srv6.protocol.sid import CodePoints
+from testbed.subjects.dcbx import config, show
+from testbed.subjects.dcbx.daemon import control_socket, saved_settings
+from testbed.subjects.srv6.protocol import advertisement
+from testbed.subjects.srv6.protocol.sid import CodePoints
 from testbed.switch.headroom.measurement import Measurer
 from tests import fuzz_files, fuzz_lldp
 from tests.fuzz_records import record_seeds

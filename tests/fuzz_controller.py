@@ -27,15 +27,15 @@ from testbed.rest.http import BadRequest, HttpConnection, NotAdmitted, Request
 from testbed.rest.problems import problem
 from testbed.rest.server import RestServer
 from testbed.rest.service import register
-from testbed.srv6.controller.manager import Manager
-from testbed.srv6.controller.southbound import Southbound
-from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.rest import views
-from testbed.srv6.rest.answers import TopologyView
-from testbed.srv6.session.hello import router_key
-from testbed.srv6.session.messages import Ack, Counters, FromAgent, Nack, OwnTunnel, Pause, Report, as_json
-from testbed.srv6.session.router_side import Router
-from testbed.srv6.session.session import SessionError
+from testbed.subjects.srv6.controller.manager import Manager
+from testbed.subjects.srv6.controller.southbound import Southbound
+from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.subjects.srv6.rest import views
+from testbed.subjects.srv6.rest.answers import TopologyView
+from testbed.subjects.srv6.session.hello import router_key
+from testbed.subjects.srv6.session.messages import Ack, Counters, FromAgent, Nack, OwnTunnel, Pause, Report, as_json
+from testbed.subjects.srv6.session.router_side import Router
+from testbed.subjects.srv6.session.session import SessionError
 from testbed.typed_json.codec import CODEC
 from tests.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, report, sid
 

@@ -13,25 +13,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from testbed.dcbx import ladder, show
-from testbed.dcbx.ladder.svg import as_svg
-from testbed.dcbx.ladder.text import as_text
-from testbed.dcbx.show import Direction
 from testbed.errors import XoffError
 from testbed.experiment.output import Record, RecordKind, Sample
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab.results.collect import Collector
-from testbed.policy import fabric_file
-from testbed.policy.syntax import language
-from testbed.policy.syntax.grammar import BLOCK, XML
-from testbed.policy.syntax.source import PolicyError, Problems
-from testbed.policy.syntax.write import write
-from testbed.sonic import archive, counters
-from testbed.sonic import read as config_db
-from testbed.sonic.check import check
-from testbed.sonic.fit import fit
-from testbed.sonic.lab.settings import Switch
-from testbed.sonic.write import write as config_write
+from testbed.subjects.dcbx import ladder, show
+from testbed.subjects.dcbx.ladder.svg import as_svg
+from testbed.subjects.dcbx.ladder.text import as_text
+from testbed.subjects.dcbx.show import Direction
+from testbed.subjects.qos import fabric_file
+from testbed.subjects.qos.syntax import language
+from testbed.subjects.qos.syntax.grammar import BLOCK, XML
+from testbed.subjects.qos.syntax.source import PolicyError, Problems
+from testbed.subjects.qos.syntax.write import write
+from testbed.subjects.sonic import archive, counters
+from testbed.subjects.sonic import read as config_db
+from testbed.subjects.sonic.check import check
+from testbed.subjects.sonic.fit import fit
+from testbed.subjects.sonic.lab.settings import Switch
+from testbed.subjects.sonic.write import write as config_write
 from testbed.typed_json import text
 from testbed.units import Length
 from tests import fuzz_lldp

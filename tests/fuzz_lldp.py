@@ -4,8 +4,9 @@
     python -m tests.fuzz_lldp --grow --count 50000 adds the frames that reach new code to the corpus
 
 The corpus, `tests/unit/data/lldp_corpus.txt`, has a frame in hexadecimal on each line. `--grow` traces which steps from
-line to line a frame takes through `testbed/frames` and `testbed/dcbx`, and keeps a frame that takes one no other took.
-The mutations know what a TLV is, so that they get past the outer layers. The same seed gives the same frames.
+line to line a frame takes through `testbed/frames` and `testbed/subjects/dcbx`, and keeps a frame that takes one no
+other took. The mutations know what a TLV is, so that they get past the outer layers. The same seed gives the same
+frames.
 """
 
 from __future__ import annotations
@@ -22,12 +23,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from testbed.dcbx import tlvs as dcbx
-from testbed.dcbx.port import DcbxPort
-from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, PortIdentity, Shares
 from testbed.frames import Mac, lldp
 from testbed.frames.dcbx.values import DcbxVersion, Ets
 from testbed.frames.lldp_tlvs import Capabilities, ManagementAddress, Organisational, Text, Tlv, Unknown
+from testbed.subjects.dcbx import tlvs as dcbx
+from testbed.subjects.dcbx.port import DcbxPort
+from testbed.subjects.dcbx.settings import (
+    ApplicationAdmin,
+    CnAdmin,
+    DcbxSettings,
+    EtsAdmin,
+    PfcAdmin,
+    PortIdentity,
+    Shares,
+)
 
 CORPUS = Path(__file__).parent / "unit" / "data" / "lldp_corpus.txt"
 MOST_MEMORY = 1_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from testbed.experiment import definition
 from testbed.lab.engines import table
-from testbed.lesson.lesson import lessons
+from testbed.subjects.lessons.lesson import lessons
 
 FOLDER = Path("docs/badges")
 _LETTER, _PAD, _HEIGHT = 6.7, 7, 20

@@ -29,10 +29,10 @@ from testbed.lab.results import folder as result_folder
 from testbed.lab.results.folder import Folder, Network
 from testbed.lab.results.result import Result
 from testbed.lab.studies import references
-from testbed.lesson.lesson import lessons
 from testbed.report.pages.page import report
 from testbed.report.pages.topology import places
 from testbed.report.timeline.tracks import PAUSED, natural, tracks
+from testbed.subjects.lessons.lesson import lessons
 from tools import charts
 from tools.charts import Chart
 

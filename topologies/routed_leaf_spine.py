@@ -3,8 +3,8 @@
 from typing import Any
 
 from testbed.net.build.topo import LosslessTopo
-from testbed.routing.protocols import Bgp
-from testbed.routing.router import AS_OF_SPINES
+from testbed.subjects.routing.protocols import Bgp
+from testbed.subjects.routing.router import AS_OF_SPINES
 from testbed.switch.ways.settings import Ways
 
 _MOST = 254

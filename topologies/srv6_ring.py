@@ -8,12 +8,12 @@ from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.port import ROCE, Port
-from testbed.srv6.lab import routers as srv6
-from testbed.srv6.protocol import behaviours
-from testbed.srv6.protocol.endx_pfc import LocalSid
-from testbed.srv6.protocol.pause_refresh import Refresh
-from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Sid
+from testbed.subjects.srv6.lab import routers as srv6
+from testbed.subjects.srv6.protocol import behaviours
+from testbed.subjects.srv6.protocol.endx_pfc import LocalSid
+from testbed.subjects.srv6.protocol.pause_refresh import Refresh
+from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.subjects.srv6.protocol.sid import Sid
 from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
 from testbed.switch.ways.settings import ways_of
 from testbed.units import Duration, Length

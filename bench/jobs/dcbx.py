@@ -73,9 +73,9 @@ def ip(commands: list[str], inside: int | None = None) -> None:
 
 def fork(interfaces: list[str], file: Path | None, log: Path | None, inside: int | None) -> int:
     """An agent in a process of its own; its pid."""
-    from testbed.dcbx.daemon.agent import DcbxAgent
-    from testbed.dcbx.daemon.log_file import LogFile
     from testbed.linux.process import kernel
+    from testbed.subjects.dcbx.daemon.agent import DcbxAgent
+    from testbed.subjects.dcbx.daemon.log_file import LogFile
 
     pid = os.fork()
     if pid == 0:

@@ -15,8 +15,8 @@ def tunnelled(run: Run, frames: int = 1000) -> None:
     from testbed.linux.process import kernel
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
-    from testbed.srv6.lab import routers as srv6
-    from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+    from testbed.subjects.srv6.lab import routers as srv6
+    from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
     from testbed.units import Rate, Size
     from topologies.srv6_wan import Srv6Wan
 

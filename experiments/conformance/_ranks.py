@@ -11,8 +11,8 @@ from typing import Any
 
 from experiments.conformance._case import Bench
 from testbed.roce.settings import Settings
-from testbed.sonic.lab.run import settles_at
-from testbed.sonic.tables import MapKind, NeighbourRow, Tables
+from testbed.subjects.sonic.lab.run import settles_at
+from testbed.subjects.sonic.tables import MapKind, NeighbourRow, Tables
 from xoff import (
     DCQCN_PAPER,
     Dcqcn,

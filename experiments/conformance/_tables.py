@@ -8,10 +8,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from testbed.sonic.division import ingress_pools
-from testbed.sonic.headroom import needed
-from testbed.sonic.read import read
-from testbed.sonic.tables import Ecn, ProfileRow, Tables
+from testbed.subjects.sonic.division import ingress_pools
+from testbed.subjects.sonic.headroom import needed
+from testbed.subjects.sonic.read import read
+from testbed.subjects.sonic.tables import Ecn, ProfileRow, Tables
 from xoff import Length, Rate
 
 SPEEDS = ("100G", "400G", "800G")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from experiments.conformance._case import Bench
-from testbed.sonic.tables import Tables, WatchdogAction, WatchdogRow
+from testbed.subjects.sonic.tables import Tables, WatchdogAction, WatchdogRow
 from xoff import LONGEST_PAUSE, Duration, Network, PfcFrame, Rate, RawPort, WatchdogSettings
 
 LATE = Duration("1ms")

@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 
 from experiments.conformance._case import Bench, CaseError, Control, case
-from testbed.sonic.tables import MapKind, QueueRow, SchedulerRow, SchedulerType, Tables
+from testbed.subjects.sonic.tables import MapKind, QueueRow, SchedulerRow, SchedulerType, Tables
 from xoff import Duration, Flows
 
 LARGEST = "largest difference of a queue's share from its weight's, in percent"

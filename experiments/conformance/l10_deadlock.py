@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.conformance._case import Bench, Control, case, without_watchdog
 from experiments.conformance._watchdog import LATE, by_file, read_by_file, settings, soon_over
-from testbed.sonic.tables import NeighbourRow, Tables
+from testbed.subjects.sonic.tables import NeighbourRow, Tables
 from xoff import Duration, Flows, Size, SonicTopo
 
 SWITCHES = 3

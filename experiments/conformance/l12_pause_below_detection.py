@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from experiments.conformance._case import Bench, Control, case
 from experiments.conformance._watchdog import by_file, dropping, events, read_by_file, settings, stormer
-from testbed.sonic.tables import Tables
+from testbed.subjects.sonic.tables import Tables
 from xoff import Flows
 
 PAUSES = 3

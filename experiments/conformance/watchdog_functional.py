@@ -2,7 +2,7 @@
 
 from experiments.conformance._case import Bench, Control, case, without_watchdog
 from experiments.conformance._watchdog import events, settings, soon_over, stormer, with_action
-from testbed.sonic.tables import WatchdogAction
+from testbed.subjects.sonic.tables import WatchdogAction
 from xoff import Flows, Rate, SonicTopo
 
 FORWARDED, FOUND = "forward: goodput of the stormed queue", "drop: storms found"

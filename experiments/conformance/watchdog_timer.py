@@ -15,7 +15,7 @@ from experiments.conformance._watchdog import (
     settings,
     stormer,
 )
-from testbed.sonic.tables import Tables
+from testbed.subjects.sonic.tables import Tables
 
 STORMS = 6
 """The number of storms. Each begins a sixth of the polling interval in use later than the one before, by the watchdog's

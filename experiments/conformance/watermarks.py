@@ -2,7 +2,7 @@
 
 from experiments.conformance._case import FRAME, Bench, Control, case, frames_to_fill, without_watchdog
 from experiments.conformance._fill import Fill, fill
-from testbed.sonic.lab.commands import clear, show
+from testbed.subjects.sonic.lab.commands import clear, show
 
 SHARED, HEADROOM = "bytes: group, shared", "bytes: group, headroom"
 _IN_HEADROOM, _AGAIN = 20, 30

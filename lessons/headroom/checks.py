@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-from testbed.lesson import Choice, Draw, Lesson, Number, Seen, Step
-from testbed.lesson.check import NotYet, require
+from testbed.subjects.lessons import Choice, Draw, Lesson, Number, Seen, Step
+from testbed.subjects.lessons.check import NotYet, require
 from xoff import Duration
 
 CASE, DEFAULT = "yours", "default"

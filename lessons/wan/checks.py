@@ -1,7 +1,7 @@
 """Lesson 6: what is looked at in a student's run."""
 
-from testbed.lesson import Choice, Draw, Lesson, Name, Number, Seen, Step
-from testbed.lesson.check import require
+from testbed.subjects.lessons import Choice, Draw, Lesson, Name, Number, Seen, Step
+from testbed.subjects.lessons.check import require
 from xoff import Duration
 
 CASE, WITHOUT = "yours", "without"

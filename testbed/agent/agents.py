@@ -25,11 +25,11 @@ from testbed.agent.lives import Lives
 from testbed.agent.orders import Order
 from testbed.agent.pfc.port import SHARED
 from testbed.agent.plan import AgentError, AgentPlan
-from testbed.dcbx.settings import DcbxSettings
 from testbed.linux import bpf
 from testbed.linux.port_program import SLOTS, PortProgram
 from testbed.linux.process import kernel
 from testbed.linux.process.child import Child
+from testbed.subjects.dcbx.settings import DcbxSettings
 from testbed.switch.pfc import mask_of
 from testbed.switch.pfc.timers import TIMERS
 from testbed.units import NEVER

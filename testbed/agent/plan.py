@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 from testbed.agent.pfc.lost_ways import WaysPlan
-from testbed.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
 from testbed.errors import XoffError
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import Ets
 from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import GroupLimits, Sizes
-from testbed.srv6.protocol.endx_pfc import LocalSid
-from testbed.srv6.protocol.pause_refresh import Refresh
-from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Sid
-from testbed.srv6.protocol.tunnel_learning import LearnerSettings
-from testbed.srv6.session.messages import Report
+from testbed.subjects.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
+from testbed.subjects.srv6.protocol.endx_pfc import LocalSid
+from testbed.subjects.srv6.protocol.pause_refresh import Refresh
+from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.subjects.srv6.protocol.sid import Sid
+from testbed.subjects.srv6.protocol.tunnel_learning import LearnerSettings
+from testbed.subjects.srv6.session.messages import Report
 from testbed.switch.headroom import exchange
 from testbed.switch.pfc.settings import PfcSettings
 from testbed.units import NEVER, Duration, Rate, Scale

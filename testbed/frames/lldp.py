@@ -21,7 +21,7 @@ How strict `parse` is as a receiver:
 - A TLV type that 802.1AB reserves is kept as it is, as `Unknown`. So is an identifier's subtype: an ID only has to be
   the same each time.
 
-Not here: timing and expiry (`testbed.dcbx`), and what organisational TLVs mean (`frames.dcbx`).
+Not here: timing and expiry (`testbed.subjects.dcbx`), and what organisational TLVs mean (`frames.dcbx`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The layouts are those of IBA volume 1, chapter 15; the RFC puts the 64-bit Servi
     MultiPathRecord   octet 13, after the packet life (0x10000), and octets 17-23, before the GIDs (0x200000)
     or                the SM_Key of the MAD, where zero means that there is none (decision 0121)
 
-Which of the two is in use is for `testbed.policy.subnet_administration`; here both are only fields.
+Which of the two is in use is for `testbed.subjects.qos.subnet_administration`; here both are only fields.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 -- Wireshark's view of Xoff's private formats. SPDX-License-Identifier: Apache-2.0
 --
 --   headroom measurement frames        testbed/frames/headroom.py has the layout
---   headroom capability in LLDP        an octet more in the PFC TLV of DCBX, testbed/dcbx/features/pfc.py
+--   headroom capability in LLDP        an octet more in the PFC TLV of DCBX, testbed/subjects/dcbx/features/pfc.py
 --   slice option of IPv6               testbed/frames/ipv6_options.py
 --   datagrams of UDP flows             testbed/net/traffic/udp.py; without this Wireshark guesses at protocols
 --   telemetry in RoCEv2 packets        testbed/frames/telemetry.py; Wireshark gets the packet without it
@@ -236,7 +236,7 @@ local function tlvs_of(buffer)
 end
 
 local function draft_tlv(tree, subtype, range)
-	-- One TLV of the DCBX draft of April 2009, which Wireshark does not have; testbed/dcbx/features has the layouts.
+	-- One TLV of the DCBX draft of April 2009, which Wireshark does not have; testbed/subjects/dcbx/features has the layouts.
 	local item = tree:add(extras, range, "DCBX draft: " .. (d.names[subtype] or "TLV"))
 	local length = range:len()
 	item:add(d.subtype, range(3, 1))

@@ -38,7 +38,7 @@ COMMAND_PORT = "xoff.commands"
 _EARLIEST_NS = 20 * 10**9
 _KERNEL_PRIORITIES = {"rcu_": 60, "ksoftirqd": 46}
 """The real-time priorities, by the beginning of a thread's name. Agents have 50, speakers 30."""
-_PACKAGES = ("agent", "dcbx", "experiment", "frames", "linux", "net", "srv6", "switch")
+_PACKAGES = ("agent", "experiment", "frames", "linux", "net", "subjects/dcbx", "subjects/srv6", "switch")
 _FIXED_CPU_FEATURES = {
     "OPENBLAS_CORETYPE": "Prescott",
     "OPENBLAS_NUM_THREADS": "1",
@@ -127,7 +127,8 @@ def _import_packages() -> None:
     """Import what jobs need, for they are forks of this process, and keep what is compiled."""
     compileall.compile_dir(_HOME / "code", quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     for package in _PACKAGES:
-        for module in pkgutil.walk_packages([f"{testbed.__path__[0]}/{package}"], f"testbed.{package}."):
+        of_package = f"testbed.{package.replace('/', '.')}."
+        for module in pkgutil.walk_packages([f"{testbed.__path__[0]}/{package}"], of_package):
             if module.name not in _NOT_IN_LABS:
                 importlib.import_module(module.name)
 

@@ -22,9 +22,9 @@ from testbed.net.traffic import Flow
 from testbed.net.traffic.roce import Roce
 from testbed.roce.nic import Recovery, recovery_named
 from testbed.roce.rates import Maker
-from testbed.sonic.lab.places import free_places, hosts_at
-from testbed.sonic.lab.settings import Switch
-from testbed.sonic.lab.topo import SonicTopo
+from testbed.subjects.sonic.lab.places import free_places, hosts_at
+from testbed.subjects.sonic.lab.settings import Switch
+from testbed.subjects.sonic.lab.topo import SonicTopo
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.ways.settings import Ways, ways_of
 from testbed.units import Rate, Size

@@ -23,15 +23,15 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from testbed.errors import UsageError
-from testbed.lesson import grading
-from testbed.lesson.grading import Row, Submission
-from testbed.lesson.lesson import ANSWERS, EXPERIMENT, KEEP, STUDENT, Lesson, Verdict, sheet
-from testbed.lesson.run_queue import RunQueue
 from testbed.report.pages.document import asset, digest
 from testbed.report.pages.markup import heading, text
 from testbed.serve.access import Access
 from testbed.serve.access import Verdict as Admission
 from testbed.serve.app import HEADERS, App, Scope
+from testbed.subjects.lessons import grading
+from testbed.subjects.lessons.grading import Row, Submission
+from testbed.subjects.lessons.lesson import ANSWERS, EXPERIMENT, KEEP, STUDENT, Lesson, Verdict, sheet
+from testbed.subjects.lessons.run_queue import RunQueue
 
 MOST_STUDENTS = 500
 LARGEST = 2 * grading.LARGEST + (1 << 16)

@@ -1,8 +1,9 @@
 """Tables of users' files and requests, read strictly: a key that no reader asks for is a mistake, and is named.
 
 `Table` keeps account of the keys that were asked for. `TomlTable` is a table of a TOML file, and raises an error at the
-first mistake. A reader that collects mistakes derives a class of its own (`testbed.otg.reading`). The functions below
-read single values: each returns a value of the right kind, or raises a UsageError, to which the table adds the place.
+first mistake. A reader that collects mistakes derives a class of its own (`testbed.subjects.snappi.reading`). The
+functions below read single values: each returns a value of the right kind, or raises a UsageError, to which the table
+adds the place.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.policy.fabric import GBIT, Fabric, Partition, PortCapabilities, PortKey
-from testbed.policy.model import NodeType
-from testbed.policy.records import Request
+from testbed.subjects.qos.fabric import GBIT, Fabric, Partition, PortCapabilities, PortKey
+from testbed.subjects.qos.model import NodeType
+from testbed.subjects.qos.records import Request
 
 DRIVER = Path(__file__).parent / "opensm_driver.py"
 PROGRAMS = {

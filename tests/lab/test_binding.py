@@ -21,13 +21,13 @@ from testbed.frames.ipv6 import Packet
 from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
 from testbed.linux.process import kernel
-from testbed.srv6.controller.manager import Manager
-from testbed.srv6.controller.southbound import Southbound
-from testbed.srv6.lab import routers as srv6
-from testbed.srv6.lab.controller import ControllerAccess
-from testbed.srv6.session.hello import NONCE_OCTETS
-from testbed.srv6.session.intents import Key, PolicyIntent, VpnIntent
-from testbed.srv6.session.items import PolicyItem
+from testbed.subjects.srv6.controller.manager import Manager
+from testbed.subjects.srv6.controller.southbound import Southbound
+from testbed.subjects.srv6.lab import routers as srv6
+from testbed.subjects.srv6.lab.controller import ControllerAccess
+from testbed.subjects.srv6.session.hello import NONCE_OCTETS
+from testbed.subjects.srv6.session.intents import Key, PolicyIntent, VpnIntent
+from testbed.subjects.srv6.session.items import PolicyItem
 from testbed.typed_json.codec import CODEC
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whateve
     from testbed.net.build.network import network
     from testbed.net.shell.wire import capture
     from testbed.net.traffic import ping
-    from testbed.srv6.lab.controller import SrController
+    from testbed.subjects.srv6.lab.controller import SrController
     from topologies.srv6_wan import Srv6Wan
 
     with SrController(library) as controller:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.looking import wait_for
 
-from testbed.dcbx.settings import DcbxSettings, EtsAdmin, PfcAdmin
 from testbed.frames.dcbx.values import DcbxVersion, Ets, Tsa, mask
 from testbed.lab import Run, experiment
+from testbed.subjects.dcbx.settings import DcbxSettings, EtsAdmin, PfcAdmin
 from testbed.units import Duration, Rate
 
 if TYPE_CHECKING:

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 from jobs.dcb_driver import Daemon, Driver
 from jobs.dcbx_ends import HIGH, LOW, OURS, PEER, THEIRS, Agent, agent, at_peer, cable, settle, some_settings, until
 
-from testbed.dcbx import tlvs as dcbx
-from testbed.dcbx.config import dump, parse
-from testbed.dcbx.negotiation import negotiate
-from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
-from testbed.dcbx.show import frame_record
-from testbed.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, mask
 from testbed.lab import Result, Run, experiment
+from testbed.subjects.dcbx import tlvs as dcbx
+from testbed.subjects.dcbx.config import dump, parse
+from testbed.subjects.dcbx.negotiation import negotiate
+from testbed.subjects.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
+from testbed.subjects.dcbx.show import frame_record
+from testbed.subjects.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -526,7 +526,7 @@ def said_by(result: Result) -> list[DcbxTlvs]:
 def _decoder() -> ModuleType:
     import pytest
 
-    from tests.unit.dcbx import test_tlvs_tshark
+    from tests.unit.subjects.dcbx import test_tlvs_tshark
 
     if shutil.which("tshark") is None:
         pytest.skip("tshark is missing; it is the independent decoder of the captures")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.looking import wait_for
 
-from testbed.dcbx.settings import DcbxSettings, EtsAdmin, Recommend
 from testbed.frames.dcbx.values import Ets, EtsRecommendation, Tsa
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.lab import Run, experiment
+from testbed.subjects.dcbx.settings import DcbxSettings, EtsAdmin, Recommend
 from testbed.units import Duration, Rate
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.dcbx_ends import HIGH, LOW, OURS, PEER, THEIRS, Agent, Process, agent, at_peer, cable, command, settle, until
 
-from testbed.dcbx.config import dump
-from testbed.dcbx.settings import DcbxSettings, PfcAdmin
 from testbed.frames.dcbx.values import mask
 from testbed.lab import Run, experiment
+from testbed.subjects.dcbx.config import dump
+from testbed.subjects.dcbx.settings import DcbxSettings, PfcAdmin
 
 if TYPE_CHECKING:
     pass
@@ -235,13 +235,13 @@ def test_the_agent_drops_root_and_survives_removed_interfaces_and_a_full_disk(ru
 @experiment(timeout="120s", files=FILES)
 def test_a_hostile_peer_is_limited_and_its_neighbours_can_be_cleared(run: Run) -> None:
     """A peer that changes with every frame, a second neighbour with the longest TTL, and an administrator's way out."""
-    from testbed.dcbx.settings import PortIdentity
-    from testbed.dcbx.tlvs import DcbxTlvs, Pfc, encode
     from testbed.frames import Mac
     from testbed.frames.dcbx.values import DcbxVersion
     from testbed.frames.lldp import Lldpdu, LldpFrame
     from testbed.linux.process import kernel
     from testbed.linux.sockets.lldp_socket import LldpSocket
+    from testbed.subjects.dcbx.settings import PortIdentity
+    from testbed.subjects.dcbx.tlvs import DcbxTlvs, Pfc, encode
 
     def frame(last: int, enabled: int, ttl: int = 65535) -> bytes:
         mac = Mac(bytes([2, 0, 0, 0, 0, last]))

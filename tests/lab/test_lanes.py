@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.frames.path_record import SLS, dscp_of
 from testbed.lab import Run, experiment
-from testbed.policy.model import DROP_VL, NodeType, Policy, PortGroup, QosLevel, Sl2VlScope, VlArbScope, VlWeight
-from testbed.policy.numbers import Ranges
-from testbed.policy.records import Found, NotFound, PathReason, PathRecords, Request
+from testbed.subjects.qos.model import DROP_VL, NodeType, Policy, PortGroup, QosLevel, Sl2VlScope, VlArbScope, VlWeight
+from testbed.subjects.qos.numbers import Ranges
+from testbed.subjects.qos.records import Found, NotFound, PathReason, PathRecords, Request
 from testbed.switch.priority.classify import read
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def arrive_as_found(run: Run, policies: int = 40) -> None:
     from testbed.net.build.network import network
     from testbed.net.fabric.port import Port
     from testbed.net.shell.wire import RawPort, Tap
-    from testbed.policy.lab.subnet_manager import SubnetManager
+    from testbed.subjects.qos.lab.subnet_manager import SubnetManager
     from topologies.leaf_spine import LeafSpine
 
     chance = random.Random(run.seed)

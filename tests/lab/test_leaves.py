@@ -43,7 +43,7 @@ def controlled(run: Run, library: str = "os-ken") -> None:
     from jobs.select_groups import equal_ways
 
     from testbed.net.build.network import network
-    from testbed.srv6.lab.controller import SrController
+    from testbed.subjects.srv6.lab.controller import SrController
 
     with SrController(library) as controller:
         for name, lossless in (("PFC", True), ("no PFC", False)):
@@ -109,7 +109,7 @@ def controller_and_daemon_die(run: Run, library: str = "os-ken") -> None:
 
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
-    from testbed.srv6.lab.controller import SrController
+    from testbed.subjects.srv6.lab.controller import SrController
 
     def overload(net: Mininet, seconds: float, fault: Callable[[], None] | None = None) -> int:
         """Send as much as h1 and h4 can, and return how many frames were lost."""

@@ -15,9 +15,9 @@ from nbclient import NotebookClient
 
 from testbed import cli, lab
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.lesson import Seen
-from testbed.lesson import lesson as files
-from testbed.lesson.lesson import Lesson, Verdict
+from testbed.subjects.lessons import Seen
+from testbed.subjects.lessons import lesson as files
+from testbed.subjects.lessons.lesson import Lesson, Verdict
 
 LESSONS = files.lessons()
 ROOT = Path(__file__).parents[2]

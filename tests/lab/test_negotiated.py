@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.looking import wait_for
 
-from testbed.dcbx.settings import DcbxSettings
 from testbed.frames.dcbx.values import mask
 from testbed.lab import Run, experiment
+from testbed.subjects.dcbx.settings import DcbxSettings
 from testbed.switch.buffer.settings import Static
 
 if TYPE_CHECKING:

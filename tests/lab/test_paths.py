@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.linux.process.kernel import in_network_of
 from testbed.net.build.flow_path import FlowNames, in_topology
-from testbed.srv6.lab import routers as srv6
+from testbed.subjects.srv6.lab import routers as srv6
 from testbed.switch.ways.settings import ways_of
 from topologies.routed_leaf_spine import RoutedLeafSpine
 from xoff import (

@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-from testbed.policy.model import (
+from testbed.subjects.qos.model import (
     MatchRule,
     NodeType,
     Policy,
@@ -25,13 +25,13 @@ from testbed.policy.model import (
     UlpKey,
     UlpRule,
 )
-from testbed.policy.numbers import MTU_CODES, RATE_CODES, Ranges, mtu_code, rate_code
-from testbed.policy.records import Found, PathRecords
-from testbed.policy.setup import setup
-from testbed.policy.syntax.grammar import BLOCK
-from testbed.policy.syntax.language import load, read
-from testbed.policy.syntax.source import Problems
-from testbed.policy.syntax.write import write
+from testbed.subjects.qos.numbers import MTU_CODES, RATE_CODES, Ranges, mtu_code, rate_code
+from testbed.subjects.qos.records import Found, PathRecords
+from testbed.subjects.qos.setup import setup
+from testbed.subjects.qos.syntax.grammar import BLOCK
+from testbed.subjects.qos.syntax.language import load, read
+from testbed.subjects.qos.syntax.source import Problems
+from testbed.subjects.qos.syntax.write import write
 
 from . import opensm_peer
 from .opensm_peer import HOSTS, Query

@@ -19,8 +19,8 @@ def test_a_cable_that_is_pulled_under_load_is_followed(run: Run) -> None:
     from testbed.net.build.network import network
     from testbed.net.fabric.port import Port
     from testbed.net.traffic import Flows
-    from testbed.policy.lab.from_controller import FollowingManager
-    from testbed.srv6.lab.controller import SrController
+    from testbed.subjects.qos.lab.from_controller import FollowingManager
+    from testbed.subjects.srv6.lab.controller import SrController
     from topologies.leaf_spine import LeafSpine
 
     topology = LeafSpine(length="100m", ways="host number", port=Port().with_vls())

@@ -59,7 +59,7 @@ CONFIG = {
 
 
 def switch(content: dict[str, Any]) -> Any:
-    from testbed.sonic.lab.settings import Switch
+    from testbed.subjects.sonic.lab.settings import Switch
 
     file = Path("config_db.json")
     file.write_text(json.dumps(content))
@@ -78,8 +78,8 @@ def test_commands_of_sonic_show_what_the_switch_did(run: Run) -> None:
     """
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
-    from testbed.sonic.lab import commands as sonic_commands
-    from testbed.sonic.lab.topo import SonicTopo
+    from testbed.subjects.sonic.lab import commands as sonic_commands
+    from testbed.subjects.sonic.lab.topo import SonicTopo
 
     leaf = switch(CONFIG)
     with network(SonicTopo(leaf), run, autoStaticArp=True) as net:
@@ -147,8 +147,8 @@ def test_pfcwd_start_finds_a_storm_after_its_detection_time_and_an_alert_drops_n
     from testbed.frames.mac_control import PfcFrame
     from testbed.net.build.network import network
     from testbed.net.shell.wire import RawPort
-    from testbed.sonic.lab import commands as sonic_commands
-    from testbed.sonic.lab.topo import SonicTopo
+    from testbed.subjects.sonic.lab import commands as sonic_commands
+    from testbed.subjects.sonic.lab.topo import SonicTopo
 
     leaf = switch(CONFIG)
     with network(SonicTopo(leaf), run, autoStaticArp=True) as net:
@@ -188,8 +188,8 @@ def test_small_frames_at_line_rate_on_eight_priorities_lose_nothing(run: Run) ->
     from testbed.lab.engines.load import Load, frame_costs
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
-    from testbed.sonic.lab.settings import scale_for
-    from testbed.sonic.lab.topo import SonicTopo
+    from testbed.subjects.sonic.lab.settings import scale_for
+    from testbed.subjects.sonic.lab.topo import SonicTopo
 
     content = json.loads(json.dumps(CONFIG))
     names = "Ethernet0,Ethernet4,Ethernet8"
@@ -221,7 +221,7 @@ def test_two_files_are_a_fabric_whose_pauses_reach_the_senders(run: Run) -> None
     """Two leaves cabled by DEVICE_NEIGHBOR: three hosts of one overload a host of the other, through one cable."""
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
-    from testbed.sonic.lab.topo import SonicTopo
+    from testbed.subjects.sonic.lab.topo import SonicTopo
 
     leaves = []
     for name, other in (("leaf1", "leaf-2-of-the-lab"), ("leaf-2-of-the-lab", "leaf1")):
@@ -252,7 +252,7 @@ def risky(run: Run, xoff: str = "40000", length: str = "5m") -> None:
     """Run an incast over a switch with another headroom or other cables."""
     from testbed.net.build.network import network
     from testbed.net.traffic import Flow, Flows
-    from testbed.sonic.lab.topo import SonicTopo
+    from testbed.subjects.sonic.lab.topo import SonicTopo
 
     content = json.loads(json.dumps(CONFIG))
     content["BUFFER_PROFILE"]["lossless"]["xoff"] = xoff

@@ -15,8 +15,8 @@ from testbed.frames import Mac
 from testbed.frames.mac_control import PauseFrame, PfcFrame
 from testbed.lab import Run, experiment
 from testbed.linux.process import kernel
-from testbed.srv6.lab import routers as srv6
-from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+from testbed.subjects.srv6.lab import routers as srv6
+from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner

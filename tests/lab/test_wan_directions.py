@@ -35,7 +35,7 @@ def test_back_pressure_goes_against_the_data_whichever_way_they_go(
     from contextlib import ExitStack
 
     from testbed.net.build.network import network
-    from testbed.srv6.lab.controller import SrController
+    from testbed.subjects.srv6.lab.controller import SrController
     from topologies.srv6_wan import Srv6Wan
 
     with ExitStack() as stack:

@@ -20,8 +20,8 @@ from testbed.frames.ipv6 import Packet
 from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
 from testbed.linux.process import kernel
-from testbed.srv6.lab import routers as srv6
-from testbed.srv6.protocol.sid import Flavours
+from testbed.subjects.srv6.lab import routers as srv6
+from testbed.subjects.srv6.protocol.sid import Flavours
 
 if TYPE_CHECKING:
     pass

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from testbed.lab import Run, experiment
-from testbed.srv6.lab import routers as srv6
-from testbed.srv6.protocol import behaviours
-from testbed.srv6.protocol.sid import Adjacency, Sid
-from testbed.srv6.protocol.tunnel_learning import LearnerSettings
+from testbed.subjects.srv6.lab import routers as srv6
+from testbed.subjects.srv6.protocol import behaviours
+from testbed.subjects.srv6.protocol.sid import Adjacency, Sid
+from testbed.subjects.srv6.protocol.tunnel_learning import LearnerSettings
 from testbed.units import Size
 
 if TYPE_CHECKING:

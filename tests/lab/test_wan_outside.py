@@ -18,7 +18,7 @@ from testbed.frames.mac_control import PfcFrame
 from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
 from testbed.linux.process import kernel
-from testbed.srv6.lab import routers as srv6
+from testbed.subjects.srv6.lab import routers as srv6
 
 if TYPE_CHECKING:
     pass

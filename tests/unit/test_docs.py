@@ -19,13 +19,13 @@ import pytest
 from markdown_it import MarkdownIt
 
 from testbed.cli import build_parser, commands
-from testbed.dcbx import config
 from testbed.experiment import definition
 from testbed.net.fabric.port import LAB_AGENT_REACTION
 from testbed.net.fabric.routes import Graph
 from testbed.net.shell import topologies
-from testbed.srv6.controller import igp
-from testbed.srv6.session.intents import VpnIntent
+from testbed.subjects.dcbx import config
+from testbed.subjects.srv6.controller import igp
+from testbed.subjects.srv6.session.intents import VpnIntent
 from testbed.typed_json.codec import CODEC
 from tests import pages
 from tests.pages import ROOT, Block
@@ -177,7 +177,7 @@ def test_the_pages_reaction_times_are_the_defaults() -> None:
 
 
 def test_the_behaviour_of_the_page_registers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from testbed.srv6.protocol import behaviours
+    from testbed.subjects.srv6.protocol import behaviours
 
     monkeypatch.setattr(behaviours, "BEHAVIOURS", dict(behaviours.BEHAVIOURS))
     exec(BLOCKS["docs/wan.md:1"].text, {"__name__": "page"})

@@ -10,9 +10,9 @@ import pytest
 from testbed.cli import main
 from testbed.errors import UsageError, XoffError
 from testbed.experiment.parameters import Parameter
-from testbed.otg.reading import Reader
 from testbed.strict.numbers import DECODER, whole
 from testbed.strict.problems import shown
+from testbed.subjects.snappi.reading import Reader
 from testbed.workload.chakra import read_trace
 
 LONG = "9" * 5000

@@ -13,7 +13,11 @@ from testbed.agent.orders import Order, OrderType
 from testbed.agent.plan import PortPlan
 from testbed.agent.speaker.node_buffer import NodeBuffer
 from testbed.agent.speaker.outputs import OrderSocket, SpeakerLog
-from testbed.dcbx.events import (
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets
+from testbed.frames.mac_control import LONGEST_PAUSE
+from testbed.linux.netlink.messages import Socket
+from testbed.linux.port_program import Entry, PortProgram
+from testbed.subjects.dcbx.events import (
     ApplicationsChanged,
     CnChanged,
     EtsChanged,
@@ -21,10 +25,6 @@ from testbed.dcbx.events import (
     PfcChanged,
     TrafficClassesChanged,
 )
-from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets
-from testbed.frames.mac_control import LONGEST_PAUSE
-from testbed.linux.netlink.messages import Socket
-from testbed.linux.port_program import Entry, PortProgram
 from testbed.switch.pfc.wire import pause_ns
 from testbed.switch.priority import applications
 

@@ -27,16 +27,16 @@ from testbed.agent.speaker.outputs import OrderSocket, SpeakerLog
 from testbed.agent.speaker.port_settings import Applied, PortSettings
 from testbed.agent.wan.sr_notes import SrNotes
 from testbed.agent.wan.wan_agent import Services, WanAgent
-from testbed.dcbx import show
-from testbed.dcbx.events import Event, HeadroomChanged, changes
-from testbed.dcbx.port import DcbxPort
-from testbed.dcbx.settings import DcbxSettings
 from testbed.errors import UsageError
 from testbed.linux.netlink import messages
 from testbed.linux.netlink.link_state import LinkWatch
 from testbed.linux.port_program import PortProgram
 from testbed.linux.process import kernel
 from testbed.linux.sockets.lldp_socket import LldpSocket
+from testbed.subjects.dcbx import show
+from testbed.subjects.dcbx.events import Event, HeadroomChanged, changes
+from testbed.subjects.dcbx.port import DcbxPort
+from testbed.subjects.dcbx.settings import DcbxSettings
 from testbed.units import NEVER
 
 URGENCY = 30

@@ -18,8 +18,8 @@ from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.frames import Mac
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux.port_program import PRIORITIES, PortProgram
-from testbed.srv6.protocol.pause_refresh import PauseSender, Refresh
-from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+from testbed.subjects.srv6.protocol.pause_refresh import PauseSender, Refresh
+from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 from testbed.switch.pfc import PRIORITIES_IN
 from testbed.units import NEVER
 

@@ -1,6 +1,6 @@
 """A router's side of the controller: the session's socket, and what is requested put into kernel and tunnels.
 
-It is part of the node's speaker. `testbed.srv6.session.router_side` has the protocol. Here are the connection,
+It is part of the node's speaker. `testbed.subjects.srv6.session.router_side` has the protocol. Here are the connection,
 which is made anew when it is lost, and the distribution of commands: the kernel (`kernel_sr`) gets policies and VPNs,
 the WAN agent reverse tunnels.
 """
@@ -20,14 +20,14 @@ from testbed.agent.plan import ControlPlan
 from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.agent.wan.sr_notes import Noted, SrNotes
 from testbed.errors import UsageError, XoffError
-from testbed.srv6.protocol import behaviours
-from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Sid
-from testbed.srv6.session.hello import NONCE_OCTETS
-from testbed.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
-from testbed.srv6.session.messages import Command, Install, OwnTunnel, Pause
-from testbed.srv6.session.router_side import RECONNECT_NS, Router
-from testbed.srv6.session.session import SessionSettings
+from testbed.subjects.srv6.protocol import behaviours
+from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.subjects.srv6.protocol.sid import Sid
+from testbed.subjects.srv6.session.hello import NONCE_OCTETS
+from testbed.subjects.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
+from testbed.subjects.srv6.session.messages import Command, Install, OwnTunnel, Pause
+from testbed.subjects.srv6.session.router_side import RECONNECT_NS, Router
+from testbed.subjects.srv6.session.session import SessionSettings
 from testbed.units import NEVER
 
 _COUNTING_NS = 5_000_000_000

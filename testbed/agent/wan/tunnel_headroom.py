@@ -20,8 +20,8 @@ from testbed.frames.headroom import MeasurementFrameError, Request, parse
 from testbed.frames.ipv6 import Packet
 from testbed.frames.srh import Srh
 from testbed.linux.sockets import stamped
-from testbed.srv6.protocol.endx_pfc import Measure
-from testbed.srv6.protocol.reverse_tunnel import NETWORK_CONTROL, Encapsulator, ReverseTunnel
+from testbed.subjects.srv6.protocol.endx_pfc import Measure
+from testbed.subjects.srv6.protocol.reverse_tunnel import NETWORK_CONTROL, Encapsulator, ReverseTunnel
 from testbed.switch.headroom.exchange import Responder, Settings
 from testbed.switch.headroom.measurement import Measurer
 from testbed.switch.headroom.samples import Measurement

@@ -18,9 +18,9 @@ from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.frames import Mac
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.linux.port_program import PRIORITIES
-from testbed.srv6.protocol.endx_pfc import LocalSid, PauseJ, process
-from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
-from testbed.srv6.session.messages import Pause
+from testbed.subjects.srv6.protocol.endx_pfc import LocalSid, PauseJ, process
+from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+from testbed.subjects.srv6.session.messages import Pause
 from testbed.switch.pfc.wire import pause_ns
 
 _HOP_LIMIT_AT = 7

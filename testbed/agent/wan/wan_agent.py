@@ -28,15 +28,15 @@ from testbed.linux.netlink import seg6
 from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import PortProgram
 from testbed.linux.sockets import packet_filter, stamped
-from testbed.srv6.protocol import kernel_endx
-from testbed.srv6.protocol.endx_pfc import Deliver, Measure, PauseJ, SendIcmp
-from testbed.srv6.protocol.local_sids import EndXPfc, ErrorLimit
-from testbed.srv6.protocol.pause_refresh import Refresh
-from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import Sid
-from testbed.srv6.protocol.tunnel_learning import Learned, Learner
-from testbed.srv6.session.items import TunnelItem
-from testbed.srv6.session.messages import OwnTunnel, Pause
+from testbed.subjects.srv6.protocol import kernel_endx
+from testbed.subjects.srv6.protocol.endx_pfc import Deliver, Measure, PauseJ, SendIcmp
+from testbed.subjects.srv6.protocol.local_sids import EndXPfc, ErrorLimit
+from testbed.subjects.srv6.protocol.pause_refresh import Refresh
+from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.subjects.srv6.protocol.sid import Sid
+from testbed.subjects.srv6.protocol.tunnel_learning import Learned, Learner
+from testbed.subjects.srv6.session.items import TunnelItem
+from testbed.subjects.srv6.session.messages import OwnTunnel, Pause
 from testbed.units import NEVER, Duration
 
 _LISTEN_AGAIN_NS = 50_000_000

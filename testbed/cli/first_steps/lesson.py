@@ -19,9 +19,9 @@ from testbed.experiment import definition
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Exit, Result, Status
 from testbed.lab.runs import api
-from testbed.lesson import lesson as files
-from testbed.lesson.check import Seen
-from testbed.lesson.lesson import Lesson, Verdict
+from testbed.subjects.lessons import lesson as files
+from testbed.subjects.lessons.check import Seen
+from testbed.subjects.lessons.lesson import Lesson, Verdict
 
 _RESULTS = "results"
 """The folder for results, within a lesson's folder."""
@@ -143,7 +143,7 @@ def grade(options: argparse.Namespace) -> int:
     """Run the work of a class in the lab, each student's file with the values that were drawn for that student, and
     print a table. What students handed in is executed nowhere else."""
     streams.outlast()
-    from testbed.lesson import grading, running
+    from testbed.subjects.lessons import grading, running
 
     chosen = files.find(options.lesson)
     submitted = [grading.submission(chosen, folder) for folder in options.folders]
@@ -167,11 +167,11 @@ def grade(options: argparse.Namespace) -> int:
 def serve(options: argparse.Namespace) -> int:
     """Serve a lesson to a class until Ctrl-C: students hand in work in a browser, and a queue runs it in the lab, so
     many at a time as -j says. The address of each student is printed."""
-    from testbed.lesson import running
-    from testbed.lesson.run_queue import RunQueue
     from testbed.serve import server
     from testbed.serve.access import Access
     from testbed.serve.classroom import MOST_STUDENTS, Classroom, Queue, application
+    from testbed.subjects.lessons import running
+    from testbed.subjects.lessons.run_queue import RunQueue
 
     chosen = files.find(options.lesson)
     try:

@@ -10,18 +10,18 @@ from typing import BinaryIO
 
 from testbed.cli.output_file import whole_file
 from testbed.cli.screen.console import say
-from testbed.dcbx.ladder import LadderError, ladder, read
-from testbed.dcbx.ladder.svg import as_svg
-from testbed.dcbx.ladder.text import as_text
 from testbed.errors import UsageError
 from testbed.lab.results.folder import Folder
 from testbed.lab.results.folder import read as read_folder
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Exit
 from testbed.report.exports import captures, event_table, perfetto
+from testbed.subjects.dcbx.ladder import LadderError, ladder, read
+from testbed.subjects.dcbx.ladder.svg import as_svg
+from testbed.subjects.dcbx.ladder.text import as_text
 
 DCBX_LOG = "dcbx.jsonl"
-"""The file in a result folder with the lines of `testbed.dcbx.show`, each with its port."""
+"""The file in a result folder with the lines of `testbed.subjects.dcbx.show`, each with its port."""
 LARGEST_LOG = 256 << 20
 _FILES = {
     "perfetto": "trace.perfetto-trace",

@@ -17,16 +17,16 @@ from testbed.errors import UsageError
 from testbed.experiment.definition import Origin
 from testbed.lab.engines import load
 from testbed.lab.results.result import Exit
-from testbed.sonic.check import check as check_tables
-from testbed.sonic.division import divisions
-from testbed.sonic.fabric import check_fabric
-from testbed.sonic.headroom import Need, described, lossless_groups, needed_at
-from testbed.sonic.lab.places import by_name
-from testbed.sonic.lab.run import PATTERNS, Workload, hosts_at_ports, size_to_test, untested
-from testbed.sonic.lab.settings import CELL, Switch, read_octets, scale_for
-from testbed.sonic.read import Reading, read
-from testbed.sonic.tables import Tables
 from testbed.strict.problems import Severity
+from testbed.subjects.sonic.check import check as check_tables
+from testbed.subjects.sonic.division import divisions
+from testbed.subjects.sonic.fabric import check_fabric
+from testbed.subjects.sonic.headroom import Need, described, lossless_groups, needed_at
+from testbed.subjects.sonic.lab.places import by_name
+from testbed.subjects.sonic.lab.run import PATTERNS, Workload, hosts_at_ports, size_to_test, untested
+from testbed.subjects.sonic.lab.settings import CELL, Switch, read_octets, scale_for
+from testbed.subjects.sonic.read import Reading, read
+from testbed.subjects.sonic.tables import Tables
 from testbed.units import Rate, Size
 
 _EXPERIMENT = shipped_packages.folder(shipped_packages.EXPERIMENTS) / "_switch_run.py"

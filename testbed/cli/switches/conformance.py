@@ -35,8 +35,8 @@ from testbed.lab.studies.conformance import (
     plan_of,
     ports_of,
 )
-from testbed.sonic.lab.settings import CELL, Switch, speed
-from testbed.sonic.ports_to_test import classes, patience, split
+from testbed.subjects.sonic.lab.settings import CELL, Switch, speed
+from testbed.subjects.sonic.ports_to_test import classes, patience, split
 from testbed.units import written
 
 _EXAMPLES = """\

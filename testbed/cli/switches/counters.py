@@ -12,9 +12,9 @@ from testbed.lab.results.folder import Folder
 from testbed.lab.results.folder import read as read_folder
 from testbed.lab.results.result import Exit
 from testbed.report.timeline.pfc_counts import PfcCounts
-from testbed.sonic import read as tables
-from testbed.sonic.counters import Reading, grown, read
-from testbed.sonic.lab.settings import read_octets
+from testbed.subjects.sonic import read as tables
+from testbed.subjects.sonic.counters import Reading, grown, read
+from testbed.subjects.sonic.lab.settings import read_octets
 
 _HEADS = ("port", "priority", "received", "sent")
 

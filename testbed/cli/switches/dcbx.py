@@ -15,10 +15,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import testbed
-from testbed.dcbx import show as shown
-from testbed.dcbx.daemon import control_socket
 from testbed.errors import UsageError, plain
 from testbed.lab.results.result import Exit
+from testbed.subjects.dcbx import show as shown
+from testbed.subjects.dcbx.daemon import control_socket
 
 _USER, _NOBODY, _GROUP = "xoff", "nobody", "xoff"
 _STANDARD_ERROR = 2
@@ -53,8 +53,8 @@ def agent(options: argparse.Namespace) -> int:
         return Exit.OK
     if not options.interface:
         raise UsageError("xoff dcbx agent needs an interface, as in xoff dcbx agent eth0")
-    from testbed.dcbx.daemon.agent import DcbxAgent
-    from testbed.dcbx.daemon.log_file import LogFile
+    from testbed.subjects.dcbx.daemon.agent import DcbxAgent
+    from testbed.subjects.dcbx.daemon.log_file import LogFile
 
     user, group = _user(options.user), _group(options.group)
     with ExitStack() as stack:
@@ -125,7 +125,7 @@ def metrics_options(parser: argparse.ArgumentParser) -> None:
 
 def metrics(options: argparse.Namespace) -> int:
     """Print what the agents of this network namespace count, as OpenMetrics, or serve it to a monitoring system."""
-    from testbed.dcbx.daemon import metrics as made
+    from testbed.subjects.dcbx.daemon import metrics as made
 
     if options.listen is None:
         sys.stdout.write(made.text(options.interface))

@@ -7,10 +7,10 @@ import json
 
 from testbed.cli.arguments import whole_number
 from testbed.lab.results.result import Exit
-from testbed.sonic.check import CELL
-from testbed.sonic.compare import Difference, configured, derived
-from testbed.sonic.lab.settings import read_octets
-from testbed.sonic.read import read
+from testbed.subjects.sonic.check import CELL
+from testbed.subjects.sonic.compare import Difference, configured, derived
+from testbed.subjects.sonic.lab.settings import read_octets
+from testbed.subjects.sonic.read import read
 
 
 def options(parser: argparse.ArgumentParser) -> None:

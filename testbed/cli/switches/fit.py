@@ -9,13 +9,13 @@ import json
 from testbed.cli.arguments import above_zero, whole_number
 from testbed.errors import UsageError
 from testbed.lab.results.result import Exit
-from testbed.sonic.check import CELL
-from testbed.sonic.fit import Fit, Verdict, chosen, in_metres
-from testbed.sonic.fit import fit as of_port
-from testbed.sonic.headroom import fec_of
-from testbed.sonic.lab.settings import read_octets
-from testbed.sonic.read import read
-from testbed.sonic.tables import Tables
+from testbed.subjects.sonic.check import CELL
+from testbed.subjects.sonic.fit import Fit, Verdict, chosen, in_metres
+from testbed.subjects.sonic.fit import fit as of_port
+from testbed.subjects.sonic.headroom import fec_of
+from testbed.subjects.sonic.lab.settings import read_octets
+from testbed.subjects.sonic.read import read
+from testbed.subjects.sonic.tables import Tables
 from testbed.switch.headroom.extras import Extras, Fec, read_fec
 from testbed.units import Duration, Length
 

@@ -12,8 +12,8 @@ from testbed.cli.first_steps import run as running
 from testbed.cli.screen import console
 from testbed.errors import UsageError
 from testbed.experiment.definition import Origin
-from testbed.sonic.lab.incidents import SUMMARIES, incident_of, scene
-from testbed.sonic.lab.settings import CELL, Switch
+from testbed.subjects.sonic.lab.incidents import SUMMARIES, incident_of, scene
+from testbed.subjects.sonic.lab.settings import CELL, Switch
 
 _EXPERIMENT = shipped_packages.folder(shipped_packages.EXPERIMENTS) / "_incident.py"
 

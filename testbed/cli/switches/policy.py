@@ -12,19 +12,19 @@ from typing import Any
 from testbed.cli.screen import streams
 from testbed.errors import UsageError
 from testbed.lab.results.result import Exit
-from testbed.policy import fabric_file
-from testbed.policy.fabric import Fabric
-from testbed.policy.groups import members
-from testbed.policy.model import MatchRule, Policy
-from testbed.policy.numbers import Ranges
-from testbed.policy.plan import plan
-from testbed.policy.records import Found, PathRecords, Request, Wanted
-from testbed.policy.setup import Tables
-from testbed.policy.syntax.grammar import BLOCK, XML, Syntax
-from testbed.policy.syntax.language import Reading, read
-from testbed.policy.syntax.source import LARGEST, PolicyError, Problems
-from testbed.policy.syntax.write import write
 from testbed.strict.problems import Severity
+from testbed.subjects.qos import fabric_file
+from testbed.subjects.qos.fabric import Fabric
+from testbed.subjects.qos.groups import members
+from testbed.subjects.qos.model import MatchRule, Policy
+from testbed.subjects.qos.numbers import Ranges
+from testbed.subjects.qos.plan import plan
+from testbed.subjects.qos.records import Found, PathRecords, Request, Wanted
+from testbed.subjects.qos.setup import Tables
+from testbed.subjects.qos.syntax.grammar import BLOCK, XML, Syntax
+from testbed.subjects.qos.syntax.language import Reading, read
+from testbed.subjects.qos.syntax.source import LARGEST, PolicyError, Problems
+from testbed.subjects.qos.syntax.write import write
 from testbed.units import Rate, Size
 
 _NUMBER = re.compile("0x[0-9a-f]{1,32}|[0-9]{1,20}", re.ASCII | re.IGNORECASE)

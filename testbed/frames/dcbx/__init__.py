@@ -1,1 +1,1 @@
-"""Values of DCBX. The layouts of its TLVs are with its features (`testbed.dcbx.features`)."""
+"""Values of DCBX. The layouts of its TLVs are with its features (`testbed.subjects.dcbx.features`)."""

@@ -1,7 +1,7 @@
 """Values that DCBX negotiates, and that ports and the kernel have too: ETS tables, entries of application tables.
 
-The TLVs that carry them are in `testbed.dcbx.features`. A priority set is a mask, bit n for priority n, as it is on the
-wire. A table is a tuple of eight.
+The TLVs that carry them are in `testbed.subjects.dcbx.features`. A priority set is a mask, bit n for priority n, as it
+is on the wire. A table is a tuple of eight.
 """
 
 from __future__ import annotations

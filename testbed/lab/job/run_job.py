@@ -69,7 +69,7 @@ def _perform(experiment: Experiment, run: Run, job: Job, code: Path) -> None:
 def _script_runner(experiment: Experiment) -> Callable[..., None] | None:
     """Return the function that runs the experiment's file, if it is a script."""
     if experiment.script is ScriptKind.SNAPPI:
-        from testbed.otg.lab.script import run_script as run_snappi_script
+        from testbed.subjects.snappi.lab.script import run_script as run_snappi_script
 
         return partial(run_snappi_script, experiment.source)
     if experiment.script is ScriptKind.PROGRAM:

@@ -34,8 +34,8 @@ from testbed.net.partition.stand_in import share_commands, stand_in
 from testbed.net.traffic import Flow, FlowOptionError, Flows
 from testbed.net.watch import captures, description, progress, readings
 from testbed.net.watch.run_series import recorded
-from testbed.routing.lab import control_plane
-from testbed.routing.lab.control_plane import ControlPlane
+from testbed.subjects.routing.lab import control_plane
+from testbed.subjects.routing.lab.control_plane import ControlPlane
 from testbed.switch.ways.path import FlowPath
 from testbed.units import Duration, Scale
 

@@ -20,8 +20,8 @@ from testbed.net.build.mininet_classes import Host, Node, Switch
 from testbed.net.build.options import LEAF, ROUTER, SWITCH, refuse_unknown
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import FabricError
-from testbed.routing.lab.daemons import Daemons
-from testbed.srv6.lab.routers import apply
+from testbed.subjects.routing.lab.daemons import Daemons
+from testbed.subjects.srv6.lab.routers import apply
 from testbed.switch.ways.network import seed_in_force
 from testbed.switch.ways.settings import Ways
 
@@ -128,8 +128,8 @@ class LosslessRouter(Node):
 
     And `routes`, static ones from destinations to neighbours on the way, {"10.2.0.0/16": "10.0.1.2"}, or to a list of
     neighbours, among which Linux chooses by `ways`; `commands` to be run when its ports are there, and other steps of
-    set-up (`testbed.srv6.lab.routers.Setup`); `wan`, the settings of End.X.PFC; `routing`, the daemons that find routes
-    (`testbed.routing`).
+    set-up (`testbed.subjects.srv6.lab.routers.Setup`); `wan`, the settings of End.X.PFC; `routing`, the daemons that
+    find routes (`testbed.subjects.routing`).
     """
 
     forwards = True

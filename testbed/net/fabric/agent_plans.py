@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from testbed.agent.pfc.lost_ways import WaysPlan
 from testbed.agent.plan import AgentPlan, DcbxPlan, HeadroomPlan, PortPlan
-from testbed.dcbx.settings import PortIdentity
 from testbed.frames.lldp import ChassisId, PortId
 from testbed.frames.lldp_tlvs import Text, TextKind
 from testbed.linux.process import kernel
 from testbed.net.fabric.port import LAB_AGENT_REACTION, MEASUREMENT
 from testbed.net.fabric.ports import PortState, PortTable
 from testbed.net.fabric.switch_buffer import MeasuredHeadroom, SwitchBuffer
-from testbed.srv6.lab.routers import Wan
+from testbed.subjects.dcbx.settings import PortIdentity
+from testbed.subjects.srv6.lab.routers import Wan
 from testbed.switch.headroom.exchange import Settings as MeasurementSettings
 
 _MEASURING_NS = 2_000_000

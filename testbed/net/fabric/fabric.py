@@ -13,7 +13,6 @@ from typing import Any
 
 from testbed.agent.event_log import LoggedEvent
 from testbed.agent.events import AgentEvent
-from testbed.dcbx.settings import DcbxSettings
 from testbed.errors import listed, nearest
 from testbed.linux import ip_counters
 from testbed.linux.netlink import qdiscs
@@ -31,7 +30,8 @@ from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.deadlocks import FoundDeadlock, found_deadlocks
 from testbed.net.fabric.ports import FabricError, PortState, bridges, forwards, is_elsewhere
 from testbed.net.partition.parts import Parts
-from testbed.srv6.lab import filters
+from testbed.subjects.dcbx.settings import DcbxSettings
+from testbed.subjects.srv6.lab import filters
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
 from testbed.units import Scale, hardware_times
@@ -227,7 +227,7 @@ class Fabric:
         return found_deadlocks(self.core.decoded(record for record in self.core.records() if record[1] in kinds))
 
     def dcbx(self, port: str) -> dict[str, Any]:
-        """Return every feature of DCBX at a port, from its agent; `testbed.dcbx.show` describes the fields."""
+        """Return every feature of DCBX at a port, from its agent; `testbed.subjects.dcbx.show` describes the fields."""
         state = self.port(port)
         found: dict[str, dict[str, Any]] = self.core.running_agents().dcbx(state.node.name)
         if port not in found:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from testbed.dcbx.settings import DcbxSettings, EtsAdmin, LldpTimers, PfcAdmin, Recommend
 from testbed.errors import UsageError
 from testbed.frames.dcbx.values import STRICT, DcbxVersion, Ets, EtsRecommendation, Tsa, mask, priorities
+from testbed.subjects.dcbx.settings import DcbxSettings, EtsAdmin, LldpTimers, PfcAdmin, Recommend
 from testbed.switch.buffer.headroom import HeadroomPerGroup, HeadroomPolicy, policy_of
 from testbed.switch.buffer.settings import (
     BufferSettings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.dcbx import features
+from testbed.subjects.dcbx import features
 
 
 def dcbx_rows(found: Mapping[str, Any]) -> dict[str, str]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from testbed.agent.agents import Agents
     from testbed.agent.event_log import Record
     from testbed.agent.orders import Order
-    from testbed.dcbx.settings import DcbxSettings
     from testbed.linux.vswitch import Vswitch
+    from testbed.subjects.dcbx.settings import DcbxSettings
 
 
 class Notes(Protocol):

@@ -34,8 +34,8 @@ from testbed.net.shell.views import VIEWS, table
 from testbed.net.traffic import Flow, Flows, Report
 from testbed.net.traffic.tcp import TcpReport
 from testbed.net.watch.readings import COUNTED, READINGS, Reading, since
-from testbed.sonic.lab import commands as sonic_commands
 from testbed.strict.numbers import whole
+from testbed.subjects.sonic.lab import commands as sonic_commands
 from testbed.units import Duration
 
 _CLEAR_SCREEN = "\033[H\033[2J"

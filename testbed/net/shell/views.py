@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from testbed.dcbx import show
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.ports import PortState
 from testbed.net.fabric.queues import PRIORITIES
 from testbed.net.watch import readings
 from testbed.net.watch.readings import Reading, by_node, since
+from testbed.subjects.dcbx import show
 from testbed.switch.priority.settings import Trust
 
 Row = Sequence[object]

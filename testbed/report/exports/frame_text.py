@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from testbed.dcbx import log_text, show
 from testbed.errors import XoffError
 from testbed.frames import (
     Mac,
@@ -29,6 +28,7 @@ from testbed.frames import (
     telemetry,
 )
 from testbed.frames.dcbx.values import DcbxVersion
+from testbed.subjects.dcbx import log_text, show
 
 KINDS = (
     "pfc", "pause", "headroom", "lldp", "vlan", "arp", "ipv4", "ipv6", "srh", "icmpv6", "tcp", "udp", "roce", "cnp",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 
-from testbed.dcbx.ladder import LadderError, ladder
-from testbed.dcbx.ladder.svg import as_svg
 from testbed.lab.results.folder import Folder, Network
 from testbed.report.pages.markup import folded, heading, text
+from testbed.subjects.dcbx.ladder import LadderError, ladder
+from testbed.subjects.dcbx.ladder.svg import as_svg
 
 MOST = 12
 """The most ladders in one report."""

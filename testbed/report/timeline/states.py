@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from testbed.dcbx import features
-from testbed.dcbx.features.feature import Feature
 from testbed.lab.results.folder import Event, Folder
 from testbed.report.pages.markup import readable
+from testbed.subjects.dcbx import features
+from testbed.subjects.dcbx.features.feature import Feature
 
 Row = tuple[int, str, str]
 MOST = 3000

@@ -16,7 +16,7 @@ from experiments.conformance.wred_probability import wred_probability
 from experiments.conformance.xoff_xon_limits import xoff_xon_limits
 from testbed.lab import Experiment, Run, experiment
 from testbed.linux.port_program import GroupLimits
-from testbed.sonic.tables import Tables
+from testbed.subjects.sonic.tables import Tables
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.pfc.watchdog import Watchdog
 
@@ -81,7 +81,7 @@ def headroom_of_a_frame_less(run: Run) -> None:
 @experiment(timeout="240s")
 def watermarks_that_stay(run: Run) -> None:
     """Clearing watermarks does nothing."""
-    from testbed.sonic.lab.views import SonicViews
+    from testbed.subjects.sonic.lab.views import SonicViews
 
     SonicViews.clear_watermark = lambda *_: None  # type: ignore[method-assign]
     _perform(watermarks, run)

@@ -16,11 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from testbed.cli import main
-from testbed.dcbx.config import dump
-from testbed.dcbx.daemon import control_socket
-from testbed.dcbx.settings import ApplicationAdmin, CnAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend, Shares
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, Tsa
 from testbed.linux.process import kernel
+from testbed.subjects.dcbx.config import dump
+from testbed.subjects.dcbx.daemon import control_socket
+from testbed.subjects.dcbx.settings import (
+    ApplicationAdmin,
+    CnAdmin,
+    DcbxSettings,
+    EtsAdmin,
+    PfcAdmin,
+    Recommend,
+    Shares,
+)
 
 OURS, THEIRS, PEER = "a0", "b0", "peer"
 LOW, HIGH = "02:00:00:00:00:0a", "02:00:00:00:00:0b"

@@ -113,7 +113,7 @@ def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False
     """
     from testbed.net import traffic
     from testbed.net.fabric.fabric import Fabric
-    from testbed.srv6.lab.controller import SrController
+    from testbed.subjects.srv6.lab.controller import SrController
 
     before = everything()
     killed: dict[str, int] = {}
@@ -153,7 +153,7 @@ def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False
 
     promises = Promises(run, PROMISES[which])
     traffic.Flows.__enter__, traffic.Flows.__exit__ = enter, leave  # type: ignore[method-assign]
-    importlib.import_module("testbed.srv6.lab.controller").SrController = Controller  # type: ignore[attr-defined]
+    importlib.import_module("testbed.subjects.srv6.lab.controller").SrController = Controller  # type: ignore[attr-defined]
     getattr(importlib.import_module(f"experiments.{which}"), which).perform(promises, {})
     run.claim("claims that promise something", promises.made, at_least=1)
     run.figure("killed", killed)

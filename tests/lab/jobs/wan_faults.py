@@ -36,7 +36,7 @@ def a_pause_of_all_slices(run: Run) -> None:
 @experiment(timeout="600s")
 def headroom_for_one_way(run: Run) -> None:
     """Give headroom for the way there only, and not for the way back."""
-    from testbed.srv6.lab import routers as srv6
+    from testbed.subjects.srv6.lab import routers as srv6
 
     whole = srv6.headroom
     srv6.headroom = lambda rate, delay, routers: whole(rate, delay, routers) // 2
@@ -47,7 +47,7 @@ def headroom_for_one_way(run: Run) -> None:
 @experiment(timeout="240s")
 def tunnels_that_never_say_go_on(run: Run) -> None:
     """Keep XON out of tunnels, so that XOFF is repeated for ever."""
-    from testbed.srv6.protocol.pause_refresh import PauseSender
+    from testbed.subjects.srv6.protocol.pause_refresh import PauseSender
 
     PauseSender.xon = lambda *_: None  # type: ignore[method-assign]
     wan_ring.wan_ring(run, lasts=Duration("1ms"))

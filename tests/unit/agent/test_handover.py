@@ -7,11 +7,11 @@ import pytest
 from testbed.agent.handover import Handover, HandoverError
 from testbed.agent.speaker.port_settings import Applied
 from testbed.agent.speaker.speaker import SpeakerPortState
-from testbed.dcbx.neighbours import MOST
-from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, PfcAdmin
-from testbed.dcbx.tlvs import MOST_ENTRIES
 from testbed.frames.dcbx.values import AppEntry, Selector
 from testbed.frames.lldp import LONGEST_PDU
+from testbed.subjects.dcbx.neighbours import MOST
+from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, PfcAdmin
+from testbed.subjects.dcbx.tlvs import MOST_ENTRIES
 
 
 def test_what_was_written_last_is_read() -> None:

@@ -15,10 +15,10 @@ from testbed.agent.wan import kernel_sr
 from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.errors import UsageError
 from testbed.linux.netlink.messages import Message, NetlinkError
-from testbed.srv6.protocol import behaviours
-from testbed.srv6.session.intents import Key, PolicyIntent, Site, VpnIntent
-from testbed.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
-from tests.unit.srv6.srv6_kernel import DELETE_LINK, DELETE_ROUTE, NEW_LINK, Bound, Encap, Kernel, wanted
+from testbed.subjects.srv6.protocol import behaviours
+from testbed.subjects.srv6.session.intents import Key, PolicyIntent, Site, VpnIntent
+from testbed.subjects.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
+from tests.unit.subjects.srv6.srv6_kernel import DELETE_LINK, DELETE_ROUTE, NEW_LINK, Bound, Encap, Kernel, wanted
 
 INTERFACES = {"eth0": 11, "eth1": 12, "eth2": 13, "eth3": 14, "wan": 15, "wan2": 16}
 OUT = INTERFACES["wan"]

@@ -28,16 +28,16 @@ from testbed.agent.wan.sr_agent import SrAgent, SrServices
 from testbed.agent.wan.sr_notes import SrNotes
 from testbed.errors import UsageError
 from testbed.linux.netlink.messages import Message
-from testbed.srv6.protocol import behaviours
-from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.session.intents import Candidate, Dynamic, Explicit, Key, PolicyIntent
-from testbed.srv6.session.items import PolicyItem, TunnelItem
-from testbed.srv6.session.messages import Install, OwnTunnel, Pause
-from testbed.srv6.session.router_side import RECONNECT_NS
-from testbed.srv6.session.session import SessionSettings
+from testbed.subjects.srv6.protocol import behaviours
+from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.subjects.srv6.session.intents import Candidate, Dynamic, Explicit, Key, PolicyIntent
+from testbed.subjects.srv6.session.items import PolicyItem, TunnelItem
+from testbed.subjects.srv6.session.messages import Install, OwnTunnel, Pause
+from testbed.subjects.srv6.session.router_side import RECONNECT_NS
+from testbed.subjects.srv6.session.session import SessionSettings
 from testbed.typed_json.codec import CODEC
-from tests.unit.srv6.srv6_control import FIGURE_3, MS, SHARED_KEY, S, World, report
-from tests.unit.srv6.srv6_kernel import Encap, Kernel, wanted
+from tests.unit.subjects.srv6.srv6_control import FIGURE_3, MS, SHARED_KEY, S, World, report
+from tests.unit.subjects.srv6.srv6_kernel import Encap, Kernel, wanted
 
 INTERFACES = {"red0": 11, "blue0": 12, "to2": 13}
 R1_TO_R3 = Key("R1", 100, "R3")

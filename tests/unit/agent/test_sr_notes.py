@@ -14,13 +14,21 @@ from testbed.agent.handover import Handover
 from testbed.agent.speaker.speaker import SpeakerState
 from testbed.agent.wan.sr_notes import MOST_ITEMS, MOST_OCTETS, Noted, SrNotes
 from testbed.errors import UsageError
-from testbed.srv6.protocol import behaviours
-from testbed.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.srv6.protocol.sid import CodePoints, Sid
-from testbed.srv6.session.intents import Dynamic, Explicit, Key, PolicyIntent, Site, VpnIntent
-from testbed.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem, item_as_json
-from testbed.srv6.session.messages import Install, LinkEnd, Report, RouterPort, as_json, from_agent, from_controller
-from testbed.srv6.session.session import SessionSettings
+from testbed.subjects.srv6.protocol import behaviours
+from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.subjects.srv6.protocol.sid import CodePoints, Sid
+from testbed.subjects.srv6.session.intents import Dynamic, Explicit, Key, PolicyIntent, Site, VpnIntent
+from testbed.subjects.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem, item_as_json
+from testbed.subjects.srv6.session.messages import (
+    Install,
+    LinkEnd,
+    Report,
+    RouterPort,
+    as_json,
+    from_agent,
+    from_controller,
+)
+from testbed.subjects.srv6.session.session import SessionSettings
 
 SEGMENTS = tuple(IPv6Address(f"fd00:a:{n}:1::") for n in range(1, 6))
 

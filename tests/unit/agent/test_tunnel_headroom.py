@@ -14,9 +14,9 @@ from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.frames import Mac, ipv6
 from testbed.linux.netlink import links, messages
 from testbed.linux.process import kernel
-from testbed.srv6.lab import routers as srv6
-from testbed.srv6.protocol.endx_pfc import Drop, DropReason, LocalSid, Measure, process
-from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+from testbed.subjects.srv6.lab import routers as srv6
+from testbed.subjects.srv6.protocol.endx_pfc import Drop, DropReason, LocalSid, Measure, process
+from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 from testbed.units import Duration
 
 MS = 10**6

@@ -29,15 +29,15 @@ from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.frames.srh import Srh
 from testbed.linux.netlink.messages import Message
 from testbed.linux.process import kernel
-from testbed.srv6.lab import routers as srv6
-from testbed.srv6.lab.routers import WanGraph
-from testbed.srv6.protocol.endx_pfc import LocalSid
-from testbed.srv6.protocol.pause_refresh import Refresh
-from testbed.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
-from testbed.srv6.protocol.sid import Flavours, Sid
-from testbed.srv6.protocol.tunnel_learning import LearnerSettings
-from testbed.srv6.session.items import TunnelItem
-from testbed.srv6.session.messages import OwnTunnel, Pause, Report
+from testbed.subjects.srv6.lab import routers as srv6
+from testbed.subjects.srv6.lab.routers import WanGraph
+from testbed.subjects.srv6.protocol.endx_pfc import LocalSid
+from testbed.subjects.srv6.protocol.pause_refresh import Refresh
+from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+from testbed.subjects.srv6.protocol.sid import Flavours, Sid
+from testbed.subjects.srv6.protocol.tunnel_learning import LearnerSettings
+from testbed.subjects.srv6.session.items import TunnelItem
+from testbed.subjects.srv6.session.messages import OwnTunnel, Pause, Report
 from testbed.switch.pfc.settings import PfcSettings
 from testbed.units import NEVER, Duration, Rate
 

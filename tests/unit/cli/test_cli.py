@@ -248,7 +248,7 @@ FOR_RUNS = (
     "testbed.lab.engines.table",
     "testbed.lab.vm.snapshot",
     "testbed.lab.runs.api",
-    "testbed.srv6",
+    "testbed.subjects.srv6",
     "testbed.agent",
     "tomllib",
 )

@@ -18,7 +18,7 @@ from testbed.cli.screen import console, streams
 from testbed.errors import UsageError, plain
 from testbed.frames import capture_file
 from tests.report_folders import lines, small
-from tests.unit.dcbx.dcbx_ladders import symmetric
+from tests.unit.subjects.dcbx.dcbx_ladders import symmetric
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "unit" / "data"

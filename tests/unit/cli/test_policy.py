@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.policy.syntax.language import load
-from tests.unit.policy.policy_samples import BLOCK_SAMPLE, EXAMPLE, EXAMPLE_FABRIC, RFC_SAMPLE, ROOT
+from testbed.subjects.qos.syntax.language import load
+from tests.unit.subjects.qos.policy_samples import BLOCK_SAMPLE, EXAMPLE, EXAMPLE_FABRIC, RFC_SAMPLE, ROOT
 
 PAGE = (ROOT / "docs" / "qos.md").read_text()
 

@@ -11,8 +11,8 @@ import pytest
 from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.rest import client as rest
-from tests.unit.policy.policy_samples import EXAMPLE, RFC_SAMPLE
-from tests.unit.policy.test_rest import POLICY, Controller
+from tests.unit.subjects.qos.policy_samples import EXAMPLE, RFC_SAMPLE
+from tests.unit.subjects.qos.test_rest import POLICY, Controller
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from testbed.errors import UsageError
 from testbed.rest.client import Client
 from testbed.rest.http import Request
 from testbed.rest.server import RestServer
-from testbed.srv6.rest.service import SrPolicyService
-from testbed.srv6.session.messages import SliceInfo
+from testbed.subjects.srv6.rest.service import SrPolicyService
+from testbed.subjects.srv6.session.messages import SliceInfo
 from testbed.typed_json.codec import CODEC
-from tests.unit.srv6.srv6_control import World
+from tests.unit.subjects.srv6.srv6_control import World
 
 TOKEN = "a-token-for-tests-only"
 

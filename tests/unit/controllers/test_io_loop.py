@@ -17,9 +17,9 @@ import pytest
 from controllers import rest_clients
 from controllers.io_loop import IoLoop
 from controllers.settings import Address, Routers, Settings
-from testbed.srv6.session.hello import router_key
-from testbed.srv6.session.router_side import Router
-from tests.unit.srv6.srv6_control import FIGURE_3, report
+from testbed.subjects.srv6.session.hello import router_key
+from testbed.subjects.srv6.session.router_side import Router
+from tests.unit.subjects.srv6.srv6_control import FIGURE_3, report
 
 KEY, TOKEN = b"a key for tests, and for nothing else", "a-token-for-tests-only"
 
@@ -264,7 +264,7 @@ def test_what_meets_a_defect_ends_one_session_is_logged_with_its_cause_and_count
 def test_a_defect_in_what_follows_from_a_report_ends_the_session_that_it_came_by(
     rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from testbed.srv6.controller import manager, network
+    from testbed.subjects.srv6.controller import manager, network
 
     def broken(reports: Any, *rest: Any) -> Any:
         if "R2" in reports:

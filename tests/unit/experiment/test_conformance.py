@@ -18,11 +18,11 @@ from testbed.lab.results.foreign import ForeignError
 from testbed.lab.results.result import Claim, Figure
 from testbed.lab.studies.conformance import FILE, Cell, ColumnPorts, ConformanceError, Matrix, case_name, ports_of
 from testbed.report.pages.page import report
-from testbed.sonic.check import check
-from testbed.sonic.lab.settings import Switch
-from testbed.sonic.ports_to_test import PortsError, classes
-from testbed.sonic.read import read
-from testbed.sonic.tables import Tables
+from testbed.subjects.sonic.check import check
+from testbed.subjects.sonic.lab.settings import Switch
+from testbed.subjects.sonic.ports_to_test import PortsError, classes
+from testbed.subjects.sonic.read import read
+from testbed.subjects.sonic.tables import Tables
 
 COLUMNS = [(speed, model) for speed in _tables.SPEEDS for model in _tables.MODELS]
 ROOT = Path(__file__).parents[3]

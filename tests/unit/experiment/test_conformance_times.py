@@ -12,8 +12,8 @@ from experiments.conformance._tables import default_tables
 from experiments.conformance._watchdog import dropping, outlasting, repeats_after, soon_over
 from experiments.conformance.l12_pause_below_detection import twice_as_eager
 from experiments.conformance.watchdog_timer import STORMS, polls_rarely
-from testbed.sonic.lab.settings import watchdog_settings
-from testbed.sonic.tables import Tables, WatchdogAction, WatchdogRow
+from testbed.subjects.sonic.lab.settings import watchdog_settings
+from testbed.subjects.sonic.tables import Tables, WatchdogAction, WatchdogRow
 from testbed.switch.buffer.model import BufferModel
 from testbed.switch.buffer.settings import BufferSettings, Dynamic, GroupSettings, Static, Threshold
 from testbed.switch.pfc.settings import WatchdogSettings

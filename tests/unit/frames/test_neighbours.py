@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from testbed.frames import Mac
 from testbed.frames.neighbours import Address, Reply, Request, parse
-from testbed.otg.devices import Device, Interface, Resolver
+from testbed.subjects.snappi.devices import Device, Interface, Resolver
 
 ONE, OTHER = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
 PAIRS: list[tuple[Address, Address]] = [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from tests.unit.dcbx.dcbx_strategies import drafts, publisheds
+from tests.unit.subjects.dcbx.dcbx_strategies import drafts, publisheds
 
 pytest.importorskip(
     "scapy", reason="Scapy is not installed, so its layers are not tested; it is in requirements/test.lock"
@@ -20,7 +20,10 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 from testbed import scapy_layers as layers
-from testbed.dcbx.tlvs import (
+from testbed.frames import Mac
+from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, Table
+from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId, parse
+from testbed.subjects.dcbx.tlvs import (
     ApplicationPriority,
     CongestionNotification,
     DcbxTlvs,
@@ -30,9 +33,6 @@ from testbed.dcbx.tlvs import (
     encode,
     read,
 )
-from testbed.frames import Mac
-from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector, Table
-from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId, parse
 
 DRAFT, PUBLISHED = DcbxVersion.DRAFT, DcbxVersion.PUBLISHED
 SOURCE = Mac.parse("02:00:00:00:0a:01")

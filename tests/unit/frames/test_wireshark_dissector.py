@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
-from testbed.dcbx.tlvs import encode as dcbx_tlvs
 from testbed.frames import Mac, headroom, ipv6_options, lldp, mac_control, roce, srh
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.ipv6 import ETHERNET, ROUTING, Packet
 from testbed.frames.telemetry import Stamp, Telemetry
 from testbed.roce.selective import bitmap
+from testbed.subjects.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
+from testbed.subjects.dcbx.tlvs import encode as dcbx_tlvs
 from tests.unit.frames.test_roce import frame
 from tests.unit.frames.tshark import TSHARK, decode
 

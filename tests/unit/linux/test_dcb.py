@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from testbed.dcbx.daemon.nic import Nic
-from testbed.dcbx.negotiation import Peer, negotiate
-from testbed.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin
-from testbed.dcbx.tlvs import DcbxTlvs, Pfc
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, Selector, Tsa, mask
 from testbed.linux.netlink.dcb import DcbError, DcbNic, NicSettings, NoDcb, in_classes
 from testbed.linux.netlink.messages import NetlinkError
+from testbed.subjects.dcbx.daemon.nic import Nic
+from testbed.subjects.dcbx.negotiation import Peer, negotiate
+from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin
+from testbed.subjects.dcbx.tlvs import DcbxTlvs, Pfc
 from tests.dcb_driver import Driver
 
 ADMINISTRATORS = AppEntry(1, Selector.TCP, 80)

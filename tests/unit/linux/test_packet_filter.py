@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.linux.sockets import packet_filter
-from tests.unit.srv6.srv6_world import changed
+from tests.unit.subjects.srv6.srv6_world import changed
 
 ONE, OTHER = IPv6Address("fd00:5:1:10::"), IPv6Address("fd00:5:3:10::")
 

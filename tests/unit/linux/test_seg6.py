@@ -18,7 +18,7 @@ from scapy.layers.inet6 import IPv6ExtHdrSegmentRouting
 from testbed.linux.netlink import seg6
 from testbed.linux.netlink.messages import Message, NetlinkError, Socket
 from testbed.linux.process import kernel
-from tests.unit.srv6.srv6_kernel import Bound, Encap, Local, attributes, link, number, route
+from tests.unit.subjects.srv6.srv6_kernel import Bound, Encap, Local, attributes, link, number, route
 
 _addresses = st.integers(0, 2**128 - 1).map(IPv6Address)
 _prefixes = st.one_of(

@@ -8,8 +8,8 @@ from ipaddress import ip_interface
 import pytest
 
 from testbed.net.build.topo import TopoError
-from testbed.routing.frr import Frr
-from testbed.routing.protocols import Bgp
+from testbed.subjects.routing.frr import Frr
+from testbed.subjects.routing.protocols import Bgp
 from topologies.routed_fat_tree import RoutedFatTree
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from testbed.dcbx.settings import DcbxSettings
 from testbed.errors import UsageError
 from testbed.net.fabric.bring_up import NodeSetup
 from testbed.net.fabric.cable import Cable, CableError
 from testbed.net.fabric.port import Buffer, Port, PortError, PortNeeds
+from testbed.subjects.dcbx.settings import DcbxSettings
 from testbed.switch.buffer.settings import BufferModelError, GroupSettings, Static
 from testbed.switch.pfc.settings import PfcSettings
 from testbed.switch.priority.settings import PriorityError, PriorityMap, Trust

@@ -17,14 +17,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from testbed.cli import main
-from testbed.dcbx.tlvs import DcbxTlvs, Pfc
-from testbed.dcbx.tlvs import encode as dcbx_tlvs
 from testbed.frames import Mac, headroom, lldp, mac_control, path_record, roce, roce_cm, srh
 from testbed.frames.capture_file import Captured, CaptureError, frames
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.ipv6 import ETHERNET, ROUTING, UDP, Packet
 from testbed.frames.telemetry import Stamp, Telemetry
 from testbed.report.exports.frame_text import ethernet, layers
+from testbed.subjects.dcbx.tlvs import DcbxTlvs, Pfc
+from testbed.subjects.dcbx.tlvs import encode as dcbx_tlvs
 
 A, B = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
 XOFF = mac_control.PfcFrame.xoff(A, [3, 4], 65535).encode()

@@ -19,11 +19,11 @@ from testbed.experiment.fidelity import Fidelity
 from testbed.lab.results import folder as result_folder
 from testbed.lab.results.result import Claim, Figure, Provenance, Result, Times
 from testbed.lab.studies import costs, references
-from testbed.lesson.lesson import lessons
 from testbed.linux.port_program import records
 from testbed.net.traffic.report import Report
 from testbed.net.traffic.roce import RoceReport
 from testbed.net.traffic.tcp import TcpReport
+from testbed.subjects.lessons.lesson import lessons
 from tests.pages import ROOT
 from tests.report_folders import small
 from tools import badges, charts, gallery, readme_pictures, terminal_recording

@@ -18,7 +18,7 @@ from testbed.lab.results.result import Provenance, Result, Status, Times
 from testbed.lab.studies import batch
 from testbed.report.pages.page import report
 from tests.report_folders import HOSTILE, MS, hostile, large, lines, network, small
-from tests.unit.dcbx.dcbx_ladders import symmetric
+from tests.unit.subjects.dcbx.dcbx_ladders import symmetric
 
 
 class Page(HTMLParser):

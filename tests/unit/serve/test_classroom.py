@@ -13,14 +13,14 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the Python packages of the extra `serve` are missing")
 from testbed import cli
-from testbed.lesson import grading
-from testbed.lesson import lesson as files
-from testbed.lesson.grading import Submission
-from testbed.lesson.lesson import Verdict
-from testbed.lesson.run_queue import RunQueue
 from testbed.serve import server
 from testbed.serve.access import Access
 from testbed.serve.classroom import LARGEST, Classroom, Done, application
+from testbed.subjects.lessons import grading
+from testbed.subjects.lessons import lesson as files
+from testbed.subjects.lessons.grading import Submission
+from testbed.subjects.lessons.lesson import Verdict
+from testbed.subjects.lessons.run_queue import RunQueue
 
 BASICS = files.lessons()[0]
 WORK = json.dumps({"source": "LOSSLESS = {3}\n", "answers": ""})

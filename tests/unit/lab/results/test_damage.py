@@ -15,7 +15,7 @@ from testbed.errors import UsageError
 from testbed.lab.results import series
 from testbed.units import written
 from tests.report_folders import MS, lines, small
-from tests.unit.dcbx.dcbx_ladders import symmetric
+from tests.unit.subjects.dcbx.dcbx_ladders import symmetric
 
 VALUES: list[Any] = [
     None, True, 0, -1, 2**70, 10**400, 1e308, math.inf, math.nan, "", "x\n", "\ud800", [], [[]], {}, {"a": [1]},

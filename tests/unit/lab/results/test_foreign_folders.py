@@ -20,9 +20,9 @@ from testbed.lab.results.result import Result
 from testbed.lab.studies import sweep
 from testbed.report.exports.captures import LARGEST
 from tests.report_folders import lines, result, small
-from tests.unit.dcbx.dcbx_ladders import symmetric
 from tests.unit.lab.studies.test_sweep import answer, measured
 from tests.unit.serve.scripted_lab import ScriptedEngine
+from tests.unit.subjects.dcbx.dcbx_ladders import symmetric
 
 ROOT = Path(__file__).parents[4]
 MINE = "my own file\n"
@@ -304,7 +304,7 @@ def test_json_is_not_nested_deeper_than_code_can_walk(tmp_path: Path) -> None:
 
 READERS = [
     *sorted((ROOT / "testbed" / "report").rglob("*.py")),
-    *(ROOT / "testbed" / "lesson" / name for name in ("check.py",)),
+    *(ROOT / "testbed" / "subjects" / "lessons" / name for name in ("check.py",)),
     *(ROOT / "testbed" / "lab" / f"{name}.py" for name in (
         "results/result", "studies/comparison", "results/series", "studies/conformance", "results/parquet"
     )),

@@ -12,7 +12,7 @@ from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.cable import Cable
 from testbed.net.partition.cut import PartitionError
 from testbed.net.partition.run import _require_possible
-from testbed.srv6.lab.routers import Wan
+from testbed.subjects.srv6.lab.routers import Wan
 from topologies.leaf_spine import LeafSpine
 
 LONG = Cable("10Gb/s", "100m")

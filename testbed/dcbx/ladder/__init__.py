@@ -1,5 +1,0 @@
-"""Ladder diagrams of a link, from the log of its two ports: `diagram` makes them, `text` and `svg` draw them."""
-
-from testbed.dcbx.ladder.diagram import Ladder, LadderError, ladder, read
-
-__all__ = ["Ladder", "LadderError", "ladder", "read"]

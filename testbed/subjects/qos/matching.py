@@ -1,0 +1,136 @@
+"""The rule that a path record request matches (QoS RFC section 9, 3.2.1): by a search in order, and compiled.
+
+The compiled form gives the same result. Each field's values are cut into intervals in which the same rules accept it; a
+request's rules are the intersection of one set for each field, a bit for each rule, and the first is its lowest bit.
+Rules are compiled in blocks, so that neither time nor memory grows with the square of their number.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from testbed.subjects.qos.model import MatchRule, same
+from testbed.subjects.qos.numbers import Ranges
+
+_BLOCK = 1024
+
+
+class Fields(NamedTuple):
+    """The fields of a request that rules are compared with; None is one whose component mask bit is off."""
+
+    source: int  # index of an end port
+    destination: int
+    service_id: int | None = None
+    tclass: int | None = None
+    qos_class: int | None = None
+    pkey: int | None = None  # without the membership bit
+
+
+Groups = Mapping[str, frozenset[int]]
+"""The end ports, by index, of each group; the names are as `same` gives them."""
+
+
+def matches(rule: MatchRule, fields: Fields, groups: Groups) -> bool:
+    """Return True if every criterion of the rule matches. One whose mask bit is off in the request does not."""
+    return (
+        _in_groups(fields.source, rule.sources, groups)
+        and _in_groups(fields.destination, rule.destinations, groups)
+        and _in_ranges(fields.service_id, rule.service_ids)
+        and _in_ranges(fields.tclass, rule.tclasses)
+        and _in_ranges(fields.qos_class, rule.qos_classes)
+        and _in_ranges(fields.pkey, rule.pkeys)
+    )
+
+
+def sequential(rules: Sequence[MatchRule], fields: Fields, groups: Groups) -> int | None:
+    """Return the number of the first rule that matches; the reference for `Rules`."""
+    return next((number for number, rule in enumerate(rules) if matches(rule, fields, groups)), None)
+
+
+def _in_groups(port: int, names: tuple[str, ...], groups: Groups) -> bool:
+    return not names or any(port in groups[same(name)] for name in names)
+
+
+def _in_ranges(value: int | None, ranges: Ranges) -> bool:
+    return not ranges or (value is not None and value in ranges)
+
+
+class Rules:
+    """Rules compiled for one set of groups."""
+
+    def __init__(self, rules: Sequence[MatchRule], groups: Groups, ports: int) -> None:
+        blocks = range(0, len(rules), _BLOCK)
+        self._blocks = [(first, _Block(rules[first : first + _BLOCK], groups, ports)) for first in blocks]
+
+    def first(self, fields: Fields) -> int | None:
+        """Return the number of the first rule that matches."""
+        for first, block in self._blocks:
+            if found := block.matching(fields):
+                return first + (found & -found).bit_length() - 1
+        return None
+
+
+class _Block:
+    """A block of rules. A set of them is an integer with a bit for each."""
+
+    def __init__(self, rules: Sequence[MatchRule], groups: Groups, ports: int) -> None:
+        self._sources = _by_port([rule.sources for rule in rules], groups, ports)
+        self._destinations = _by_port([rule.destinations for rule in rules], groups, ports)
+        self._service_ids = _Field(rule.service_ids for rule in rules)
+        self._tclasses = _Field(rule.tclasses for rule in rules)
+        self._qos_classes = _Field(rule.qos_classes for rule in rules)
+        self._pkeys = _Field(rule.pkeys for rule in rules)
+
+    def matching(self, fields: Fields) -> int:
+        source, destination, service_id, tclass, qos_class, pkey = fields
+        found = self._sources[source] & self._destinations[destination]
+        if found:
+            found &= self._service_ids.accepting(service_id)
+        if found:
+            found &= self._tclasses.accepting(tclass) & self._qos_classes.accepting(qos_class)
+        return found and found & self._pkeys.accepting(pkey)
+
+
+class _Field:
+    """The rules that accept each value of one field."""
+
+    def __init__(self, ranges_of_rules: Iterable[Ranges]) -> None:
+        changes: dict[int, int] = {}
+        self._unasked = 0  # the rules that do not have this criterion
+        for number, ranges in enumerate(ranges_of_rules):
+            bit = 1 << number
+            if not ranges:
+                self._unasked |= bit
+            for low, high in ranges:  # of one rule they neither overlap nor touch
+                changes[low] = changes.get(low, 0) ^ bit
+                changes[high + 1] = changes.get(high + 1, 0) ^ bit
+        accepting = self._unasked
+        self._starts: list[int] = []
+        self._sets = [accepting]  # below the first start
+        for start in sorted(changes):
+            accepting ^= changes[start]
+            self._starts.append(start)
+            self._sets.append(accepting)
+
+    def accepting(self, value: int | None) -> int:
+        if value is None or not self._starts:
+            return self._unasked
+        return self._sets[bisect_right(self._starts, value)]
+
+
+def _by_port(names_of_rules: list[tuple[str, ...]], groups: Groups, ports: int) -> list[int]:
+    """Return the rules that accept each port."""
+    unasked = 0
+    rules_of: dict[str, int] = {}
+    for number, names in enumerate(names_of_rules):
+        if not names:
+            unasked |= 1 << number
+        for name in names:
+            rules_of[same(name)] = rules_of.get(same(name), 0) | 1 << number
+    accepting = [unasked] * ports
+    for name, rules in rules_of.items():
+        for port in groups[name]:
+            accepting[port] |= rules
+    return accepting

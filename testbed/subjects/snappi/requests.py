@@ -1,0 +1,160 @@
+"""The requests of a running test: states of traffic, captures, links and protocols; metrics; captures."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.subjects.snappi.config import TestPlan, known
+from testbed.subjects.snappi.reading import Item, Reader
+
+_ROCE = {"rocev2_ipv4": "per_peer", "rocev2_flow": "per_qp"}
+
+
+@dataclass(frozen=True)
+class Control:
+    """A change of state. `names` are flows or ports; empty for all of them."""
+
+    what: str
+    """The things that change: `flows`, `capture`, `link` or `protocols`."""
+    state: str
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MetricsRequest:
+    """A request for metrics or states."""
+
+    what: str
+    """The kind: `port`, `flow`, `rocev2_ipv4` or `rocev2_flow`; `ipv4_neighbors` or `ipv6_neighbors`."""
+    names: tuple[str, ...]
+    """The names of ports, flows or peers; empty for all."""
+    fields: frozenset[str] = frozenset()
+    """Empty: all."""
+
+    def has(self, name: str) -> bool:
+        return not self.names or name in self.names
+
+
+@dataclass(frozen=True)
+class CaptureRequest:
+    """A request for a capture: the frames from `first` on, counted from 0."""
+
+    port: str
+    first: int = 0
+    most: int | None = None
+
+
+@contextmanager
+def _reading(request: Mapping[str, Any]) -> Iterator[Item]:
+    reader = Reader()
+    with reader.item(request) as item:
+        yield item
+    reader.finish()
+
+
+def read_control(request: Mapping[str, Any], plan: TestPlan) -> Control:
+    with _reading(request) as item:
+        chosen = item.choice("", "port", "traffic", "protocol")
+        control = Control("", "")
+        if chosen:
+            with item.item(chosen) as inner:
+                control = _control(inner, chosen, plan)
+    return control
+
+
+def _control(item: Item, chosen: str, plan: TestPlan) -> Control:
+    flows = dict.fromkeys(plan.flow_names)
+    kinds: dict[str, tuple[str, str, Collection[str], Mapping[str, Any]]] = {
+        "flow_transmit": ("flows", "flow_names", ("start", "stop", "pause", "resume"), flows),
+        "capture": ("capture", "port_names", ("start", "stop"), plan.ports),
+        "link": ("link", "port_names", ("up", "down"), plan.ports),
+        "all": ("protocols", "", ("start", "stop"), {}),
+    }
+    names = {"traffic": ("flow_transmit",), "port": ("capture", "link"), "protocol": ("all",)}[chosen]
+    kind = item.choice("", *names)
+    if not kind:
+        return Control("", "")
+    what, targets, states, existing = kinds[kind]
+    with item.item(kind) as inner:
+        state = inner.one_of("state", tuple(states), "start")
+        found = tuple(known(inner, targets, existing)) if targets else ()
+        if what == "capture":
+            found = _capturing(inner, found, plan)
+    return Control(what, state, found)
+
+
+def _capturing(item: Item, names: tuple[str, ...], plan: TestPlan) -> tuple[str, ...]:
+    for name in names:
+        if name not in plan.captures:
+            item.error("port_names", f"{name} is in no capture of the configuration")
+    return names or tuple(plan.captures)
+
+
+def read_metrics(request: Mapping[str, Any], plan: TestPlan) -> MetricsRequest:
+    counted = {flow.name: flow for flow in plan.flows if flow.counting is not None}
+    with _reading(request) as item:
+        chosen = item.choice("port", "port", "flow", *_ROCE)
+        wanted = MetricsRequest(chosen, ())
+        if chosen in _ROCE:
+            with item.item(chosen) as inner:
+                wanted = _read_roce(inner, chosen, plan)
+        elif chosen:
+            with item.item(chosen) as inner:
+                if chosen == "port":
+                    names, fields = known(inner, "port_names", plan.ports), inner.texts("column_names")
+                else:
+                    inner.ignore("tagged_metrics")
+                    names, fields = _counted(inner, plan, counted), inner.texts("metric_names")
+                wanted = MetricsRequest(chosen, tuple(names), frozenset(fields))
+    return wanted
+
+
+def _read_roce(item: Item, chosen: str, plan: TestPlan) -> MetricsRequest:
+    """Read a request for metrics of RoCEv2. A peer's device is as good a name as the peer itself."""
+    part, names = _ROCE[chosen], list[str]()
+    if item.choice(part, part):
+        with item.item(part) as inner:
+            fields = inner.texts("column_names")
+            if chosen == "rocev2_ipv4":
+                peers = plan.roce.peers
+                for name in known(inner, "peer_names", {**peers, **dict.fromkeys(peers.values())}):
+                    names += [name] if name in peers else [peer for peer, device in peers.items() if device == name]
+            return MetricsRequest(chosen, tuple(names), frozenset(fields))
+    return MetricsRequest(chosen, ())
+
+
+def _counted(item: Item, plan: TestPlan, counted: Mapping[str, Any]) -> list[str]:
+    flows = {flow.name: flow for flow in plan.flows}
+    names = known(item, "flow_names", flows)
+    for name in names:
+        if name not in counted:
+            item.error("flow_names", f"{name} is not counted: its metrics.enable is not set")
+    return names
+
+
+def read_states(request: Mapping[str, Any], plan: TestPlan) -> MetricsRequest:
+    devices = {device.name: device for device in plan.devices}
+    with _reading(request) as item:
+        chosen = item.choice("ipv4_neighbors", "ipv4_neighbors", "ipv6_neighbors")
+        wanted = MetricsRequest(chosen, ())
+        if chosen:
+            with item.item(chosen) as inner:
+                wanted = MetricsRequest(chosen, tuple(known(inner, "ethernet_names", devices)))
+    return wanted
+
+
+def read_capture(request: Mapping[str, Any], plan: TestPlan) -> CaptureRequest:
+    with _reading(request) as item:
+        names = known(item, "port_name", plan.captures)
+        first, most = 0, None
+        with item.item("packets") as packets:
+            if packets.choice("all", "all", "slice") == "slice":
+                with packets.item("slice") as part:
+                    if part.choice("initial", "initial"):
+                        with part.item("initial") as initial:
+                            first = initial.integer("start", 1, 1) - 1
+                            most = initial.integer("count", 100, 1)
+    return CaptureRequest(names[0] if names else "", first, most)

@@ -1,0 +1,221 @@
+"""The messages of a session between a router's agent and the controller.
+
+    agent        report     all about its router, and all that is installed; sent first, and after a change
+                 counters   values of counters
+                 pause      a queue behind an End.X.PFC SID was stopped, or resumed
+                 tunnel     a reverse tunnel that the router learned or removed by itself (scenario 2)
+                 ack, nack  the result of a transaction
+    controller   install    an item, in place of the one with the same key; with a transaction's number
+                 remove     an item
+                 directory  SIDs that routers advertise, for routers that learn tunnels (decision 0145)
+
+Each is a dataclass, from which its JSON follows (`testbed.typed_json`); every member has to be there. Items are in
+`items`, SIDs in the form of `advertisement`. A report with one invalid member is refused as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Annotated, Any
+
+from testbed.subjects.srv6.protocol.advertisement import codec
+from testbed.subjects.srv6.protocol.domain import (
+    Affinities,
+    Count,
+    DelayNs,
+    InterfaceName,
+    Label,
+    Priority,
+    Reason,
+    RouterName,
+    SidAddress,
+    SliceId,
+    SliceOrNone,
+    Srv6Error,
+)
+from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
+from testbed.subjects.srv6.protocol.sid import CodePoints, Sid
+from testbed.subjects.srv6.session.items import Item, keep_json
+from testbed.typed_json.meta import Meta, message
+from testbed.typed_json.text import InvalidError
+
+Transaction = Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]
+CounterName = Annotated[str, Meta(pattern="^[A-Za-z0-9_.:/ -]{1,80}$")]
+CounterValues = Annotated[tuple[tuple[CounterName, Count], ...], Meta(pairs=True)]
+
+
+@dataclass(frozen=True, order=True)
+class RouterPort:
+    """An interface of a router: one end of a link."""
+
+    router: RouterName
+    interface: InterfaceName
+
+    def __str__(self) -> str:
+        return f"{self.router}:{self.interface}"
+
+
+@message(complete=True)
+@dataclass(frozen=True)
+class LinkEnd:
+    """A link, as one of its routers sees it."""
+
+    interface: InterfaceName
+    neighbour: RouterPort
+    delay_ns: DelayNs  # measured, from here to there
+    up: bool = True
+    pfc: bool = False  # this router can pause what it sends here
+    slices: Annotated[frozenset[SliceId], Meta(max_length=1024)] = frozenset()
+    affinity: Affinities = frozenset()
+
+
+@message(complete=True)
+@dataclass(frozen=True)
+class SliceInfo:
+    """A slice as it is set up on a router."""
+
+    id: SliceId
+    name: Label
+    priorities: Annotated[frozenset[Priority], Meta(max_length=8)] = frozenset()  # with queues of their own
+    rate_bps: Count = 0  # its share of a link; 0: not stated
+
+
+@message(tag="report", complete=True)
+@dataclass(frozen=True)
+class Report:
+    """The report of an agent on its router."""
+
+    node: RouterName
+    sids: Annotated[tuple[Sid, ...], Meta(max_length=4096)] = ()
+    links: Annotated[tuple[LinkEnd, ...], Meta(max_length=1024)] = ()
+    slices: Annotated[tuple[SliceInfo, ...], Meta(max_length=1024)] = ()
+    installed: Annotated[tuple[Item, ...], Meta(max_length=16384)] = ()
+    counters: CounterValues = ()
+    router_id: Annotated[IPv4Address | None, Meta(examples=("10.0.0.1",))] = None  # by which BGP-LS would know it
+
+
+@message(tag="counters", complete=True)
+@dataclass(frozen=True)
+class Counters:
+    """The counters of a router."""
+
+    counters: CounterValues
+
+
+@message(tag="pause", complete=True)
+@dataclass(frozen=True)
+class Pause:
+    """A queue at an interface of J."""
+
+    sid: SidAddress
+    interface: InterfaceName
+    priority: Priority
+    slice_id: SliceOrNone
+    stopped: bool
+
+
+@message(tag="tunnel", complete=True)
+@dataclass(frozen=True)
+class OwnTunnel:
+    """A reverse tunnel that a router made or forgot by itself."""
+
+    tunnel: ReverseTunnel
+    there: bool
+    why: Reason
+
+
+@message(tag="ack", complete=True)
+@dataclass(frozen=True)
+class Ack:
+    transaction: Transaction
+
+
+@message(tag="nack", complete=True)
+@dataclass(frozen=True)
+class Nack:
+    transaction: Transaction
+    why: Reason
+
+
+@message(tag="install", complete=True)
+@dataclass(frozen=True)
+class Install:
+    transaction: Transaction
+    item: Item
+
+
+@message(tag="remove", complete=True)
+@dataclass(frozen=True)
+class Remove:
+    transaction: Transaction
+    item: Item
+
+
+FromAgent = Report | Counters | Pause | OwnTunnel | Ack | Nack
+
+
+@message(tag="directory", complete=True)
+@dataclass(frozen=True)
+class Directory:
+    """The changes of the SIDs of all routers since the last directory in this session."""
+
+    sids: Annotated[tuple[Sid, ...], Meta(max_length=1 << 16)]
+    gone: Annotated[tuple[SidAddress, ...], Meta(max_length=1 << 16)] = ()
+    is_whole: bool = False  # there are these and no others
+
+
+Command = Install | Remove
+FromController = Command | Directory
+Message = FromAgent | FromController
+
+
+def from_agent(data: object, code_points: CodePoints = CodePoints()) -> FromAgent:
+    """Return a message of an agent; InvalidError if it is none."""
+    found: FromAgent = _decode(FromAgent, data, code_points)
+    if isinstance(found, Report):
+        _check_report(found)
+    return found
+
+
+def from_controller(data: object, code_points: CodePoints = CodePoints()) -> FromController:
+    """Return a message of a controller; InvalidError if it is none."""
+    found: FromController = _decode(FromController, data, code_points)
+    if isinstance(found, Install) and isinstance(data, Mapping):
+        keep_json(found.item, data["item"])
+    return found
+
+
+def as_json(message: Message, code_points: CodePoints = CodePoints()) -> dict[str, Any]:
+    encoded: dict[str, Any] = codec(code_points).encode(message)
+    return encoded
+
+
+def _decode(hint: Any, data: object, code_points: CodePoints) -> Any:
+    try:
+        return codec(code_points).decode(hint, data)
+    except Srv6Error as error:
+        raise InvalidError("", "contradictory", str(error)) from None
+
+
+def _check_report(report: Report) -> None:
+    """Raise an InvalidError if a router reports about another one, or reports a thing twice."""
+    for index, sid in enumerate(report.sids):
+        if sid.node != report.node:
+            raise InvalidError(f"sids[{index}]", sid.node, f"{report.node} can report its own SIDs only")
+    for index, item in enumerate(report.installed):
+        if item.node != report.node:
+            raise InvalidError(f"installed[{index}]", str(item), f"{report.node} can report its own items only")
+    keys: dict[str, Sequence[object]] = {
+        "sids": [sid.address for sid in report.sids],
+        "links": [link.interface for link in report.links],
+        "slices": [info.id for info in report.slices],
+        "installed": [item.identity for item in report.installed],
+    }
+    for what, those in keys.items():
+        seen = set[object]()
+        for index, key in enumerate(those):
+            if key in seen:
+                raise InvalidError(f"{what}[{index}]", str(key), "repeated; report it once")
+            seen.add(key)

@@ -84,10 +84,13 @@ def test_flows_that_take_packets_in_order_alone_over_ways_by_frame_are_warned_of
     rule, recovery = which.get("ways", "random"), which.get("recovery", "go-back-N")
     told = (
         f"warning: {recovery} takes packets in their order alone, and leaf1 gives each frame a way of its own "
-        f"('{rule}'): what comes late is sent again as if it were lost (flows: h1 to h3, h2 to h3). "
+        f"('{rule}'): what comes late is sent again as if it were lost, with all behind it (flows: h1 to h3, h2 to "
+        "h3). "
     )
     assert (told in said) == warns == ("packets in their order alone" in said)
     assert bool(result.figure("packets sent again")) == (warns or recovery == "selective repeat")
+    assert ("packets came out of their order, and " in said) == warns
+    assert (f", and {result.figure('packets sent again')} were sent again. " in said) == warns
 
 
 def test_a_switch_without_a_choice_and_polarised_ways_are_warned_of_and_defaults_are_not(

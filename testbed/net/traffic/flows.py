@@ -9,18 +9,19 @@ import random
 import selectors
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from multiprocessing import connection
 from typing import Any, Literal
 
-from testbed.errors import warn
+from testbed.errors import listed, warn
 from testbed.experiment.run import Run
 from testbed.experiment.run_files import FLOW_LOG
 from testbed.linux.flow_device import address_of
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import Ending, ForkedHelper
+from testbed.linux.process.observing import observing
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import PortState, is_elsewhere
 from testbed.net.partition.gathered import bring_flow_counts
@@ -45,7 +46,7 @@ from testbed.net.traffic.transport import (
 )
 from testbed.units import Duration, Rate, Scale
 
-_POLL_S, _READY_POLL_S = 0.02, 0.001
+_POLL_S, _READY_POLL_S, _STALL_S = 0.02, 0.001, 10
 _LEAD_NS = 20_000_000
 _SETTLE = Duration("20s")
 _UNKNOWN = Rate("4Gb/s") * 1000
@@ -237,10 +238,8 @@ class Flows:
         try:
             if failure[0] is None:
                 self.reports = self._finish()
-                for kind in dict.fromkeys(type(flow.transport) for flow in self._flows):
-                    both = zip(self._flows, self.reports, strict=True)
-                    for text in kind.remarks([one for one in both if isinstance(one[0].transport, kind)]):
-                        warn(text)
+                with observing() if self._of_parts is None else nullcontext():
+                    self._remark()
                 if fabric:
                     fabric.lost += sum(report.lost for report in self.reports)
                 if run:
@@ -254,6 +253,12 @@ class Flows:
             for process in self._processes:
                 process.end()
             self._shared.close()
+
+    def _remark(self) -> None:
+        for kind in dict.fromkeys(type(flow.transport) for flow in self._flows):
+            both = zip(self._flows, self.reports, strict=True)
+            for text in kind.remarks([one for one in both if isinstance(one[0].transport, kind)]):
+                warn(text)
 
     def _tell(self, begin_ns: int) -> None:
         """Tell the run what these flows ask for, for the forecast on the user's machine."""
@@ -329,21 +334,48 @@ class Flows:
 
     def _take_until_sent(self, deadline: float | None) -> None:
         """Take reports until all senders have finished, or a moment of the monotonic clock; a failure of any endpoint,
-        also of one that only receives, is an error here.
+        also of one that only receives, is an error here. Without such a moment flows that do not move are warned of.
         """
+        moved, is_told = self._moved(), deadline is not None
         unfinished = {process for process in self._processes if not process.has_sent()}
         with selectors.DefaultSelector() as waiting:
             for process in self._processes:
                 waiting.register(process.reader, selectors.EVENT_READ, process)
             while unfinished:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                left = (None if is_told else _STALL_S) if deadline is None else max(0.0, deadline - time.monotonic())
                 readable = waiting.select(left)
-                if not readable:
+                if not readable and deadline is not None:
                     return  # a sender that was stopped in the middle: its queue does not move
+                if not readable:
+                    before, moved = moved, self._moved()
+                    is_told = moved == before and self._tell_stalled()
                 for key, _ in readable:
                     key.data.take()
                     if key.data.has_sent():
                         unfinished.discard(key.data)
+
+    def _moved(self) -> list[int]:
+        """Return what has been sent and received so far, of each flow."""
+        many = len(self._parts)
+        return [*self._shared.sent[:many], *self._shared.received[:many]]
+
+    def _tell_stalled(self) -> bool:
+        """Warn of flows that are not at their end and do not move, with what their transports know of the reason."""
+        ended = {index for process in self._processes for end, index in process.reports if end == "sent"}
+        now = time.monotonic_ns() - self.begin_lab_ns
+        late = [
+            flow
+            for index, flow in enumerate(self._parts, self._first)
+            if index not in ended and flow.start.ns < now and not is_elsewhere(flow.source)
+        ]
+        told = False
+        for kind in dict.fromkeys(type(flow.transport) for flow in late):
+            waiting = [flow for flow in late if isinstance(flow.transport, kind)]
+            if why := kind.stalled(waiting):
+                whose = listed([f"{flow.source.name} to {flow.target.name}" for flow in waiting], 4)
+                warn(f"flows {whose} have not moved for {_STALL_S} s of the lab or more: {why}")
+                told = True
+        return told
 
     def _finish(self) -> list[Report]:
         self.stop_sending()

@@ -24,14 +24,16 @@ from testbed.net.traffic import roce_endpoint
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
 from testbed.net.traffic.roce_flow import (
+    MESSAGES_UNDER_WAY,
     Given,
     RoceOptions,
     Taken,
     UsedQueuePair,
     ds_field,
-    early_timeouts,
     line_of,
+    sent_again_in_vain,
     settings_at,
+    stalled,
     transport_of,
 )
 from testbed.net.traffic.transport import Endpoint, Outcome, Transport, register
@@ -211,14 +213,18 @@ class Roce(RoceOptions, Transport):
         """
         controlled = [flow for flow in flows.values() if flow.rate_control not in (None, "fixed")]
         told = [*without_marks(controlled), *without_telemetry(controlled), *without_effect(flows.values())]
-        return [*told, *out_of_order(flows.values())]
+        return [*told, *out_of_order(flows.values()), *short_messages(flows.values())]
 
     def ds_field(self, flow: Flow) -> int:
         return ds_field(flow)
 
     @classmethod
     def remarks(cls, ended: Sequence[tuple[Flow, Report]]) -> Sequence[str]:
-        return early_timeouts(ended)
+        return sent_again_in_vain(ended)
+
+    @classmethod
+    def stalled(cls, waiting: Sequence[Flow]) -> str:
+        return stalled(waiting)
 
     def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
         pairs = report.queue_pairs if isinstance(report, RoceReport) else ()
@@ -358,6 +364,29 @@ def without_effect(flows: Iterable[Flow]) -> list[str]:
     return [f"Nic.{text} (flows: {listed(whose, 4)}); it has no effect" for text, whose in concerned.items()]
 
 
+def short_messages(flows: Iterable[Flow]) -> list[str]:
+    """Return a warning for each window that was set and that as many messages as are under way do not fill."""
+    concerned: dict[tuple[int, Size], list[str]] = {}
+    for flow in flows:
+        of = transport_of(flow)
+        window = of.settings.window
+        if recovery_named(of.recovery) is Recovery.SELECTIVE_REPEAT:
+            window = min(window, of.nic.bdp_packets)
+        most = MESSAGES_UNDER_WAY * of.message.bytes * of.queue_pairs
+        is_longer = flow.size is None or flow.size.bytes > most
+        if (
+            window > Settings.window
+            and MESSAGES_UNDER_WAY * -(-of.message.bytes // of.settings.mtu) < window
+            and is_longer
+        ):
+            concerned.setdefault((window, of.message), []).append(f"{flow.source.name} to {flow.target.name}")
+    return [
+        f"a window of {window} packets is never full: {MESSAGES_UNDER_WAY} messages of {message} are under way at most "
+        f"(flows: {listed(whose, 4)}); Roce(message=...) makes them longer"
+        for (window, message), whose in concerned.items()
+    ]
+
+
 def out_of_order(flows: Iterable[Flow]) -> list[str]:
     """Return a warning for each recovery that takes a late packet for a lost one, if packets can be late."""
     ways = FabricCore.current().ways
@@ -378,8 +407,8 @@ def out_of_order(flows: Iterable[Flow]) -> list[str]:
         f"{recovery} takes packets in their order alone, and {listed(list(choosing[recovery]), 4)} "
         f"{'gives' if len(choosing[recovery]) == 1 else 'give'} each frame a way of its own "
         f"({' and '.join(repr(str(one)) for one in dict.fromkeys(choosing[recovery].values()))}): what comes late is "
-        f"sent again as if it were lost (flows: {listed(whose, 4)}). recovery='selective repeat' sends again what is "
-        "missing alone, and Nic(reorder_time='10us') waits for it first"
+        f"sent again as if it were lost, with all behind it (flows: {listed(whose, 4)}). recovery='selective "
+        "repeat' sends again what is missing alone, and Nic(reorder_time='10us') waits for it first"
         for recovery, whose in concerned.items()
     ]
 

@@ -27,7 +27,7 @@ from testbed.roce.work import Operation, Work
 from testbed.switch.ecn.field import Ecn
 from testbed.units import NEVER, Duration, Scale, Size, read_quantities
 
-_UNDER_WAY = 64
+MESSAGES_UNDER_WAY = 64
 """The most messages that are posted and not complete."""
 KEY = struct.Struct("!I")
 """Private data of a reply: the key of the memory."""
@@ -197,19 +197,49 @@ def whole_messages(flow: Flow, done: int, received: int) -> int:
     return min(done, -(-received // transport_of(flow).message.bytes))
 
 
-def early_timeouts(ended: Sequence[tuple[Flow, Report]]) -> list[str]:
-    """Name the flows whose timers ended more often than frames were lost: the timers are too short."""
-    timeouts = [(flow, getattr(report, "timeouts", 0)) for flow, report in ended]
-    many = sum(count for _, count in timeouts)
-    losses = Fabric.current().losses() if many else None
-    if losses is None or many <= (lost := sum(losses.values()) - losses.get("waiting", 0)):
+def sent_again_in_vain(ended: Sequence[tuple[Flow, Report]]) -> list[str]:
+    """Name the flows that sent again what was not lost: their packets overtook each other, or timers are too short."""
+    gaps, timeouts = list[tuple[str, int]](), list[tuple[str, int]]()
+    for flow, report in ended:
+        whose, ends = f"{flow.source.name} to {flow.target.name}", getattr(report, "timeouts", 0)
+        timeouts.append((whose, ends))
+        if recovery_named(transport_of(flow).recovery) is not Recovery.SELECTIVE_REPEAT:
+            gaps.append((whose, getattr(report, "went_back", 0) - ends))
+    losses = Fabric.current().losses() if any(count for _, count in gaps + timeouts) else None
+    if losses is None:
         return []
-    whose = listed([f"{flow.source.name} to {flow.target.name}" for flow, count in timeouts if count], 4)
+    lost = sum(losses.values()) - losses.get("waiting", 0)
+    again = sum(getattr(report, "retransmitted", 0) for _, report in ended)
+    found = (
+        (gaps, "RoCE went back {} times because a packet was missing",
+         f"packets came out of their order, and {again} were sent again. recovery='selective repeat' sends again what "
+         "is missing alone, and Nic(reorder_time=...) waits for it"),
+        (timeouts, "retransmission timers of RoCE ended {} times",
+         "what was only late was sent again. Settings(retransmit_after=...), or with selective repeat "
+         "Nic(timeout_low=..., timeout_high=...), gives it more time"),
+    )  # fmt: skip
     return [
-        f"retransmission timers of RoCE ended {many} times, and {lost} frames were lost in the network ({whose}): "
-        "what was only late was sent again. Settings(retransmit_after=...), or with selective repeat "
-        "Nic(timeout_low=..., timeout_high=...), gives it more time"
+        f"{what.format(many)}, and {lost} frames were lost in the network "
+        f"({listed([name for name, count in counts if count], 4)}): {why}"
+        for counts, what, why in found
+        if (many := sum(count for _, count in counts)) > lost
     ]
+
+
+def stalled(waiting: Sequence[Flow]) -> str:
+    """Return which timer flows may wait for that have not moved for long."""
+    timers = {
+        transport_of(flow).settings.retransmit_after: line_of(flow.source).scale
+        for flow in waiting
+        if recovery_named(transport_of(flow).recovery) is not Recovery.SELECTIVE_REPEAT
+    }
+    if not timers:
+        return ""
+    longest = max(timers, key=lambda timer: timers[timer].lab(timer))
+    return (
+        "RoCE finds the loss of the last packets under way by its retransmission timer alone, as NICs do: "
+        f"{longest}, which are {timers[longest].lab(longest)} of the lab; Settings(retransmit_after=...) shortens it"
+    )
 
 
 def maker_of_source(flow: Flow) -> Maker:
@@ -387,7 +417,7 @@ class Asker:
             return
         requester, ahead = pair.requester, self._message // pair.settings.mtu
         # The next message is posted when the one before is being sent: what is posted is sent, whatever the time is.
-        while requester.unsent <= ahead and requester.outstanding < _UNDER_WAY and self._may_post():
+        while requester.unsent <= ahead and requester.outstanding < MESSAGES_UNDER_WAY and self._may_post():
             length = min(self._message, self._left)
             if not length or not self._messages or now_ns >= self._end_ns or not may_send:
                 break

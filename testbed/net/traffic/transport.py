@@ -366,6 +366,13 @@ class Transport(ABC):
         """Return what to warn of when the flows of this transport have ended, such as a timer that is too short."""
         return ()
 
+    @classmethod
+    def stalled(cls, waiting: Sequence[Flow]) -> str:
+        """Return what flows may be waiting for of which nothing has moved for long, such as a timer; "" if nothing is
+        known of it.
+        """
+        return ""
+
     def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
         """Return the UDP ports that frames of data came from and went to, and the queue pair; none if not known.
 

@@ -187,9 +187,9 @@ class SessionDoor:
                 self._connect(name)
         if len(self.manager.policies) + len(self.manager.vpns) > MOST_INTENTS:
             for key in list(self.manager.policies):
-                self.manager.remove_policy(key, self.now_ns)
+                self.manager.intents.remove_policy(key, self.now_ns)
             for vpn in list(self.manager.vpns):
-                self.manager.remove_vpn(vpn, self.now_ns)
+                self.manager.intents.remove_vpn(vpn, self.now_ns)
 
     def answer(self) -> None:
         """Carry the output of the routers, and then that of the controller."""

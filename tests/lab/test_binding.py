@@ -307,7 +307,11 @@ class Controller:
         for start in range(0, len(intents), 50):
             with self._lock:
                 for intent in intents[start : start + 50]:
-                    put: Any = self.manager.put_vpn if isinstance(intent, VpnIntent) else self.manager.put_policy
+                    put: Any = (
+                        self.manager.intents.put_vpn
+                        if isinstance(intent, VpnIntent)
+                        else self.manager.intents.put_policy
+                    )
                     put(intent, time.monotonic_ns())
             time.sleep(0.05)
 

@@ -128,3 +128,15 @@ def test_no_module_has_more_than_450_lines() -> None:
 def test_no_room_has_more_than_15_modules() -> None:
     rooms = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
     assert {str(room.relative_to(ROOT)): count for room, count in rooms.items() if count > 15} == {}
+
+
+def test_no_command_writes_into_the_options_that_it_was_given() -> None:
+    written = [
+        f"{module}:{node.lineno}"
+        for module in MODULES
+        if module.startswith("testbed.cli.")
+        for node in ast.walk(_tree(module))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name) and node.value.id == "options"
+    ]  # fmt: skip
+    assert written == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +19,11 @@ from testbed.cli.screen import console, progress, streams
 from testbed.cli.screen.live_network import LiveNetwork
 from testbed.errors import UsageError
 from testbed.experiment import definition
-from testbed.experiment.definition import Origin
+from testbed.experiment.definition import Experiment, Origin
 from testbed.experiment.fidelity import Thresholds
 from testbed.experiment.run_files import CAPTURES
 from testbed.lab.engines import table
-from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.job.job import WHOLE_FRAMES, Limits, RunOptions
 from testbed.lab.results.result import Exit, Result
 from testbed.lab.runs import foreign_file
@@ -88,14 +88,12 @@ def run_options(parser: argparse.ArgumentParser, default: str | None = table.DEF
 
 def demo_options(parser: argparse.ArgumentParser) -> None:
     run_options(parser, default=None)
+    parser.set_defaults(report=True)
 
 
 def demo(options: argparse.Namespace) -> int:
     """Show what Xoff does: a lossless read across a WAN, from bare links on, the same on every machine."""
     streams.outlast()
-    options.experiment, options.set, options.packages = ["cross_dc"], [], []
-    options.engine = options.engine or soonest()
-    options.report = True
     network = LiveNetwork()
     if not options.json:
         console.stdout.print(
@@ -104,55 +102,68 @@ def demo(options: argparse.Namespace) -> int:
             "disturb it: the digest at the end is the same wherever you run this.",
             style="bold",
         )
-    return run_as(options, Origin(("demo",), takes_parameters=False), network)
+    return run_experiment("cross_dc", {}, options, Origin(("demo",), takes_parameters=False), network=network)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run experiments; each leaves a folder with result.json, its event log and its output. A FILE.py is imported on
     this machine too, to read its parameters: its module level is executed as you, so run only files that you trust.
     With XOFF_READ_IN_LAB=1 in the environment the lab alone reads it."""
-    return run_as(options)
-
-
-def run_as(
-    options: argparse.Namespace,
-    origin: Origin | None = None,
-    network: LiveNetwork | None = None,
-    after: Callable[[list[Result]], None] | None = None,
-) -> int:
-    """Run experiments for a command, which is their `origin` if it is not `xoff run`.
-
-    `after` is called with the results when they have been shown.
-
-    `network` is drawn while it runs. The lab reports to it also where nothing can be drawn, so that there is one
-    digest.
-    """
     streams.outlast()
     chosen = [
         foreign_file.find(name, ready(options.engine)) if foreign_file.is_named(name) else definition.find(name)
         for name in options.experiment
     ]
-    if origin is not None:
-        chosen = [replace(experiment, origin=origin) for experiment in chosen]
-    given = dict(_assignment(text) for text in options.set)
+    return _run(chosen, dict(_assignment(text) for text in options.set), options, packages=options.packages)
+
+
+def run_experiment(
+    experiment: str,
+    parameters: Mapping[str, str],
+    options: argparse.Namespace,
+    origin: Origin,
+    *,
+    network: LiveNetwork | None = None,
+    after: Callable[[list[Result]], None] | None = None,
+) -> int:
+    """Run an experiment for a command with `run_options`. It is a shipped one's name, or a file that comes with Xoff.
+
+    `origin` is the command, `after` is called with the results when they have been shown. `network` is drawn while it
+    runs. The lab reports to it also where nothing can be drawn, so that there is one digest.
+    """
+    streams.outlast()
+    chosen = replace(definition.find(experiment), origin=origin)
+    return _run([chosen], parameters, options, network=network, after=after)
+
+
+def _run(
+    chosen: Sequence[Experiment],
+    parameters: Mapping[str, str],
+    options: argparse.Namespace,
+    *,
+    packages: Sequence[str] = (),
+    network: LiveNetwork | None = None,
+    after: Callable[[list[Result]], None] | None = None,
+) -> int:
+    """Run experiments with the same parameters and options, show their results, and return the exit code."""
     for experiment in chosen:
-        experiment.read_parameters(given)  # a typo is reported before anything is set up
+        experiment.read_parameters(parameters)  # a typo is reported before anything is set up
+    kind = options.engine or soonest()
     thresholds = Thresholds()
     for setting in options.fidelity:
         thresholds = thresholds.changed(setting)
-    with _cluster(options, chosen) as workers:
-        engine = ready(options.engine)
+    with _cluster(options, kind, chosen) as workers:
+        engine = ready(kind)
         for experiment in chosen:
-            if experiment.free_cpu and options.engine.cpu_takes_time:
+            if experiment.free_cpu and kind.cpu_takes_time:
                 console.print_error(
-                    f"{experiment.name} is for labs whose CPU work takes no time, and its claims may fail on "
-                    f"{options.engine.name}"
+                    f"{experiment.name} is for labs whose CPU work takes no time, and its claims may fail on {kind}"
                 )
         tasks = [
             Task(
                 experiment,
-                _on(workers, with_packages(engine, options.packages, experiment)),
-                given,
+                _on(workers, with_packages(engine, packages, experiment)),
+                parameters,
                 RunOptions(
                     seed=options.seed,
                     limits=_limits(options, experiment),
@@ -188,15 +199,15 @@ def run_as(
 
 
 def _cluster(
-    options: argparse.Namespace, chosen: Sequence[definition.Experiment]
+    options: argparse.Namespace, kind: Engine, chosen: Sequence[Experiment]
 ) -> AbstractContextManager[Cluster | None]:
     """Reach the cluster that a command names, if it names one."""
     if options.scheduler is None:
         if options.lab is not None:
             raise UsageError("--lab is for the workers of a cluster, which --scheduler names")
         return nullcontext()
-    if not options.engine.joins_clusters:
-        raise UsageError(f"--engine {options.engine}: a cluster's workers have only Python, and run um")
+    if not kind.joins_clusters:
+        raise UsageError(f"--engine {kind}: a cluster's workers have only Python, and run um")
     for experiment in chosen:
         if (options.partitions or experiment.partitions) < 2:
             raise UsageError(
@@ -216,7 +227,7 @@ def _on(cluster: Cluster | None, prepared: PreparedEngine) -> PreparedEngine:
     return placed(prepared, cluster)
 
 
-def _limits(options: argparse.Namespace, experiment: definition.Experiment) -> Limits:
+def _limits(options: argparse.Namespace, experiment: Experiment) -> Limits:
     limits = Limits(virtual_s=_seconds(options.timeout or experiment.timeout))
     if options.wall_timeout:
         limits = replace(limits, wall_s=_seconds(options.wall_timeout))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from testbed.cli.screen.progress import setting_up
@@ -49,7 +50,7 @@ def lock(options: argparse.Namespace) -> int:
 
 
 def with_packages(
-    engine: PreparedEngine, names: list[str], experiment: definition.Experiment | None = None
+    engine: PreparedEngine, names: Sequence[str], experiment: definition.Experiment | None = None
 ) -> PreparedEngine:
     """Return the engine with the packages that the command line and the experiment name."""
     with setting_up() as report:

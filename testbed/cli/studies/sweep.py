@@ -67,12 +67,14 @@ def run_sweep(options: argparse.Namespace) -> int:
         raise UsageError("--grid names a parameter twice; write all its values in one, as in --grid hosts=2,4")
     sweep.points(experiment, grid, options.seeds)  # a typo is reported before anything is set up
     if options.scheduler is None:
-        found = make(options, experiment, grid, None)
+        found = make(experiment, grid, options.seeds, options, options.out, packages=options.packages)
     else:
         if not options.engine.joins_clusters:
             raise UsageError(f"--engine {options.engine}: a cluster's workers have only Python, and run um")
         with connected(options.scheduler, console.say, options.lab) as cluster:
-            found = make(options, experiment, grid, cluster)
+            found = make(
+                experiment, grid, options.seeds, options, options.out, packages=options.packages, cluster=cluster
+            )
     tables = found.write_tables()
     if options.json:
         rows = [row.columns() for row in found.rows]
@@ -105,10 +107,17 @@ def run_sweep(options: argparse.Namespace) -> int:
 
 
 def make(
-    options: argparse.Namespace, experiment: Experiment, grid: Mapping[str, Sequence[str]], cluster: Cluster | None
+    experiment: Experiment,
+    grid: Mapping[str, Sequence[str]],
+    seeds: Sequence[int] | int,
+    options: argparse.Namespace,
+    out: Path | None,
+    *,
+    packages: Sequence[str] = (),
+    cluster: Cluster | None = None,
 ) -> Sweep:
-    """Make the runs of a study, with their progress on the screen; `options.seeds` are a number of seeds, or seeds."""
-    engine = with_packages(ready(options.engine), options.packages, experiment)
+    """Make the runs of a study with the `engine` and `j` of a command's options, with their progress on the screen."""
+    engine = with_packages(ready(options.engine), packages, experiment)
     with ExitStack() as stack:
         screen = stack.enter_context(progress.Screen(many=True, quiet_stdout=True))
         if cluster is not None:
@@ -124,7 +133,7 @@ def make(
             so_far[0].at(count, f"{count} of {total} runs")
 
         return sweep.run(
-            experiment, grid, seeds=options.seeds, on=engine, out=options.out or f"results/sweep-{experiment.name}",
+            experiment, grid, seeds=seeds, on=engine, out=out or f"results/sweep-{experiment.name}",
             width=options.j or len(cores.available()), scheduler=cluster,
             watch=lambda task: closing(screen.watch(_name(task.parameters, task.options.seed, varied))), done=ended,
         )  # fmt: skip

@@ -165,9 +165,10 @@ def workload(options: argparse.Namespace) -> int:
     if len(loads) * len(controls) > 1:
         grid = {name: [value] for name, value in given.items()} | {"load": loads, "control": shown}
         return _study(options, grid, origin)
-    options.experiment, options.packages = [str(_EXPERIMENT)], []
-    options.set = [f"{name}={value}" for name, value in (given | {"control": shown[0]}).items()]
-    return running.run_as(options, origin, after=lambda results: _finish(results, options))
+    parameters = given | {"control": shown[0]}
+    return running.run_experiment(
+        str(_EXPERIMENT), parameters, options, origin, after=lambda results: _finish(results, options)
+    )
 
 
 def _several(name: str, text: str) -> list[str]:
@@ -187,9 +188,8 @@ def _study(options: argparse.Namespace, grid: Mapping[str, Sequence[str]], origi
     if not options.engine.reproducible:
         raise UsageError(f"--engine {options.engine}: runs of a study are kept by their inputs; take um or vm")
     experiment = replace(definition.find(str(_EXPERIMENT)), origin=origin)
-    options.packages, options.seeds = [], [options.seed]
-    options.out = Path("results/sweep-workload") if options.out == Path("results") else options.out
-    found = sweep.make(options, experiment, grid, None)
+    out = Path("results/sweep-workload") if options.out == Path("results") else options.out
+    found = sweep.make(experiment, grid, [options.seed], options, out)
     tables = found.write_tables()
     if options.json:
         print(json.dumps({"folder": str(found.folder), "rows": [row.columns() for row in found.rows]}, indent=1))
@@ -270,17 +270,16 @@ def _trace(options: argparse.Namespace) -> int:
         options.trace,
         *(part for name, one in chosen.items() for part in (f"--{name}", one)),
     ]
-    options.experiment, options.packages = [str(_EXPERIMENT.with_name("_trace.py"))], []
     chosen |= {name: topologies.shown(chosen[name]) for name in ("topo", "control")}
     chosen["recovery"] = RECOVERIES[options.recovery]
     renamed = {"straggler": "stragglers", "hosts": "ranks"}
-    options.set = [f"{renamed.get(name, name)}={value}" for name, value in chosen.items()]
-    options.set.append(f"traces={','.join(map(str, files))}")
+    parameters = {renamed.get(name, name): value for name, value in chosen.items()}
+    parameters["traces"] = ",".join(map(str, files))
     if user_files:
-        options.set.append(f"files={','.join(map(str, user_files))}")
+        parameters["files"] = ",".join(map(str, user_files))
     kept = (*(words if own else ()), *map(str, user_files))
     origin = Origin(tuple(again), kept, takes_parameters=False)
-    return running.run_as(options, origin)
+    return running.run_experiment(str(_EXPERIMENT.with_name("_trace.py")), parameters, options, origin)
 
 
 def _keep(folder: Path, files: Sequence[Path]) -> int:

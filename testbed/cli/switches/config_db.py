@@ -174,18 +174,17 @@ def run(options: argparse.Namespace) -> int:
     load.require(busy, scale, free)
     if options.keep is not None:
         _keep(options.keep, options.files)
-    options.experiment, options.packages = [str(_EXPERIMENT)], []
-    options.set = [
-        f"switches={','.join(options.files)}",
-        f"workload={options.workload}",
-        f"size={size}",
-        f"frame={options.frame}",
-        f"priority={options.priority}",
-        f"scale={scale}",
-        f"cell={options.cell}",
-        f"ports={options.ports or ''}",
-    ]
-    return running.run_as(options, _origin(options, size))
+    parameters = {
+        "switches": ",".join(options.files),
+        "workload": options.workload,
+        "size": str(size),
+        "frame": str(options.frame),
+        "priority": options.priority,
+        "scale": str(scale),
+        "cell": str(options.cell),
+        "ports": options.ports or "",
+    }
+    return running.run_experiment(str(_EXPERIMENT), parameters, options, _origin(options, size))
 
 
 def _origin(options: argparse.Namespace, size: Size) -> Origin:

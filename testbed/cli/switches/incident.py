@@ -42,14 +42,14 @@ def incident(options: argparse.Namespace) -> int:
     scene(switch, options.port, int(options.priority))  # a mistake is reported before anything is set up
     if options.keep is not None:
         _keep(options.keep, options.file, what)
-    options.experiment, options.packages = [str(_EXPERIMENT)], []
-    options.set = [
-        f"switch={options.file}", f"what={what}", f"port={options.port}", f"priority={options.priority}",
-        f"cell={options.cell}",
-    ]  # fmt: skip
+    parameters = {
+        "switch": options.file, "what": str(what), "port": options.port, "priority": options.priority,
+        "cell": str(options.cell),
+    }  # fmt: skip
     words = ["switch", "incident", str(what), options.file, "--priority", options.priority]
     words += ["--cell", str(options.cell), *(["--port", options.port] if options.port else [])]
-    return running.run_as(options, Origin(tuple(words), (options.file,), takes_parameters=False))
+    origin = Origin(tuple(words), (options.file,), takes_parameters=False)
+    return running.run_experiment(str(_EXPERIMENT), parameters, options, origin)
 
 
 def _keep(folder: Path, file: str, what: str) -> None:

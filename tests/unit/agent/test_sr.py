@@ -215,7 +215,7 @@ def segments(r1: R1) -> tuple[str, ...]:
 def bind(r1: R1, *candidates: Candidate, sid: IPv6Address = BINDING) -> None:
     """Give the policy from R1 to R3 a binding SID."""
     intent = PolicyIntent(R1_TO_R3, candidates or (Dynamic(pfc_ends=True),), "red", binding_sid=sid)
-    r1.controller.manager.put_policy(intent, r1.controller.now_ns)
+    r1.controller.manager.intents.put_policy(intent, r1.controller.now_ns)
     r1.controller.run(S)
 
 
@@ -258,9 +258,9 @@ def test_a_vpns_sid_is_advertised_while_it_is_there(red: R1) -> None:
     site = red.controller.manager.vpns["red"].site("R1")
     assert site is not None and site.sid is not None
     assert site.sid in [sid.address for sid in red.controller.manager.reports["R1"].sids]
-    red.controller.manager.remove_policy(R1_TO_R3, red.controller.now_ns)
+    red.controller.manager.intents.remove_policy(R1_TO_R3, red.controller.now_ns)
     red.controller.run()
-    red.controller.manager.remove_vpn("red", red.controller.now_ns)
+    red.controller.manager.intents.remove_vpn("red", red.controller.now_ns)
     red.controller.run(2 * S)
     assert site.sid not in [sid.address for sid in red.controller.manager.reports["R1"].sids]
     assert red.kernel.state() == {} and red.kernel.routes == {}
@@ -298,7 +298,7 @@ def test_a_binding_sid_that_changes_or_goes_is_advertised_no_more(red: R1) -> No
     bind(red, sid=IPv6Address("fd00:a:1:b1::"))
     red.check()
     assert red.controller.manager.network.topology.sid(BINDING) is None
-    red.controller.manager.remove_policy(R1_TO_R3, red.controller.now_ns)
+    red.controller.manager.intents.remove_policy(R1_TO_R3, red.controller.now_ns)
     red.controller.run(S)
     red.check()
     assert red.controller.manager.reports["R1"].sids[3:] == red.controller.manager.reports["R1"].sids[-1:]
@@ -368,7 +368,7 @@ def test_a_link_between_routers_does_not_become_a_tenants(r1: R1) -> None:
     moved = CODEC.encode(intent)
     moved["sites"][0]["interfaces"] = ["red0", "to2"]
     before = r1.kernel.state()
-    r1.controller.manager.put_vpn(CODEC.decode(type(intent), moved), r1.controller.now_ns)
+    r1.controller.manager.intents.put_vpn(CODEC.decode(type(intent), moved), r1.controller.now_ns)
     r1.controller.run()
     assert r1.kernel.state() == before
     (said,) = r1.controller.events("vpn_refused")
@@ -544,7 +544,7 @@ def test_500_policies_are_installed_noted_and_taken_over_and_what_is_too_much_is
         binding = IPv6Address(f"fd00:a:1:{colour:x}::")
         candidates = (Dynamic(preference=200), Explicit((binding,) * 40))
         intent = PolicyIntent(Key("R1", colour, "R3"), candidates, service=service.sid, binding_sid=binding)
-        manager.put_policy(intent, red.controller.now_ns)
+        manager.intents.put_policy(intent, red.controller.now_ns)
     red.controller.run(S)
     policies = [item for item in red.agent.installed.values() if isinstance(item, PolicyItem)]
     assert len(policies) == 500 and red.agent.sessions == 1 and red.agent.snapshot()["connected"]

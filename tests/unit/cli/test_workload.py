@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +81,7 @@ def test_a_mistake_is_one_line_with_the_way_out(
     words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(running, "run_as", lambda *_, **__: pytest.fail("it ran"))
+    monkeypatch.setattr(running, "run_experiment", lambda *_, **__: pytest.fail("it ran"))
     (tmp_path / "own.py").write_text(OWN + "\n\nclass Other(Mine):\n    pass\n")
     (tmp_path / "falling.csv").write_text("1000,50\n2000,40\n3000,100\n")
     assert main(["workload", *words.split()]) == 2
@@ -93,11 +92,11 @@ def test_a_mistake_is_one_line_with_the_way_out(
 def test_the_run_gets_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
-    def run_as(options: argparse.Namespace, origin: Any, after: Any) -> int:
-        seen.update(set=options.set, words=origin.words, files=origin.files)
+    def run(experiment: str, parameters: dict[str, str], options: Any, origin: Any, after: Any) -> int:
+        seen.update(parameters=parameters, words=origin.words, files=origin.files)
         return 0
 
-    monkeypatch.setattr(running, "run_as", run_as)
+    monkeypatch.setattr(running, "run_experiment", run)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.csv").write_text(TABLE)
     assert (
@@ -125,7 +124,8 @@ def test_the_run_gets_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
         "--recovery go-back-N --duration 1ms --hosts 8"
     )
     assert seen["words"] == tuple(words.split())
-    assert seen["files"] == ("mine.csv",) and "table=mine.csv" in seen["set"] and "duration=1ms" in seen["set"]
+    assert seen["files"] == ("mine.csv",) and seen["parameters"]["table"] == "mine.csv"
+    assert seen["parameters"]["duration"] == "1ms"
 
 
 def test_several_loads_and_controls_are_the_grid_of_a_study(
@@ -133,8 +133,8 @@ def test_several_loads_and_controls_are_the_grid_of_a_study(
 ) -> None:
     seen: dict[str, Any] = {}
 
-    def make(options: argparse.Namespace, experiment: Any, grid: Any, cluster: Any) -> Sweep:
-        seen.update(grid, words=experiment.origin.words, files=experiment.origin.files, seeds=options.seeds)
+    def make(experiment: Any, grid: Any, seeds: Any, options: Any, out: Path) -> Sweep:
+        seen.update(grid, words=experiment.origin.words, files=experiment.origin.files, seeds=seeds)
         points(experiment, grid)
         return Sweep(tmp_path, (), (), (), 0)
 

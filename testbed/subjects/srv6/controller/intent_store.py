@@ -23,6 +23,8 @@ class IntentStore:
     """All intents."""
 
     history: History
+    topology: Topology = field(default_factory=Topology)
+    """The network that a request is checked against."""
     policies: dict[Key, PolicyIntent] = field(default_factory=dict)
     vpns: dict[str, VpnIntent] = field(default_factory=dict)
     adopted: set[Key] = field(default_factory=set)  # policies found on routers, for which no path is known yet
@@ -31,9 +33,9 @@ class IntentStore:
     _carried: dict[str, dict[Key, None]] = field(default_factory=dict)  # the policies of each VPN
     _withdrawn: dict[Key | str, None] = field(default_factory=dict)
 
-    def put_policy(self, intent: PolicyIntent, topology: Topology, now_ns: int) -> bool:
+    def put_policy(self, intent: PolicyIntent, now_ns: int) -> bool:
         """Admit a policy, in place of one with the same key. Return True if it is new."""
-        check_policy(intent, topology, self.policies.values(), self.vpns)
+        check_policy(intent, self.topology, self.policies.values(), self.vpns)
         before = self.policies.get(intent.key)
         if before == intent:
             return False
@@ -55,10 +57,10 @@ class IntentStore:
         self.changed[key] = None
         self.history.add(now_ns, "policy_removed", id_of(key), f"policy {id_of(key)} is withdrawn")
 
-    def put_vpn(self, intent: VpnIntent, topology: Topology, now_ns: int) -> bool:
+    def put_vpn(self, intent: VpnIntent, now_ns: int) -> bool:
         """Admit a VPN, in place of one with the same name. Return True if it is new."""
         before = self.vpns.get(intent.name)
-        complete = with_sids(intent, topology, self.vpns, self.policies.values())
+        complete = with_sids(intent, self.topology, self.vpns, self.policies.values())
         if before == complete:
             return False
         for user in self.users(intent.name):

@@ -161,22 +161,6 @@ class Manager:
         if before is None:
             self.history.add(now_ns, "leaf_here", leaf.name, f"switch {leaf.name} has connected")
 
-    # Requests of operators
-
-    def put_policy(self, intent: PolicyIntent, now_ns: int) -> bool:
-        """Admit a policy, in place of one with the same key; whether it is new."""
-        return self.intents.put_policy(intent, self.network.topology, now_ns)
-
-    def remove_policy(self, key: Key, now_ns: int) -> None:
-        self.intents.remove_policy(key, now_ns)
-
-    def put_vpn(self, intent: VpnIntent, now_ns: int) -> bool:
-        """Admit a VPN, in place of one with the same name; whether it is new."""
-        return self.intents.put_vpn(intent, self.network.topology, now_ns)
-
-    def remove_vpn(self, name: str, now_ns: int) -> None:
-        self.intents.remove_vpn(name, now_ns)
-
     # State
 
     @property
@@ -269,6 +253,7 @@ class Manager:
         before = self.network
         self.network = build(self.routers.reports, self.routers.down, self.routers.removed, self.locators)
         self.planner.set_network(self.network)
+        self.intents.topology = self.network.topology
         for problem in self.network.problems:
             if problem not in before.problems:
                 self.history.add(now_ns, "problem", "network", problem)

@@ -143,7 +143,7 @@ class SrPolicyService:
         return self._request_policy(intent, call)
 
     def _delete_policy(self, call: Call) -> Answer:
-        self.manager.remove_policy(self._known_policy(call), call.now_ns)
+        self.manager.intents.remove_policy(self._known_policy(call), call.now_ns)
         return Answer(status=HTTPStatus.NO_CONTENT)
 
     def _post_vpn(self, call: Call) -> Answer:
@@ -161,7 +161,7 @@ class SrPolicyService:
         return self._request_vpn(intent, call)
 
     def _delete_vpn(self, call: Call) -> Answer:
-        self.manager.remove_vpn(call.words["name"], call.now_ns)
+        self.manager.intents.remove_vpn(call.words["name"], call.now_ns)
         return Answer(status=HTTPStatus.NO_CONTENT)
 
     def _delete_router(self, call: Call) -> Answer:
@@ -174,12 +174,12 @@ class SrPolicyService:
         return Answer(status=HTTPStatus.NO_CONTENT)
 
     def _request_policy(self, intent: PolicyIntent, call: Call) -> Answer:
-        is_new = self.manager.put_policy(intent, call.now_ns)
+        is_new = self.manager.intents.put_policy(intent, call.now_ns)
         status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         return Answer(views.policy(self.manager, intent.key), status, {"Location": f"/policies/{intent.id}"})
 
     def _request_vpn(self, intent: VpnIntent, call: Call) -> Answer:
-        is_new = self.manager.put_vpn(intent, call.now_ns)
+        is_new = self.manager.intents.put_vpn(intent, call.now_ns)
         status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         return Answer(views.vpn(self.manager, intent.name), status, {"Location": f"/vpns/{intent.name}"})
 

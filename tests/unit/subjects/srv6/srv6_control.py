@@ -115,14 +115,14 @@ class World:
             Site(router, (f"{name}0",), (ip_network(f"10.{router[1:]}.{colour % 256}.0/24"),)) for router in ends
         )
         intent = VpnIntent(name, colour, sites, **more)  # type: ignore[arg-type]
-        self.manager.put_vpn(intent, self.now_ns)
+        self.manager.intents.put_vpn(intent, self.now_ns)
         self.run()
         return intent
 
     def policy(self, start: str, end: str, *candidates: Candidate, vpn: str = "red", colour: int = 100) -> Key:
         key = Key(start, colour, end)
         intent = PolicyIntent(key, candidates or (Dynamic(pfc_ends=True),), vpn=vpn)
-        self.manager.put_policy(intent, self.now_ns)
+        self.manager.intents.put_policy(intent, self.now_ns)
         self.run()
         return key
 

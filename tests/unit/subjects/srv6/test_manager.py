@@ -94,10 +94,10 @@ def test_two_policies_share_their_tunnels_and_the_last_one_takes_them_along(figu
         f"R1: install {FORTH}",
         f"R3: install {BACK}",
     ]
-    figure_3.manager.remove_policy(R1_TO_R3, figure_3.now_ns)
+    figure_3.manager.intents.remove_policy(R1_TO_R3, figure_3.now_ns)
     figure_3.run()
     assert figure_3.log() == ["R1: remove policy R1:100:R3"]
-    figure_3.manager.remove_policy(other, figure_3.now_ns)
+    figure_3.manager.intents.remove_policy(other, figure_3.now_ns)
     figure_3.run()
     assert figure_3.log() == ["R1: remove policy R1:200:R3", f"R1: remove {FORTH}", f"R3: remove {BACK}"]
 
@@ -288,7 +288,7 @@ def test_a_restarted_controller_learns_all_from_the_network_and_changes_nothing(
     figure_3.run(20 * S)
     assert figure_3.log() == []
     assert (figure_3.manager.policies, figure_3.manager.vpns) == (intents, vpns)
-    figure_3.manager.remove_policy(R1_TO_R3, figure_3.now_ns)
+    figure_3.manager.intents.remove_policy(R1_TO_R3, figure_3.now_ns)
     figure_3.run()
     assert figure_3.log() == ["R1: remove policy R1:100:R3", f"R1: remove {FORTH}", f"R3: remove {BACK}"]
 
@@ -338,7 +338,7 @@ def test_a_failure_while_the_controller_was_away_is_mended_new_before_old(figure
 
 def test_a_policy_that_was_removed_while_its_headend_was_away_does_not_come_back(figure_3: World) -> None:
     figure_3.disconnect("R1")
-    figure_3.manager.remove_policy(R1_TO_R3, figure_3.now_ns)
+    figure_3.manager.intents.remove_policy(R1_TO_R3, figure_3.now_ns)
     figure_3.run()
     figure_3.connect("R1")
     assert figure_3.routers["R1"].segments(R1_TO_R3) is None
@@ -404,7 +404,7 @@ def test_after_any_history_routers_have_what_a_fresh_controller_would_give_them(
             case 2:
                 key = chance.choice(keys)
                 if key in world.manager.policies:
-                    world.manager.remove_policy(key, world.now_ns)
+                    world.manager.intents.remove_policy(key, world.now_ns)
                 elif "red" in world.manager.vpns and world.manager.is_settled:
                     world.policy(key.headend, key.endpoint, Dynamic(pfc_ends=chance.random() < 0.5))
             case 3:
@@ -424,10 +424,10 @@ def test_after_any_history_routers_have_what_a_fresh_controller_would_give_them(
         fake.router.know(world.routers[name].router.known, 0)
     fresh.connect()
     if "red" in world.manager.vpns:
-        fresh.manager.put_vpn(world.manager.vpns["red"], 0)
+        fresh.manager.intents.put_vpn(world.manager.vpns["red"], 0)
         fresh.run()
     for intent in intents.values():
-        fresh.manager.put_policy(intent, 0)
+        fresh.manager.intents.put_policy(intent, 0)
     fresh.run()
     assert there == {name: fake.router.installed for name, fake in fresh.routers.items()}
 
@@ -438,11 +438,11 @@ def test_after_any_history_routers_have_what_a_fresh_controller_would_give_them(
 def test_the_same_intent_twice_changes_nothing_and_another_replaces_it(figure_3: World) -> None:
     figure_3.log()
     intent = figure_3.manager.policies[R1_TO_R3]
-    assert figure_3.manager.put_policy(intent, 0) is False
+    assert figure_3.manager.intents.put_policy(intent, 0) is False
     figure_3.run()
     assert figure_3.log() == []
     explicit = Explicit(tuple(map(IPv6Address, ["fd00:a:1:e02::", "fd00:a:2:1::"])), name="by hand")
-    assert figure_3.manager.put_policy(replace(intent, candidates=(explicit,)), 0) is False
+    assert figure_3.manager.intents.put_policy(replace(intent, candidates=(explicit,)), 0) is False
     figure_3.run()
     assert figure_3.routers["R1"].segments(R1_TO_R3) == ["fd00:a:1:e02::", "fd00:a:2:1::", "fd00:a:3:d000::"]
 
@@ -451,7 +451,7 @@ def test_candidates_fall_back_by_preference_and_a_binding_sid_goes_along(figure_
     strict = Dynamic(name="strict", preference=200, max_delay_ns=10 * MS)
     loose = Dynamic(name="loose", preference=50)
     intent = PolicyIntent(Key("R1", 100, "R5"), (loose, strict), "red", binding_sid=IPv6Address("fd00:a:1:b::"))
-    figure_2.manager.put_policy(intent, 0)
+    figure_2.manager.intents.put_policy(intent, 0)
     figure_2.run()
     assert len(figure_2.routers["R1"].segments(intent.key) or ()) == 3
     figure_2.routers["R5"].set_link("to2", figure_2.now_ns, up=False)
@@ -484,7 +484,7 @@ def test_an_invalid_policy_is_refused_and_nothing_changes(
     figure_3.log()
     intent = PolicyIntent(R1_TO_R3, vpn="red")
     with pytest.raises(error) as caught:
-        figure_3.manager.put_policy(replace(intent, **changes), 0)  # type: ignore[arg-type]
+        figure_3.manager.intents.put_policy(replace(intent, **changes), 0)  # type: ignore[arg-type]
     assert message in str(caught.value)
     figure_3.run()
     assert figure_3.log() == [] and list(figure_3.manager.policies) == [R1_TO_R3]
@@ -496,35 +496,37 @@ def test_a_binding_sid_needs_an_end_that_takes_out_ipv6(figure_3: World) -> None
     figure_3.vpn("blue", colour=200, behaviour=behaviours.END_DT4)
     intent = PolicyIntent(Key("R1", 200, "R3"), vpn="blue", binding_sid=binding)
     with pytest.raises(InvalidError, match="takes out IPv4 only: it would be lost; have an End"):
-        manager.put_policy(intent, 0)
+        manager.intents.put_policy(intent, 0)
     service = manager.vpns["blue"].site("R3")
     assert service is not None
     with pytest.raises(InvalidError, match="of R3 takes out IPv4 only"):
-        manager.put_policy(replace(intent, vpn=None, service=service.sid), 0)
+        manager.intents.put_policy(replace(intent, vpn=None, service=service.sid), 0)
     assert service.sid is not None
     by_hand = Explicit((IPv6Address("fd00:a:1:e02::"), IPv6Address("fd00:a:2:1::"), service.sid), name="by hand")
-    manager.put_policy(PolicyIntent(R1_TO_R3, (by_hand,), "red", binding_sid=binding), 0)
+    manager.intents.put_policy(PolicyIntent(R1_TO_R3, (by_hand,), "red", binding_sid=binding), 0)
     figure_3.run()
     ((name, why),) = manager.outcomes[R1_TO_R3].refused
     assert (name, "which takes out IPv4 only, and what comes by the binding SID fd00:a:1:b:: is IPv6" in why) == (
         "by hand", True
     )  # fmt: skip
-    manager.put_policy(PolicyIntent(R1_TO_R3, vpn="red", binding_sid=binding), 0)
+    manager.intents.put_policy(PolicyIntent(R1_TO_R3, vpn="red", binding_sid=binding), 0)
     with pytest.raises(ConflictError, match="and has binding SID fd00:a:1:b::; what comes by that is IPv6"):
-        manager.put_vpn(replace(manager.vpns["red"], behaviour=behaviours.END_DT4), 0)
+        manager.intents.put_vpn(replace(manager.vpns["red"], behaviour=behaviours.END_DT4), 0)
 
 
 def test_two_policies_have_no_binding_sid_together_and_one_may_be_changed(figure_3: World) -> None:
     binding = IPv6Address("fd00:a:1:b::")
     intent = PolicyIntent(R1_TO_R3, vpn="red", binding_sid=binding)
-    figure_3.manager.put_policy(intent, 0)
+    figure_3.manager.intents.put_policy(intent, 0)
     service = figure_3.manager.vpns["red"].site("R3")
     assert service is not None
     with pytest.raises(
         Srv6Error, match=r"binding SID fd00:a:1:b:: of policy R1 to R3, colour .00 is taken by policy R1"
     ):
-        figure_3.manager.put_policy(PolicyIntent(Key("R1", 200, "R3"), service=service.sid, binding_sid=binding), 0)
-    assert figure_3.manager.put_policy(replace(intent, candidates=(Dynamic(preference=7),)), 0) is False
+        figure_3.manager.intents.put_policy(
+            PolicyIntent(Key("R1", 200, "R3"), service=service.sid, binding_sid=binding), 0
+        )
+    assert figure_3.manager.intents.put_policy(replace(intent, candidates=(Dynamic(preference=7),)), 0) is False
 
 
 def test_a_list_over_a_binding_sid_is_refused(figure_3: World) -> None:
@@ -534,7 +536,7 @@ def test_a_list_over_a_binding_sid_is_refused(figure_3: World) -> None:
     router.know(replace(router.known, sids=(*router.known.sids, bound)), 0)
     figure_3.run()
     intent = PolicyIntent(R1_TO_R3, (Explicit((bound.address,), name="nested"),), "red")
-    figure_3.manager.put_policy(intent, 0)
+    figure_3.manager.intents.put_policy(intent, 0)
     figure_3.run()
     assert figure_3.manager.outcomes[R1_TO_R3].refused == (
         ("nested", "R1's End.B6.Encaps fd00:a:1:b:: is a policy's binding SID; a list must name its whole path itself"),
@@ -546,7 +548,7 @@ def test_vpns_get_free_sids_and_keep_them(figure_3: World) -> None:
     assert [str(site.sid) for site in figure_3.manager.vpns["blue"].sites] == ["fd00:a:1:d001::", "fd00:a:3:d001::"]
     figure_3.vpn("blue", colour=201)  # a change of something else
     assert [str(site.sid) for site in figure_3.manager.vpns["blue"].sites] == ["fd00:a:1:d001::", "fd00:a:3:d001::"]
-    figure_3.manager.remove_vpn("blue", 0)
+    figure_3.manager.intents.remove_vpn("blue", 0)
     figure_3.run()
     figure_3.vpn("green", colour=300)
     assert [str(site.sid) for site in figure_3.manager.vpns["green"].sites] == ["fd00:a:1:d001::", "fd00:a:3:d001::"]
@@ -555,8 +557,8 @@ def test_vpns_get_free_sids_and_keep_them(figure_3: World) -> None:
 def test_a_sid_is_taken_for_a_vpn_or_for_binding_and_not_for_both(figure_3: World) -> None:
     intent = figure_3.manager.policies[R1_TO_R3]
     with pytest.raises(InvalidError, match="binding_sid is 'fd00:a:1:d000::'; it is taken: VPN red; choose another"):
-        figure_3.manager.put_policy(replace(intent, binding_sid=IPv6Address("fd00:a:1:d000::")), 0)
-    figure_3.manager.put_policy(replace(intent, binding_sid=IPv6Address("fd00:a:1:d001::")), 0)
+        figure_3.manager.intents.put_policy(replace(intent, binding_sid=IPv6Address("fd00:a:1:d000::")), 0)
+    figure_3.manager.intents.put_policy(replace(intent, binding_sid=IPv6Address("fd00:a:1:d001::")), 0)
     figure_3.vpn("blue", colour=200)
     assert [str(site.sid) for site in figure_3.manager.vpns["blue"].sites] == ["fd00:a:1:d002::", "fd00:a:3:d001::"]
 
@@ -584,7 +586,7 @@ def test_invalid_vpns_are_refused_by_field(figure_3: World) -> None:
         ),
     ):
         with pytest.raises(InvalidError) as caught:
-            figure_3.manager.put_vpn(changed, 0)
+            figure_3.manager.intents.put_vpn(changed, 0)
         assert message in str(caught.value)
     assert list(figure_3.manager.vpns) == ["red"]
 
@@ -592,21 +594,21 @@ def test_invalid_vpns_are_refused_by_field(figure_3: World) -> None:
 def test_a_vpn_in_use_is_neither_removed_nor_taken_from_under_its_policy(figure_3: World) -> None:
     red = figure_3.manager.vpns["red"]
     with pytest.raises(ConflictError, match="VPN red is carried by R1:100:R3; remove these policies first"):
-        figure_3.manager.remove_vpn("red", 0)
+        figure_3.manager.intents.remove_vpn("red", 0)
     with pytest.raises(ConflictError, match="which would have no site at R3; remove the policy first"):
-        figure_3.manager.put_vpn(replace(red, sites=red.sites[:1]), 0)
+        figure_3.manager.intents.put_vpn(replace(red, sites=red.sites[:1]), 0)
     with pytest.raises(ConflictError, match="which would have colour 101; remove the policy first"):
-        figure_3.manager.put_vpn(replace(red, colour=101), 0)
+        figure_3.manager.intents.put_vpn(replace(red, colour=101), 0)
     with pytest.raises(MissingError, match="there is no VPN blue; there are red"):
-        figure_3.manager.remove_vpn("blue", 0)
+        figure_3.manager.intents.remove_vpn("blue", 0)
     with pytest.raises(MissingError, match="there is no policy R1:7:R3; there are R1:100:R3"):
-        figure_3.manager.remove_policy(Key("R1", 7, "R3"), 0)
+        figure_3.manager.intents.remove_policy(Key("R1", 7, "R3"), 0)
 
 
 def test_a_vpn_goes_after_the_policies_that_carry_it(figure_3: World) -> None:
     figure_3.routers["R1"].is_slow = True
-    figure_3.manager.remove_policy(R1_TO_R3, 0)
-    figure_3.manager.remove_vpn("red", 0)
+    figure_3.manager.intents.remove_policy(R1_TO_R3, 0)
+    figure_3.manager.intents.remove_vpn("red", 0)
     figure_3.log()
     figure_3.run()
     assert figure_3.log() == ["R3: remove VPN red at R3"]
@@ -776,7 +778,7 @@ def test_50_routers_with_200_policies_are_ready_at_once_and_again_after_a_failur
     chosen = [(a, b, number) for number in range(3) for a, b in pairs][:200]
     for a, b, number in chosen:
         key = Key(a, 100 + number, b)
-        world.manager.put_policy(PolicyIntent(key, vpn=f"v{number}"), 0)
+        world.manager.intents.put_policy(PolicyIntent(key, vpn=f"v{number}"), 0)
     begin = time.process_time()
     world.run()
     took_s = time.process_time() - begin
@@ -839,7 +841,7 @@ def test_one_policy_more_is_computed_and_planned_alone() -> None:
     world.policy("R1", "R5", vpn="blue", colour=200)
     assert (counters["computations"], counters["computations_of_one"]) == (before, 2)
     assert set(planned) == {"policy R1:200:R5"}  # its tunnels are there already
-    world.manager.remove_policy(Key("R1", 200, "R5"), world.now_ns)
+    world.manager.intents.remove_policy(Key("R1", 200, "R5"), world.now_ns)
     world.run()
     assert counters["computations"] == before and world.routers["R1"].segments(Key("R1", 200, "R5")) is None
 

@@ -109,7 +109,7 @@ def command_line() -> str:
     from testbed.cli.house import help
 
     parts = []
-    for group, members in commands.GROUPS.items():
+    for group, members in commands.groups().items():
         parts += [f"## {group[0].upper()}{group[1:]}"]
         parts += ["\n".join(f"- [`xoff {name}`](#xoff-{name}): {_plain(one.summary)}" for name, one in members.items())]
         for name, command in members.items():

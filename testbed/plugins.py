@@ -1,4 +1,4 @@
-"""Experiments, topologies and rate controls of other packages, found by the entry points of these packages.
+"""Experiments, topologies, rate controls and subjects of other packages, found by the entry points of these packages.
 
     [project.entry-points."xoff.experiments"]
     crossing = "their_package.experiments:crossing"
@@ -24,7 +24,8 @@ from typing import Any
 from testbed.errors import UsageError, plain
 
 EXPERIMENTS, TOPOLOGIES, RATE_CONTROLS = "xoff.experiments", "xoff.topologies", "xoff.rate_controls"
-GROUPS = (EXPERIMENTS, TOPOLOGIES, RATE_CONTROLS)
+SUBJECTS = "xoff.subjects"
+GROUPS = (EXPERIMENTS, TOPOLOGIES, RATE_CONTROLS, SUBJECTS)
 _ANY_GROUP = "[xoff."
 FOLDER = "plugins"
 """In the code of a job: packages of others."""
@@ -77,6 +78,8 @@ def found() -> tuple[Plugin, ...]:
         if str(shipped.parent) not in sys.path:
             sys.path.append(str(shipped.parent))
         return tuple(Plugin(**one) for one in json.loads(shipped.read_text(encoding="utf-8")))
+    if (shipped.parents[2] / "job.json").is_file():
+        return ()  # a job without packages of others
     from importlib import metadata
 
     seen: set[str] = set()

@@ -98,7 +98,7 @@ def build_parser(*wanted: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"xoff {testbed.__version__}")
     parser.add_argument("--completion", action=_Completion, choices=("bash", "zsh", "fish"))
     subparsers = parser.add_subparsers(metavar="COMMAND", dest="command", prog="xoff", parser_class=_Parser)
-    commands.declare(subparsers, commands.COMMANDS, wanted)
+    commands.declare(subparsers, commands.by_name(), wanted)
     return parser
 
 
@@ -177,7 +177,7 @@ def _perform(arguments: list[str]) -> int:
         from testbed.cli import commands
         from testbed.cli.arguments import hint
 
-        parts = {part: f"{name} {part}" for name, one in commands.COMMANDS.items() for part in one.parts}
+        parts = {part: f"{name} {part}" for name, one in commands.by_name().items() for part in one.parts}
         raise UsageError(f"there is no command {given}; {hint(given, list(known), parts)}")
     options, unknown = parser.parse_known_args(arguments)
     if unknown:

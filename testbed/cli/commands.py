@@ -1,4 +1,4 @@
-"""The tree of commands: groups, names, a line of help each, and the module that performs it.
+"""The tree of commands: groups, names, a line of help each, and the module that performs it. Subjects add theirs.
 
 A command's module is imported when the command is used, so that `xoff --help` does not wait for all of them.
 """
@@ -10,6 +10,8 @@ import importlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from testbed import subject
 
 
 class Command(NamedTuple):
@@ -32,7 +34,7 @@ class Command(NamedTuple):
             parser.description = f"{self.summary[:1].upper()}{self.summary[1:]}."
             declare(parser.add_subparsers(metavar="WHAT", dest="part", required=True), self.parts, wanted)
             return
-        module = importlib.import_module(f"testbed.cli.{self.module}")
+        module = importlib.import_module(self.module)
         perform = getattr(module, self.perform)
         parser.description = perform.__doc__
         parser.set_defaults(perform=perform)
@@ -44,75 +46,29 @@ class Command(NamedTuple):
             parser.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
 
 
-_SWITCH = {
-    "check": Command(
-        "what is wrong, contradictory, risky or not modelled in files", "switches.config_db", "check", "check_options"
-    ),
-    "run": Command(
-        "traffic over the switches, in the lab: losses, pauses and watermarks",
-        "switches.config_db",
-        "run",
-        "run_options",
-        True,
-        True,
-    ),
-    "conformance": Command(
-        "SONiC's PFC and RoCEv2 test plans, on the switch of a file or on Xoff's own",
-        "switches.conformance",
-        "conformance",
-        "options",
-        True,
-        True,
-    ),
-    "incident": Command(
-        "a victim of PFC, a storm, a flapping link or a wrong DSCP map, on the switch of a file",
-        "switches.incident",
-        "incident",
-        "options",
-        True,
-        True,
-    ),
-    "counters": Command(
-        "PFC counters of a real switch, beside the lab's", "switches.counters", "counters", "options", True
-    ),
-    "diff": Command(
-        "what two files have different, and what follows for pools and headroom",
-        "switches.diff",
-        "diff",
-        "options",
-        True,
-    ),
-    "fit": Command(
-        "whether a cable fits a port of a file, and what makes it fit", "switches.fit", "fit", "options", True
-    ),
-    "headroom": Command(
-        "the headroom that a port needs, term by term", "switches.headroom", "headroom", "options", True
-    ),
-}
-_CONTROLLER = {
-    "sr": Command("SR policies, VPNs, slices, SIDs, and the topology", "switches.sr", "sr", "options"),
-    "qos": Command("path records, and the QoS policy in force", "switches.qos", "qos", "options"),
-}
-_DCBX = {
-    "agent": Command("run DCBX on interfaces", "switches.dcbx", "agent", "agent_options"),
-    "show": Command("show what the agents of this machine negotiate", "switches.dcbx", "show", "show_options", True),
-    "metrics": Command("what the agents count, for Prometheus", "switches.dcbx", "metrics", "metrics_options"),
-    "forget": Command("have the agents forget their neighbours", "switches.dcbx", "forget", "show_options", True),
-}
 _IMAGE = {
-    "build": Command("build the image anew", "house.image", "build", "", True, True),
-    "info": Command("its digest, and the version of every package", "house.image", "info", "", True),
+    "build": Command("build the image anew", "testbed.cli.house.image", "build", "", True, True),
+    "info": Command("its digest, and the version of every package", "testbed.cli.house.image", "info", "", True),
     "export": Command(
-        "the lab in one file, for a machine that has only Python", "house.image", "export", "export_options", True, True
+        "the lab in one file, for a machine that has only Python",
+        "testbed.cli.house.image",
+        "export",
+        "export_options",
+        True,
+        True,
     ),
-    "import": Command("put the lab of such a file into the cache", "house.lab_file", "import_", "import_options", True),
+    "import": Command(
+        "put the lab of such a file into the cache", "testbed.cli.house.lab_file", "import_", "import_options", True
+    ),
     "clean": Command(
-        "remove images, snapshots and kernels, or all of the cache", "house.image", "clean", "clean_options"
+        "remove images, snapshots and kernels, or all of the cache", "testbed.cli.house.image", "clean", "clean_options"
     ),
-    "lock": Command("a lock file of packages, for run --with and --with-deb", "house.packages", "lock", "lock_options"),
+    "lock": Command(
+        "a lock file of packages, for run --with and --with-deb", "testbed.cli.house.packages", "lock", "lock_options"
+    ),
     "reference": Command(
         "write the versions of the reference image",
-        "house.image",
+        "testbed.cli.house.image",
         "reference",
         "reference_options",
         True,
@@ -121,46 +77,63 @@ _IMAGE = {
     ),
 }
 
+FIRST_STEPS, SWITCHES = "first steps", "switches, policies, DCBX"
+CONTROLLER = Command("query the controller of a WAN, or change its policies")
+"""The command that asks a controller; its parts are those of subjects with a service of it."""
 GROUPS: Mapping[str, Mapping[str, Command]] = {
-    "first steps": {
-        "demo": Command("show what Xoff does, in a minute", "first_steps.run", "demo", "demo_options", True, True),
-        "list": Command(
-            "list experiments, topologies and rate controls", "first_steps.listing", "list_", has_json=True
+    FIRST_STEPS: {
+        "demo": Command(
+            "show what Xoff does, in a minute", "testbed.cli.first_steps.run", "demo", "demo_options", True, True
         ),
-        "run": Command("run experiments", "first_steps.run", "run", "experiment_options", True, True),
-        "report": Command("one HTML page from results", "first_steps.report", "make", "options"),
+        "list": Command(
+            "list experiments, topologies and rate controls", "testbed.cli.first_steps.listing", "list_", has_json=True
+        ),
+        "run": Command("run experiments", "testbed.cli.first_steps.run", "run", "experiment_options", True, True),
+        "report": Command("one HTML page from results", "testbed.cli.first_steps.report", "make", "options"),
         "serve": Command(
             "a live network, or results to replay, in the browser",
-            "first_steps.serve",
+            "testbed.cli.first_steps.serve",
             "serve",
             "options",
             installs=True,
         ),
-        "new": Command("a file of your own to begin with", "first_steps.new", "new", "options"),
-        "lesson": Command("guided labs that check your work", "first_steps.lesson", "lesson", "options"),
+        "new": Command("a file of your own to begin with", "testbed.cli.first_steps.new", "new", "options"),
     },
     "look closer": {
         "shell": Command(
             "Mininet's command line in the lab, or a script's",
-            "look.shell",
+            "testbed.cli.look.shell",
             "open_shell",
             "shell_options",
             installs=True,
         ),
-        "path": Command("which way a flow takes, and why: hashes, hop by hop", "look.path", "path", "options", True),
-        "decode": Command(
-            "the frames of captures in words; a dissector for Wireshark", "look.decode", "decode", "options", True
+        "path": Command(
+            "which way a flow takes, and why: hashes, hop by hop", "testbed.cli.look.path", "path", "options", True
         ),
-        "plot": Command("figures of results for papers and slides", "look.plot", "draw", "options"),
-        "export": Command("a result as a table, a trace, a ladder diagram", "look.export", "export", "options"),
+        "decode": Command(
+            "the frames of captures in words; a dissector for Wireshark",
+            "testbed.cli.look.decode",
+            "decode",
+            "options",
+            True,
+        ),
+        "plot": Command("figures of results for papers and slides", "testbed.cli.look.plot", "draw", "options"),
+        "export": Command(
+            "a result as a table, a trace, a ladder diagram", "testbed.cli.look.export", "export", "options"
+        ),
     },
     "studies": {
         "sweep": Command(
-            "an experiment over a grid of parameters", "studies.sweep", "run_sweep", "sweep_options", True, True
+            "an experiment over a grid of parameters",
+            "testbed.cli.studies.sweep",
+            "run_sweep",
+            "sweep_options",
+            True,
+            True,
         ),
         "workload": Command(
             "a load of flows over a topology: completion times, slowdown",
-            "studies.workload",
+            "testbed.cli.studies.workload",
             "workload",
             "options",
             True,
@@ -168,7 +141,7 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         ),
         "benchmark": Command(
             "a benchmark for AI training fabrics, after an IETF draft",
-            "studies.benchmark",
+            "testbed.cli.studies.benchmark",
             "benchmark",
             "options",
             True,
@@ -176,44 +149,56 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         ),
         "compare": Command(
             "what differs between two results, sweeps or benchmarks",
-            "studies.compare",
+            "testbed.cli.studies.compare",
             "compare",
             "compare_options",
             True,
         ),
         "artifact": Command(
             "results with all that makes them again, for an artifact evaluation",
-            "studies.artifact",
+            "testbed.cli.studies.artifact",
             "artifact",
             "options",
             True,
         ),
         "verify": Command(
             "compare this machine's results with the repository's",
-            "studies.verify",
+            "testbed.cli.studies.verify",
             "verify",
             "verify_options",
             True,
             True,
         ),
     },
-    "switches, policies, DCBX": {
-        "switch": Command("SONiC's config_db.json: check it, run traffic or test plans; headroom", parts=_SWITCH),
-        "policy": Command("QoS policy files: check, show, convert, query", "switches.policy", "policy", "options"),
-        "controller": Command("query the controller of a WAN, or change its policies", parts=_CONTROLLER),
-        "dcbx": Command("DCBX on interfaces of this machine", parts=_DCBX),
-    },
+    SWITCHES: {},
     "this machine": {
-        "doctor": Command("check this machine", "house.doctor", "doctor", "doctor_options", True, True),
+        "doctor": Command("check this machine", "testbed.cli.house.doctor", "doctor", "doctor_options", True, True),
         "image": Command("what Xoff keeps: build it, carry it elsewhere, remove it", parts=_IMAGE),
-        "help": Command("more about a command or a topic", "house.help", "help_", "options"),
+        "help": Command("more about a command or a topic", "testbed.cli.house.help", "help_", "options"),
     },
     "work on Xoff": {
-        "test": Command("run Xoff's own tests", "house.tests", "test", "test_options", installs=True),
-        "docs": Command("build the documentation site", "house.site", "docs", "docs_options"),
+        "test": Command("run Xoff's own tests", "testbed.cli.house.tests", "test", "test_options", installs=True),
+        "docs": Command("build the documentation site", "testbed.cli.house.site", "docs", "docs_options"),
     },
 }
-COMMANDS: Mapping[str, Command] = {name: command for group in GROUPS.values() for name, command in group.items()}
+"""The commands of the core."""
+
+
+def groups() -> dict[str, dict[str, Command]]:
+    """Return the groups of all commands, the core's and those of subjects. A command of parts may be of several."""
+    found = {title: dict(group) for title, group in GROUPS.items()}
+    for of_subject in subject.loaded("commands"):
+        for title, group in of_subject.items():
+            own = found.setdefault(title, {})
+            for name, command in group.items():
+                parts = {**own[name].parts, **command.parts} if name in own else command.parts
+                own[name] = command._replace(parts=parts)
+    return found
+
+
+def by_name() -> dict[str, Command]:
+    """Return all commands by their names."""
+    return {name: command for group in groups().values() for name, command in group.items()}
 
 
 def declare(subparsers: Any, commands: Mapping[str, Command], wanted: Sequence[str]) -> None:
@@ -227,8 +212,9 @@ def declare(subparsers: Any, commands: Mapping[str, Command], wanted: Sequence[s
 
 def overview() -> str:
     """Return all groups with their commands, for people."""
-    width = max(map(len, COMMANDS)) + 2
+    found = groups()
+    width = max(len(name) for group in found.values() for name in group) + 2
     lines = []
-    for title, group in GROUPS.items():
+    for title, group in found.items():
         lines += [f"{title}:", *(f"  {name:<{width}}{command.summary}" for name, command in group.items()), ""]
     return "\n".join(lines)

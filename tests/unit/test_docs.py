@@ -136,7 +136,7 @@ def test_a_command_line_of_a_page_is_one_that_xoff_takes(page: str, line: str) -
     words = shlex.split(line)
     if words == ["--help"]:
         return
-    assert words[0] in commands.COMMANDS, page
+    assert words[0] in commands.by_name(), page
     options = build_parser(*words).parse_args(words)
     known = {experiment.name for experiment in definition.shipped()}
     for name in getattr(options, "experiment", []):

@@ -174,7 +174,7 @@ idle CPU left, and were its timers and agents on time? A run that is degraded en
 
 def options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument("words", nargs="*", metavar="COMMAND or TOPIC", help=f"topics: {', '.join(TOPICS)}")
-    what.completer = lambda **_: [*commands.COMMANDS, *TOPICS]  # type: ignore[attr-defined]
+    what.completer = lambda **_: [*commands.by_name(), *TOPICS]  # type: ignore[attr-defined]
 
 
 def help_(options: argparse.Namespace) -> int:
@@ -190,8 +190,8 @@ def help_(options: argparse.Namespace) -> int:
             where = "" if _has_pages() else " in the source"
             print(f"\nmore{where}: {', '.join(topic.pages)}")
         return Exit.OK
-    if words[0] not in commands.COMMANDS:
-        offered = [*commands.COMMANDS, *TOPICS]
+    if words[0] not in commands.by_name():
+        offered = [*commands.by_name(), *TOPICS]
         raise UsageError(f"there is no command and no topic {words[0]}; {hint(words[0], offered)}")
     build_parser(*words).parse_args([*words, "--help"])
     raise AssertionError("argparse ends after --help")

@@ -5,8 +5,22 @@ questions. `xoff lesson check` runs that file in the lab and looks at what the l
 the figures of this very run. So answers are compared with the student's own run.
 """
 
-from testbed.subjects.lessons.answers import Choice, Name, Number
-from testbed.subjects.lessons.check import Missing, NotYet, Seen
-from testbed.subjects.lessons.lesson import Draw, Lesson, Step
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from testbed.subjects.lessons.answers import Choice, Name, Number
+    from testbed.subjects.lessons.check import Missing, NotYet, Seen
+    from testbed.subjects.lessons.lesson import Draw, Lesson, Step
 
 __all__ = ["Choice", "Draw", "Lesson", "Missing", "Name", "NotYet", "Number", "Seen", "Step"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return one of the names; what they are is imported when one is used, and not by `subject.py`."""
+    if name in __all__:
+        for module in ("answers", "check", "lesson"):
+            found = importlib.import_module(f"{__name__}.{module}")
+            if hasattr(found, name):
+                return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

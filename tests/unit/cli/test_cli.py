@@ -123,13 +123,13 @@ def test_an_experiment_that_cannot_be_read_is_named_with_the_reason(
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     text = capsys.readouterr().out
-    for command in commands.COMMANDS:
+    for command in commands.by_name():
         assert re.search(rf"^  {command}\b", text, re.MULTILINE)
     assert "exit-codes" in text
 
 
 def test_the_first_group_of_commands_is_in_the_readme() -> None:
-    first = next(iter(commands.GROUPS.values()))
+    first = next(iter(commands.groups().values()))
     named = re.findall(r"(?:`|^    )\./xoff (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert set(first) <= set(named)
 
@@ -248,7 +248,7 @@ FOR_RUNS = (
     "testbed.lab.engines.table",
     "testbed.lab.vm.snapshot",
     "testbed.lab.runs.api",
-    "testbed.subjects.srv6",
+    "testbed.subjects.srv6.protocol",
     "testbed.agent",
     "tomllib",
 )
@@ -288,7 +288,7 @@ def test_what_a_call_does_not_need_is_not_imported(program: str, unwanted: tuple
 
 
 def test_every_command_can_be_declared() -> None:
-    for words in every_command(commands.COMMANDS):
+    for words in every_command(commands.by_name()):
         with pytest.raises(SystemExit):
             cli.build_parser(*words).parse_args([*words, "--help"])
 

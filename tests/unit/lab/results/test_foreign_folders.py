@@ -310,6 +310,7 @@ READERS = [
     )),
     ROOT / "tools" / "engine_figures.py",
     *(ROOT / "testbed" / "cli" / f"{name}.py" for name in ("first_steps/report", "look/export", "studies/compare")),
+    ROOT / "testbed" / "subjects" / "dcbx" / "commands" / "ladder.py",
 ]  # fmt: skip
 _BESIDE = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "glob", "rglob", "iterdir", "is_file",
            "is_dir", "exists", "stat", "unlink", "replace_file", "mkdir"}  # fmt: skip

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from testbed.cli.switches.fit import extra_options, extras
 from testbed.errors import UsageError
 from testbed.lab.results.result import Exit
+from testbed.subjects.sonic.commands.fit import extra_options, extras
 from testbed.switch.headroom.annex_n import FIBRE, MEDIA, PORT_TYPES, Medium, PortType, port_type_for, worst_case
 from testbed.switch.headroom.calculation import (
     CELL_BYTES,

@@ -6,11 +6,11 @@ import argparse
 import json
 from typing import Any
 
+from testbed.cli import controller
 from testbed.cli.screen import streams
-from testbed.cli.switches import controller
-from testbed.cli.switches.policy import Whole, read_file
 from testbed.lab.results.result import Exit
 from testbed.rest.client import Client, ControllerError
+from testbed.subjects.qos.commands.policy import Whole, read_file
 from testbed.units import Rate, Size
 
 

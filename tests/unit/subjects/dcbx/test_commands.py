@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.cli.switches import dcbx
 from testbed.errors import UsageError
 from testbed.linux.process import privileges
+from testbed.subjects.dcbx.commands import daemon as dcbx
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here to read its unit")

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.cli import main
 
-PAGE = (Path(__file__).parents[3] / "docs" / "headroom.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs" / "headroom.md").read_text()
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from testbed.cli.switches import controller
+from testbed.cli import controller
 from testbed.errors import UsageError, plain
 from testbed.lab.results.result import Exit
 from testbed.rest.client import Client, ControllerError

@@ -13,13 +13,13 @@ import pytest
 
 from experiments.conformance._tables import default_json
 from testbed.cli import main
-from testbed.cli.switches import conformance
 from testbed.experiment import definition
 from testbed.lab.job.job import job_for
 from testbed.lab.results.result import Claim, Exit, Result, Status
 from testbed.lab.studies import batch
 from testbed.lab.studies.batch import Batch, Task, TaskOutcome
 from testbed.lab.studies.conformance import FILE, case_name
+from testbed.subjects.sonic.commands import conformance
 from tests.unit.lab.results.test_references import GOOD
 
 CASES = [case_name(one.name) for one in definition.conformance()]

@@ -121,7 +121,7 @@ class _Pages:
             '<p><button id="hand-in" type="button">Hand in</button></p>'
             '<p id="state" role="status"></p><ul id="items"></ul>'
         )
-        return _html(f"Lesson {lesson.number}", body, asset("testbed.serve", "class.js"))
+        return _html(f"Lesson {lesson.number}", body, asset("testbed.subjects.lessons", "class.js"))
 
     async def state(self, request: Request) -> Response:
         return JSONResponse(self._state(request.scope["student"]), headers=HEADERS)

@@ -169,8 +169,8 @@ def serve(options: argparse.Namespace) -> int:
     many at a time as -j says. The address of each student is printed."""
     from testbed.serve import server
     from testbed.serve.access import Access
-    from testbed.serve.classroom import MOST_STUDENTS, Classroom, Queue, application
     from testbed.subjects.lessons import running
+    from testbed.subjects.lessons.classroom import MOST_STUDENTS, Classroom, Queue, application
     from testbed.subjects.lessons.run_queue import RunQueue
 
     chosen = files.find(options.lesson)

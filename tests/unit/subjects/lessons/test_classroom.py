@@ -15,9 +15,9 @@ pytest.importorskip("uvicorn", reason="the Python packages of the extra `serve` 
 from testbed import cli
 from testbed.serve import server
 from testbed.serve.access import Access
-from testbed.serve.classroom import LARGEST, Classroom, Done, application
 from testbed.subjects.lessons import grading
 from testbed.subjects.lessons import lesson as files
+from testbed.subjects.lessons.classroom import LARGEST, Classroom, Done, application
 from testbed.subjects.lessons.grading import Submission
 from testbed.subjects.lessons.lesson import Verdict
 from testbed.subjects.lessons.run_queue import RunQueue

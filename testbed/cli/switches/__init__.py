@@ -1,1 +1,0 @@
-"""Commands for switches, QoS policies, controllers and DCBX."""

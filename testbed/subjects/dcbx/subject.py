@@ -1,0 +1,11 @@
+"""What DCBX plugs into the core."""
+
+from __future__ import annotations
+
+from testbed.subject import Subject
+
+SUBJECT = Subject(
+    name="dcbx",
+    commands="testbed.subjects.dcbx.commands:COMMANDS",
+    exports="testbed.subjects.dcbx.commands.ladder:EXPORTS",
+)

@@ -1,0 +1,7 @@
+"""What lessons plugs into the core."""
+
+from __future__ import annotations
+
+from testbed.subject import Subject
+
+SUBJECT = Subject(name="lessons", commands="testbed.subjects.lessons.commands:COMMANDS")

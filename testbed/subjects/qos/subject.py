@@ -1,0 +1,7 @@
+"""What qos plugs into the core."""
+
+from __future__ import annotations
+
+from testbed.subject import Subject
+
+SUBJECT = Subject(name="qos", commands="testbed.subjects.qos.commands:COMMANDS")

@@ -1,0 +1,7 @@
+"""What sonic plugs into the core."""
+
+from __future__ import annotations
+
+from testbed.subject import Subject
+
+SUBJECT = Subject(name="sonic", commands="testbed.subjects.sonic.commands:COMMANDS")

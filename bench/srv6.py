@@ -43,7 +43,7 @@ def main() -> int:
     rows += [
         (f"   {part}", found[part], "us", 300.0 if part == "p99" else None) for part in ("p50", "p90", "p99", "worst")
     ]
-    found = figures(ready, ROOT / "experiments" / "wan_controller.py", "wan_controller")
+    found = figures(ready, ROOT / "experiments" / "wan" / "wan_controller.py", "wan_controller")
     names = {
         "figure 2, real routers: from the last router to the last tunnel": (
             "ns from the last router to the last tunnel",

@@ -11,6 +11,8 @@ CONFORMANCE = "experiments.conformance"
 PUBLISHED = "experiments.published"
 """Experiments, too: those that reproduce what others have published."""
 TOPOLOGIES = "topologies"
+_NO_ROOMS = ("conformance", "published", "templates")
+"""Folders beside the rooms of experiments: two are packages of their own kind, and one is copied by `xoff new`."""
 
 
 def folder(package: str) -> Path:
@@ -21,5 +23,13 @@ def folder(package: str) -> Path:
 
 
 def files(package: str) -> dict[str, Path]:
-    """Return the files of a package's modules by name, without private ones."""
-    return {path.stem: path for path in sorted(folder(package).glob("[!_]*.py"))}
+    """Return the files of a package's modules by name, without private ones; of experiments also those in its rooms."""
+    rooms = [folder(package)]
+    if package == EXPERIMENTS:
+        rooms += [one for one in rooms[0].glob("[!_]*/") if one.name not in _NO_ROOMS]
+    return {path.stem: path for room in sorted(rooms) for path in sorted(room.glob("[!_]*.py"))}
+
+
+def module(package: str, path: Path) -> str:
+    """Return the full name of the module in a file that `files` returned."""
+    return ".".join((package, *path.relative_to(folder(package)).with_suffix("").parts))

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 from experiments._benchmark.load import lossless, offer, pauses, row, share
-from experiments._held import FRAME, Held, Marking
+from experiments.congestion._held import FRAME, Held, Marking
 from testbed.measures.fabric_under_test import FabricUnderTest
 from testbed.workload.statistics import jain
 from xoff import (

@@ -300,7 +300,7 @@ def _shipped_as(name: str) -> Experiment | None:
     """Return the shipped experiment of this name, or None. A module of this name has it, or else all are imported."""
     for package in (shipped_packages.EXPERIMENTS, shipped_packages.CONFORMANCE, shipped_packages.PUBLISHED):
         if path := shipped_packages.files(package).get(name):
-            for one in experiments_in(_import(path, f"{package}.{name}")):
+            for one in experiments_in(_import(path, shipped_packages.module(package, path))):
                 if one.name == name:
                     return one
     return next((one for one in shipped() if one.name == name), None)
@@ -324,8 +324,8 @@ def for_any_engine() -> list[Experiment]:
 
 def _in_package(package: str) -> list[Experiment]:
     found: dict[str, Experiment] = {}
-    for name, path in shipped_packages.files(package).items():
-        found |= {e.name: e for e in experiments_in(_import(path, f"{package}.{name}"))}
+    for path in shipped_packages.files(package).values():
+        found |= {e.name: e for e in experiments_in(_import(path, shipped_packages.module(package, path)))}
     return [found[name] for name in sorted(found)]
 
 

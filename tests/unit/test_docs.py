@@ -1,6 +1,6 @@
 """Tests of README and docs: each code block is tried out somewhere, and each command line is one that Xoff takes.
 
-Blocks that need the lab are run by tests/lab/test_readme.py.
+Blocks that need the lab are run by tests/lab/commands/test_readme.py.
 """
 
 from __future__ import annotations

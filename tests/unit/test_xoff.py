@@ -94,14 +94,14 @@ except xoff.XoffError as error:
 @pytest.mark.slow
 def test_all_of_it_and_every_topology_and_experiment_can_be_imported_without_mininet() -> None:
     modules = [
-        f"{package}.{name}"
+        shipped_packages.module(package, path)
         for package in (
             shipped_packages.TOPOLOGIES,
             shipped_packages.EXPERIMENTS,
             shipped_packages.CONFORMANCE,
             shipped_packages.PUBLISHED,
         )
-        for name in shipped_packages.files(package)
+        for path in shipped_packages.files(package).values()
     ]
     command = [sys.executable, "-c", WITHOUT_MININET, *modules]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

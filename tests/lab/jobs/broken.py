@@ -8,7 +8,7 @@ from testbed.lab import Run, experiment
 
 @experiment(in_lab_time=True, timeout="120s")
 def a_threshold_of_one_cell_more(run: Run) -> None:
-    from experiments import thresholds
+    from experiments.pfc import thresholds
     from testbed.net.fabric import switch_buffer
 
     told = switch_buffer.group_limits
@@ -18,7 +18,7 @@ def a_threshold_of_one_cell_more(run: Run) -> None:
 
 @experiment(in_lab_time=True, timeout="120s")
 def an_offset_of_one_cell_more(run: Run) -> None:
-    from experiments import hysteresis
+    from experiments.pfc import hysteresis
     from testbed.net.fabric import switch_buffer
 
     told = switch_buffer.group_limits
@@ -28,7 +28,7 @@ def an_offset_of_one_cell_more(run: Run) -> None:
 
 @experiment(in_lab_time=True, timeout="120s")
 def headroom_for_no_frame(run: Run) -> None:
-    from experiments import incast
+    from experiments.pfc import incast
     from testbed.net.fabric.port import PortNeeds
 
     PortNeeds.headroom_cells = lambda *_: 0  # type: ignore[method-assign]
@@ -38,7 +38,7 @@ def headroom_for_no_frame(run: Run) -> None:
 @experiment(in_lab_time=True, timeout="120s")
 def a_cable_that_loses_frames(run: Run) -> None:
     """Data, which no switch's counters tell, and PAUSE, so that switches drop as well."""
-    from experiments import conservation
+    from experiments.pfc import conservation
     from testbed.net.build import options
     from testbed.net.fabric.cable import Cable
 

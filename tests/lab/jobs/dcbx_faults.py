@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments import dcbx_applications, dcbx_ets, dcbx_mismatch, dcbx_negotiation, dcbx_willing
+from experiments.dcbx import dcbx_applications, dcbx_ets, dcbx_mismatch, dcbx_negotiation, dcbx_willing
 from testbed.agent.speaker.port_settings import PortSettings
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab import Run, experiment

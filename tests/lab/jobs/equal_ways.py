@@ -6,7 +6,7 @@ import random
 import struct
 from unittest.mock import patch
 
-from experiments import ecmp_collisions, flowlets
+from experiments.ways import ecmp_collisions, flowlets
 from testbed.linux.port_program import PortProgram
 from testbed.net.fabric import switch_ways
 from testbed.net.fabric.switch_ways import CODES

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments import deadlock as ring
-from experiments import (
-    duty_cycle,
-    ecn_ramp,
-    ecn_step,
-    headroom_response,
-    headroom_short,
-    not_enabled,
-    response,
-    storm,
-    watchdog,
-)
+from experiments.congestion import ecn_ramp, ecn_step
+from experiments.headroom import headroom_response, headroom_short
+from experiments.pfc import deadlock as ring
+from experiments.pfc import duty_cycle, not_enabled, response, storm, watchdog
 from testbed.agent.orders import NOTICE, NoticeType
 from testbed.lab import Run, experiment
 from testbed.net.fabric.port import Port
@@ -144,7 +136,7 @@ def _by_processes() -> None:
 
 def _change_curve(change: Any) -> None:
     """Have the switch told another curve than the experiment means."""
-    from experiments import _held
+    from experiments.congestion import _held
 
     build = _held.Marking.build
     _held.Marking.build = lambda self, curve: build(self, curve and change(curve))  # type: ignore[method-assign]

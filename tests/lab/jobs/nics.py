@@ -1,4 +1,4 @@
-"""Jobs for tests/lab/test_nics.py."""
+"""Jobs for tests/lab/roce/test_nics.py."""
 
 from xoff import (
     Buffer,

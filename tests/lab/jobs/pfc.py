@@ -1,4 +1,4 @@
-"""Jobs for tests/lab/test_pfc_in_kernel.py."""
+"""Jobs for tests/lab/pfc/test_pfc_in_kernel.py."""
 
 from __future__ import annotations
 

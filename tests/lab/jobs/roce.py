@@ -1,4 +1,4 @@
-"""Jobs for tests/lab/test_roce.py."""
+"""Jobs for tests/lab/roce/test_roce.py."""
 
 import time
 

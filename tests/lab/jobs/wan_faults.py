@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from experiments import wan_distance, wan_ring, wan_tenants
+from experiments.wan import wan_distance, wan_ring, wan_tenants
 from testbed.frames import Mac
 from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment

@@ -47,11 +47,11 @@ def selected(*arguments: str, **environment: str) -> dict[str, Any]:
     [
         (["tests/unit/test_units.py"], [], []),
         (["tests/unit/linux/test_messages.py"], [], ["clang-14", "libbpf-dev", "llvm-14"]),
-        (["tests/lab/test_topologies.py"], ["um"], []),
-        (["tests/lab/test_um.py"], ["um"], []),
-        (["tests/lab/test_misbehaviour.py"], ["um", "vm"], []),
-        (["tests/lab/test_captures.py"], ["um"], ["tshark"]),
-        (["tests/lab/test_vagrantfile.py", "-k", "finds_the_file_valid"], [], ["vagrant"]),
+        (["tests/lab/commands/test_topologies.py"], ["um"], []),
+        (["tests/lab/engines/test_um.py"], ["um"], []),
+        (["tests/lab/engines/test_misbehaviour.py"], ["um", "vm"], []),
+        (["tests/lab/pfc/test_captures.py"], ["um"], ["tshark"]),
+        (["tests/lab/engines/test_vagrantfile.py", "-k", "finds_the_file_valid"], [], ["vagrant"]),
     ],
 )
 def test_what_some_tests_need_is_what_they_ask_for(
@@ -64,7 +64,7 @@ def test_what_some_tests_need_is_what_they_ask_for(
 
 @pytest.mark.slow
 def test_the_engine_of_the_environment_is_what_is_set_up() -> None:
-    assert selected("tests/lab/test_topologies.py", XOFF_TEST_ENGINE="vm")["engines"] == ["vm"]
+    assert selected("tests/lab/commands/test_topologies.py", XOFF_TEST_ENGINE="vm")["engines"] == ["vm"]
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def set_up(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     ("pattern", "wanted"),
     [
         ("tests/unit/test_units.py", []),
-        ("tests/lab/test_vagrantfile.py", ["vagrant"]),
+        ("tests/lab/engines/test_vagrantfile.py", ["vagrant"]),
     ],
 )
 def test_one_test_has_installed_what_it_needs_only(pattern: str, wanted: list[str], set_up: list[object]) -> None:
@@ -94,7 +94,9 @@ def test_one_test_has_installed_what_it_needs_only(pattern: str, wanted: list[st
 def test_a_word_that_no_test_has_is_named_with_near_ones_and_nothing_is_set_up(
     set_up: list[object], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suite, "_PLACES", ("tests/lab/test_experiments_pfc.py",))  # all tests take seconds to collect
+    monkeypatch.setattr(
+        suite, "_PLACES", ("tests/lab/pfc/test_experiments_pfc.py",)
+    )  # all tests take seconds to collect
     assert main(["test", "incats"]) == 2
     assert "there is no test incats; did you mean incast or " in capsys.readouterr().err
     assert main(["test", "two words"]) == 2

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from experiments._bars import Bar, as_svg, size
+from experiments.headroom._bars import Bar, as_svg, size
 
 SVG = "{http://www.w3.org/2000/svg}"
 GROUPS = [

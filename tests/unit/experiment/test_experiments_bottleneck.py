@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments._bottleneck import Bottleneck, simulate
+from experiments.congestion._bottleneck import Bottleneck, simulate
 from testbed.roce.rates import Line
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.units import Rate, Scale

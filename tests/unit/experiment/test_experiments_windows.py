@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from experiments._windows import Found, Queue, simulate
+from experiments.congestion._windows import Found, Queue, simulate
 from testbed.measures.rates import jain_index
 from testbed.roce.rates import Line, Swift
 from testbed.units import Rate, Scale

@@ -1,6 +1,6 @@
 """A topology can be made and looked at without Mininet, and lists what it has in Mininet's order.
 
-tests/lab/test_topology_order.py compares it with Mininet's own class.
+tests/lab/commands/test_topology_order.py compares it with Mininet's own class.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The kernel's share in packets to its End.X SIDs, so that an agent beside it does exactly the rest.
 
-Found on 6.12, by packets of every kind (`tests/lab/test_wan_errors.py`, decision 0143):
+Found on 6.12, by packets of every kind (`tests/lab/wan/test_wan_errors.py`, decision 0143):
 
 - A packet with segments left and a sound routing header is advanced and passed on. With Hop Limit 1 or less it is
   answered with Time Exceeded, after it has been advanced. That is the only error of section 2 of the draft that the

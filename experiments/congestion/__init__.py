@@ -1,0 +1,1 @@
+"""Congestion control with PFC below it."""

@@ -1,0 +1,1 @@
+"""DCBX between ports."""

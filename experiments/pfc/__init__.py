@@ -1,0 +1,1 @@
+"""PFC at switches: thresholds, storms, deadlocks, fairness."""

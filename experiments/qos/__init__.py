@@ -1,0 +1,1 @@
+"""The OpenFabrics QoS policy."""

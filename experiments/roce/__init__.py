@@ -1,0 +1,1 @@
+"""RoCE and the programs that use it."""

@@ -1,0 +1,1 @@
+"""PFC over a WAN with SRv6."""

@@ -1,0 +1,1 @@
+"""Equal ways, routing, failures."""

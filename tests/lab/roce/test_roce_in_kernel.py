@@ -1,0 +1,372 @@
+"""The kernel's RoCE against that of Python: the same packets at the same nanosecond, whatever happens to them."""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+import random
+import struct
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.frames import roce
+from testbed.lab.engines.engine import PreparedEngine
+from testbed.lab.engines.um import PreparedUm
+from testbed.lab.results.result import Status
+from testbed.linux import roce_device
+from testbed.roce import in_kernel, rates
+from testbed.roce.memory import UNLIMITED, Content, Sink, content_block
+from testbed.roce.nic import Nic, NicTiming, Recovery
+from testbed.roce.queue_pair import QueuePair, State
+from testbed.roce.rates.base import Line, RateControl
+from testbed.roce.rates.dcqcn import PAPER, Dcqcn
+from testbed.roce.rates.fixed import Fixed
+from testbed.roce.settings import Settings, Timing
+from testbed.roce.source_port import from_number
+from testbed.roce.work import Operation, Work
+from testbed.units import NEVER, Duration, Rate, Scale, Size
+
+from ..conftest import Runner
+
+ADDRESSES = "10.0.0.1", "10.0.0.2"
+SCALE = Scale(1000)
+KEYS = (roce_device.FIRST_KEY, roce_device.FIRST_KEY + 1)
+"""The keys of the content and of the sink."""
+SEEDS = 1, 2
+OPERATIONS = {Operation.WRITE: 0, Operation.READ: 1, Operation.SEND: 2}
+_SETTINGS = struct.Struct("=4I2q")
+
+
+def quick(line: Line) -> RateControl:
+    """DCQCN with a small byte counter, so that all of its stages come in a short time."""
+    return Dcqcn(line, replace(PAPER, byte_counter=Size("20kB"), increase_interval=Duration("20us")))
+
+
+RATES: list[Any] = [
+    "fixed", "dcqcn", "dcqcn-mlx", "timely", quick, lambda line: Fixed(line, line.rate // 3),
+]  # fmt: skip
+
+
+def any_nic(dice: random.Random) -> Nic:
+    """A NIC without anything special, or one with all that there is."""
+    if dice.random() < 0.3:
+        return Nic()
+    return Nic(
+        cnp_delay=Duration(dice.choice(["0s", "0s", "3us", "55us"])), ack_delay=Duration(dice.choice(["0s", "2us"])),
+        doorbell_delay=Duration(dice.choice(["0s", "1us"])), jitter=Duration(dice.choice(["0s", "700ns"])),
+        reads=dice.choice([1, 3, 16]), reorder_time=Duration(dice.choice(["0s", "1us", "30us"])),
+        reorder_packets=dice.choice([1, 5, 128]), receives=dice.choice([None, 1, 4]),
+        receive_takes=Duration(dice.choice(["0s", "5us", "40us"])), rnr_timer=Duration(dice.choice(["10us", "60us"])),
+        rnr_retries=dice.choice([0, 3, 7, 7]), bdp_packets=dice.choice([2, 7, 64, 600, 3000]),
+        low_packets=dice.choice([0, 3]),
+    )  # fmt: skip
+
+
+class Compiled:
+    """A queue pair of the library."""
+
+    def __init__(self, library: Any, settings: Settings, given: dict[str, Any]) -> None:
+        timing = Timing.of(settings, SCALE)
+        self._library = library
+        packed = _SETTINGS.pack(
+            settings.mtu, settings.ack_every, settings.window, settings.retries, timing.retransmit_ns, timing.cnp_ns
+        )
+        added = struct.pack(
+            "=4I4s4s2H28xQ48xQ24x", *(given[name] for name in ("number", "far", "first", "far_first")),
+            *given["addresses"], *given["ports"], given["content"], given["line_bps"],
+        ) + given["nic"] + given["rate"]  # fmt: skip
+        self._block = ctypes.create_string_buffer(content_block() * 2, 2 * len(content_block()))
+        self._pair = ctypes.c_void_p(library.xl_new(packed, added, self._block))
+        self._room = ctypes.create_string_buffer(512 * 4200)
+        self._lengths = (ctypes.c_uint32 * 512)()
+
+    def transmit(self, now_ns: int, most: int) -> list[bytes]:
+        """Datagrams, or with `most` 0 the notification."""
+        many = self._library.xl_transmit(self._pair, ctypes.c_int64(now_ns), most, self._room, self._lengths)
+        found, at = [], 0
+        octets = ctypes.string_at(self._room, sum(self._lengths[:many]))
+        for length in self._lengths[:many]:
+            found.append(octets[at : at + length])
+            at += length
+        return found
+
+    def receive(self, datagram: bytes, is_marked: bool, now_ns: int) -> str | None:
+        refused = self._library.xl_receive(self._pair, datagram, len(datagram), is_marked, ctypes.c_int64(now_ns))
+        return in_kernel.REFUSALS[refused - 1] if refused else None
+
+    def post(self, work: Work, region: int, now_ns: int) -> bool:
+        immediate = -1 if work.immediate is None else work.immediate
+        u64 = ctypes.c_uint64
+        return bool(
+            self._library.xl_post(
+                self._pair, OPERATIONS[work.operation], u64(work.length), u64(work.local_address),
+                u64(work.remote_address), work.r_key, region, ctypes.c_int64(immediate),
+                ctypes.c_int64(now_ns),
+            )
+        )  # fmt: skip
+
+    def cnp(self, now_ns: int) -> None:
+        self._library.xl_cnp(self._pair, ctypes.c_int64(now_ns))
+
+    @property
+    def deadline_ns(self) -> int:
+        found: int = self._library.xl_deadline(self._pair)
+        return found
+
+    def state(self) -> tuple[tuple[int, ...], str, tuple[float, ...]]:
+        """Counters, the failure, and rate, target, alpha and gradient."""
+        counters, rate = (ctypes.c_uint64 * 32)(), (ctypes.c_double * 4)()
+        self._library.xl_state(self._pair, counters, rate)
+        return tuple(counters[:27]), in_kernel.failure(counters[27:]), tuple(rate)
+
+    def end(self) -> None:
+        self._library.xl_end(self._pair)
+
+
+class Both:
+    """One end of a connection, in Python and in C, of which everything is compared."""
+
+    def __init__(
+        self, library: Any, place: int, settings: Settings, line: Line, *, choice: Any, nic: NicTiming
+    ) -> None:
+        near, far = ADDRESSES[place], ADDRESSES[1 - place]
+        number, far_number = 0x100 + place, 0x101 - place
+        self.content, self.sink = Content(SEEDS[0]), Sink(content=Content(SEEDS[0]))
+        self._arguments = library, number, far_number, near, far, settings, line, choice, nic
+
+    def start(self, first: int, far_first: int) -> None:
+        library, number, far_number, near, far, settings, line, choice, nic = self._arguments
+        rate = rates.control(choice, line)
+        self.pair = QueuePair(
+            number, far, roce.Path(near, far, from_number(number)), first=first, settings=settings,
+            timing=Timing.of(settings, SCALE), memory={KEYS[0]: self.content, KEYS[1]: self.sink}, rate=rate, nic=nic,
+        )  # fmt: skip
+        self.pair.responder.receive_into = self.sink
+        self.pair.established(far_number, first, far_first, roce.Path(far, near, from_number(far_number)))
+        kind = rate.in_kernel()
+        assert kind is not None
+        packed = [bytes(map(int, address.split("."))) for address in (near, far)]
+        self.compiled = Compiled(library, settings, {
+            "number": number, "far": far_number, "first": first, "far_first": far_first, "addresses": packed,
+            "ports": (from_number(number), from_number(far_number)), "content": self.content.start,
+            "line_bps": line.rate.bps, "rate": roce_device.packed_rate(*kind),
+            "nic": roce_device.packed_nic(nic.numbers()),
+        })  # fmt: skip
+
+    def transmit(self, now_ns: int, most: int) -> list[bytes]:
+        notification = self.pair.notification(now_ns)
+        found = [notification] if notification else []
+        assert self.compiled.transmit(now_ns, 0) == found
+        data = self.pair.transmit(now_ns, most)
+        assert self.compiled.transmit(now_ns, most) == data
+        self.compare()
+        return found + data
+
+    def receive(self, datagram: bytes, is_marked: bool, now_ns: int) -> None:
+        refused: str | None = None
+        try:
+            packet = roce.parse(datagram)
+            if packet.opcode == roce.Opcode.DATAGRAM:
+                return  # connection management, which the kernel leaves to the process
+            if self.pair.state is State.FAILED:
+                refused = "queue_pair_not_ready"
+            elif self.pair.far_path is None or not self.pair.far_path.intact(datagram):
+                refused = roce.RoceReason.BAD_ICRC
+            else:
+                self.pair.receive(packet, is_marked, now_ns)
+        except roce.RocePacketError as error:
+            refused = error.reason
+        found = self.compiled.receive(datagram, is_marked, now_ns)
+        if refused == roce.RoceReason.BAD_TELEMETRY:  # damage, by which Python alone looks for stamps that C has not
+            assert found is not None
+        else:
+            assert found == refused
+        self.compare()
+
+    def post(self, work: Work, region: int, now_ns: int) -> bool:
+        """Post a work in both; False if there are as many as a flow has."""
+        if self.pair.requester.outstanding >= 64:
+            return False
+        self.pair.post(work, now_ns)
+        assert self.compiled.post(work, region, now_ns)
+        return True
+
+    def compare(self) -> None:
+        pair, rate = self.pair, self.pair.rate
+        requester, responder, orders = pair.requester, pair.responder, pair.responder.orders
+        completed = requester._count - requester.outstanding
+        counters, failure, numbers = self.compiled.state()
+        assert counters == (
+            pair.sent_packets, pair.sent_octets, pair.received_packets, pair.received_octets, pair.marked,
+            pair.cnps_sent, pair.cnps_received, requester.retransmitted, requester.went_back, requester.timeouts,
+            completed, requester.outstanding, responder.duplicates, responder.out_of_order, responder.fresh,
+            len(responder.received), self.sink.received, self.sink.is_as_expected, pair.state is State.FAILED,
+            requester.kept, requester.rnr_naks, responder.kept, responder.messages, orders.responses.reordered,
+            orders.responses.extent, orders.requests.reordered, orders.requests.extent,
+        )  # fmt: skip
+        assert failure == pair.failure
+        assert numbers[0] == rate.rate_bps
+        if isinstance(rate, Dcqcn):
+            assert numbers[1:3] == (rate.target_bps, rate.alpha)
+        assert self.compiled.deadline_ns == pair.deadline_ns
+        requester.completed.clear()
+
+
+@dataclass
+class Weather:
+    """The probabilities of what can happen to a datagram."""
+
+    loss: float
+    doubling: float
+    delay: float
+    mark: float
+    damage: float
+    flying: list[tuple[int, int, int, bytes, bool]] = field(default_factory=list)
+
+
+def run_both(library: Any, seed: int, events: int) -> int:
+    """Let two queue pairs talk through a network that changes its weather; how many events there were."""
+    dice = random.Random(seed)
+    mtu = dice.choice([256, 256, 1024, 4096])
+    settings = Settings(mtu=mtu, ack_every=dice.choice([1, 4, 16]), window=dice.choice([2, 16, 64, 4096]),
+                        retries=dice.choice([2, 7, 7]))  # fmt: skip
+    line = Line(dice.choice([Rate("10Mb/s"), Rate("100Mb/s"), Rate("1Gb/s")]), SCALE)
+    nic = NicTiming.of(any_nic(dice), dice.choice(list(Recovery)), SCALE, seed)
+    ends = [Both(library, place, settings, line, choice=dice.choice(RATES), nic=nic) for place in (0, 1)]
+    firsts = [dice.choice([0, 5, 0xFFFFF0, 0x7FFFFF, dice.randrange(1 << 24)]) for _ in ends]
+    ends[0].start(*firsts)
+    ends[1].start(*reversed(firsts))
+    quiet = dice.random() < 0.4
+    weather = Weather(*((0.0, 0.0, 0.0, dice.choice([0.0, 0.1]), 0.0) if quiet else
+                        (dice.choice([0, 0.01, 0.1]), dice.choice([0, 0.02]), dice.choice([0, 0.05]),
+                         dice.choice([0, 0.05, 0.5]), dice.choice([0, 0.01]))))  # fmt: skip
+    feeds = [Feed(ends[place], ends[1 - place], dice.choice(list(Operation)), mtu) for place in (0, 1)]
+    now_ns, count, event = 1_000_000_000, 0, 0
+    while event < events and not all(end.pair.state is State.FAILED for end in ends):
+        event += 1
+        next_ns = min(*(end.pair.deadline_ns for end in ends), weather.flying[0][0] if weather.flying else NEVER)
+        is_idle = next_ns > now_ns + 50_000_000
+        if is_idle or dice.random() < 0.02:
+            dice.choice(feeds).post(dice, now_ns)
+            if is_idle and dice.random() < 0.5:
+                now_ns = min(next_ns, now_ns + dice.randrange(1, 30_000_000))
+        now_ns = max(now_ns, min(next_ns, now_ns + 50_000_000)) + (
+            dice.randrange(300_000) if dice.random() < 0.1 else 0
+        )
+        if weather.flying and weather.flying[0][0] <= now_ns:
+            _, _, place, datagram, is_marked = heapq.heappop(weather.flying)
+            ends[place].receive(datagram, is_marked, now_ns)
+        if dice.random() < 0.002:
+            ends[0].pair.rate.on_cnp(now_ns)
+            ends[0].compiled.cnp(now_ns)
+        for place, end in enumerate(ends):
+            if end.pair.deadline_ns <= now_ns:
+                for datagram in end.transmit(now_ns, dice.choice([1, 1, 2, 4, 64])):
+                    count += 1
+                    send(weather, dice, datagram, now_ns=now_ns, count=count, place=1 - place)
+    for end in ends:
+        end.compare()
+        end.compiled.end()
+    return event
+
+
+class Feed:
+    """What fills the sink of one end: its own reads, or what the far end writes or sends. A sink takes octets in their
+    order, so it is one of these."""
+
+    def __init__(self, end: Both, far: Both, operation: Operation, mtu: int) -> None:
+        self._end, self._far, self._operation, self._mtu = end, far, operation, mtu
+        self._done = 0
+
+    def post(self, dice: random.Random, now_ns: int) -> None:
+        """Post a work, mostly one that can be carried out."""
+        mtu, done = self._mtu, self._done
+        length = dice.choice([0, 1, mtu - 1, mtu, mtu + 4, 3 * mtu, dice.randrange(20 * mtu), 16 * mtu])
+        if dice.random() < 0.003:  # what the far end refuses
+            place, key = dice.choice([UNLIMITED, 8]), dice.choice([KEYS[0], 77])
+            self._end.post(Work(Operation.WRITE, self._end.content, mtu, 0, place, key), 0, now_ns)
+        elif self._operation is Operation.READ:
+            work = Work(Operation.READ, self._end.sink, length, done, done, KEYS[0])
+            self._done += length if self._end.post(work, 1, now_ns) else 0
+        else:
+            immediate = dice.choice([None, 7])
+            work = Work(self._operation, self._far.content, length, done, done, KEYS[1], immediate)
+            self._done += length if self._far.post(work, 0, now_ns) else 0
+
+
+def send(weather: Weather, dice: random.Random, datagram: bytes, *, now_ns: int, count: int, place: int) -> None:
+    if dice.random() < weather.loss:
+        return
+    if dice.random() < weather.damage:
+        at = dice.randrange(len(datagram))
+        datagram = datagram[:at] + bytes([datagram[at] ^ 1 << dice.randrange(8)]) + datagram[at + 1 :]
+        if dice.random() < 0.3:
+            datagram = datagram[: dice.randrange(len(datagram))]
+    for _ in range(2 if dice.random() < weather.doubling else 1):
+        late_ns = dice.randrange(2_000_000) if dice.random() < weather.delay else 0
+        arrives_ns = now_ns + 10_000 + late_ns
+        heapq.heappush(weather.flying, (arrives_ns, count, place, datagram, dice.random() < weather.mark))
+
+
+def load(file: Path) -> Any:
+    found = ctypes.CDLL(str(file))
+    found.xl_new.restype = ctypes.c_void_p
+    found.xl_deadline.restype = ctypes.c_int64
+    return found
+
+
+@pytest.fixture(scope="module")
+def library(ready: PreparedEngine) -> Any:
+    """The library that is built with the kernel of `um`."""
+    assert isinstance(ready, PreparedUm)
+    file = ready.kernel.library()
+    if file is None:
+        pytest.skip("the kernel was not built on this machine, so there is no library of its RoCE")
+    return load(file)
+
+
+@pytest.mark.engines("um")
+@pytest.mark.parametrize("seed", range(20))
+def test_both_do_the_same(library: Any, seed: int) -> None:
+    run_both(library, seed, 1500)
+
+
+@pytest.mark.engines("um")
+@pytest.mark.long
+def test_both_do_the_same_in_a_million_events(library: Any) -> None:
+    done, seed = 0, 1000
+    while done < 1_000_000:
+        done += run_both(library, seed, 4000)
+        seed += 1
+
+
+@pytest.mark.engines("um")
+def test_the_kernel_serves_rate_controls_of_xoff_and_python_those_of_others(run: Runner) -> None:
+    """An own rate control that is Fixed in other words sends the same packets, but from a process."""
+    result = run("roce:who_serves")
+    assert result.status is Status.OK, result.reason
+    assert result.passed, [claim for claim in result.claims if not claim.passed]
+
+
+@pytest.mark.engines("um")
+def test_a_killed_process_ends_its_queue_pairs_and_leaves_nothing(run: Runner) -> None:
+    result = run("roce:killed")
+    assert result.status is Status.OK, result.reason
+    assert result.passed, [claim for claim in result.claims if not claim.passed]
+
+
+@pytest.mark.engines("um")
+def test_packets_above_the_mtu_are_an_error_that_says_so(run: Runner) -> None:
+    result = run("roce:too_long")
+    assert result.status is Status.ERROR
+    assert "its packets are too long for the MTU of the port" in result.reason
+
+
+@pytest.mark.engines("um")
+def test_a_notification_concerns_a_flow_or_all_of_its_priority(run: Runner) -> None:
+    result = run("roce:notified_by_priority")
+    assert result.status is Status.OK, result.reason
+    assert result.passed, [claim for claim in result.claims if not claim.passed]

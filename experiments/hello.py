@@ -29,8 +29,7 @@ def hello(
             # A header of 66 bytes is on the wire with every 1448 bytes of TCP data.
             with traffic.Flows([traffic.Flow(first, last, priority=0, transport="tcp", duration=duration)]) as flows:
                 flows.wait()
-        (flow,) = flows.reports
-        assert isinstance(flow, TcpReport)
+        (flow,) = flows.reports_of(TcpReport)
         print(f"{first} -> {last}: {flow.goodput} of TCP over {rate} for {duration}")
         run.figure("pairs that answered", sum(trip is not None for trip in answered))
         run.figure("round trip", trip)

@@ -49,7 +49,7 @@ _MEMBERS = {
     "LosslessLeaf": "vswitch",
     "LosslessRouter": "",
     "RdmaHost": "",
-    "Port": "with_pfc, with_dcbx, with_vls",
+    "Port": "with_pfc, without_pfc, with_dcbx, with_vls",
     "Buffer": "",
     "Rate": "from_bps, bps, time_for, time_for_quanta, quanta",
     "Duration": "from_ns, ns",

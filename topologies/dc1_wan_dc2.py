@@ -43,7 +43,7 @@ class Dc1WanDc2(LosslessTopo):
                 address = f"10.{centre}.{number >> 8}.{number & 255}/16"
                 host = self.addHost(f"{hosts}{number}", ip=address, defaultRoute=f"via {gateway}")
                 self.addLink(host, f"s{centre}")
-        plain, cable = Port().with_pfc(), Cable(self.cable.rate, wan)
+        plain, cable = Port().without_pfc(), Cable(self.cable.rate, wan)
         for number, (left, right) in enumerate(cables, 1):
             one, other = ({"ip": f"10.0.{number}.{end}/30"} for end in (1, 2))
             self.addLink(left, right, cable=cable, params1=one, params2=other, settings1=plain, settings2=plain)

@@ -83,7 +83,7 @@ class Srv6Ring(LosslessTopo):
                 self.addRouter(router, ip=None, commands=commands)
         for edge in EDGES:
             self._add_data_centre(edge)
-        silent, obeys = Port().with_pfc(), Port(pfc=PfcSettings(watchdog=watchdog)).with_pfc(*queues)
+        silent, obeys = Port().without_pfc(), Port(pfc=PfcSettings(watchdog=watchdog)).with_pfc(*queues)
         for one, other in pairwise(ROUND):
             ends = [obeys if router in EDGES else silent for router in (one, other)]
             self.addLink(one, other, cable=cable, settings1=ends[0], settings2=ends[1])

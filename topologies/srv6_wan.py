@@ -12,7 +12,7 @@ from testbed.net.fabric.port import ROCE, Port
 from testbed.subjects.routing.frr import Frr
 from testbed.subjects.routing.protocols import Isis
 from testbed.subjects.srv6.lab import routers as srv6
-from testbed.subjects.srv6.lab.controller import ControllerAccess
+from testbed.subjects.srv6.lab.controller import SrController
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.endx_pfc import LocalSid
 from testbed.subjects.srv6.protocol.pause_refresh import Refresh
@@ -42,8 +42,9 @@ class Srv6Wan(LosslessTopo):
 
     r2 has plain SRv6 and no PFC. With figure=2 the far edge is r5, and there is a way round by r3 and r4. `back` is
     how back-pressure crosses the WAN: "planned" (tunnels set up beforehand, scenario 1), "learned" (scenario 2),
-    "controlled" (VPN, policies and tunnels are the controller's, whose session is `control`), or "none". `headroom`
-    cells at an edge are for what is on its way; with `measure` they are until it is measured through the tunnels.
+    "controlled" (VPN, policies and tunnels are those of a `controller`, with which it is the default), or "none".
+    `headroom` cells at an edge are for what is on its way; with `measure` they are until it is measured through the
+    tunnels.
 
     The switches are Xoff's own or (`leaves="openflow"`) Open vSwitch leaves, the controller's if there is one, which is
     the default then.
@@ -54,7 +55,7 @@ class Srv6Wan(LosslessTopo):
 
     With `igp` routers speak IS-IS, by the FRR of Debian 13 (`@experiment(debs=["trixie:frr"])`), in place of static
     routes, and their End and End.X SIDs are FRR's. The routers between the edges have nothing else, and the controller
-    knows them by IS-IS alone (`control.following`).
+    knows them by IS-IS alone (`controller.following`).
     """
 
     mismatch = Mismatch.IGNORE  # an edge router differs from one side to the other on purpose
@@ -64,7 +65,7 @@ class Srv6Wan(LosslessTopo):
         n: int = 2,
         *,
         wan: Length | str = "50km",
-        back: str = "planned",
+        back: str | None = None,
         headroom: int = 0,
         figure: int = 3,
         tenants: int = 1,
@@ -72,17 +73,21 @@ class Srv6Wan(LosslessTopo):
         measure: bool = False,
         shares: Sequence[int] = (),
         leaves: str | None = None,
-        control: ControllerAccess | None = None,
+        controller: SrController | None = None,
         igp: bool = False,
     ) -> None:
         self.require(1, n=n, tenants=tenants)
+        back = back or ("controlled" if controller else "planned")
         self.choose(("planned", "learned", "none", "controlled"), back=back)
         self.choose(FIGURES, figure=figure)
         self.choose(range(1, len(TENANTS) + 1), tenants=tenants)
-        if (back == "controlled") != (control is not None):
-            raise TopoError('Srv6Wan: back="controlled" and control, a session with a controller, go together')
-        if igp and control is None:
-            raise TopoError('Srv6Wan: with igp SIDs are the routers\' own; a controller learns them: back="controlled"')
+        if (back == "controlled") != (controller is not None):
+            raise TopoError(
+                f"Srv6Wan: back is {back!r} and controller {controller!r}; give a controller without back, or neither"
+            )
+        if igp and controller is None:
+            raise TopoError("Srv6Wan: with igp SIDs are the routers' own, and a controller learns them; give one")
+        control = controller.session if controller else None
         self.igp = igp
         leaves = leaves or ("openflow" if control else "own")
         self.choose(("own", "openflow"), leaves=leaves)
@@ -124,7 +129,7 @@ class Srv6Wan(LosslessTopo):
             self._add_edge(router, commands, sids[router], directory, headroom)
         self._add_data_centres()
         parts = dict(zip(self.queues, shares, strict=True)) if shares else {}
-        silent, obeys = Port().with_pfc(), Port(shares=parts).with_pfc(*self.queues)
+        silent, obeys = Port().without_pfc(), Port(shares=parts).with_pfc(*self.queues)
         for one, other, length in FIGURES[figure]:
             ends = [obeys if router in self.edges else silent for router in (one, other)]
             long = Cable(self.cable.rate, delay=_tenths(cable.delay, length))

@@ -48,7 +48,7 @@ def _measured(run: Run, topology: LosslessTopo, wanted: list[Flow]) -> None:
     run.figure("packets", flows.received)
     run.figure("hops", hops)
     run.claim("lost", flows.lost, equals=0)
-    reports = [report for report in flows.reports if isinstance(report, RoceReport)]
+    reports = flows.reports_of(RoceReport)
     if reports:
         run.claim("flows whose data came whole", sum(report.intact for report in reports), equals=len(wanted))
         run.figure("CNPs", sum(report.cnps_sent for report in reports))

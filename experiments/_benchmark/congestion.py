@@ -130,7 +130,8 @@ def _rates(reports: Sequence[RoceReport], begin_ns: int, lasts: Duration) -> lis
     step, scale = _WINDOW // 5, reports[0].scale
     moments = range((lasts - _WINDOW) // step + 1)
     begins = [begin_ns + scale.lab(step * number).ns for number in moments]
-    return [[one.goodput_over(since, _WINDOW) for one in reports] for since in begins]
+    window_ns = scale.lab(_WINDOW).ns
+    return [[one.goodput_between(since_ns, since_ns + window_ns) for one in reports] for since_ns in begins]
 
 
 def _is_near(rates: list[Rate]) -> bool:
@@ -175,17 +176,18 @@ def _storm(run: Run, fabric: FabricUnderTest) -> None:
     with network(fabric.topo(), case="storm") as net, RawPort(net[hosts[-1]], f"{hosts[-1]}-eth0") as wire:
         with Flows([*flows.values()]) as running:
             net.sleep("200us")
-            begin_ns = time.monotonic_ns() + net.lab_ns(_SPREAD)
+            begin_ns = time.monotonic_ns()
             quanta = min(LONGEST_PAUSE, fabric.line.bits_in(_REPEAT * 4) // 512)  # four repetitions may be late
             xoff = PfcFrame.xoff(_RECEIVER, [ROCE_PRIORITY], quanta).encode()
             wire.repeat(xoff, net.lab_ns(_REPEAT), _STORM // _REPEAT)
-            end_ns = time.monotonic_ns() + net.lab_ns("50us")
+            end_ns = time.monotonic_ns()
             net.sleep(_STORM // 2)
         reports = dict(zip(flows, running.reports, strict=True))
+        stormed = begin_ns + net.lab_ns(_SPREAD), begin_ns + net.lab_ns(_STORM)
+        over = end_ns + net.lab_ns("50us"), end_ns + net.lab_ns(_STORM // 2 - Duration("50us"))
         storms = sum(one.kind == "storm_detected" for one in net.fabric.events())
     for name, report in reports.items():
-        during = report.goodput_over(begin_ns, _STORM - _SPREAD)
-        after = report.goodput_over(end_ns, _STORM // 2 - Duration("100us"))
+        during, after = report.goodput_between(*stormed), report.goodput_between(*over)
         row(run, name, of_its_rate_during_the_storm_percent=share(during, rate), afterwards_percent=share(after, rate))
         if fabric.pfc:
             run.claim(f"{name}: lost", report.lost, equals=0)

@@ -38,7 +38,7 @@ def jct(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
                     with Flows(all_flows) as running:
                         running.wait()
                     took = took + compute + completion(running.reports)
-                    again += sum(one.retransmitted for one in running.reports if isinstance(one, RoceReport))
+                    again += sum(one.retransmitted for one in running.reports_of(RoceReport))
                 dropped = net.fabric.dropped()
             ideal = _SIZE.bits * factor * 10**12 / fabric.line.bps
             roofline = iterations * (compute.ps + ideal)

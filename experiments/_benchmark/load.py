@@ -88,7 +88,7 @@ def offer(
         with Flows(flows) as running:
             meanwhile(net, running)
             running.wait()
-        reports = [one for one in running.reports if isinstance(one, RoceReport)]
+        reports = running.reports_of(RoceReport)
         ports = [port for port in net.fabric.ports.values() if port.node in net.switches]
         took = completion(running.reports)
         return Load(

@@ -48,7 +48,7 @@ def soak(run: Run, fabric: FabricUnderTest, quick: bool) -> None:
             with Flows(flows(fabric, pattern)) as running:
                 running.wait()
             took.append(completion(running.reports).ps)
-            reports = [one for one in running.reports if isinstance(one, RoceReport)]
+            reports = running.reports_of(RoceReport)
             intact = intact and all(one.intact for one in reports)
             again.append(sum(one.retransmitted for one in reports))
             held.append(net.fabric.held(ROCE_PRIORITY))

@@ -174,7 +174,7 @@ def fill(bench: Bench, senders: list[str], hosts: int = 2, holds: bool = True) -
 
         def addHost(self, name: str, **options: Any) -> str:
             if name in senders:
-                options["port"] = options["port"].with_pfc()
+                options["port"] = options["port"].without_pfc()
             added: str = super().addHost(name, **options)
             return added
 

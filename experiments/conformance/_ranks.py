@@ -215,7 +215,7 @@ def dcqcn(bench: Bench) -> Callable[[Line], Dcqcn]:
 
 
 def reports(running: Flows) -> list[RoceReport]:
-    return [report for report in running.reports if isinstance(report, RoceReport)]
+    return running.reports_of(RoceReport)
 
 
 def missing(flows: Sequence[Flow], running: Flows) -> int:

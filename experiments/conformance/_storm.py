@@ -65,10 +65,10 @@ def storm_of(
             target: [p for p in range(8) if fabric.pfc(bench.port(net, target), p)["xoff_received"]]
             for target in targets
         }
-    begin_ns += bench.lab_ns(spread)
+    stormy = begin_ns + bench.lab_ns(spread), begin_ns + bench.lab_ns(repeat * beats - spread)
     during: dict[tuple[str, str, int], Rate] = {}
     for (source, target, priority, _), one in reports.items():
-        rate = one.goodput_over(begin_ns, repeat * beats - spread * 2)
+        rate = one.goodput_between(*stormy)
         during[source, target, priority] = during.get((source, target, priority), share * 0) + rate
     fastest = max(rate for (*_, priority), rate in during.items() if priority in stormed)
     others = [rate for (*_, priority), rate in during.items() if priority not in stormed]

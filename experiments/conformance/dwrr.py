@@ -54,7 +54,8 @@ def dwrr(bench: Bench) -> None:
             begin_ns = time.monotonic_ns()
             net.sleep(settled + window)
             running.stop_sending()
-    rates = [report.goodput_over(begin_ns + bench.lab_ns(settled), window).bps for report in running.reports]
+    steady = begin_ns + bench.lab_ns(settled), begin_ns + bench.lab_ns(settled + window)
+    rates = [report.goodput_between(*steady).bps for report in running.reports]
     of_each = [sum(rates[place : place + len(senders)]) for place in range(0, len(rates), len(senders))]
     shares = [100 * rate / max(1, sum(of_each)) for rate in of_each]
     apart = [abs(share - weight) for share, weight in zip(shares, _WEIGHTS, strict=True)]

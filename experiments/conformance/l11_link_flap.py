@@ -61,8 +61,8 @@ def l11_link_flap(bench: Bench) -> None:
         in_it = sum(begin_pause_ns <= t_ns < end_pause_ns for t_ns in arrived)
         bench.claim(f"frames in the pause {name}", in_it, equals=0)
     stormed, other = running.reports
-    afterwards = stormed.goodput_over(begin_ns + bench.lab_ns(over + edge), end - over - edge * 2)
+    afterwards = stormed.goodput_between(begin_ns + bench.lab_ns(over + edge), begin_ns + bench.lab_ns(end - edge))
     bench.claim("goodput after the storm", afterwards, at_least=rate * 98 // 100)
-    throughout = other.goodput_over(begin_ns, end - edge)
+    throughout = other.goodput_between(begin_ns, begin_ns + bench.lab_ns(end - edge))
     bench.claim("goodput at the other port", throughout, at_least=rate * 98 // 100)
     bench.claim("frames lost at the other port", other.lost, equals=0)

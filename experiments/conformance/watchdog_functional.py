@@ -41,8 +41,8 @@ def _storm(bench: Bench, action: WatchdogAction) -> None:
         reports = dict(zip(given, flows.reports, strict=True))
         found = len(events(net, port, "storm_detected"))
         emptied = len(events(net, port, "queue_emptied"))
-    steady_ns = pause.end_ns - bench.lab_ns(steady)
-    during = {name: report.goodput_over(steady_ns, steady - settled) for name, report in reports.items()}
+    in_storm = pause.end_ns - bench.lab_ns(steady), pause.end_ns - bench.lab_ns(settled)
+    during = {name: report.goodput_between(*in_storm) for name, report in reports.items()}
     stormed = during.pop("the stormed queue")
     if action is WatchdogAction.FORWARD:
         bench.claim(FORWARDED, stormed, at_least=rate * 98 // 100)

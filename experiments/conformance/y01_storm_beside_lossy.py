@@ -27,8 +27,8 @@ def y01_storm_beside_lossy(bench: Bench) -> None:
             running.stop_sending()
             net.sleep(repeat)
             wire.send(PfcFrame.xon(mac, bench.lossless).encode())
-    begin_ns += bench.lab_ns(spread)
-    during = [one.goodput_over(begin_ns, storm - repeat - spread) for one in running.reports]
+    stormy = begin_ns + bench.lab_ns(spread), begin_ns + bench.lab_ns(storm - repeat)
+    during = [one.goodput_between(*stormy) for one in running.reports]
     lossy, lossless = len(bench.lossy), running.reports[len(bench.lossy) :]
     bench.claim(
         _LOSSY, sum(during[1:lossy], during[0]),

@@ -18,7 +18,7 @@ _PRIORITY = 3
 class Marking(LosslessTopo):
     """Two senders, and a switch without PFC that marks frames that wait for the receiver."""
 
-    port = Port().with_pfc()
+    port = Port().without_pfc()
     buffer = Buffer(total=20_000)
 
     def build(self, curve: EcnCurve | None) -> None:
@@ -27,7 +27,7 @@ class Marking(LosslessTopo):
             # Faster than the line that they share: else a sender that was late once would stay so.
             self.addLink(self.addHost(host), "s1", cable=Cable("40Gb/s"))
         marks = {} if curve is None else {_PRIORITY: curve}
-        self.addLink("s1", self.addHost("r"), settings1=Port(ecn=marks).with_pfc())
+        self.addLink("s1", self.addHost("r"), settings1=Port(ecn=marks).without_pfc())
 
 
 class Held:

@@ -101,6 +101,4 @@ def _run(run: Run, case: str, parameters: DcqcnParameters, kmin: str | None) -> 
         ]
         running = net.run(*flows)
         run.claim(f"{case}: dropped", net.fabric.dropped(), equals=0)
-        report = running.reports[0]
-        assert isinstance(report, RoceReport)
-        return report
+        return running.reports_of(RoceReport)[0]

@@ -107,7 +107,7 @@ def _ring(run: Run, case: str, rate_control: str, curve: EcnCurve | None, *, wat
             running.stop_sending()
         names = [port.name for port in net.fabric.ports.values() if port.node in net.switches]
         seen = Seen(
-            reports=[report for report in running.reports if isinstance(report, RoceReport)],
+            reports=running.reports_of(RoceReport),
             first_half=halves[0],
             second_half=halves[1],
             pauses=sum(net.fabric.group(name, ROCE_PRIORITY).xoffs for name in names),

@@ -122,7 +122,7 @@ def _run(
                 queues.append(fabric.sent(BOTTLENECK).queued_bytes[ROCE_PRIORITY])
                 time.sleep(fabric.units.lab(LOOK).ns / 1e9)
             running.wait()
-        reports = [one for one in running.reports if isinstance(one, RoceReport)]
+        reports = running.reports_of(RoceReport)
         counters = fabric.sent(BOTTLENECK)
         switches = [one.name for one in fabric.ports.values() if one.node in net.switches]
         pauses = sum(fabric.group(name, ROCE_PRIORITY).xoffs for name in switches)
@@ -130,7 +130,8 @@ def _run(
     first_lab_ns = min(report.first_lab_ns for report in reports)
 
     def rates(begin: Duration, lasts: Duration) -> list[Rate]:
-        return [report.goodput_over(first_lab_ns + units.lab(begin).ns, lasts) for report in reports]
+        first, end = first_lab_ns + units.lab(begin).ns, first_lab_ns + units.lab(begin + lasts).ns
+        return [report.goodput_between(first, end) for report in reports]
 
     parts = [rates(PART * number, PART) for number in range(lasts // PART - 1)]
     joined = JOIN // PART

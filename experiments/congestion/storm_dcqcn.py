@@ -101,7 +101,8 @@ def _run(run: Run, case: str, paused: Duration | None, *, dcqcn: bool) -> Seen:
                 net.sleep(LASTS)
             running.stop_sending()
         pauses = net.fabric.pfc("h1-eth0", ROCE_PRIORITY)["xoff_received"]
-    to_receiver, innocent = (report.goodput_over(begin_ns + net.lab_ns(SETTLED), STEADY) for report in running.reports)
+    steady = begin_ns + net.lab_ns(SETTLED), begin_ns + net.lab_ns(SETTLED + STEADY)
+    to_receiver, innocent = (report.goodput_between(*steady) for report in running.reports)
     run.figure(f"{case}: goodput to the receiver, and of the innocent flow", [to_receiver, innocent])
     run.figure(f"{case}: marked packets", running.reports[0].marked)
     return Seen(to_receiver, innocent, pauses)

@@ -66,7 +66,7 @@ def dcbx_applications(run: Run) -> None:
 
 
 def _move(run: Run, version: DcbxVersion, trust: str, entries: dict[str, AppEntry]) -> None:
-    plain = Port(priorities=PriorityMap(trust)).with_pfc()
+    plain = Port(priorities=PriorityMap(trust)).without_pfc()
     nothing = DcbxSettings(version, pfc=PfcAdmin(0), applications=ApplicationAdmin())
     hosts = {name: replace(nothing, applications=ApplicationAdmin(willing=name == "willing"))
              for name in ("willing", "not willing")}  # fmt: skip

@@ -181,7 +181,7 @@ def _overload(
         def build(self) -> None:
             self.addSwitch(switch)
             for name in hosts:
-                own, other = Port().with_pfc().with_dcbx(willing=willing), Port().with_pfc(*LOSSLESS).with_dcbx()
+                own, other = Port().without_pfc().with_dcbx(willing=willing), Port().with_pfc(*LOSSLESS).with_dcbx()
                 self.addLink(self.addHost(name, port=own), switch, settings2=other)
 
     topo = Incast(scale=1, rate="10Mb/s", total=CELLS)

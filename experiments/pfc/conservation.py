@@ -50,7 +50,7 @@ def conservation(
     run.claim(f"{case}: pauses of the port that is paused least", min(found["pauses"].values()), at_least=pauses)
 
     case = "without PFC"
-    found = _run(run, case, Port().with_pfc(), frames, pauses)
+    found = _run(run, case, Port().without_pfc(), frames, pauses)
     lost = sum(found["sent"].values()) - sum(found["received"].values())
     missing = {switch: found["into"][switch] - found["out of"][switch] for switch in found["into"]}
     run.claim(f"{case}: octets lost between senders and receiver", lost, at_least=FRAME.bytes * frames // 2)

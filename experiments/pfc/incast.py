@@ -38,7 +38,7 @@ def incast(
         run.claim(f"with PFC: h{number}", counted, equals={"sent": frames, "received": frames, "doubled": 0})
         run.claim(f"with PFC: h{number}, out of order", report.out_of_order, equals=0)
 
-    reports = _overload(run, "without PFC", Port().with_pfc(), senders, frames)
+    reports = _overload(run, "without PFC", Port().without_pfc(), senders, frames)
     sent, lost = (sum(getattr(report, name) for report in reports) for name in ("sent", "lost"))
     # While all send at line rate the port takes one of n frames, and the buffer what n groups of alpha 1 may hold.
     due = sent * (senders - 1) // senders - CELLS // 8 * senders // (senders + 1)

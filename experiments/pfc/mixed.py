@@ -20,7 +20,7 @@ def mixed(run: Run) -> None:
     # Twice the line rate for a half of it: three of four frames do not fit, but for what the buffer holds.
     run.claim("PFC on one of the priorities: lossy frames lost", sums[LOSSY]["lost"], at_least=sums[LOSSY]["sent"] // 2)
 
-    sums = _overload(run, "PFC on none", Port().with_pfc())
+    sums = _overload(run, "PFC on none", Port().without_pfc())
     for priority in (LOSSLESS, LOSSY):
         label = f"PFC on none: frames of priority {priority} lost"
         run.claim(label, sums[priority]["lost"], at_least=sums[priority]["sent"] // 2)

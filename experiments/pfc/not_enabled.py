@@ -58,21 +58,22 @@ def not_enabled(run: Run) -> None:
         lossless, lossy = flows.reports
         for number, name in enumerate(HARMLESS):
             for priority, report in (("lossless", lossless), ("lossy", lossy)):
-                goodput = report.goodput_over(begin_ns + number * step_ns, STEP - EDGE)
+                step_begin_ns = begin_ns + number * step_ns
+                goodput = report.goodput_between(step_begin_ns, step_begin_ns + step_ns - edge_ns)
                 run.claim(f"{name}: goodput of the {priority} priority", goodput, at_least=RATE * 99 // 100)
         run.claim(
             "XOFF of both: goodput of the lossless priority until its time is over",
-            lossless.goodput_over(stop_ns + edge_ns, half - EDGE * 2),
+            lossless.goodput_between(stop_ns + edge_ns, stop_ns + half_ns - edge_ns),
             equals=Rate.from_bps(0),
         )
         run.claim(
             "XOFF of both: goodput of the lossless priority after that",
-            lossless.goodput_over(stop_ns + half_ns, half - EDGE),
+            lossless.goodput_between(stop_ns + half_ns, stop_ns + half_ns * 2 - edge_ns),
             at_least=RATE,
         )
         run.claim(
             "XOFF of both: goodput of the lossy priority",
-            lossy.goodput_over(stop_ns, STEP - EDGE),
+            lossy.goodput_between(stop_ns, stop_ns + step_ns - edge_ns),
             at_least=RATE * 99 // 100,
         )
         run.claim("lost", lossless.lost + lossy.lost, equals=0)

@@ -41,7 +41,7 @@ def parking_lot(run: Run) -> None:
     run.claim("one switch with PFC: Jain's index", fairness, at_least=0.99)
     run.claim("one switch with PFC: lost", lost, equals=0)
 
-    _, lost, _ = _run(run, "parking lot without PFC", ParkingLot, Port().with_pfc(), Duration("1ms"))
+    _, lost, _ = _run(run, "parking lot without PFC", ParkingLot, Port().without_pfc(), Duration("1ms"))
     run.claim("parking lot without PFC: lost", lost, at_least=1000)
 
 

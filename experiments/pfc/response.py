@@ -64,7 +64,7 @@ def response(run: Run) -> None:
     computed = Buffer(xoff=Static(SHARED * CELLS), xon_offset=CELLS)
     run.claim("computed headroom: lost", sum(lost for lost, _ in _lost_and_pauses(computed, Port())), equals=0)
     lossy = Buffer(lossy=GroupSettings(threshold=Static(SHARED * CELLS)))
-    least = min(lost for lost, _ in _lost_and_pauses(lossy, Port().with_pfc()))
+    least = min(lost for lost, _ in _lost_and_pauses(lossy, Port().without_pfc()))
     run.claim("without PFC: lost by the sender that loses least", least, at_least=BURSTS)
 
 

@@ -69,8 +69,8 @@ def _storm_of(run: Run, priorities: Iterable[int], port: Port) -> tuple[dict[str
             end_ns = time.monotonic_ns()
             net.sleep(STORM)
         reports = dict(zip(flows, running.reports, strict=True))
-        begin_ns += net.lab_ns(SPREAD)
-        end_ns += net.lab_ns(OVER)
-        during = {name: report.goodput_over(begin_ns, STORM - SPREAD) for name, report in reports.items()}
-        after = {name: report.goodput_over(end_ns, STORM - OVER * 2) for name, report in reports.items()}
+        stormed = begin_ns + net.lab_ns(SPREAD), begin_ns + net.lab_ns(STORM)
+        over = end_ns + net.lab_ns(OVER), end_ns + net.lab_ns(STORM - OVER)
+        during = {name: report.goodput_between(*stormed) for name, report in reports.items()}
+        after = {name: report.goodput_between(*over) for name, report in reports.items()}
         return during, after, sum(report.lost for report in reports.values())

@@ -152,7 +152,7 @@ def _hold(
         """Hosts without PFC on a switch that has it."""
 
         def addHost(self, name: str, **options: Any) -> str:
-            added: str = super().addHost(name, **options | {"port": Port().with_pfc()})
+            added: str = super().addHost(name, **options | {"port": Port().without_pfc()})
             return added
 
     found = []

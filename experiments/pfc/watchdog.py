@@ -135,16 +135,15 @@ def _storm(action: WatchdogAction | None) -> Seen:
         group = net.fabric.group("s1-eth1", PRIORITY)
         acting_ns = storm_ns + net.lab_ns(DETECTION + POLL + SPREAD)
         real = net.fabric.units.nearest_real
-        rest = real(Duration.from_ns(last_ns - acting_ns))
         return Seen(
             before=sum(event.lab_ns < storm_ns for event in found),
             times=len(paused),
             found=Duration.nearest_ns(paused[0]) if paused else None,
             over=real(Duration.from_ns(ends[0] - last_ns)) if ends else None,
-            broken=report.goodput_over(broken_ns, Duration("1400us")),
-            stormed=report.goodput_over(acting_ns, rest),
-            innocent=other.goodput_over(acting_ns, rest),
-            afterwards=report.goodput_over(last_ns + 600 * MS, real(Duration.from_ns(end_ns - last_ns - 700 * MS))),
+            broken=report.goodput_between(broken_ns, broken_ns + net.lab_ns("1400us")),
+            stormed=report.goodput_between(acting_ns, last_ns),
+            innocent=other.goodput_between(acting_ns, last_ns),
+            afterwards=report.goodput_between(last_ns + 600 * MS, end_ns - 100 * MS),
             sent=report.sent + other.sent,
             lost=report.lost,
             innocent_lost=other.lost,

@@ -139,7 +139,7 @@ def _observed(
 ) -> Seen:
     ports = marking(CURVE)
     if not pfc:
-        ports = {"port": ports["port"].with_pfc(), "hopts": {"port": Port().with_pfc()}}
+        ports = {"port": ports["port"].without_pfc(), "hopts": {"port": Port().without_pfc()}}
     topo = _Shared(cable=Cable(LINE, delay="1us"), buffer=BUFFER, **ports)
     how = {"rate_control": _control} if dcqcn else {"rate": LINE * 49 // 100}
     with network(topo, case=case) as net:
@@ -148,7 +148,7 @@ def _observed(
         small = Roce(message=Size("4kB"))
         flows += [Flow(f"h{n}", "r2", transport=small, start=begin, duration=LASTS) for n in range(3, 3 + others)]
         running = net.run(*flows)
-        first, second = (report for report in running.reports[:2] if isinstance(report, RoceReport))
+        first, second, *_ = running.reports_of(RoceReport)
         port = net.port("s2", "s1")
         begin_ns = first.begin_lab_ns + net.lab_ns(begin)
         events = [event for event in net.fabric.events() if event.port == port]
@@ -157,7 +157,7 @@ def _observed(
         scale = first.scale
 
     def rate(report: RoceReport, after: Duration) -> Rate:
-        return report.goodput_over(begin_ns + scale.lab(after).ns, WINDOW)
+        return report.goodput_between(begin_ns + scale.lab(after).ns, begin_ns + scale.lab(after + WINDOW).ns)
 
     paused = scale.nearest_real(Duration.from_ns(max(0, max(ends, default=0) - begin_ns)))
     steps = [WINDOW * number for number in range((lasts - begin) // WINDOW)]
@@ -167,7 +167,7 @@ def _observed(
     return Seen(
         paused,
         _full(sums),
-        first.goodput_over(begin_ns - scale.lab(WINDOW).ns, WINDOW),
+        first.goodput_between(begin_ns - scale.lab(WINDOW).ns, begin_ns),
         min((pair[0] for _, pair in after), key=lambda one: one.bps),
         rates,
         pauses,

@@ -40,8 +40,7 @@ def _goodput(case: str, operation: str, recovery: str, loss: str) -> tuple[Rate,
         with flowing(Flow("h1", "r", transport=transport, duration=LASTS)) as flows:
             net.sleep(LASTS)
             frames = sum(net.fabric.sent(net.port("h1", "s1")).sent_frames)
-        (report,) = flows.reports
-        assert isinstance(report, RoceReport)
+        (report,) = flows.reports_of(RoceReport)
         busy = float(frames * report.wire_bits / LINE.bits_in(LASTS))
         delivered = report.messages * MESSAGE.bits
     time = max(report.completion, LASTS)  # the message under way at the end is sent to its last octet

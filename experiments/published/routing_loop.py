@@ -56,7 +56,7 @@ def routing_loop(run: Run) -> None:
             differs=f"the lowest rate of a deadlock within {LASTS}, in which the loop has to fill; a frame "
             "passes TTL - 1 lines, as each router counts down before it sends",
         )  # fmt: skip
-    without = _looped(16, Rate.from_bps(ROUTERS * LINE.bps // 16 * HIGHEST // 100), Port().with_pfc())
+    without = _looped(16, Rate.from_bps(ROUTERS * LINE.bps // 16 * HIGHEST // 100), Port().without_pfc())
     run.claim("TTL 16 without PFC: a deadlock", without.is_dead, equals=False)
     run.claim("TTL 16 without PFC: cells that are held in the end", without.held, equals=0)
 

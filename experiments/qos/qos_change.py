@@ -24,7 +24,7 @@ def qos_change(run: Run) -> None:
     reports = _changes(run, "lossless", Port().with_vls())
     run.claim("lossless: frames lost", sum(report.lost for report in reports), equals=0)
     run.claim("lossless: frames doubled", sum(report.doubled for report in reports), equals=0)
-    reports = _changes(run, "no PFC", Port().with_vls().with_pfc())
+    reports = _changes(run, "no PFC", Port().with_vls().without_pfc())
     run.claim("no PFC: frames lost", sum(report.lost for report in reports), at_least=1000)
     _cable(run)
 

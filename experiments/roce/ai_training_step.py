@@ -68,7 +68,7 @@ def _completion(found: RoceOutcome) -> Duration:
 
 
 def _run(run: Run, case: str, ring: Any, delay: Duration, *, pfc: bool, marks: bool) -> RoceOutcome:
-    host = Port() if pfc else Port().with_pfc()
+    host = Port() if pfc else Port().without_pfc()
     port = Port(pfc=host.pfc, ecn={ROCE_PRIORITY: EcnCurve("5kB", "20kB", "20%")} if marks else {})
     topology = LeafSpine(
         leaves=2,

@@ -36,8 +36,7 @@ def _run(run: Run, case: str, operation: str, loss_percent: int) -> Any:
         transport = Roce(operation=operation, settings=Settings(retransmit_after=TIMER))
         with Flows([Flow("h1", "r", transport=transport, size=SIZE)]) as flows:
             flows.wait()
-        (report,) = flows.reports
-        assert isinstance(report, RoceReport)
+        (report,) = flows.reports_of(RoceReport)
         run.figure(f"{case}: completion", report.completion)
         run.figure(f"{case}: goodput", report.goodput)
         run.claim(f"{case}: received", report.size, equals=SIZE)

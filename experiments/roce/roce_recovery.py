@@ -27,8 +27,7 @@ def roce_recovery(run: Run, message: Annotated[str, OneOf("2MB", "4MB")] = "4MB"
             flow = Flow("h1", "r", transport=transport, duration=TIME)
             with flowing(flow) as flows:
                 net.sleep(TIME)
-            (report,) = flows.reports
-            assert isinstance(report, RoceReport)
+            (report,) = flows.reports_of(RoceReport)
         run.figure(f"{recovery}: messages", report.messages)
         bits = report.messages * Size(message).bytes * 8
         goodput = Rate.from_bps(bits * 10**9 // report.completion.ns)

@@ -21,7 +21,7 @@ def verbs_incast(run: Run) -> None:
     again; its timer, 67 ms, is longer than a whole write. `rping` then talks by the connection manager.
     """
     for case, pfc in (("PFC", True), ("no PFC", False)):
-        settings = Port().with_pfc(LOSSLESS) if pfc else Port().with_pfc()
+        settings = Port().with_pfc(LOSSLESS) if pfc else Port().without_pfc()
         topology = Incast(2, rate="100Gb/s", total=CELLS, xoff=XOFF, port=settings, rdma=True)
         with network(topology, case=case) as net:
             with run.measuring():

@@ -23,7 +23,7 @@ def verbs_over_tcp(run: Run) -> None:
     for carrier, (rdma, options) in CARRIERS.items():
         for pfc in (True, False):
             case = f"{carrier}, {'PFC' if pfc else 'no PFC'}"
-            settings = Port().with_pfc(LOSSLESS) if pfc else Port().with_pfc()
+            settings = Port().with_pfc(LOSSLESS) if pfc else Port().without_pfc()
             topology = Incast(2, rate="100Gb/s", total=CELLS, xoff=XOFF, port=settings, rdma=rdma)
             with network(topology, case=case) as net:
                 with run.measuring():

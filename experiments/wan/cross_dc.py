@@ -55,7 +55,7 @@ def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
     settings = replace(Port().measurement, samples=4, enough=4)
     port = replace(Port(), measurement=settings).with_dcbx(headroom=True)
     with SrController(library) as controller:
-        topo = Srv6Wan(wan=wan, back="controlled", measure=True, control=controller.session, port=port)
+        topo = Srv6Wan(wan=wan, measure=True, controller=controller, port=port)
         with network(topo, case="with End.X.PFC") as net:
             fabric = net.fabric
             links = ["s1-eth2", "s1-eth3", "s2-eth2", "s2-eth3"]

@@ -28,7 +28,7 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
     lab's.
     """
     with SrController(library) as controller:
-        topo = Srv6Wan(figure=2, wan=CABLE, back="controlled", control=controller.session)
+        topo = Srv6Wan(figure=2, wan=CABLE, controller=controller)
         with network(topo) as net:
             begun_ns = run.lab_ns
             controller.request(*topo.intents())

@@ -28,7 +28,7 @@ def wan_isis(run: Run) -> None:
     and the pause ends by its own time.
     """
     with SrController() as controller:
-        topo = Srv6Wan(figure=2, wan=CABLE, back="controlled", control=controller.session, igp=True)
+        topo = Srv6Wan(figure=2, wan=CABLE, controller=controller, igp=True)
         with network(topo) as net, controller.following(net["r1"], net.routing.routers):
             run.figure("IS-IS: from its start to all routes", net.converged("30s"))
             controller.request(*topo.intents())

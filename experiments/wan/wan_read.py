@@ -86,5 +86,4 @@ def _read(run: Run, back: str, wan: Length, lasts: Duration) -> dict[str, Any]:
 def _filled(reports: list[Report], stop_lab_ns: int, line: Rate) -> float:
     """Return the part of the line to b1 that was used from the first frame of all until both senders were stopped."""
     begin_lab_ns = min(report.first_lab_ns for report in reports)
-    span = reports[0].scale.nearest_real(Duration.from_ns(stop_lab_ns - begin_lab_ns))
-    return round(sum(float(report.goodput_over(begin_lab_ns, span) / line) for report in reports), 4)
+    return round(sum(float(report.goodput_between(begin_lab_ns, stop_lab_ns) / line) for report in reports), 4)

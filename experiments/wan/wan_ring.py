@@ -115,9 +115,12 @@ def _case(run: Run, net: Network, name: str, pairs: Sequence[tuple[str, str]], l
         end_lab_ns = time.monotonic_ns()
         flows.stop_sending()
     events = [event for event in net.fabric.events() if event.lab_ns >= begin_lab_ns]
+    settled_lab_ns = begin_lab_ns + net.lab_ns(settled)
     found = Seen(
         lost=flows.lost,
-        goodput=[report.goodput_over(begin_lab_ns + net.lab_ns(settled), lasts) for report in flows.reports],
+        goodput=[
+            report.goodput_between(settled_lab_ns, settled_lab_ns + net.lab_ns(lasts)) for report in flows.reports
+        ],
         least=[_least(report, end_lab_ns, net.lab_ns(window)) for report in flows.reports],
         pressing=_nodes(events, "tunnel_xoff"),
         pressed=_nodes(events, "tunnel_received"),

@@ -99,7 +99,7 @@ def wan_tenants(
 @contextmanager
 def _under(controller: SrController, run: Run, n: int, wan: Length) -> Iterator[Any]:
     """Start the network with a slice each; its switches, VPNs, policies and tunnels are the controller's."""
-    topo = Srv6Wan(n=n, tenants=2, wan=wan, shares=SHARES, back="controlled", control=controller.session)
+    topo = Srv6Wan(n=n, tenants=2, wan=wan, shares=SHARES, controller=controller)
     with network(topo) as net:
         controller.request(*topo.intents())
         controller.wait(controller.settled, "every policy and tunnel is installed")
@@ -121,7 +121,7 @@ def _blue_and(run: Run, net: Network, name: str, others: Sequence[tuple[str, str
     reports, begin_lab_ns = _sent(net, flows, lasts)
     blue, *red = reports
     lost = {"red": sum(report.lost for report in red), "blue": blue.lost}
-    found = Seen(lost, blue.goodput_over(begin_lab_ns, lasts))
+    found = Seen(lost, blue.goodput_between(begin_lab_ns, begin_lab_ns + net.lab_ns(lasts)))
     run.figure(f"{name}: blue sent, and red by sender", [report.sent for report in reports])
     run.figure(f"{name}: lost", found.lost)
     run.figure(f"{name}: blue's goodput", found.blue)
@@ -133,7 +133,8 @@ def _division(run: Run, net: Network, name: str) -> float:
     """Return red's part of what crosses the WAN if both tenants send there as fast as they can."""
     flows = [Flow(source, target, LOSSLESS, FRAME) for source, target in (("a1", "b1"), ("c1", "d1"))]
     reports, begin_lab_ns = _sent(net, flows, DIVIDED)
-    red, blue = (report.goodput_over(begin_lab_ns, DIVIDED) for report in reports)
+    end_lab_ns = begin_lab_ns + net.lab_ns(DIVIDED)
+    red, blue = (report.goodput_between(begin_lab_ns, end_lab_ns) for report in reports)
     run.figure(f"{name}, both want the WAN: goodput of red and blue", [red, blue])
     run.figure(f"{name}, both want the WAN: lost", [report.lost for report in reports])
     return round(float(red / (red + blue)), 4)

@@ -31,7 +31,7 @@ def ecmp_collisions(run: Run) -> None:
             ]
             with Flows(flows) as running:
                 running.wait()
-            reports = [report for report in running.reports if isinstance(report, RoceReport)]
+            reports = running.reports_of(RoceReport)
             loads = [filled(net, leaf, LINE, running.completion) for leaf in _leaves()]
             run.figure(f"{case}: part of each uplink that was used", loads)
             run.figure(f"{case}: slowest flow", running.completion)

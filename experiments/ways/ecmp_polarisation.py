@@ -33,7 +33,7 @@ def ecmp_polarisation(run: Run) -> None:
             ]
             with Flows(flows) as running:
                 running.wait()
-            reports = [report for report in running.reports if isinstance(report, RoceReport)]
+            reports = running.reports_of(RoceReport)
             unit = Size.from_bytes(reports[0].octets // QUEUE_PAIRS)
             found = [given(net, switch, unit) for switch in AGGREGATION]
             expected = _by_reference(Reference(net, ways, run.seed), reports)

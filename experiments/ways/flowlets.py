@@ -54,7 +54,7 @@ def _run(run: Run, case: str, ways: Ways, hosts: int) -> tuple[Duration, int, li
         with Flows(flows) as running:
             running.wait()
         octets = [one.octets for one in net.ways("leaf1")]
-    reports = [report for report in running.reports if isinstance(report, RoceReport)]
+    reports = running.reports_of(RoceReport)
     run.figure(f"{case}: slowest flow", running.completion)
     run.figure(f"{case}: octets of uplinks", octets)
     run.claim(f"{case}: every octet as it was sent", all(one.intact for one in reports), equals=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.ways._equal_ways import filled
-from xoff import Duration, Flow, Flows, LeafSpine, Nic, Rate, RoceReport, Run, Size, Ways, experiment, network
+from xoff import Duration, Flow, Flows, LeafSpine, Nic, Rate, Roce, RoceReport, Run, Size, Ways, experiment, network
 
 LINE = Rate("10Gb/s")
 SPINES = HOSTS = 4
@@ -16,8 +16,8 @@ WAITING = "go-back-N that waits"
 CASES: tuple[tuple[str, Ways, Mapping[str, Any]], ...] = (
     ("hash", Ways(seed=21), {"transport": "roce"}),
     ("go-back-N", CHANCE, {"transport": "roce"}),
-    ("selective repeat", CHANCE, {"transport": "roce", "recovery": "selective repeat"}),
-    (WAITING, CHANCE, {"transport": "roce", "nic": WAITS}),
+    ("selective repeat", CHANCE, {"transport": Roce(recovery="selective repeat")}),
+    (WAITING, CHANCE, {"transport": Roce(nic=WAITS)}),
     ("UDP", CHANCE, {"transport": "udp"}),
 )
 
@@ -63,5 +63,5 @@ def _run(run: Run, case: str, ways: Ways, options: Mapping[str, Any]) -> tuple[D
             running.wait()
         run.figure(f"{case}: part of each uplink that was used", filled(net, "leaf1", LINE, running.completion))
     run.claim(f"{case}: lost", running.lost, equals=0)
-    again = sum(report.retransmitted for report in running.reports if isinstance(report, RoceReport))
+    again = sum(report.retransmitted for report in running.reports_of(RoceReport))
     return running.completion, sum(report.out_of_order for report in running.reports), again

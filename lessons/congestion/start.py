@@ -55,7 +55,7 @@ def _run(run: Run, case: str, curve: object, rate_control: str, xoff: int) -> No
         ]
         flows = net.run(*wanted)
         pauses = sum(net.fabric.group(f"s1-eth{number}", 3).xoffs for number in range(1, 5))
-    reports = [report for report in flows.reports if isinstance(report, RoceReport)]
+    reports = flows.reports_of(RoceReport)
     run.figure(f"{case}: pauses", pauses)
     run.figure(f"{case}: packets received", sum(report.received for report in reports))
     run.figure(f"{case}: marked packets", sum(report.marked for report in reports))

@@ -31,7 +31,7 @@ def dcbx(run: Run) -> None:
             self.addSwitch("s1")
             switch = Port(shares=SHARES).with_pfc(3).with_dcbx(ets=True, defense=DEFENSE)
             for host, willing in (("h1", H1_WILLING), ("h2", H2_WILLING), ("h3", False), ("r", True)):
-                port = Port().with_pfc().with_dcbx(willing=willing, ets=True)
+                port = Port().without_pfc().with_dcbx(willing=willing, ets=True)
                 self.addLink(self.addHost(host, port=port), "s1", settings2=switch)
 
     with network(Star(scale=1, rate="10Mb/s", total=1500), case="yours") as net:

@@ -107,7 +107,9 @@ def _storm(run: Run) -> None:
             begin_lab_ns = time.monotonic_ns()
             wire.repeat(xoff, net.lab_ns("5us"), 400)  # 2 ms: a storm
             net.sleep("500us")
-        innocent = running.reports[1].goodput_over(begin_lab_ns + net.lab_ns("1200us"), Duration("700us"))
+        innocent = running.reports[1].goodput_between(
+            begin_lab_ns + net.lab_ns("1200us"), begin_lab_ns + net.lab_ns("1900us")
+        )
         net.fabric.snapshot("s1")
     run.figure("a storm: goodput of the flow to h2", innocent)
     run.figure("a storm: lost by the flow to h2", running.reports[1].lost)

@@ -25,7 +25,7 @@ def traffic() -> list[dict[str, object]]:
 @experiment(timeout="60s")
 def pfc_basics(run: Run) -> None:
     """Three hosts and a receiver at one switch: without PFC, and as you set it."""
-    _overload(run, "without PFC", Port().with_pfc())
+    _overload(run, "without PFC", Port().without_pfc())
     _overload(run, "yours", Port(pfc=PfcSettings(enabled=frozenset(LOSSLESS), pause_quanta=QUANTA)))
 
 

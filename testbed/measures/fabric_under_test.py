@@ -125,7 +125,7 @@ def _of_topology(
     def make(pfc: bool = pfc, marks: bool = marks, **options: Any) -> LosslessTopo:
         port, host = Port(ecn={ROCE: curve} if marks else {}), Port()
         if not pfc:
-            port, host = port.with_pfc(), host.with_pfc()
+            port, host = port.without_pfc(), host.without_pfc()
         return offered_load.built(plain, **{"port": port, "hopts": {"port": host}} | options)
 
     ways = ways_of(named[0]) if named else None

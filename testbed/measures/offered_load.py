@@ -105,7 +105,7 @@ class OfferedLoad:
         port = Port(ecn={ROCE: curve_of(line)} if makes_marks else {})
         host = Port()
         if not pfc:
-            port, host = port.with_pfc(), host.with_pfc()
+            port, host = port.without_pfc(), host.without_pfc()
         made = built(topo, port=port, hopts={"port": host})
         time = lasts if lasts.ps else None
         if time is None and not 0 < flows <= MOST_FLOWS:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.measures.rates import steady_rates
 from testbed.net.build.graph import Topo
 from testbed.net.build.network import network
 from testbed.net.fabric.port import ROCE, Port
@@ -61,8 +62,7 @@ class RoceOutcome:
 
     def rates(self, settled: Duration | str, lasts: Duration | str) -> list[Rate]:
         """Return the rate of each flow on the wire, in the same part of the time."""
-        begin_ns = self.first_lab_ns + self.reports[0].scale.lab(Duration(settled)).ns
-        return [report.goodput_over(begin_ns, Duration(lasts)) for report in self.reports]
+        return steady_rates(self.reports, settled, lasts)
 
     def utilisation(self, line: Rate | str, settled: Duration | str, lasts: Duration | str) -> float:
         """Return the part of a line that all flows filled together."""
@@ -86,7 +86,7 @@ def roce_outcome(topology: Topo, flows: Sequence[Flow], case: str = "") -> RoceO
         groups = [net.fabric.group(name, ROCE) for name in names]
         paused = {name: net.fabric.pfc(name, ROCE)["paused_ns"] for name in net.fabric.names()}
         return RoceOutcome(
-            tuple(running.reports),  # type: ignore[arg-type]
+            tuple(running.reports_of(RoceReport)),
             min(report.first_lab_ns for report in running.reports),
             sum(group.xoffs for group in groups),
             max(group.most_cells for group in groups),

@@ -14,8 +14,9 @@ def steady_rates(reports: Sequence[Report], settled: Duration | str, lasts: Dura
     The time begins `settled` after the first frame of all has arrived, and is `lasts` long.
     """
     first = min((report for report in reports if report.received), key=lambda report: report.first_lab_ns)
-    begin_ns = first.first_lab_ns + first.scale.lab(Duration(settled)).ns
-    return [report.goodput_over(begin_ns, Duration(lasts)) for report in reports]
+    begin_lab_ns = first.first_lab_ns + first.scale.lab(Duration(settled)).ns
+    end_lab_ns = begin_lab_ns + first.scale.lab(Duration(lasts)).ns
+    return [report.goodput_between(begin_lab_ns, end_lab_ns) for report in reports]
 
 
 def total_rate(reports: Sequence[Report]) -> Rate:

@@ -140,7 +140,7 @@ def _carried(fabric: FabricUnderTest, wave: Wave) -> tuple[list[Duration], list[
     ]  # fmt: skip
     with Flows(chosen) as running:
         running.wait()
-    reports = [one for one in running.reports if isinstance(one, RoceReport)]
+    reports = running.reports_of(RoceReport)
     arrivals = [
         Duration.from_ps(transfer.start.ps + report.completion.ps)
         for transfer, report in zip(wave.transfers, reports, strict=True)

@@ -46,10 +46,8 @@ def test_a_report_is_of_the_hardware() -> None:
     lab, real = report(Scale(1)), report(K)
     assert (real.completion * 1000, real.worst_delay) == (lab.completion, Duration("2500ns"))
     assert real.goodput == lab.goodput * 1000
-    assert (
-        real.goodput_over(real.first_lab_ns, Duration("50us"))
-        == lab.goodput_over(lab.first_lab_ns, Duration("50ms")) * 1000
-    )
+    begin_ns, end_ns = real.first_lab_ns, real.first_lab_ns + 50_000_000
+    assert real.goodput_between(begin_ns, end_ns) == lab.goodput_between(begin_ns, end_ns) * 1000
 
 
 def test_samples_of_rate_controls_have_rates_of_the_hardware() -> None:

@@ -83,8 +83,8 @@ class Silent:
 
 def run(
     experiment: Experiment | str | PathLike[str],
-    *,
     parameters: Mapping[str, Any] | None = None,
+    *,
     seed: int = 1,
     out: str | PathLike[str] = "results",
     on: PreparedEngine | Engine | str = table.DEFAULT,

@@ -1,7 +1,7 @@
 """A parameter study: one experiment with every combination of parameters and every seed.
 
     from testbed.lab.studies import sweep
-    found = sweep.run("incast", {"hosts": ["2", "4"]}, seeds=10, on="um", out="results/incast")
+    found = sweep.run("incast", {"senders": [2, 4], "frames": 300}, seeds=10, on="um", out="results/incast")
     found.rows, sweep_tables.summary(found.rows)
 
 With `scheduler` the same runs are made on a Dask cluster (`cluster/`).
@@ -145,7 +145,7 @@ def input_digest(task: Task) -> str:
 
 def run(
     experiment: Experiment | str | PathLike[str],
-    grid: Mapping[str, Sequence[Any]],
+    parameters: Mapping[str, Any] | None = None,
     *,
     seeds: Sequence[int] | int = 1,
     on: PreparedEngine | Engine | str = table.DEFAULT,
@@ -160,6 +160,9 @@ def run(
 ) -> Sweep:
     """Make all runs of the study that have not been made; `seeds` 10 means 1 to 10.
 
+    `parameters` are those of `run`, where a list or another sequence has several values of one: there is a run for each
+    combination of them.
+
     They are made on this machine, `width` at a time, or on the Dask cluster of a `scheduler`: its address, or a
     `distributed.Client`. `done` is called with each outcome, how many runs of this call have ended, and how many there
     are in all; without it, a terminal or a notebook shows these numbers. `watch` gives what sees a run while it happens
@@ -168,6 +171,7 @@ def run(
     if not isinstance(experiment, Experiment):
         experiment = definition.find(str(experiment))
     seeds = seeds_of(seeds)
+    grid = {name: [value] if _is_one(value) else value for name, value in (parameters or {}).items()}
     grid_points = points(experiment, grid, len(seeds))
     limits = limits or Limits(virtual_s=float(experiment.timeout.ps) / 1e12)
     cancel = cancel or threading.Event()
@@ -197,6 +201,11 @@ def run(
             if not study.lost or cancel.is_set():
                 break
         return study.ended(made.interruption)
+
+
+def _is_one(value: object) -> bool:
+    """Return True for a value of a parameter, and False for a sequence of them; text is one value."""
+    return isinstance(value, str) or not isinstance(value, Sequence)
 
 
 def _show_count(outcome: TaskOutcome, ended: int, total: int) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from testbed.errors import UsageError, nearest
 from testbed.net.build import options as words
@@ -46,6 +46,15 @@ class TopoError(UsageError):
     """A topology contradicts itself."""
 
 
+@runtime_checkable
+class LeafController(Protocol):
+    """A controller that leaves can follow, as `SrController`."""
+
+    @property
+    def openflow(self) -> str:
+        """The address at which Open vSwitch reaches it, as in unix:/run/controller."""
+
+
 def _software(where: str, routing: Any) -> Software | None:
     if routing is not None and not isinstance(routing, Software):
         raise TopoError(f"{where}: routing is {routing!r}; write routing=Frr(Bgp()) or routing=Bird(Bgp())")
@@ -72,7 +81,8 @@ class LosslessTopo(Topo):
     - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
     - `rdma`: hosts have RDMA devices, for programs that use verbs: Soft-RoCE by True or its rate control ("dcqcn",
       "dcqcn-mlx", "fixed"), or "siw", iWARP over the kernel's TCP.
-    - `controller`: switches forward by Open vSwitch, as this OpenFlow controller tells them (`addLeaf`).
+    - `controller`: switches forward by Open vSwitch, as this OpenFlow controller tells them (`addLeaf`): an
+      `SrController`, or the address of one.
     - `routing`: the routing daemons of routers that name none, as in `Frr(Bgp())`, in place of static routes.
     - Mininet's `hopts`, `sopts` and `lopts`: further defaults of hosts, switches and links.
 
@@ -128,10 +138,8 @@ class LosslessTopo(Topo):
         self.mismatch = Mismatch(mismatch)
         self.dcbx = options.pop("dcbx", self.dcbx)
         self.rdma = options.pop("rdma", self.rdma)
-        self.controller = options.pop("controller", self.controller)
-        if self.controller is not None and not str(self.controller).startswith(("unix:/", "tcp:")):
-            expected = "write 'unix:/run/controller' or 'tcp:192.0.2.1:6653', or leave it out"
-            raise TopoError(f"{type(self).__name__}: controller is {self.controller!r}; {expected}")
+        if "controller" not in self._arguments():
+            self.controller = self._address(options.pop("controller", self.controller))
         self.choose((False, True), dcbx=self.dcbx)
         self.choose(RDMA, rdma=self.rdma)
         self._routing = _software(type(self).__name__, options.pop("routing", self._routing))
@@ -164,7 +172,7 @@ class LosslessTopo(Topo):
 
     def addHost(self, name: str, **options: Any) -> str:
         options = self._checked("addHost", name, self.hopts | options, words.HOST)
-        port = self.port.with_pfc().with_dcbx(willing=True) if self.dcbx else self.port
+        port = self.port.without_pfc().with_dcbx(willing=True) if self.dcbx else self.port
         defaults: dict[str, Any] = {"port": port} | self._forwards
         rdma = options.pop("rdma", self.rdma)
         self.choose(RDMA, rdma=rdma)
@@ -180,6 +188,8 @@ class LosslessTopo(Topo):
     def addSwitch(self, name: str, **options: Any) -> str:
         if self.controller is not None and "cls" not in options:
             options |= {"cls": LosslessLeaf, "controller": self.controller}
+        if "controller" in options:
+            options["controller"] = self._address(options["controller"])
         known = words.LEAF if options.get("cls") is LosslessLeaf else words.SWITCH
         options = self._checked("addSwitch", name, self.sopts | options, known)
         if "ways" in options:
@@ -192,7 +202,15 @@ class LosslessTopo(Topo):
         added: str = super().addSwitch(name, **defaults | options)
         return added
 
-    def addLeaf(self, name: str, controller: str | None = None, **options: Any) -> str:
+    def _address(self, controller: LeafController | str | None) -> str | None:
+        """Return the address at which Open vSwitch reaches a controller."""
+        address = controller.openflow if isinstance(controller, LeafController) else controller
+        if address is not None and not str(address).startswith(("unix:/", "tcp:")):
+            expected = "write 'unix:/run/controller' or 'tcp:192.0.2.1:6653', give a controller, or leave it out"
+            raise TopoError(f"{type(self).__name__}: controller is {controller!r}; {expected}")
+        return address
+
+    def addLeaf(self, name: str, controller: LeafController | str | None = None, **options: Any) -> str:
         """Add a switch with Open vSwitch's forwarding, whose `controller` is as LosslessLeaf has it."""
         return self.addSwitch(name, cls=LosslessLeaf, controller=controller, **options)
 

@@ -180,8 +180,16 @@ class Port:
         return bool(self.dcbx and self.dcbx.pfc and self.dcbx.pfc.headroom)
 
     def with_pfc(self, *priorities: int) -> Port:
-        """Return the same port with these priorities lossless; without any, PFC is off."""
+        """Return the same port with these priorities lossless, and no others."""
+        if not priorities:
+            raise PortError(
+                f"with_pfc() names no priority; write with_pfc({ROCE}), or without_pfc() for a port with PFC off"
+            )
         return replace(self, pfc=replace(self.pfc, enabled=frozenset(priorities)))
+
+    def without_pfc(self) -> Port:
+        """Return the same port with PFC off: no priority is lossless."""
+        return replace(self, pfc=replace(self.pfc, enabled=frozenset()))
 
     def with_vls(self, vls: int = 8) -> Port:
         """Return the same port with this many virtual lanes for a QoS policy, all of them lossless."""

@@ -302,8 +302,7 @@ def _iperf(cli: CLI, words: list[str]) -> None:
     traffic.ping(one, other)  # fails if there is no answer; a connection would be waited for much longer
     with Flows([Flow(one, other, priority=0, transport="tcp", duration=duration)]) as running:
         running.wait()
-    (found,) = running.reports
-    assert isinstance(found, TcpReport)
+    (found,) = running.reports_of(TcpReport)
     print(f"{source} -> {target}: {found.goodput} of TCP over {duration}, {found.retransmits} retransmitted")
 
 

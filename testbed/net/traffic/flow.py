@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Never, NoReturn
 
 from testbed.errors import UsageError, XoffError, nearest
 from testbed.net.traffic.transport import Transport, transport_named
@@ -81,18 +81,14 @@ class Flow:
         buffer: Size | str | None = None,
         rate_control: Any = None,
         source_port: int | str | range | None = None,
-        **others: Any,
+        **unknown: Never,
     ) -> None:
-        """`others` are options of the transport: `Flow("h1", "h2", transport="roce", recovery="selective repeat")`."""
+        """The name of a transport stands for its defaults; an object has others: `transport=Roce(queue_pairs=4)`."""
         name = f"flow from {source} to {target}"
         try:
             chosen = transport_named(transport)
-            settings: Any = chosen
-            own = {one.name for one in fields(settings)} if is_dataclass(settings) else set()
-            for option in others.keys() - own:
-                known = {one.name for one in fields(self)} - {"source", "target"} | own
-                raise UsageError(f"there is no option {option}; {nearest(option, known)}")
-            chosen = replace(settings, **others) if others else chosen
+            for option in unknown:
+                _refuse(option, chosen)
             values = {
                 "source": source,
                 "target": target,
@@ -194,3 +190,14 @@ class Flow:
 def _rate_in_lab(rate: Rate, scale: Scale) -> Rate:
     """Return the lab's rate in whole b/s, which is below the exact one and above zero."""
     return Rate.from_bps(max(1, rate.bps // scale.k))
+
+
+def _refuse(option: str, transport: Transport) -> NoReturn:
+    """Raise an error about an option that no flow has; it may be the transport's."""
+    kind = type(transport)
+    if is_dataclass(kind) and option in {one.name for one in fields(kind)}:
+        raise UsageError(
+            f"{option} is an option of transport {transport.name}; write transport={kind.__name__}({option}=...)"
+        )
+    known = {one.name for one in fields(Flow)} - {"source", "target"}
+    raise UsageError(f"there is no option {option}; {nearest(option, known)}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from multiprocessing import connection
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from testbed.errors import listed, warn
 from testbed.experiment.run import Run
@@ -53,6 +53,7 @@ _UNKNOWN = Rate("4Gb/s") * 1000
 """The line of a host without a lossless port: no sender waits for it."""
 
 End = Literal["sent", "received"]
+R = TypeVar("R", bound=Report)
 
 
 def _queue(flow: Flow) -> tuple[str, int, int]:
@@ -297,6 +298,10 @@ class Flows:
     def completion(self) -> Duration:
         """The longest time from the moment when a flow was to begin to the arrival of its last datagram."""
         return max((report.completion for report in self.reports), default=Duration.from_ns(0))
+
+    def reports_of(self, kind: type[R]) -> list[R]:
+        """Return the reports of a class, such as `RoceReport`, by the flows; empty until the block has ended."""
+        return [report for report in self.reports if isinstance(report, kind)]
 
     def _sum(self, name: str) -> int:
         if self.reports:

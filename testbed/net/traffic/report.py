@@ -87,20 +87,26 @@ class Report:
         span_ns = self.last_lab_ns - self.first_lab_ns
         return self.scale.real(Rate.from_bps((self.received - 1) * self.wire_bits * 10**9 // span_ns))
 
-    def goodput_over(self, begin: Duration | int, duration: Duration) -> Rate:
-        """Return the rate of received bits on the wire over a time of the hardware, in whole windows from a moment on.
+    def goodput_over(self, begin: Duration | str, lasts: Duration | str) -> Rate:
+        """Return the rate of received bits on the wire over a time of the hardware, in whole windows.
 
-        `begin` is counted from the planned begin of the flow; a number is a moment by the lab's clock, as the report's
-        `first_lab_ns`. There are as many windows of 10 ms of the lab as `duration` has, and none begins before the
-        moment. A window before the flow's first frame counts as one without frames.
+        The time begins `begin` after the planned begin of the flow, and is `lasts` long. There are as many windows of
+        10 ms of the lab as it has, and none begins before it. A window before the flow's first frame counts as one
+        without frames.
         """
-        begin_lab_ns = begin if isinstance(begin, int) else self.begin_lab_ns + self.scale.lab(begin).ns
-        many = self.scale.lab(duration).ns // WINDOW_NS
-        if not many:
-            window = self.scale.nearest_real(Duration.from_ns(WINDOW_NS))
+        begin_lab_ns = self.begin_lab_ns + self.scale.lab(Duration(begin)).ns
+        return self.goodput_between(begin_lab_ns, begin_lab_ns + self.scale.lab(Duration(lasts)).ns)
+
+    def goodput_between(self, begin_lab_ns: int, end_lab_ns: int) -> Rate:
+        """Return the same between two moments of the lab's clock, as the report's `first_lab_ns`."""
+        many = (end_lab_ns - begin_lab_ns) // WINDOW_NS
+        if many < 1:
+            asked, window = (
+                self.scale.nearest_real(Duration.from_ns(one)) for one in (max(0, end_lab_ns - begin_lab_ns), WINDOW_NS)
+            )
             raise UsageError(
-                f"goodput_over(..., {duration}): arrivals are counted in windows of {window} of the hardware, 10 ms of "
-                "the lab; give a time of the hardware with one or more of them"
+                f"goodput over {asked}: arrivals are counted in windows of {window} of the hardware, 10 ms of the lab; "
+                "give a time with one or more of them"
             )
         if not self.received:
             return Rate.from_bps(0)

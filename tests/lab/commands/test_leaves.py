@@ -19,6 +19,7 @@ from testbed.lab import Run, experiment
 from testbed.units import Size
 
 if TYPE_CHECKING:
+    from testbed.subjects.srv6.lab.controller import SrController
     from tests.lab.conftest import Runner
 
 CASES = {
@@ -48,7 +49,7 @@ def controlled(run: Run, library: str = "os-ken") -> None:
     with SrController(library) as controller:
         for name, lossless in (("PFC", True), ("no PFC", False)):
             begun_ns = run.lab_ns
-            with network(topology(controller.session.openflow, lossless, LOSSY), run) as net:
+            with network(topology(controller, lossless, LOSSY), run) as net:
                 run.figure(f"{name}: ns until the network runs", run.lab_ns - begun_ns)
                 seen_by(run, controller, name)
                 lost = incast(run, net, name)
@@ -124,7 +125,7 @@ def controller_and_daemon_die(run: Run, library: str = "os-ken") -> None:
 
     before = ours()
     with SrController(library) as controller:
-        with network(topology(controller.session.openflow, True, LOSSLESS), run) as net:
+        with network(topology(controller, True, LOSSLESS), run) as net:
             seen_by(run, controller, "start")
             s1 = net["s1"].vswitch
             run.claim("processes of the leaves", len(ours()) - len(before), equals=4)
@@ -186,7 +187,7 @@ def hosts(controller: Any, leaf: str) -> list[Any]:
     return next(known["hosts"] for known in leaves(controller) if known["name"] == leaf)
 
 
-def topology(controller: str | None, lossless: bool, priority: int) -> Any:
+def topology(controller: SrController | None, lossless: bool, priority: int) -> Any:
     from testbed.net.build.topo import LosslessTopo
     from testbed.net.fabric.cable import Cable
     from testbed.net.fabric.port import Port
@@ -198,7 +199,7 @@ def topology(controller: str | None, lossless: bool, priority: int) -> Any:
         def build(self) -> None:
             port = Port(priorities=PriorityMap(Trust.DSCP, dscp_to_dot1p={8 * LOSSLESS: priority}))
             for leaf in ("s1", "s2"):
-                self.addLeaf(leaf, controller, port=port if lossless else port.with_pfc())
+                self.addLeaf(leaf, controller, port=port if lossless else port.without_pfc())
             self.addLink("s1", "s2", cable=Cable("10Gb/s", "5m"))
             for leaf, hosts in (("s1", ("h1", "h2")), ("s2", ("h3", "h4"))):
                 for host in hosts:

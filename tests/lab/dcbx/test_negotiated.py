@@ -95,7 +95,7 @@ def test_what_was_negotiated_outlives_speakers_and_agents(run: Run) -> None:
     from testbed.net.traffic import Flow, Flows
 
     buffer = Buffer(total=2000, xoff=Static(60), xon_offset=16, headroom=200)
-    tell, follow = Port().with_pfc(4).with_dcbx(), Port().with_pfc().with_dcbx(willing=True)
+    tell, follow = Port().with_pfc(4).with_dcbx(), Port().without_pfc().with_dcbx(willing=True)
     with incast(run, buffer=buffer, port=tell) as net:
         fabric = net.fabric
         assert tell.dcbx and follow.dcbx

@@ -21,6 +21,7 @@ from xoff import (
     LosslessTopo,
     Nic,
     RawPort,
+    Roce,
     RoceReport,
     Run,
     Ways,
@@ -208,11 +209,9 @@ def in_order_alone(
     run: Run, ways: str = "random", recovery: str = "go-back-N", waits: Duration = Duration("0s")
 ) -> None:
     """Send RoCE flows over ways that change the order of packets, or do not."""
-    nic = Nic(reorder_time=waits)
+    transport = Roce(recovery=recovery, nic=Nic(reorder_time=waits))
     with network(LeafSpine(2, 4, 2, delay="1us", ways=ways)) as net:
-        flows = net.run(
-            *(Flow(one, "h3", transport="roce", size="100kB", recovery=recovery, nic=nic) for one in ("h1", "h2"))
-        )
+        flows = net.run(*(Flow(one, "h3", transport=transport, size="100kB") for one in ("h1", "h2")))
     run.figure("packets sent again", sum(report["retransmitted"] for report in flows.log))
 
 
@@ -309,11 +308,11 @@ def sprayed_octets(run: Run, many: int = 20) -> None:
     for seed in range(1, many + 1):
         with network(LeafSpine(2, 4, 2, ways=Ways("random", seed=seed), xoff=60), case=f"seed {seed}") as net:
             flows = net.run(
-                *(Flow(one, "h3", size="100kB", transport="roce", recovery="selective repeat") for one in ("h1", "h2"))
+                *(Flow(one, "h3", size="100kB", transport=Roce(recovery="selective repeat")) for one in ("h1", "h2"))
             )
             pauses = sum(net.fabric.pfc(net.port("leaf2", f"spine{spine}"), 3)["xoff_sent"] for spine in range(1, 5))
             dropped = net.fabric.dropped()
-        reports = [report for report in flows.reports if isinstance(report, RoceReport)]
+        reports = flows.reports_of(RoceReport)
         run.claim(
             f"seed {seed}: octets as sent", [one.size.bytes for one in reports if one.intact], equals=[100_000] * 2
         )

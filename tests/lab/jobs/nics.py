@@ -47,8 +47,7 @@ def spraying(run: Run, draws: int = 20) -> None:
                 "300us"
             )  # what was sent twice in the draw before has left the queues, and meets no new connection
             flows = net.run(*[Flow(source, "h3", transport=transport, size="200kB") for source in ("h1", "h2")])
-            for report in flows.reports:
-                assert isinstance(report, RoceReport)
+            for report in flows.reports_of(RoceReport):
                 damaged += not (report.intact and report.size.bytes == 200_000 and report.messages == 4)
                 early += report.out_of_order
                 again += report.retransmitted
@@ -66,8 +65,7 @@ def not_ready(run: Run) -> None:
     with network(LeafSpine(1, 1, 2)) as net:
         for operation in ("send", "write"):
             transport = Roce(operation=operation, nic=slow)
-            (report,) = net.run(Flow("h1", "h2", transport=transport, size="640kB")).reports
-            assert isinstance(report, RoceReport)
+            (report,) = net.run(Flow("h1", "h2", transport=transport, size="640kB")).reports_of(RoceReport)
             run.claim(f"{operation}: as it was sent", report.intact, equals=True)
             run.claim(f"{operation}: messages", report.messages, equals=10)
             run.claim(f"{operation}: RNR NAKs", report.rnr_naks > 0, equals=operation == "send")

@@ -21,7 +21,7 @@ def sampled(run: Run, interval: Duration = Duration("0s")) -> None:
                 [Flow(name, "r", transport=transport, size="300kB", rate_control=control) for name in ("h1", "h2")]
             ) as flows:
                 flows.wait()
-            reports = [report for report in flows.reports if isinstance(report, RoceReport)]
+            reports = flows.reports_of(RoceReport)
             for report in reports:
                 run.figure_of_each(f"{control}: completion", report.completion)
                 run.figure_of_each(f"{control}: lost, sent again", [report.lost, report.retransmitted])

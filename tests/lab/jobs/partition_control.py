@@ -10,7 +10,7 @@ def asked(run: Run) -> None:
     """The script is in each part, and ends as an error if it finds another figure in one of them."""
     with SrController() as controller:
         run.claim("asked before the network", _refused(controller.ask, "GET", "/topology"), equals="PartitionError")
-        topo = Srv6Wan(wan="1km", back="controlled", control=controller.session)
+        topo = Srv6Wan(wan="1km", controller=controller)
         with network(topo) as net:
             run.claim("a second controller", _refused(SrController), equals="PartitionError")
             controller.request(*topo.intents())
@@ -46,7 +46,7 @@ def _sessions(net: Any) -> list[bool]:
 @experiment(timeout="60s")
 def killed(run: Run) -> None:
     """A controller that dies, and a script that does not expect it."""
-    with SrController() as controller, network(Srv6Wan(wan="1km", back="controlled", control=controller.session)):
+    with SrController() as controller, network(Srv6Wan(wan="1km", controller=controller)):
         controller.kill()
         controller.settled()
 
@@ -54,5 +54,5 @@ def killed(run: Run) -> None:
 @experiment(timeout="60s")
 def absent(run: Run) -> None:
     """A controller that does not start."""
-    with SrController("none") as controller, network(Srv6Wan(wan="1km", back="controlled", control=controller.session)):
+    with SrController("none") as controller, network(Srv6Wan(wan="1km", controller=controller)):
         pass

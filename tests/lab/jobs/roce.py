@@ -64,7 +64,7 @@ def goes_by_marks(run: Run) -> None:
             flows = [Flow(host, "r", transport="roce", size="1MB", rate_control="dcqcn") for host in ("h1", "h2")]
             with run.measuring(), Flows(flows) as running:
                 running.wait()
-        cnps = [report.cnps_received for report in running.reports if isinstance(report, RoceReport)]
+        cnps = [report.cnps_received for report in running.reports_of(RoceReport)]
         run.figure(f"{case}: CNPs", cnps)
 
 
@@ -130,7 +130,7 @@ def own_rate_control(run: Run) -> None:
         tree = transfers.tree_all_reduce(["h1", "h2", "h3", "h4"], Size("50kB"))
         with run.measuring(), Flows(workload.flows(tree)) as flows:
             flows.wait()
-        reports = [report for report in flows.reports if isinstance(report, RoceReport)]
+        reports = flows.reports_of(RoceReport)
         run.claim("parts", [report.size for report in reports], equals=[one.size for one in tree])
         # h4 to h2, h2 and h3 to h1, h1 to h2 and h3, h2 to h4: four after one another, in the middle two on one line.
         # A first packet waits for no other, so it is a little less than six times one.

@@ -52,7 +52,7 @@ def _turned(word: int, places: int) -> int:
 def equal_ways(run: Run, controller: Any) -> None:
     """Send flows over three spines, and again after one uplink has failed, and then a cable at another leaf."""
     cable = Cable("10Gb/s", "5m")
-    with network(LeafSpine(2, SPINES, 2, controller=controller.session.openflow, cable=cable)) as net:
+    with network(LeafSpine(2, SPINES, 2, controller=controller, cable=cable)) as net:
         controller.wait(lambda: len(_leaves(controller)) == 2 + SPINES, "all switches are here")
         for source, target in (("h1", "h3"), ("h2", "h4")):
             ping(net[source], net[target])

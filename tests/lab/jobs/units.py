@@ -18,6 +18,6 @@ def logs(run: Run, scale: int = 1000) -> None:
             ]
         ) as flows:
             flows.wait()
-        series.flows(run, [report for report in flows.reports if isinstance(report, RoceReport)])
+        series.flows(run, flows.reports_of(RoceReport))
         run.published("goodput", flows.reports[1].goodput, value=flows.reports[1].goodput, source="itself")
         run.figure("cables", len(net.links))

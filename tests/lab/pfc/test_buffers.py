@@ -484,7 +484,7 @@ class Switch:
         self._group_of = [self._chance.randrange(8) for _ in range(8)]
         mapping = PriorityMap("dscp", dot1p_to_group=self._group_of)
         # Agents without PFC do not ask the buffer once more in the meantime.
-        with network(Star(scale=100, port=Port(priorities=mapping).with_pfc(), buffer=buffer)) as net:
+        with network(Star(scale=100, port=Port(priorities=mapping).without_pfc(), buffer=buffer)) as net:
             self._fabric = net.fabric
             self._ports = [net.fabric.between("s1", f"h{number}") for number in range(1, 5)]
             self._hosts = [net.fabric.far_end(port) for port in self._ports]

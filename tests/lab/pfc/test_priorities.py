@@ -187,7 +187,7 @@ def network_of_two() -> Any:
             for number in range(1, n + 1):
                 self.addLink(self.addHost(f"h{number}"), "s1")
 
-    return network(Two(scale=100, port=Port().with_pfc()))
+    return network(Two(scale=100, port=Port().without_pfc()))
 
 
 @experiment(timeout="300s")

@@ -125,7 +125,7 @@ def beside_roce_flows(run: Run) -> None:
         run.claim("the program runs on when they are over", client.poll() is None, equals=True)
         for process in (client, server):
             printed(process)
-        reports = [one for one in flows.reports if isinstance(one, RoceReport)]
+        reports = flows.reports_of(RoceReport)
         run.claim("messages of RoCE, both ways", [one.messages for one in reports], equals=[40, 40])
         run.claim("RoCE packets sent again", [one.retransmitted for one in reports], equals=[0, 0])
     with network(Incast(1, rdma="fixed"), run) as net:

@@ -56,8 +56,7 @@ def test_packets_come_from_the_port_of_the_rule_and_take_its_way(run: Run, in_pr
             )  # fmt: skip
             with Flows([flow]) as running:
                 running.wait()
-            (report,) = running.reports
-            assert isinstance(report, RoceReport)
+            (report,) = running.reports_of(RoceReport)
             by_way = [0] * 4
             for one in report.queue_pairs:
                 by_way[_way(net, "h1", "h2", one.source_port)] += one.sent
@@ -106,8 +105,7 @@ def test_a_drawn_port_is_that_of_the_run_s_seed(run: Run) -> None:
             for _ in range(2):
                 with Flows(flows) as running:
                     running.wait()
-                for flow, report in zip(flows, running.reports, strict=True):
-                    assert isinstance(report, RoceReport)
+                for flow, report in zip(flows, running.reports_of(RoceReport), strict=True):
                     (pair,) = report.queue_pairs
                     ports.append(pair.source_port)
                     used += [(flow.source, pair.number), (flow.target, pair.far_number)]

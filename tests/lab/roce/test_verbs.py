@@ -413,7 +413,7 @@ def dcqcn_of_verbs(run: Run, n: Annotated[int, Between(1, 8)] = 2) -> None:
                  start=line.scale.real(Duration.from_ns(sends[0] - begin_ns)), buffer="150kB")
             for at, sends in enumerate(of_verbs, 1)
         ])  # fmt: skip
-        cnps_of_flows = [one.cnps_received for one in flows.reports if isinstance(one, RoceReport)]
+        cnps_of_flows = [one.cnps_received for one in flows.reports_of(RoceReport)]
         run.figure("CNPs of flows", cnps_of_flows)
         own = [[at_ns for at_ns, frame in tap.arrivals() if len(frame) > 1000] for tap in taps_of_own]
     # Marks are drawn at random, so one sender or another gets a CNP more than the others of its kind

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from ipaddress import IPv6Address
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from jobs.looking import agent_pid, frames_in, wait_for
@@ -120,7 +121,7 @@ def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whateve
     from topologies.srv6_wan import Srv6Wan
 
     with SrController(library) as controller:
-        topo = Srv6Wan(n=1, figure=2, wan="1km", back="controlled", control=controller.session)
+        topo = Srv6Wan(n=1, figure=2, wan="1km", controller=controller)
         with network(topo, run) as net:
             fabric = net.fabric
             vpns, policies = topo.intents()
@@ -363,7 +364,8 @@ def test_500_policies_on_one_router_outlive_its_speaker(run: Run, count: int = 5
     from topologies.srv6_wan import Srv6Wan
 
     session = ControllerAccess(str(Path("agents").absolute()), lambda router, locators: KEY, openflow="")
-    topo = Srv6Wan(n=1, wan="1km", back="controlled", control=session, leaves="own")
+    beside: Any = SimpleNamespace(session=session)
+    topo = Srv6Wan(n=1, wan="1km", controller=beside, leaves="own")
     with Controller(session) as controller, network(topo, run) as net:
         fabric, manager = net.fabric, controller.manager
         wait_for(lambda: manager.is_settled)

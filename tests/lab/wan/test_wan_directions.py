@@ -40,7 +40,7 @@ def test_back_pressure_goes_against_the_data_whichever_way_they_go(
 
     with ExitStack() as stack:
         controller = stack.enter_context(SrController()) if back == "controlled" else None
-        topo = Srv6Wan(wan="10km", back=back, control=controller.session if controller else None)
+        topo = Srv6Wan(wan="10km", back=back, controller=controller)
         net = stack.enter_context(network(topo, run))
         if controller is not None:
             controller.request(*topo.intents())

@@ -110,8 +110,8 @@ def test_the_controller_works_beside_a_route_reflector(run: Run) -> None:
     from xoff import Frr, Size, SrController, Srv6Wan, network, ping
 
     class Beside(Srv6Wan):
-        def build(self, **options: Any) -> None:  # type: ignore[override]
-            super().build(**options)
+        def build(self, controller: SrController, **options: Any) -> None:  # type: ignore[override]
+            super().build(controller=controller, **options)
             for edge, host in zip(self.edges, ("c1", "d1"), strict=True):
                 prefix = f"10.5{edge[1:]}.0"
                 self.addHost(host, ip=f"{prefix}.2/30", defaultRoute=f"via {prefix}.1")
@@ -120,7 +120,7 @@ def test_the_controller_works_beside_a_route_reflector(run: Run) -> None:
                 self.nodeInfo(router)["routing"] = Frr(config=_reflected(self.edges, router))
 
     with SrController() as controller:
-        topo = Beside(wan="10km", back="controlled", control=controller.session)
+        topo = Beside(wan="10km", controller=controller)
         with network(topo) as net:
             controller.request(*topo.intents())
             controller.wait(controller.settled, "every policy and tunnel is installed")

@@ -159,7 +159,7 @@ class _Fork(LosslessTopo):
             sids = [srv6.end_sid(router)]
             self.addRouter(router, ip=None, commands=graph.setup(router, sids, ways_of(self.ways)))
         for one, other in spans:
-            self.addLink(one, other, delay="1us", settings1=Port().with_pfc(), settings2=Port().with_pfc())
+            self.addLink(one, other, delay="1us", settings1=Port().without_pfc(), settings2=Port().without_pfc())
 
 
 @experiment(timeout="60s")

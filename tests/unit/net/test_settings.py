@@ -135,3 +135,9 @@ def test_sizing_a_buffer_that_a_host_does_not_have_is_a_warning(capsys: pytest.C
     assert capsys.readouterr().err == (
         "warning: h1-eth0: buffer_by_classes has no effect, since a host has no buffer\n"
     )
+
+
+def test_with_pfc_without_a_priority_is_refused_and_names_what_turns_pfc_off() -> None:
+    with pytest.raises(PortError, match=r"write with_pfc\(3\), or without_pfc\(\) for a port with PFC off"):
+        Port().with_pfc()
+    assert Port().with_pfc(3, 4).without_pfc().pfc.enabled == frozenset()

@@ -82,8 +82,7 @@ class RoceTraffic:
         if flows is None:
             return
         flows.__exit__(None, None, None)
-        for flow, report in zip(running, flows.reports, strict=True):
-            assert isinstance(report, RoceReport)
+        for flow, report in zip(running, flows.reports_of(RoceReport), strict=True):
             self.reports[flow.name] = report
             self.failures.pop(flow.name, None)
             if report.failure:

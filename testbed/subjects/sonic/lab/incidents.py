@@ -203,7 +203,8 @@ def _storm(run: Run, found: Scene) -> None:
         state = net.fabric.pfc(_port_of(net, "h4"), found.priority)
         reports = running.reports
     after_ns = begin_ns + net.lab_ns(fills + detected)
-    innocent = reports[1].goodput_over(after_ns, Duration("1500us"))
+    afterwards = after_ns, after_ns + net.lab_ns("1500us")
+    innocent = reports[1].goodput_between(*afterwards)
     run.claim("storms that the watchdog found", state["storm_detected"], at_least=1)
     if not watched:
         where = f"PFC_WD|{found.ports[3]}"
@@ -211,7 +212,7 @@ def _storm(run: Run, found: Scene) -> None:
     run.claim("goodput of h1 to h2, once the storm is found", innocent, at_least=found.rate * 18 // 100)
     if other is not None:
         run.claim(f"priority {other}: lost", reports[2].lost, equals=0)
-        goodput = reports[2].goodput_over(after_ns, Duration("1500us"))
+        goodput = reports[2].goodput_between(*afterwards)
         run.claim(f"priority {other}: goodput to the same port", goodput, at_least=found.rate * 18 // 100)
 
 
@@ -236,7 +237,7 @@ def _flap(run: Run, found: Scene) -> None:
             if port.node.name in net.fabric.buffers and net.fabric.pfc(port.name, found.priority)["is_congested"]
         ]
         losses = net.fabric.losses() or {}
-    goodput = running.reports[0].goodput_over(begin_ns, Duration("1200us"))
+    goodput = running.reports[0].goodput_between(begin_ns, begin_ns + net.lab_ns("1200us"))
     run.figure("lost, by reason", ", ".join(f"{count} {reason}" for reason, count in losses.items()) or "none")
     run.claim("goodput of h1 after the flaps", goodput, at_least=found.rate * 40 // 100)
     run.claim("frames that found no room", dropped, equals=0)

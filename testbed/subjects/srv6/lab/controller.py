@@ -1,6 +1,6 @@
 """The SR policy controller as a process beside a lab's network, and its client.
 
-with SrController() as controller, network(Srv6Wan(back="controlled", control=controller.session), run) as net:
+with SrController() as controller, network(Srv6Wan(controller=controller), run) as net:
     ...
 
 Where several kernels have a network, the process is in part 0. What the script asks of it there, all parts get, and
@@ -117,6 +117,11 @@ class SrController:
         for door in self._doors:
             doors.remove(door)
         self._folder.cleanup()
+
+    @property
+    def openflow(self) -> str:
+        """The address for leaves, as in unix:PATH."""
+        return self.session.openflow
 
     @property
     def client(self) -> Client:

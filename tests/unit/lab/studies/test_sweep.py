@@ -155,6 +155,12 @@ def test_the_table_has_a_row_for_each_run_and_the_summary_its_mean_and_interval(
     assert means[0].half_width == pytest.approx(4.30265 / math.sqrt(3))
 
 
+def test_parameters_are_those_of_a_run_where_a_list_has_several_values_of_one(tmp_path: Path) -> None:
+    given = {"load": [1, 10], "kind": "xy"}
+    found = sweep.run(measured, given, on=ScriptedEngine(answer=answer), out=tmp_path)
+    assert [row.parameters for row in found.rows] == [{"load": load, "kind": "xy"} for load in ("1", "10")]
+
+
 def test_a_sweep_is_a_line_and_a_data_frame_and_a_terminal_shows_how_far_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

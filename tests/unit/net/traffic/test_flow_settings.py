@@ -54,6 +54,10 @@ def test_a_flow_reads_what_people_write() -> None:
             "source_port is 9; transport tcp chooses its own",
         ),
         ({"sizes": "1MB"}, "there is no option sizes; did you mean size?"),
+        (
+            {"transport": "roce", "queue_pairs": 2},
+            "queue_pairs is an option of transport roce; write transport=Roce(queue_pairs=...)",
+        ),
         ({"rate": "4Mb/s", "colour": 1}, "there is no option colour; there are buffer, count, dscp"),
     ],
 )

@@ -22,6 +22,7 @@ from testbed.net.fabric.port import Buffer, Port
 from testbed.net.fabric.switch_buffer import SwitchBuffer
 from testbed.net.traffic import WINDOW_NS, Flow, FlowOptionError, Report
 from testbed.net.traffic.flows import Flows
+from testbed.net.traffic.tcp import TcpReport
 from testbed.units import Duration, Rate, Scale, Size
 
 FRAME = Size("1226B")  # 10 kbit on the wire
@@ -49,10 +50,11 @@ def report(*windows: int) -> Report:
         (-30, 60, 7),
     ],
 )
-def test_goodput_over_a_span_is_what_came_in_it_wherever_the_flow_began(
+def test_goodput_between_moments_is_what_came_in_it_wherever_the_flow_began(
     begin_ms: int, for_ms: int, frames: int
 ) -> None:
-    found = report(1, 2, 4).goodput_over(FIRST_NS + begin_ms * 10**6, Duration.from_ns(for_ms * 10**6))
+    begin_ns = FIRST_NS + begin_ms * 10**6
+    found = report(1, 2, 4).goodput_between(begin_ns, begin_ns + for_ms * 10**6)
     assert found == Rate.from_bps(frames * 10_000 * 1000 // for_ms)
 
 
@@ -158,6 +160,13 @@ def test_flows_sum_up_what_became_of_them() -> None:
     assert flows.completion == reports[1].completion > reports[0].completion
 
 
+def test_reports_of_a_class_come_by_the_flows() -> None:
+    first, tcp, last = report(1), TcpReport(**vars(report(1))), report(2)
+    flows = Ended(first, tcp, last)
+    assert flows.reports_of(TcpReport) == [tcp]
+    assert flows.reports_of(Report) == [first, tcp, last]
+
+
 def test_flows_without_an_end_are_not_waited_for() -> None:
     endless: Any = None
     with pytest.raises(FlowOptionError, match="waits for its end, and it has none; give it a count, a size"):
@@ -166,9 +175,7 @@ def test_flows_without_an_end_are_not_waited_for() -> None:
 
 def test_goodput_over_counts_from_the_begin_of_the_flow_in_the_time_of_the_hardware() -> None:
     real = replace(report(1, 2, 4), scale=Scale(1000), begin_lab_ns=FIRST_NS - 10_000_000)
-    at_moment = real.goodput_over(FIRST_NS, Duration("20us"))
-    assert real.goodput_over(Duration("10us"), Duration("20us")) == at_moment > Rate.from_bps(0)
-    with pytest.raises(
-        UsageError, match=r"goodput_over\(\.\.\., 3us\): arrivals are counted in windows of 10us of the"
-    ):
-        real.goodput_over(Duration("10us"), Duration("3us"))
+    between = real.goodput_between(FIRST_NS, FIRST_NS + 20_000_000)
+    assert real.goodput_over("10us", "20us") == between > Rate.from_bps(0)
+    with pytest.raises(UsageError, match="goodput over 3us: arrivals are counted in windows of 10us of the hardware"):
+        real.goodput_over("10us", "3us")

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from testbed.net.build.topo import TopoError
 from testbed.net.fabric.core import FabricCore
-from testbed.subjects.srv6.lab.controller import SrController
+from testbed.subjects.srv6.lab.controller import ControllerAccess, SrController
+from topologies.srv6_wan import Srv6Wan
 
 
 @dataclass
@@ -31,7 +33,7 @@ def settled(
         "/policies/p/reverse": {"tunnels": [{"state": state}]},
         "/topology": {"leaves": [{"name": name} for name in known]},
     }
-    nodes = [Node(name, True, {"controller": controller.session.openflow}) for name in ("s1", "s2")]
+    nodes = [Node(name, True, {"controller": controller.openflow}) for name in ("s1", "s2")]
     nodes += [Node("s3", True, {"controller": "tcp:192.0.2.1:6653"}), Node("h1", False)]
     fabric = SimpleNamespace(ports=SimpleNamespace(known_nodes={node.name: node for node in nodes}))
     monkeypatch.setattr(controller, "ask", lambda method, path: answers[path])
@@ -55,3 +57,14 @@ def test_outside_a_network_no_leaves_are_waited_for(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(controller, "ask", lambda method, path: {"policies": []})
     monkeypatch.setattr(FabricCore, "running", lambda: None)
     assert controller.settled()
+
+
+def test_a_wan_with_a_controller_is_the_controllers() -> None:
+    session = ControllerAccess("/run/agents", lambda router, locators: b"key", "unix:/run/openflow")
+    beside: Any = SimpleNamespace(session=session)
+    wan = Srv6Wan(2, controller=beside)
+    assert (wan.back, wan.nodeInfo("s1")["controller"]) == ("controlled", "unix:/run/openflow")
+    options: dict[str, Any]
+    for options in ({"back": "controlled"}, {"back": "learned", "controller": beside}):
+        with pytest.raises(TopoError, match="give a controller without back, or neither"):
+            Srv6Wan(2, **options)

@@ -25,9 +25,17 @@ if TYPE_CHECKING:
     from testbed.lab.runs.api import run
     from testbed.lab.studies.sweep import run as sweep
     from testbed.measures.frames import FrameCounts
-    from testbed.measures.outcome import RoceOutcome, marking, roce_outcome
-    from testbed.measures.progress import Progress, progress
-    from testbed.measures.rates import jain_index, percentages, steady_rates, total_rate
+    from testbed.measures.outcome import (
+        Progress,
+        RoceOutcome,
+        jain_index,
+        marking,
+        percentages,
+        progress,
+        roce_outcome,
+        steady_rates,
+        total_rate,
+    )
     from testbed.measures.stopped_queue import StoppedQueue
     from testbed.net.build.graph import Topo
     from testbed.net.build.network import Network, network
@@ -61,7 +69,7 @@ if TYPE_CHECKING:
     from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
     from testbed.subjects.qos.lab.subnet_manager import SubnetManager
     from testbed.subjects.qos.model import Policy
-    from testbed.subjects.qos.syntax.language import load as load_policy
+    from testbed.subjects.qos.syntax.check import load as load_policy
     from testbed.subjects.routing.bird import Bird
     from testbed.subjects.routing.frr import Frr
     from testbed.subjects.routing.protocols import Bfd, Bgp, Isis, Ospf
@@ -303,17 +311,16 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.frames.mac_control": "PfcFrame PauseFrame LONGEST_PAUSE",
     },
     "Measures": {
-        "testbed.measures.rates": "steady_rates total_rate jain_index percentages",
-        "testbed.measures.outcome": "roce_outcome RoceOutcome marking",
+        "testbed.measures.outcome": "steady_rates total_rate jain_index percentages roce_outcome RoceOutcome marking"
+        " progress Progress",
         "testbed.measures.frames": "FrameCounts",
-        "testbed.measures.progress": "progress Progress",
         "testbed.measures.stopped_queue": "StoppedQueue",
     },
     "Controllers and policies": {
         "testbed.subjects.srv6.lab.controller": "SrController",
         "testbed.subjects.qos.lab.subnet_manager": "SubnetManager",
         "testbed.subjects.qos.model": "Policy",
-        "testbed.subjects.qos.syntax.language": "load_policy=load",
+        "testbed.subjects.qos.syntax.check": "load_policy=load",
     },
 }
 """The modules that have the names, by the sections of the page about them; `sweep=run` is a name's other name there."""

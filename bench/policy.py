@@ -31,8 +31,8 @@ from testbed.subjects.qos.model import MatchRule, NodeType, Policy, PortGroup, Q
 from testbed.subjects.qos.numbers import Ranges
 from testbed.subjects.qos.records import Found, PathRecords, Request
 from testbed.subjects.qos.rest.client import RestSa, query
+from testbed.subjects.qos.syntax.check import read
 from testbed.subjects.qos.syntax.grammar import BLOCK, XML
-from testbed.subjects.qos.syntax.language import read
 from testbed.subjects.qos.syntax.source import Problems
 from testbed.subjects.qos.syntax.write import write
 from tests.lab import opensm_peer

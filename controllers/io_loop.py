@@ -31,7 +31,7 @@ from testbed.errors import UsageError
 from testbed.rest.server import RestServer
 from testbed.subjects.srv6.controller.manager import Manager, ManagerSettings
 from testbed.subjects.srv6.controller.southbound import Southbound
-from testbed.subjects.srv6.session.hello import NONCE_OCTETS
+from testbed.subjects.srv6.session.messages import NONCE_OCTETS
 
 LOG = logging.getLogger("xoff")
 

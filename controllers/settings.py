@@ -23,10 +23,10 @@ from testbed.errors import UsageError
 from testbed.rest.server import SHORTEST_TOKEN
 from testbed.strict import toml_text
 from testbed.strict.numbers import whole
-from testbed.subjects.srv6.controller import igp
-from testbed.subjects.srv6.controller.igp import IgpRouter
+from testbed.subjects.srv6.controller import network
+from testbed.subjects.srv6.controller.network import IgpRouter
 from testbed.subjects.srv6.protocol.domain import RouterName
-from testbed.subjects.srv6.session.hello import SHORTEST_KEY, router_key
+from testbed.subjects.srv6.session.messages import SHORTEST_KEY, router_key
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.meta import Meta
 from testbed.typed_json.text import InvalidError
@@ -192,7 +192,7 @@ class Settings:
         if not self.igp_file:
             return None
         try:
-            return igp.read(Path(self.igp_file).read_text())
+            return network.read(Path(self.igp_file).read_text())
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError, InvalidError) as error:

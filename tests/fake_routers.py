@@ -21,8 +21,18 @@ from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.behaviours import Behaviour
 from testbed.subjects.srv6.protocol.sid import Adjacency, Sid
 from testbed.subjects.srv6.session.intents import Key
-from testbed.subjects.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
-from testbed.subjects.srv6.session.messages import Command, Install, LinkEnd, Report, RouterPort, SliceInfo
+from testbed.subjects.srv6.session.messages import (
+    Command,
+    Install,
+    Item,
+    LinkEnd,
+    PolicyItem,
+    Report,
+    RouterPort,
+    SliceInfo,
+    TunnelItem,
+    VpnItem,
+)
 from testbed.subjects.srv6.session.router_side import RECONNECT_NS, Router
 
 MS = 10**6

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.frames import Mac, headroom, icmpv6, ipv6, ipv6_options, mac_control, srh
+from testbed.frames import Mac, headroom, icmpv6, ipv6, mac_control, srh
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Selector
 from testbed.linux.netlink import link_state
 from testbed.linux.netlink.dcb import NicSettings, SavedSettings
@@ -252,10 +252,10 @@ def _ipv6(octets: bytes) -> str:
     destination = read.destination
     for header in ipv6.headers(packet):
         if header.protocol in (ipv6.HOP_BY_HOP, ipv6.DESTINATION_OPTIONS):
-            options = list(ipv6_options.parse_header(packet, header))
-            ipv6_options.check_known(options, (ipv6_options.SLICE,))
-            ipv6_options.find_slice(options)
-            ipv6_options.encode_header(header.protocol, options)
+            options = list(ipv6.parse_header(packet, header))
+            ipv6.check_known(options, (ipv6.SLICE,))
+            ipv6.find_slice(options)
+            ipv6.encode_header(header.protocol, options)
         elif header.protocol == ipv6.ROUTING:
             routing = srh.Srh.parse(packet, header.start)
             list(srh.parse_tlvs(routing.tlvs))
@@ -364,7 +364,7 @@ def _always(read: Callable[[bytes], str]) -> Callable[[], Callable[[bytes], str]
 
 
 def _packets() -> list[bytes]:
-    slice_header = ipv6_options.encode_header(ipv6.ROUTING, [ipv6_options.SliceOption(7).option()])
+    slice_header = ipv6.encode_header(ipv6.ROUTING, [ipv6.SliceOption(7).option()])
     tlvs = srh.encode_tlvs([srh.Tlv(5, bytes(6)), srh.Tlv(200, b"xyz")])
     route = srh.Srh.along([A, B, A], ipv6.ICMPV6, tlvs=tlvs)
     echo = icmpv6.Echo(icmpv6.EchoType.REQUEST, 1, 2, b"data").encode(A, A)
@@ -372,7 +372,7 @@ def _packets() -> list[bytes]:
     error = icmpv6.Error(icmpv6.ErrorType.TIME_EXCEEDED, 0, 0, inner).encode(A, B)
     pfc = mac_control.PfcFrame.xoff(MAC, [3, 5]).encode()
     encapsulated = srh.Srh.along([A, B], 143).encode() + pfc
-    options = ipv6_options.encode_header(17, [ipv6_options.Option(0x3E, b"abc"), ipv6_options.Option(0xC2, bytes(4))])
+    options = ipv6.encode_header(17, [ipv6.Option(0x3E, b"abc"), ipv6.Option(0xC2, bytes(4))])
     return [
         inner,
         ipv6.Packet(A, B, ipv6.HOP_BY_HOP, slice_header + route.encode() + echo).encode(),

@@ -32,8 +32,17 @@ from testbed.subjects.srv6.controller.southbound import Southbound
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.rest import views
 from testbed.subjects.srv6.rest.answers import TopologyView
-from testbed.subjects.srv6.session.hello import router_key
-from testbed.subjects.srv6.session.messages import Ack, Counters, FromAgent, Nack, OwnTunnel, Pause, Report, as_json
+from testbed.subjects.srv6.session.messages import (
+    Ack,
+    Counters,
+    FromAgent,
+    Nack,
+    OwnTunnel,
+    Pause,
+    Report,
+    as_json,
+    router_key,
+)
 from testbed.subjects.srv6.session.router_side import Router
 from testbed.subjects.srv6.session.session import SessionError
 from testbed.typed_json.codec import CODEC

@@ -21,12 +21,12 @@ from testbed.subjects.dcbx import ladder, show
 from testbed.subjects.dcbx.ladder.svg import as_svg
 from testbed.subjects.dcbx.ladder.text import as_text
 from testbed.subjects.dcbx.show import Direction
-from testbed.subjects.qos import fabric_file
-from testbed.subjects.qos.syntax import language
+from testbed.subjects.qos import fabric
+from testbed.subjects.qos.syntax import check as policy_reader
 from testbed.subjects.qos.syntax.grammar import BLOCK, XML
 from testbed.subjects.qos.syntax.source import PolicyError, Problems
 from testbed.subjects.qos.syntax.write import write
-from testbed.subjects.sonic import archive, counters
+from testbed.subjects.sonic import counters
 from testbed.subjects.sonic import read as config_db
 from testbed.subjects.sonic.check import check
 from testbed.subjects.sonic.fit import fit
@@ -44,13 +44,13 @@ _PICTURES = 10
 def policies() -> list[bytes]:
     """Return one file of each syntax."""
     xml = (ROOT / "docs" / "examples" / "qos-policy.xml").read_bytes()
-    block = write(language.load(xml, "xml"), BLOCK, Problems(), approximate=True)
+    block = write(policy_reader.load(xml, "xml"), BLOCK, Problems(), approximate=True)
     return [xml, block.encode()]
 
 
 def read_policy(octets: bytes) -> str:
     """Read a policy. One without an error is written and read again."""
-    reading = language.read(octets)
+    reading = policy_reader.read(octets)
     for problem in (*reading.problems.errors, *reading.problems.warnings):
         if problem.place.line < 1 or not problem.message:
             raise AssertionError(f"a problem without place or cause: {problem}")
@@ -58,7 +58,7 @@ def read_policy(octets: bytes) -> str:
         raise PolicyError("f", reading.problems.errors, reading.problems.left_out)
     for syntax in (XML, BLOCK):
         content = write(reading.policy, syntax, problems := Problems(), approximate=True)
-        if not problems.errors and not language.read(content.encode()).ok:
+        if not problems.errors and not policy_reader.read(content.encode()).ok:
             raise AssertionError(f"what was written is not read: {content}")
     return "read"
 
@@ -68,7 +68,7 @@ def fabrics() -> str:
 
 
 def read_fabric(octets: bytes) -> str:
-    fabric_file.parse(octets, "f")
+    fabric.parse(octets, "f")
     return "read"
 
 
@@ -269,7 +269,7 @@ def archives() -> list[bytes]:
 
 def read_archive(octets: bytes) -> str:
     """Read an archive to its end, and the counters in it."""
-    for name, text_ in archive.texts_in(io.BytesIO(octets), Path("dump.tar.gz")):
+    for name, text_ in counters.texts_in(io.BytesIO(octets), Path("dump.tar.gz")):
         counters.parse(text_, name)
     return "read"
 

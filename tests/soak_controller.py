@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from controllers.settings import make_secrets
-from testbed.subjects.srv6.session.hello import router_key
+from testbed.subjects.srv6.session.messages import router_key
 from tests.fake_routers import FakeRouter, Fleet, report
 
 ROOT = Path(__file__).parents[1]

@@ -8,8 +8,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from testbed.subjects.sonic.division import ingress_pools
-from testbed.subjects.sonic.headroom import needed
+from testbed.subjects.sonic.headroom import ingress_pools, needed
 from testbed.subjects.sonic.read import read
 from testbed.subjects.sonic.tables import Ecn, ProfileRow, Tables
 from xoff import Length, Rate

@@ -7,9 +7,8 @@ from typing import Any
 from testbed.frames.path_record import dscp_of
 from testbed.linux.port_program import OWN_FRAMES
 from testbed.subjects.qos.fabric import LINK_LOCAL, Partition, PortKey
-from testbed.subjects.qos.lab.clients import flow
 from testbed.subjects.qos.lab.discovery import eui64
-from testbed.subjects.qos.lab.from_controller import FollowingManager
+from testbed.subjects.qos.lab.from_controller import FollowingManager, flow
 from testbed.subjects.qos.rfc_clients import (
     AddressVector,
     Cma,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
-from testbed.subjects.qos.lab.clients import flow
+from testbed.subjects.qos.lab.from_controller import flow
 from testbed.subjects.qos.rfc_clients import Cma, IoController, ServiceEntry, SocketAddress, SrpInitiator, asking
 from xoff import (
     Duration,

@@ -9,19 +9,20 @@ import json
 import math
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
 
 from testbed.errors import UsageError
 from testbed.experiment.demand import Board, Demand
 from testbed.experiment.fidelity import Phase
-from testbed.experiment.published import bounds_around
-from testbed.experiment.run_files import EVENT_LOG, PUBLISHED_LOG
+from testbed.experiment.output import EVENT_LOG, PUBLISHED_LOG
 from testbed.units import Quantity, Scale
 
 LARGEST_NOTE = 1 << 20
@@ -331,3 +332,23 @@ def plain(value: Any, nesting: int = DEEPEST) -> Any:
     if isinstance(value, dict):
         return {str(key): plain(item, nesting - 1) for key, item in value.items()}
     raise UsageError(f"{value!r} cannot be reported; numbers, texts, lists and units can")
+
+
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?) ?%", re.ASCII)
+
+
+def bounds_around(name: str, value: Any, within: Any) -> dict[str, Any]:
+    """Return the bounds of a claim around a published value; `within` is as in `Run.published`."""
+    if within == 0:
+        return {"equals": value}
+    if isinstance(within, str):
+        if not (percent := _PERCENT.fullmatch(within)):
+            raise UsageError(f"published {name}: within is {within!r}; write a part of the value such as '5%'")
+        part = Fraction(percent[1]) / 100
+        is_exact = isinstance(value, Quantity)
+        room = value * part.numerator // part.denominator if is_exact else value * float(part)
+    elif isinstance(value, Quantity) == isinstance(within, Quantity):
+        room = within
+    else:
+        raise UsageError(f"published {name}: within is {within!r} and the value {value!r}; give both the same unit")
+    return {"at_least": value - room, "at_most": value + room}

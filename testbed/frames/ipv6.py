@@ -12,7 +12,7 @@ does not depend on what stands behind it. It decodes the extension headers that 
 hop-by-hop options, destination options and routing. Everything else, fragments and authentication too, ends the walk
 as the "upper layer". Octets behind the payload length, as Ethernet adds them to short packets, are cut off.
 
-Not here: what is in options (`ipv6_options`), in the segment routing header (`srh`) and in ICMPv6 (`icmpv6`);
+Not here: what is in the segment routing header (`srh`) and in ICMPv6 (`icmpv6`);
 jumbograms, which have payload length 0 and count as empty.
 """
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
@@ -210,3 +210,113 @@ def check_bits(name: str, value: int, bits: int) -> None:
     """Raise FieldError if a number does not fit into its field."""
     if type(value) is not int or not 0 <= value < 1 << bits:
         raise FieldError(f"{name} is {value!r}; it is a whole number from 0 to {(1 << bits) - 1}")
+
+
+PAD1 = 0
+PADN = 1
+SLICE = 0x1E
+"""The default type of the slice option."""
+
+_STRICT = 0x80
+_NETWORK_WIDE = 0  # the context type
+_SLICE = struct.Struct("!BBHI")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option that is not padding."""
+
+    type: int
+    data: bytes
+    at: int = 0  # where it starts in its packet
+
+    def encode(self) -> bytes:
+        check_bits("option type", self.type, 8)
+        if self.type in (PAD1, PADN):
+            raise FieldError(f"option type {self.type} is padding, which is added where it is needed")
+        if len(self.data) > 255:
+            raise FieldError(f"{len(self.data)} octets do not fit into an option, which has room for 255")
+        return bytes((self.type, len(self.data))) + self.data
+
+
+@dataclass(frozen=True)
+class SliceOption:
+    """The id of the slice (network resource partition) that a packet belongs to."""
+
+    slice_id: int
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        check_bits("slice id", self.slice_id, 32)
+
+    def option(self, option_type: int = SLICE) -> Option:
+        return Option(option_type, _SLICE.pack(_STRICT * self.strict, _NETWORK_WIDE, 0, self.slice_id))
+
+    @classmethod
+    def parse(cls, option: Option) -> SliceOption:
+        """Read the option's data. Flags but S, and what is reserved, are ignored."""
+        if len(option.data) != _SLICE.size:
+            raise PacketError(
+                PacketReason.BAD_SLICE_OPTION,
+                f"a slice option has {_SLICE.size} octets of data, not {len(option.data)}",
+            )
+        flags, context, _, slice_id = _SLICE.unpack(option.data)
+        if context != _NETWORK_WIDE:
+            raise PacketError(
+                PacketReason.BAD_SLICE_OPTION,
+                f"context type {context} of a slice option is not known; 0 is",
+            )
+        return cls(slice_id, bool(flags & _STRICT))
+
+
+def encode_header(next_header: int, options: Iterable[Option]) -> bytes:
+    """Return a header of hop-by-hop or destination options. The first is at offset 2, as the slice option requires."""
+    check_bits("next_header", next_header, 8)
+    body = b"".join(option.encode() for option in options)
+    missing = -(2 + len(body)) % 8
+    if missing == 1:
+        body += bytes([PAD1])
+    elif missing:
+        body += bytes([PADN, missing - 2]) + bytes(missing - 2)
+    check_bits("header length in 8 octets", (2 + len(body)) // 8 - 1, 8)
+    return bytes([next_header, (2 + len(body)) // 8 - 1]) + body
+
+
+def parse_header(packet: bytes, header: Header) -> Iterator[Option]:
+    """Yield the options of a header that `ipv6.headers` found, without padding."""
+    at = header.start + 2
+    while at < header.end:
+        if packet[at] == PAD1:
+            at += 1
+            continue
+        end = at + 2 + packet[at + 1] if at + 2 <= header.end else header.end + 1
+        if end > header.end:
+            raise PacketError(
+                PacketReason.OPTION_TOO_LONG,
+                f"the option of type {packet[at]:#04x} at octet {at} goes beyond its header's end at {header.end}",
+            )
+        if packet[at] != PADN:
+            yield Option(packet[at], packet[at + 2 : end], at)
+        at = end
+
+
+def check_known(options: Iterable[Option], known: Collection[int]) -> None:
+    """Raise PacketError for an unknown option whose first two bits require that it is known."""
+    for option in options:
+        action = option.type >> 6
+        if action and option.type not in known:
+            # 01: discard; 10 and 11: discard and answer (11 not for multicast, which no SID is).
+            problem = None if action == 1 else Problem(2, option.at)
+            raise PacketError(
+                PacketReason.OPTION_NOT_KNOWN,
+                f"the option of type {option.type:#04x} at octet {option.at} is not known, and must not be skipped",
+                problem,
+            )
+
+
+def find_slice(options: Iterable[Option], option_type: int = SLICE) -> SliceOption | None:
+    """Return the slice that the options name, or None; two slices are an error, even if they are the same."""
+    found = [option for option in options if option.type == option_type]
+    if len(found) > 1:
+        raise PacketError(PacketReason.BAD_SLICE_OPTION, f"{len(found)} slice options in one packet; there may be one")
+    return SliceOption.parse(found[0]) if found else None

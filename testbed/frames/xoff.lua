@@ -2,7 +2,7 @@
 --
 --   headroom measurement frames        testbed/frames/headroom.py has the layout
 --   headroom capability in LLDP        an octet more in the PFC TLV of DCBX, testbed/subjects/dcbx/features/pfc.py
---   slice option of IPv6               testbed/frames/ipv6_options.py
+--   slice option of IPv6               testbed/frames/ipv6.py
 --   datagrams of UDP flows             testbed/net/traffic/udp.py; without this Wireshark guesses at protocols
 --   telemetry in RoCEv2 packets        testbed/frames/telemetry.py; Wireshark gets the packet without it
 --   selective acknowledgement of RoCE  testbed/frames/roce.py, an opcode of those for manufacturers

@@ -1,4 +1,11 @@
-"""RoCE flows over switches that may mark, and what came of them at the ends and at the switches."""
+"""What came of flows: rates and fairness, progress, and of RoCE what was marked and notified.
+
+RoCE flows over switches that may mark, and what came of them at the ends and at the switches.
+
+Rates that flows got over the same part of the time, alone and together, and how fair they are.
+
+The progress of flows under a load: does traffic go on, or does it stand still for good?
+"""
 
 from __future__ import annotations
 
@@ -7,14 +14,86 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.measures.rates import steady_rates
 from testbed.net.build.graph import Topo
 from testbed.net.build.network import network
+from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.port import ROCE, Port
 from testbed.net.traffic import Flow, Flows
+from testbed.net.traffic.report import WIRE_OCTETS, Report
 from testbed.net.traffic.roce import RoceReport
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.units import Duration, Rate, Size
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Datagrams of all flows together."""
+
+    halfway: int
+    """Received when half of the load was over."""
+    at_the_end: int
+    """Received when the load was over."""
+    received: int
+    """Received in all."""
+    least: int
+    """Received in the second half of the load by the flow that received least."""
+    lost: int
+    """Sent, and never received."""
+
+
+def progress(
+    flows: Sequence[Flow], load: Duration | str, wait: Duration | str, settle: Duration | str | None = None
+) -> Progress:
+    """Run all flows at once for as long as `load`, wait for what may still come, and return their progress."""
+    units = Fabric.current().units
+    half, rest = units.lab(Duration(load)).ns / 2e9, units.lab(Duration(wait)).ns / 1e9
+    with Flows(flows, settle=settle) as running:
+        time.sleep(half)
+        halfway = [running.received_by(index) for index in range(len(flows))]
+        time.sleep(half)
+        at_the_end = [running.received_by(index) for index in range(len(flows))]
+        running.stop_sending()
+        time.sleep(rest)
+    return Progress(
+        halfway=sum(halfway),
+        at_the_end=sum(at_the_end),
+        received=running.received,
+        least=min(after - before for before, after in zip(halfway, at_the_end, strict=True)),
+        lost=running.lost,
+    )
+
+
+def steady_rates(reports: Sequence[Report], settled: Duration | str, lasts: Duration | str) -> list[Rate]:
+    """Return the goodput of each flow over the same time.
+
+    The time begins `settled` after the first frame of all has arrived, and is `lasts` long.
+    """
+    first = min((report for report in reports if report.received), key=lambda report: report.first_lab_ns)
+    begin_lab_ns = first.first_lab_ns + first.scale.lab(Duration(settled)).ns
+    end_lab_ns = begin_lab_ns + first.scale.lab(Duration(lasts)).ns
+    return [report.goodput_between(begin_lab_ns, end_lab_ns) for report in reports]
+
+
+def total_rate(reports: Sequence[Report]) -> Rate:
+    """Return the rate of all flows together on the wire, from the first frame that arrived to the last."""
+    span_ns = max(report.last_lab_ns for report in reports) - min(report.first_lab_ns for report in reports)
+    octets = sum(report.octets + WIRE_OCTETS * report.received for report in reports)
+    one = reports[0].octets // max(1, reports[0].received) + WIRE_OCTETS
+    rate = Rate.from_bps((octets - one) * 8 * 10**9 // span_ns)  # the time begins when the first has arrived
+    return reports[0].scale.real(rate)
+
+
+def jain_index(rates: Sequence[Rate]) -> float:
+    """Return Jain's fairness index: 1 if all rates are the same, 1/n if one of n has everything."""
+    values = [rate.bps for rate in rates]
+    squares = len(values) * sum(value * value for value in values)
+    return round(sum(values) ** 2 / squares, 4) if squares else 0.0
+
+
+def percentages(rates: Sequence[Rate]) -> list[float]:
+    """Return the part that each rate is of their sum, in percent."""
+    total = sum(rate.bps for rate in rates)
+    return [round(100 * rate.bps / total, 2) if total else 0.0 for rate in rates]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from testbed.errors import UsageError, nearest
 from testbed.lab.results.foreign import ForeignFolder
-from testbed.plot import distributions, links, over_time, rows, sweeps
+from testbed.plot import distributions, over_time, rows, sweeps
 from testbed.plot.canvas import Canvas, drawing, require_ending
 from testbed.plot.groups import Choice, Group, groups_of, provenance
 from testbed.plot.style import Style, style
@@ -35,7 +35,7 @@ KINDS: dict[str, Kind] = {
     "queue": Kind(over_time.queue, "queues over time"),
     "buffer": Kind(over_time.buffer, "shared buffer over time"),
     "heat": Kind(rows.heat, "load of each link over time, as a heat map"),
-    "links": Kind(links.links, "mean load of each link of a fabric, a cell for each", "fabric, hosts, all"),
+    "links": Kind(rows.links, "mean load of each link of a fabric, a cell for each", "fabric, hosts, all"),
     "pauses": Kind(rows.pauses, "pauses over time, by port and priority"),
     "drops": Kind(over_time.drops, "frames dropped over time"),
     "claims": Kind(rows.claims, "claims beside their bounds"),

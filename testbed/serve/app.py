@@ -20,9 +20,8 @@ from testbed.metrics.openmetrics import CONTENT_TYPE
 from testbed.report.pages.page import report
 from testbed.serve import history, page
 from testbed.serve.access import Access, Verdict
-from testbed.serve.live_lab import LiveLab
-from testbed.serve.session import FILE
-from testbed.serve.viewers import MOST, Viewer
+from testbed.serve.commands import FILE
+from testbed.serve.live_lab import MOST, LiveLab, Viewer
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Any, Any], Awaitable[None]]

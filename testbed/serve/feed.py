@@ -15,7 +15,7 @@ from testbed.report.pages.markup import readable
 from testbed.report.pages.panels import first, panels
 from testbed.report.timeline.series import LOAD, PREFIX
 from testbed.report.timeline.tracks import LARGEST, OCCUPANCY, Reader, Shape, Track, Tracks
-from testbed.serve.session import Action
+from testbed.serve.commands import Action
 
 KEPT_NS = 60 * 10**9
 _MOST_ROWS, _MOST_TRACKS, _MOST_WORDS = 20_000, 4_000, 100

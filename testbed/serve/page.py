@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.report.pages import topology
-from testbed.report.pages.document import asset, digest, script_json
-from testbed.report.pages.markup import heading, text
+from testbed.report.pages.markup import asset, digest, heading, script_json, text
 from testbed.report.timeline.tracks import natural
 from testbed.serve.feed import Feed
 

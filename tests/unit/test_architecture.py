@@ -120,9 +120,9 @@ def test_no_class_has_more_than_30_public_names_inherited_ones_included() -> Non
     assert {place: len(found) for place in classes if len(found := names(place)) > 30} == {}
 
 
-def test_no_module_has_more_than_450_lines() -> None:
+def test_no_module_has_more_than_600_lines() -> None:
     lengths = {module: path.read_text().count("\n") for module, path in MODULES.items()}
-    assert {module: length for module, length in lengths.items() if length > 450} == {}
+    assert {module: length for module, length in lengths.items() if length > 600} == {}
 
 
 def test_no_room_has_more_than_15_modules() -> None:

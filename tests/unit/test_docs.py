@@ -24,7 +24,7 @@ from testbed.net.fabric.port import LAB_AGENT_REACTION
 from testbed.net.fabric.routes import Graph
 from testbed.net.shell import topologies
 from testbed.subjects.dcbx import config
-from testbed.subjects.srv6.controller import igp
+from testbed.subjects.srv6.controller import network
 from testbed.subjects.srv6.session.intents import VpnIntent
 from testbed.typed_json.codec import CODEC
 from tests import pages
@@ -123,7 +123,7 @@ def test_the_controllers_page_has_a_vpn_and_a_client_that_work(capsys: pytest.Ca
     vpn = CODEC.decode(VpnIntent, json.loads(BLOCKS["docs/controller.md:1"].text))
     assert [site.router for site in vpn.sites] == ["R1", "R3"]
     exec(BLOCKS["docs/controller.md:2"].text, {})
-    assert [router.router for router in igp.read(BLOCKS["docs/controller.md:3"].text)] == ["r2"]
+    assert [router.router for router in network.read(BLOCKS["docs/controller.md:3"].text)] == ["r2"]
     assert capsys.readouterr().out.startswith("b'")
 
 

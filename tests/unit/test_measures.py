@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.measures.rates import jain_index, percentages, steady_rates, total_rate
+from testbed.measures.outcome import jain_index, percentages, steady_rates, total_rate
 from testbed.net.traffic import WINDOW_NS, Report
 from testbed.units import Rate, Size
 

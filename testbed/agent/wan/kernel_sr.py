@@ -20,7 +20,7 @@ from testbed.linux.netlink.messages import Message, NetlinkError
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.behaviours import KernelAction, Parameters
 from testbed.subjects.srv6.session.intents import Key, Site
-from testbed.subjects.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
+from testbed.subjects.srv6.session.messages import Item, ItemKey, PolicyItem, VpnItem
 
 _TABLES = range(1000, 1 << 16)
 """The routing tables of VRFs. The kernel's own are below."""

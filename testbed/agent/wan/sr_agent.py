@@ -23,9 +23,18 @@ from testbed.errors import UsageError, XoffError
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.protocol.sid import Sid
-from testbed.subjects.srv6.session.hello import NONCE_OCTETS
-from testbed.subjects.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
-from testbed.subjects.srv6.session.messages import Command, Install, OwnTunnel, Pause
+from testbed.subjects.srv6.session.messages import (
+    NONCE_OCTETS,
+    Command,
+    Install,
+    Item,
+    ItemKey,
+    OwnTunnel,
+    Pause,
+    PolicyItem,
+    TunnelItem,
+    VpnItem,
+)
 from testbed.subjects.srv6.session.router_side import RECONNECT_NS, Router
 from testbed.subjects.srv6.session.session import SessionSettings
 from testbed.units import NEVER

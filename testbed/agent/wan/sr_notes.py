@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
-from testbed.subjects.srv6.session.items import Item, ItemKey, item_as_json, item_from_json
+from testbed.subjects.srv6.session.messages import Item, ItemKey, item_as_json, item_from_json
 
 MOST_ITEMS = 2048
 """The most items: each may have a SID, and a report has 4096 of these at most."""

@@ -28,15 +28,14 @@ from testbed.linux.netlink import seg6
 from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import PortProgram
 from testbed.linux.sockets import packet_filter, stamped
-from testbed.subjects.srv6.protocol import kernel_endx
+from testbed.subjects.srv6.protocol import endx_pfc
 from testbed.subjects.srv6.protocol.endx_pfc import Deliver, Measure, PauseJ, SendIcmp
 from testbed.subjects.srv6.protocol.local_sids import EndXPfc, ErrorLimit
 from testbed.subjects.srv6.protocol.pause_refresh import Refresh
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.protocol.sid import Sid
 from testbed.subjects.srv6.protocol.tunnel_learning import Learned, Learner
-from testbed.subjects.srv6.session.items import TunnelItem
-from testbed.subjects.srv6.session.messages import OwnTunnel, Pause
+from testbed.subjects.srv6.session.messages import OwnTunnel, Pause, TunnelItem
 from testbed.units import NEVER, Duration
 
 _LISTEN_AGAIN_NS = 50_000_000
@@ -72,7 +71,7 @@ class WanAgent:
         self._plan, self._services, mac = node.wan, services, node.ports[0].mac
         self._ports = {port.name: port for port in node.ports}
         for local in self._plan.sids:
-            kernel_endx.check(local.sid)
+            endx_pfc.check(local.sid)
         self._behaviour = EndXPfc(self._plan.sids, beside_kernel=True, limit=ErrorLimit())
         self._in_domain = {port.name for port in node.ports if port.notifies_speaker}
         """The interfaces that lead to other routers of the SR domain."""
@@ -290,7 +289,7 @@ class WanAgent:
         packet_filter.attach(self._data, packet_filter.nothing())
         self._listen_ns = now_ns + _LISTEN_AGAIN_NS
         for data, _, interface in received(self._data):
-            came = kernel_endx.as_it_came(data, self._own_sids)
+            came = endx_pfc.as_it_came(data, self._own_sids)
             found = self._learner.data_packet(came, now_ns, self._is_outside(interface))
             if isinstance(found, Learned) and found.new and self._plan.learned_refresh:
                 if found.evicted:

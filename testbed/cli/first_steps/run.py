@@ -21,7 +21,7 @@ from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment, Origin
 from testbed.experiment.fidelity import Thresholds
-from testbed.experiment.run_files import CAPTURES
+from testbed.experiment.output import CAPTURES
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.job.job import WHOLE_FRAMES, Limits, RunOptions

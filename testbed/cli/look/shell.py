@@ -30,8 +30,7 @@ from testbed.cli.screen import console
 from testbed.errors import UsageError
 from testbed.experiment import definition, script
 from testbed.experiment.fidelity import WINDOW_NS
-from testbed.experiment.output import Decoder, Record, RecordKind
-from testbed.experiment.run_files import DCBX_LOG, EVENT_LOG
+from testbed.experiment.output import DCBX_LOG, EVENT_LOG, Decoder, Record, RecordKind
 from testbed.lab.engines.engine import PreparedEngine, RunningJob
 from testbed.lab.host import cache
 from testbed.lab.job.job import Job, Limits, Terminal, UserCode, job_for, pack, place_of

@@ -28,8 +28,7 @@ from testbed.errors import XoffError
 from testbed.experiment import output as wire
 from testbed.experiment.demand import Board
 from testbed.experiment.fidelity import WINDOW_NS
-from testbed.experiment.output import Record, RecordKind, Sample
-from testbed.experiment.run_files import CAPTURE_PROCESS, PLACED_NS
+from testbed.experiment.output import CAPTURE_PROCESS, PLACED_NS, Record, RecordKind, Sample
 from testbed.lab.job import job_stack, watchdog
 from testbed.lab.job.job import PACKAGES, Job
 from testbed.linux.process import kernel

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
-from testbed.experiment.output import Record, StreamError
-from testbed.experiment.run_files import CAPTURES
+from testbed.experiment.output import CAPTURES, Record, StreamError
 from testbed.lab.partition.live_lines import LiveLines
 from testbed.lab.partition.relay import LOST
 from testbed.lab.results.collect import Collector

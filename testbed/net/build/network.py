@@ -12,8 +12,8 @@ from dataclasses import fields
 from typing import Any
 
 from testbed.errors import nearest, warn
+from testbed.experiment.output import DCBX_LOG
 from testbed.experiment.run import Run
-from testbed.experiment.run_files import DCBX_LOG
 from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
 from testbed.linux.process.kernel import arp_entry, in_network_of, set_arp

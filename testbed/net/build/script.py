@@ -23,9 +23,9 @@ from typing import Any
 
 from testbed.errors import UsageError
 from testbed.experiment import script
+from testbed.experiment.output import PLACED_NS
 from testbed.experiment.replaced import replaced
 from testbed.experiment.run import Run
-from testbed.experiment.run_files import PLACED_NS
 from testbed.experiment.script_tests import must_pass
 from testbed.linux import vswitch
 from testbed.units import Rate

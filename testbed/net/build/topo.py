@@ -24,7 +24,7 @@ from testbed.net.build.nodes import RDMA, LosslessLeaf, LosslessRouter, Lossless
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable, Forwarding, Line
 from testbed.net.fabric.port import Buffer, Port
-from testbed.subjects.routing.software import Software
+from testbed.subjects.routing.router import Software
 from testbed.switch.ways.settings import By, Ways, WaysSource, ways_of
 from testbed.units import Duration, Scale
 

@@ -31,7 +31,7 @@ from testbed.net.fabric.deadlocks import FoundDeadlock, found_deadlocks
 from testbed.net.fabric.ports import FabricError, PortState, bridges, forwards, is_elsewhere
 from testbed.net.partition.parts import Parts
 from testbed.subjects.dcbx.settings import DcbxSettings
-from testbed.subjects.srv6.lab import filters
+from testbed.subjects.srv6.lab import routers
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
 from testbed.units import Scale, hardware_times
@@ -250,7 +250,7 @@ class Fabric:
         ports = [port for port in self.ports.values() if port.node.name == router]
         if not ports:
             raise FabricError(f"there is no router {router} with lossless ports")
-        return filters.dropped(ports[0].node, [port.name for port in ports])
+        return routers.dropped(ports[0].node, [port.name for port in ports])
 
     # Changes
 

@@ -15,8 +15,8 @@ from multiprocessing import connection
 from typing import Any, Literal, TypeVar
 
 from testbed.errors import listed, warn
+from testbed.experiment.output import FLOW_LOG
 from testbed.experiment.run import Run
-from testbed.experiment.run_files import FLOW_LOG
 from testbed.linux.flow_device import address_of
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.process import kernel

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from testbed.experiment.output import CAPTURE_PROCESS, CAPTURES
 from testbed.experiment.run import Run
-from testbed.experiment.run_files import CAPTURE_PROCESS, CAPTURES
 from testbed.frames import ipv6, mac_control
 from testbed.frames.capture_file import Interface, Writer
 from testbed.linux.process import kernel

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from testbed.errors import UsageError
-from testbed.experiment.run_files import CAPTURES
+from testbed.experiment.output import CAPTURES
 from testbed.frames import capture_file
 from testbed.lab.results.folder import Folder
 from testbed.lab.results.foreign import ForeignFolder

@@ -13,20 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from testbed.errors import XoffError
-from testbed.frames import (
-    Mac,
-    headroom,
-    icmpv6,
-    ipv6,
-    ipv6_options,
-    lldp,
-    mac_control,
-    path_record,
-    roce,
-    roce_cm,
-    srh,
-    telemetry,
-)
+from testbed.frames import Mac, headroom, icmpv6, ipv6, lldp, mac_control, path_record, roce, roce_cm, srh, telemetry
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.subjects.dcbx import log_text, show
 
@@ -184,7 +171,7 @@ def _extension(packet: bytes, header: ipv6.Header) -> Iterator[Layer]:
     if name is None:
         yield Layer("extension", f"header {header.protocol}", {"header": header.protocol})
         return
-    named = ipv6_options.find_slice(ipv6_options.parse_header(packet, header))
+    named = ipv6.find_slice(ipv6.parse_header(packet, header))
     if named is None:
         yield Layer("options", name)
     else:

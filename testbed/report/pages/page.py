@@ -14,11 +14,10 @@ from typing import Any
 import testbed
 from testbed.lab.results.folder import Folder, Network, read
 from testbed.report.pages import claims, ladders, link_loads, panels, tables, topology
-from testbed.report.pages.document import asset, digest, script_json
+from testbed.report.pages.claims import question
 from testbed.report.pages.flow_charts import FEW, FlowCharts, flow_charts, flow_ways
 from testbed.report.pages.headroom_budget import budget
-from testbed.report.pages.markup import folded, heading, readable, text
-from testbed.report.pages.question import question
+from testbed.report.pages.markup import asset, digest, folded, heading, readable, script_json, text
 from testbed.report.studies import benchmark_page, conformance_page, sweep_page
 from testbed.report.timeline import columns, series, states
 from testbed.report.timeline.derived import active, derived, moment, ratios

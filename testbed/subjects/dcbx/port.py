@@ -26,7 +26,7 @@ from testbed.errors import XoffError
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp import Lldpdu, LldpError, LldpFrame, parse
 from testbed.frames.lldp_tlvs import Unknown
-from testbed.subjects.dcbx.damping import Damping
+from testbed.subjects.dcbx.damping import Damping, FlapGuard
 from testbed.subjects.dcbx.events import (
     CrowdChanged,
     Event,
@@ -37,7 +37,6 @@ from testbed.subjects.dcbx.events import (
     VersionMismatch,
     changes,
 )
-from testbed.subjects.dcbx.flap_guard import FlapGuard
 from testbed.subjects.dcbx.negotiation import Peer, PortState, negotiate
 from testbed.subjects.dcbx.neighbours import Neighbour, Neighbours, Reception
 from testbed.subjects.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity

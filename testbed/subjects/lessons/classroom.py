@@ -23,8 +23,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from testbed.errors import UsageError
-from testbed.report.pages.document import asset, digest
-from testbed.report.pages.markup import heading, text
+from testbed.report.pages.markup import asset, digest, heading, text
 from testbed.serve.access import Access
 from testbed.serve.access import Verdict as Admission
 from testbed.serve.app import HEADERS, App, Scope

@@ -146,7 +146,7 @@ class UlpKey(enum.StrEnum):
 
 @dataclass(frozen=True)
 class UlpRule:
-    """One line of `qos-ulps`: an SL for a protocol; what it matches is in `testbed.subjects.qos.ulps`."""
+    """One line of `qos-ulps`: an SL for a protocol; what it matches is in `testbed.subjects.qos.matching`."""
 
     ulp: Ulp
     sl: int

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from testbed.errors import UsageError, XoffError
 from testbed.frames.path_record import ClassPortInfo
 from testbed.subjects.qos.fabric import Partition
+from testbed.subjects.qos.matching import ISER_PORT, TCP_PORT_SPACE, cma_service_id, iser_service_id, sdp_service_id
 from testbed.subjects.qos.model import SLS
 from testbed.subjects.qos.numbers import rate_below
 from testbed.subjects.qos.records import Found, NotFound, PathRecords, Request, Selector, Wanted
-from testbed.subjects.qos.ulps import ISER_PORT, TCP_PORT_SPACE, cma_service_id, iser_service_id, sdp_service_id
 
 
 class NotConnected(XoffError):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from testbed.subjects.routing.protocols import MOST_WAYS, Bfd, Bgp, Ospf, milliseconds, seconds
-from testbed.subjects.routing.router import Router, require_addresses
-from testbed.subjects.routing.software import Software
+from testbed.subjects.routing.router import Router, Software, require_addresses
 
 _ADVERTISED = "min ra interval 3; max ra interval 4; default lifetime 0;"
 

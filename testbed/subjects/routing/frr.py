@@ -9,8 +9,7 @@ from typing import Any
 
 from testbed.errors import UsageError, listed
 from testbed.subjects.routing.protocols import MOST_WAYS, Bfd, Bgp, Isis, Ospf, milliseconds, seconds
-from testbed.subjects.routing.router import Router, RouterPort, require_addresses
-from testbed.subjects.routing.software import Software
+from testbed.subjects.routing.router import Router, RouterPort, Software, require_addresses
 
 SID_INTERFACE = "sr0"
 """The interface, without a cable, of the kernel's routes for SIDs that are of no neighbour."""

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.subjects.sonic.division import divisions
-from testbed.subjects.sonic.headroom import lossless_groups
+from testbed.subjects.sonic.headroom import divisions, lossless_groups
 from testbed.subjects.sonic.tables import Tables
 from testbed.subjects.sonic.write import as_json
 

@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from testbed.errors import UsageError, nearest
-from testbed.subjects.sonic.division import Division, divisions, memory
-from testbed.subjects.sonic.headroom import Need, described, lossless_groups, needed_at
+from testbed.subjects.sonic.headroom import Division, Need, described, divisions, lossless_groups, memory, needed_at
 from testbed.subjects.sonic.tables import NULL, PoolRow, ProfileRow, Tables
 from testbed.subjects.sonic.write import as_json
 from testbed.switch.headroom.extras import Extras

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.lab.engines.engine import PreparedEngine
-from testbed.serve.session import Session
+from testbed.serve.commands import Session
 
 MS = 1_000_000
 ROOT = Path(__file__).parents[3]

@@ -19,8 +19,7 @@ from typing import Any
 from fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, Fleet, ask, report, sid
 
 from testbed.lab import Run, experiment
-from testbed.subjects.srv6.session.hello import router_key
-from testbed.subjects.srv6.session.items import PolicyItem
+from testbed.subjects.srv6.session.messages import PolicyItem, router_key
 
 OPENFLOW, URL = "127.0.0.1:6653", "http://127.0.0.1:8181"
 PRIORITY = 3

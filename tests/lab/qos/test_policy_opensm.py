@@ -28,8 +28,8 @@ from testbed.subjects.qos.model import (
 from testbed.subjects.qos.numbers import MTU_CODES, RATE_CODES, Ranges, mtu_code, rate_code
 from testbed.subjects.qos.records import Found, PathRecords
 from testbed.subjects.qos.setup import setup
+from testbed.subjects.qos.syntax.check import load, read
 from testbed.subjects.qos.syntax.grammar import BLOCK
-from testbed.subjects.qos.syntax.language import load, read
 from testbed.subjects.qos.syntax.source import Problems
 from testbed.subjects.qos.syntax.write import write
 

@@ -26,9 +26,8 @@ from testbed.subjects.srv6.controller.manager import Manager
 from testbed.subjects.srv6.controller.southbound import Southbound
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.lab.controller import ControllerAccess
-from testbed.subjects.srv6.session.hello import NONCE_OCTETS
 from testbed.subjects.srv6.session.intents import Key, PolicyIntent, VpnIntent
-from testbed.subjects.srv6.session.items import PolicyItem
+from testbed.subjects.srv6.session.messages import NONCE_OCTETS, PolicyItem
 from testbed.typed_json.codec import CODEC
 
 if TYPE_CHECKING:

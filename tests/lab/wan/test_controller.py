@@ -23,7 +23,7 @@ import pytest
 
 from controllers.settings import make_secrets
 from testbed.cli import main
-from testbed.subjects.srv6.session.hello import router_key
+from testbed.subjects.srv6.session.messages import router_key
 from tests.fake_routers import FIGURE_3, POLICY, VPN, FakeRouter, Fleet, ask, report
 
 from ..conftest import Runner

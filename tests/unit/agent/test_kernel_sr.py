@@ -17,7 +17,7 @@ from testbed.errors import UsageError
 from testbed.linux.netlink.messages import Message, NetlinkError
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.session.intents import Key, PolicyIntent, Site, VpnIntent
-from testbed.subjects.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
+from testbed.subjects.srv6.session.messages import Item, ItemKey, PolicyItem, VpnItem
 from tests.unit.subjects.srv6.srv6_kernel import DELETE_LINK, DELETE_ROUTE, NEW_LINK, Bound, Encap, Kernel, wanted
 
 INTERFACES = {"eth0": 11, "eth1": 12, "eth2": 13, "eth3": 14, "wan": 15, "wan2": 16}

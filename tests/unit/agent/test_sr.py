@@ -31,8 +31,7 @@ from testbed.linux.netlink.messages import Message
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.session.intents import Candidate, Dynamic, Explicit, Key, PolicyIntent
-from testbed.subjects.srv6.session.items import PolicyItem, TunnelItem
-from testbed.subjects.srv6.session.messages import Install, OwnTunnel, Pause
+from testbed.subjects.srv6.session.messages import Install, OwnTunnel, Pause, PolicyItem, TunnelItem
 from testbed.subjects.srv6.session.router_side import RECONNECT_NS
 from testbed.subjects.srv6.session.session import SessionSettings
 from testbed.typed_json.codec import CODEC

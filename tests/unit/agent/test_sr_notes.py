@@ -18,15 +18,19 @@ from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.protocol.sid import CodePoints, Sid
 from testbed.subjects.srv6.session.intents import Dynamic, Explicit, Key, PolicyIntent, Site, VpnIntent
-from testbed.subjects.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem, item_as_json
 from testbed.subjects.srv6.session.messages import (
     Install,
+    Item,
     LinkEnd,
+    PolicyItem,
     Report,
     RouterPort,
+    TunnelItem,
+    VpnItem,
     as_json,
     from_agent,
     from_controller,
+    item_as_json,
 )
 from testbed.subjects.srv6.session.session import SessionSettings
 

@@ -36,8 +36,7 @@ from testbed.subjects.srv6.protocol.pause_refresh import Refresh
 from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 from testbed.subjects.srv6.protocol.sid import Flavours, Sid
 from testbed.subjects.srv6.protocol.tunnel_learning import LearnerSettings
-from testbed.subjects.srv6.session.items import TunnelItem
-from testbed.subjects.srv6.session.messages import OwnTunnel, Pause, Report
+from testbed.subjects.srv6.session.messages import OwnTunnel, Pause, Report, TunnelItem
 from testbed.switch.pfc.settings import PfcSettings
 from testbed.units import NEVER, Duration, Rate
 

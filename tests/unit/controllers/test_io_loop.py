@@ -17,7 +17,7 @@ import pytest
 from controllers import rest_clients
 from controllers.io_loop import IoLoop
 from controllers.settings import Address, Routers, Settings
-from testbed.subjects.srv6.session.hello import router_key
+from testbed.subjects.srv6.session.messages import router_key
 from testbed.subjects.srv6.session.router_side import Router
 from tests.unit.subjects.srv6.srv6_control import FIGURE_3, report
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from testbed.errors import UsageError
 from testbed.experiment.demand import Board, Demand
+from testbed.experiment.output import EVENT_LOG, PUBLISHED_LOG
 from testbed.experiment.run import LARGEST_NOTE, Run, plain, running
-from testbed.experiment.run_files import EVENT_LOG, PUBLISHED_LOG
 from testbed.lab.results.published import Published, published_of
 from testbed.units import Duration, Length, Rate, Scale, Size
 

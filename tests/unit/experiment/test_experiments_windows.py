@@ -7,7 +7,7 @@ import math
 import pytest
 
 from experiments.congestion._windows import Found, Queue, simulate
-from testbed.measures.rates import jain_index
+from testbed.measures.outcome import jain_index
 from testbed.roce.rates import Line, Swift
 from testbed.units import Rate, Scale
 

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.frames import FieldError, ipv6, ipv6_options
-from testbed.frames.ipv6 import Header, Packet, PacketError, PacketReason, Problem
-from testbed.frames.ipv6_options import Option, SliceOption
+from testbed.frames import FieldError, ipv6
+from testbed.frames.ipv6 import Header, Option, Packet, PacketError, PacketReason, Problem, SliceOption
 
 A, B = IPv6Address("fd00:b::3"), IPv6Address("fd00:a:2:1::")
 A_HEX, B_HEX = "fd00000b000000000000000000000003", "fd00000a000200010000000000000000"
@@ -177,17 +176,17 @@ def test_any_octets_are_walked_or_refused(data: bytes, with_header: bool) -> Non
 
 
 def test_the_slice_option_has_the_octets_of_the_draft() -> None:
-    assert ipv6_options.encode_header(ipv6.ROUTING, [SliceOption(7).option()]).hex() == HBH.hex()
-    (option,) = ipv6_options.parse_header(EXTENDED, walk(EXTENDED)[0])
+    assert ipv6.encode_header(ipv6.ROUTING, [SliceOption(7).option()]).hex() == HBH.hex()
+    (option,) = ipv6.parse_header(EXTENDED, walk(EXTENDED)[0])
     assert option == Option(0x1E, bytes.fromhex("00 00 0000 00000007"), at=42)
-    assert ipv6_options.find_slice([option]) == SliceOption(7)
+    assert ipv6.find_slice([option]) == SliceOption(7)
 
 
 def test_the_slice_option_can_be_strict_and_have_another_type() -> None:
     option = SliceOption(0xFFFFFFFF, strict=True).option(0x3E)
     assert option.encode().hex() == "3e08" + "80000000" + "ffffffff"
-    assert ipv6_options.find_slice([option], 0x3E) == SliceOption(0xFFFFFFFF, strict=True)
-    assert ipv6_options.find_slice([option]) is None
+    assert ipv6.find_slice([option], 0x3E) == SliceOption(0xFFFFFFFF, strict=True)
+    assert ipv6.find_slice([option]) is None
 
 
 def test_what_is_reserved_in_a_slice_option_is_ignored() -> None:
@@ -203,17 +202,17 @@ def test_what_is_reserved_in_a_slice_option_is_ignored() -> None:
     ],
 )
 def test_a_slice_that_cannot_be_determined_is_refused(options: list[Option], message: str) -> None:
-    error = refusal(ipv6_options.find_slice, options)
+    error = refusal(ipv6.find_slice, options)
     assert (error.reason, str(error)) == (PacketReason.BAD_SLICE_OPTION, message)
 
 
 @pytest.mark.parametrize("octets", range(12))
 def test_padding_fills_a_header_up_to_8_octets(octets: int) -> None:
-    header = ipv6_options.encode_header(17, [Option(0x1E, bytes(octets))])
+    header = ipv6.encode_header(17, [Option(0x1E, bytes(octets))])
     assert len(header) % 8 == 0
     assert header[1] == len(header) // 8 - 1
     packet = Packet(A, B, ipv6.HOP_BY_HOP, header).encode()
-    assert [option.data for option in ipv6_options.parse_header(packet, walk(packet)[0])] == [bytes(octets)]
+    assert [option.data for option in ipv6.parse_header(packet, walk(packet)[0])] == [bytes(octets)]
 
 
 @pytest.mark.parametrize(
@@ -228,19 +227,19 @@ def test_padding_fills_a_header_up_to_8_octets(octets: int) -> None:
 def test_an_option_beyond_its_header_is_refused(body: str, message: str | None) -> None:
     packet = Packet(A, B, ipv6.HOP_BY_HOP, bytes.fromhex("11 00" + body) + b"abc").encode()
     if message is None:
-        assert list(ipv6_options.parse_header(packet, walk(packet)[0])) == []
+        assert list(ipv6.parse_header(packet, walk(packet)[0])) == []
         return
-    error = refusal(list, ipv6_options.parse_header(packet, walk(packet)[0]))
+    error = refusal(list, ipv6.parse_header(packet, walk(packet)[0]))
     assert (error.reason, str(error)) == (PacketReason.OPTION_TOO_LONG, message)
 
 
 @pytest.mark.parametrize(("kind", "problem"), [(0x40, None), (0x80, Problem(2, 42)), (0xC0, Problem(2, 42))])
 def test_an_option_that_must_be_known_ends_the_packet(kind: int, problem: Problem | None) -> None:
     option = Option(kind, b"", at=42)
-    error = refusal(ipv6_options.check_known, [option], [])
+    error = refusal(ipv6.check_known, [option], [])
     assert (error.reason, error.problem) == (PacketReason.OPTION_NOT_KNOWN, problem)
-    ipv6_options.check_known([option], [kind])
-    ipv6_options.check_known([Option(0x3F, b"")], [])  # first bits 00: to be skipped
+    ipv6.check_known([option], [kind])
+    ipv6.check_known([Option(0x3F, b"")], [])  # first bits 00: to be skipped
 
 
 @pytest.mark.parametrize(
@@ -250,7 +249,7 @@ def test_an_option_that_must_be_known_ends_the_packet(kind: int, problem: Proble
         (lambda: Option(5, bytes(256)).encode(), "256 octets do not fit into an option, which has room for 255"),
         (lambda: SliceOption(1 << 32), "slice id is 4294967296; it is a whole number from 0 to 4294967295"),
         (
-            lambda: ipv6_options.encode_header(17, [Option(5, bytes(255))] * 9),
+            lambda: ipv6.encode_header(17, [Option(5, bytes(255))] * 9),
             "header length in 8 octets is 289; it is a whole number from 0 to 255",
         ),
     ],
@@ -266,7 +265,7 @@ def test_any_options_are_read_or_refused_and_nothing_behind_them(body: bytes) ->
     header = bytes([17, (len(body) + 2) // 8 - 1]) + body
     packet = Packet(A, B, ipv6.HOP_BY_HOP, header + b"\xee" * 8).encode()
     try:
-        found = list(ipv6_options.parse_header(packet, walk(packet)[0]))
+        found = list(ipv6.parse_header(packet, walk(packet)[0]))
     except PacketError as error:
         assert error.reason is PacketReason.OPTION_TOO_LONG
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.frames import Mac, headroom, ipv6_options, lldp, mac_control, roce, srh
+from testbed.frames import Mac, headroom, ipv6, lldp, mac_control, roce, srh
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.ipv6 import ETHERNET, ROUTING, Packet
 from testbed.frames.telemetry import Stamp, Telemetry
@@ -150,8 +150,8 @@ def test_the_capability_in_either_format_and_what_is_behind_it(
 
 def test_a_slice_and_whether_it_is_strict(tmp_path: Path) -> None:
     for strict in (False, True):
-        named = ipv6_options.SliceOption(0x01020304, strict).option()
-        packet = Packet(IPv6Address(1), IPv6Address(2), 0, ipv6_options.encode_header(59, [named])).encode()
+        named = ipv6.SliceOption(0x01020304, strict).option()
+        packet = Packet(IPv6Address(1), IPv6Address(2), 0, ipv6.encode_header(59, [named])).encode()
         (fields,) = decode(tmp_path, [B.octets + A.octets + b"\x86\xdd" + packet], OURS)
         assert number(fields, "xoff.slice") == 0x01020304
         assert (fields["xoff.slice.strict"][0] in ("1", "True")) is strict

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from testbed.lab.results.folder import read
+from testbed.report.pages.claims import question
 from testbed.report.pages.page import report
-from testbed.report.pages.question import question
 from tests.report_folders import HOSTILE, small
 
 

@@ -16,7 +16,7 @@ from tests.report_folders import MS, small
 pytest.importorskip("uvicorn", reason="the Python packages of the extra `serve` are missing")
 from testbed.serve import server
 from testbed.serve.access import Access
-from testbed.serve.connections import MOST_WAITING, Waiting
+from testbed.serve.server import MOST_WAITING, Waiting
 from tests.unit.serve.test_app import asked, cookie, served, viewing
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -16,7 +16,7 @@ from testbed.errors import UsageError, plain
 from testbed.metrics.openmetrics import CONTENT_TYPE
 from testbed.serve import history
 from testbed.serve.access import Access, token_of
-from testbed.serve.metrics import LabMetrics
+from testbed.serve.live_lab import LabMetrics
 from tests.live_lab import described, scripted, window
 from tests.report_folders import HOSTILE, MS, hostile, pause, small
 from tests.unit.serve.test_app import asked, cookie, served

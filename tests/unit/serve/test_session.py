@@ -6,8 +6,8 @@ import ast
 from typing import Any
 
 from testbed.serve import commands
+from testbed.serve.commands import Action, Session
 from testbed.serve.feed import Feed
-from testbed.serve.session import Action, Session
 from tests.report_folders import HOSTILE, MS, network
 
 

@@ -10,7 +10,7 @@ from testbed.cli.look.export import Export
 from testbed.cli.output_file import whole_file
 from testbed.cli.screen.console import say
 from testbed.errors import UsageError
-from testbed.experiment.run_files import DCBX_LOG
+from testbed.experiment.output import DCBX_LOG
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.subjects.dcbx.ladder import LadderError, ladder, read
 from testbed.subjects.dcbx.ladder.svg import as_svg

@@ -13,7 +13,7 @@ from testbed.cli.screen import streams
 from testbed.errors import UsageError
 from testbed.lab.results.result import Exit
 from testbed.strict.problems import Severity
-from testbed.subjects.qos import fabric_file
+from testbed.subjects.qos import fabric
 from testbed.subjects.qos.fabric import Fabric
 from testbed.subjects.qos.groups import members
 from testbed.subjects.qos.model import MatchRule, Policy
@@ -21,8 +21,8 @@ from testbed.subjects.qos.numbers import Ranges
 from testbed.subjects.qos.plan import plan
 from testbed.subjects.qos.records import Found, PathRecords, Request, Wanted
 from testbed.subjects.qos.setup import Tables
+from testbed.subjects.qos.syntax.check import Reading, read
 from testbed.subjects.qos.syntax.grammar import BLOCK, XML, Syntax
-from testbed.subjects.qos.syntax.language import Reading, read
 from testbed.subjects.qos.syntax.source import LARGEST, PolicyError, Problems
 from testbed.subjects.qos.syntax.write import write
 from testbed.units import Rate, Size
@@ -97,7 +97,7 @@ def read_file(name: str) -> bytes:
 
 
 def _fabric(path: Path) -> Fabric:
-    return fabric_file.parse(read_file(str(path)), str(path))
+    return fabric.parse(read_file(str(path)), str(path))
 
 
 def _check(options: argparse.Namespace, reading: Reading) -> int:

@@ -6,6 +6,12 @@ with SrController() as controller, network(...) as net, FollowingManager(net.fab
 
 It is a process beside the network: every `every` it reads the policy's revision, sweeps the network, and reports the
 fabric, drift and drops.
+
+Traffic of the clients of a QoS policy: flows that have SL, MTU and rate of their path records.
+
+The SL is the DSCP of a flow's packets, and of a TCP connection's ACKs. The route to the target has the path's MTU,
+which a TCP connection uses. A UDP flow has datagrams of it, a RoCE connection the largest MTU of InfiniBand below it,
+which counts payload. The rate is the path's. Flows between the same hosts, one after the other, each have their own.
 """
 
 from __future__ import annotations
@@ -13,19 +19,68 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from testbed.errors import XoffError
+from testbed.frames.path_record import dscp_of
 from testbed.linux.process.child import Child
-from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.ports import FabricError
+from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.net.traffic import Flow, Transport
+from testbed.net.traffic.roce import Roce
+from testbed.net.traffic.tcp import Tcp
+from testbed.net.traffic.transport import transport_named
 from testbed.rest.client import Client
+from testbed.roce.settings import Settings
 from testbed.subjects.qos.fabric import Partition
 from testbed.subjects.qos.lab.subnet_manager import SubnetManager
+from testbed.subjects.qos.numbers import MTU_CODES
 from testbed.subjects.qos.rest.client import RestSa
 from testbed.subjects.qos.rest.messages import SweepReport
-from testbed.subjects.qos.syntax.language import load
-from testbed.units import Duration
+from testbed.subjects.qos.rfc_clients import AddressVector
+from testbed.subjects.qos.syntax.check import load
+from testbed.units import Duration, Rate, Size
+
+_ETHERNET_HEADER = 14
+_ROCE_HEADERS = 60
+"""The octets of the IP, UDP and InfiniBand headers of the longest packet, with its ICRC."""
+
+
+def flow(vector: AddressVector, source: Any, target: Any, transport: Transport | str = "udp", **others: Any) -> Flow:
+    """Return a flow from one host to another with an address vector. `others` are further arguments of `Flow`."""
+    port = Fabric.current().between(source.name, _switch_of(source))
+    if vector.rate < port.scale.real(port.lab_cable.rate).bps:
+        others["rate"] = port.units.real(port.scale.lab(Rate.from_bps(vector.rate)))
+    chosen = transport_named(transport)
+    longest = min(port.queues.mtu if port.queues else vector.mtu, vector.mtu)
+    if chosen.name == "udp":
+        others["frame"] = Size.from_bytes(longest + _ETHERNET_HEADER)
+    elif isinstance(chosen, Tcp):
+        chosen = replace(chosen, marks_replies=True)
+    elif isinstance(chosen, Roce):
+        longest = min(1500, vector.mtu + _ROCE_HEADERS)
+        fits = [size for size in MTU_CODES.values() if size <= vector.mtu and size + _ROCE_HEADERS <= 1500]
+        chosen = replace(chosen, settings=Settings(mtu=max(fits)), cnp_dscp=dscp_of(vector.sl))
+    _set_route_mtu(source, target, longest)
+    return Flow(source, target, 0, transport=chosen, dscp=dscp_of(vector.sl), **others)
+
+
+def _switch_of(host: Any) -> str:
+    """Return the neighbour at a host's only lossless port."""
+    fabric = Fabric.current()
+    ports = [port for port in fabric.ports.values() if port.node is host]
+    if len(ports) != 1:
+        raise FabricError(f"{host.name} has {len(ports)} lossless ports; a client's host has one")
+    name: str = fabric.far_end(ports[0]).node.name
+    return name
+
+
+def _set_route_mtu(source: Any, target: Any, mtu: int) -> None:
+    """Limit the length of packets from one host to another."""
+    interface = source.defaultIntf().name
+    if refused := source.cmd(f"ip route replace {target.IP()}/32 dev {interface} mtu lock {mtu}").strip():
+        raise FabricError(f"{source.name}: no route to {target.IP()} with MTU {mtu}: {refused}")
+
 
 _PATIENCE_S = 10
 

@@ -33,8 +33,8 @@ from testbed.subjects.qos.rest.messages import (
 )
 from testbed.subjects.qos.rfc_clients import BroadcastGroup
 from testbed.subjects.qos.setup import Finding
+from testbed.subjects.qos.syntax.check import Reading, read
 from testbed.subjects.qos.syntax.grammar import XML, Syntax
-from testbed.subjects.qos.syntax.language import Reading, read
 from testbed.subjects.qos.syntax.source import LARGEST, Problems, decode
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.meta import Meta, message

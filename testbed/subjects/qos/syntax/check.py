@@ -1,19 +1,25 @@
 """Checks of a policy whose every value can be read: names of nothing, names given twice, and, as warnings, groups and
 levels that are never used and rules that are never reached. Checks against a fabric are in
 `testbed.subjects.qos.setup`.
+
+The reader of a policy file in either syntax. Errors are collected, not raised.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
 
 from testbed.strict.problems import Position, shown
 from testbed.subjects.qos.model import DEFAULT_NAME, MatchRule, Policy, Ulp, same
 from testbed.subjects.qos.numbers import Ranges
-from testbed.subjects.qos.syntax.grammar import BLOCK, Syntax
-from testbed.subjects.qos.syntax.source import START, Problems
+from testbed.subjects.qos.syntax import block_text, rfc_xml
+from testbed.subjects.qos.syntax.build import build
+from testbed.subjects.qos.syntax.grammar import BLOCK, XML, Syntax
+from testbed.subjects.qos.syntax.source import START, PolicyError, Problems, decode
 
 _COMPARED = 500
 """The most rules that are compared each with each. Among more rules, one that hides another is found only if their
@@ -146,3 +152,44 @@ def _choice(given: str, names: list[str], what: str) -> str:
     if not names:
         return f"a {what} of this policy, which has none"
     return "one of " + ", ".join(shown(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+
+
+_SKIPPED = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\r\n]+|#[^\n]*(?:\n|$))*+")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The result of reading a file. Without errors the policy is whole."""
+
+    policy: Policy
+    syntax: Syntax
+    problems: Problems
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems.errors
+
+
+def syntax_of(content: bytes) -> Syntax:
+    """Return the syntax of a file: XML begins with <, all other files are block text."""
+    skipped = _SKIPPED.match(content)
+    return XML if content[skipped.end() if skipped else 0 :][:1] == b"<" else BLOCK
+
+
+def read(content: bytes, syntax: Syntax | None = None) -> Reading:
+    """Read a file's bytes. If no syntax is given, the first character decides."""
+    problems = Problems()
+    syntax = syntax or syntax_of(content)
+    source = decode(content, problems)
+    root = (rfc_xml if syntax is XML else block_text).parse(source, problems)
+    policy = build(root, source, syntax, problems)
+    check(policy, syntax, problems)
+    return Reading(policy, syntax, problems)
+
+
+def load(content: bytes, name: str, syntax: Syntax | None = None) -> Policy:
+    """Return the policy of a file without errors; PolicyError names all of them otherwise."""
+    reading = read(content, syntax)
+    if not reading.ok:
+        raise PolicyError(name, reading.problems.errors, reading.problems.left_out)
+    return reading.policy

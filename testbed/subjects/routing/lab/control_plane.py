@@ -14,21 +14,17 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from testbed.errors import listed
+from testbed.experiment.output import ROUTE_LOG
 from testbed.experiment.run import Run
-from testbed.experiment.run_files import ROUTE_LOG
 from testbed.net.fabric.ports import PortTable, is_elsewhere
 from testbed.net.partition.parts import Parts
 from testbed.subjects.routing.bird import Bird
 from testbed.subjects.routing.expected import Routes, expected
 from testbed.subjects.routing.frr import Frr
-from testbed.subjects.routing.lab.bird_daemons import BirdDaemons
-from testbed.subjects.routing.lab.daemons import Daemons, RoutingError
-from testbed.subjects.routing.lab.frr_daemons import FrrDaemons
-from testbed.subjects.routing.lab.route_table import RouteTable
-from testbed.subjects.routing.lab.route_watch import Changes, RouteEvent, RouteWatch, events, taken_from
+from testbed.subjects.routing.lab.daemons import BirdDaemons, Daemons, FrrDaemons, RoutingError
+from testbed.subjects.routing.lab.route_table import Changes, RouteEvent, RouteTable, RouteWatch, events, taken_from
 from testbed.subjects.routing.protocols import Bgp, Isis
-from testbed.subjects.routing.router import Router, RouterPort
-from testbed.subjects.routing.software import same_for_all
+from testbed.subjects.routing.router import Router, RouterPort, same_for_all
 from testbed.units import Duration
 
 T = TypeVar("T")

@@ -19,9 +19,8 @@ from testbed.lab.engines import load
 from testbed.lab.results.result import Exit
 from testbed.strict.problems import Severity
 from testbed.subjects.sonic.check import check as check_tables
-from testbed.subjects.sonic.division import divisions
-from testbed.subjects.sonic.fabric import check_fabric
-from testbed.subjects.sonic.headroom import Need, described, lossless_groups, needed_at
+from testbed.subjects.sonic.check import check_fabric
+from testbed.subjects.sonic.headroom import Need, described, divisions, lossless_groups, needed_at
 from testbed.subjects.sonic.lab.places import by_name
 from testbed.subjects.sonic.lab.run import PATTERNS, Workload, hosts_at_ports, size_to_test, untested
 from testbed.subjects.sonic.lab.settings import CELL, Switch, read_octets, scale_for

@@ -22,9 +22,16 @@ from testbed.net.fabric.port import Buffer, Port, PortNeeds
 from testbed.strict.problems import Problem, Severity
 from testbed.subjects.sonic.check import check
 from testbed.subjects.sonic.classes import classes_of
-from testbed.subjects.sonic.division import divisions, egress_pools, ingress_pools, memory, reserved
 from testbed.subjects.sonic.entries import LARGEST
-from testbed.subjects.sonic.headroom import SHORT_CABLE, needed_at
+from testbed.subjects.sonic.headroom import (
+    SHORT_CABLE,
+    divisions,
+    egress_pools,
+    ingress_pools,
+    memory,
+    needed_at,
+    reserved,
+)
 from testbed.subjects.sonic.read import ConfigDbError, Reading, read
 from testbed.subjects.sonic.tables import (
     NULL,

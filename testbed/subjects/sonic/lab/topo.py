@@ -9,7 +9,7 @@ from typing import Any
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.cable import MTU, Cable
 from testbed.net.fabric.port import Port
-from testbed.subjects.sonic.division import egress_pools, ingress_pools
+from testbed.subjects.sonic.headroom import egress_pools, ingress_pools
 from testbed.subjects.sonic.lab.places import Place, by_name, cables_between, free_places
 from testbed.subjects.sonic.lab.settings import Switch, SwitchError, SwitchPort, node_name
 from testbed.units import Length

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from testbed.subjects.srv6.session.intents import Key
-from testbed.subjects.srv6.session.items import Item, ItemKey
-from testbed.subjects.srv6.session.messages import Command, Install, Remove
+from testbed.subjects.srv6.session.messages import Command, Install, Item, ItemKey, Remove
 
 User = Key | str
 """An intent: the key of a policy, or the name of a VPN."""

@@ -13,7 +13,7 @@ from testbed.rest.problems import ConflictError, MissingError
 from testbed.subjects.srv6.controller.admission import check_policy, with_sids
 from testbed.subjects.srv6.controller.topology import Topology
 from testbed.subjects.srv6.session.intents import Key, PolicyIntent, VpnIntent, id_of
-from testbed.subjects.srv6.session.items import Item, PolicyItem, VpnItem
+from testbed.subjects.srv6.session.messages import Item, PolicyItem, VpnItem
 
 _MOST_WITHDRAWN = 4096
 

@@ -18,9 +18,8 @@ from ipaddress import IPv6Network
 
 from testbed.rest.events import History
 from testbed.subjects.srv6.controller.deployment import Deployment
-from testbed.subjects.srv6.controller.igp import IgpRouter, joined
 from testbed.subjects.srv6.controller.intent_store import IntentStore, some
-from testbed.subjects.srv6.controller.network import Network, build, differs
+from testbed.subjects.srv6.controller.network import IgpRouter, Network, build, differs, joined
 from testbed.subjects.srv6.controller.planner import Planner
 from testbed.subjects.srv6.controller.policy import Outcome
 from testbed.subjects.srv6.controller.router_states import RouterStates
@@ -28,7 +27,6 @@ from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.behaviours import Behaviour
 from testbed.subjects.srv6.protocol.domain import Srv6Error
 from testbed.subjects.srv6.session.intents import Key, PolicyIntent, VpnIntent
-from testbed.subjects.srv6.session.items import PolicyItem
 from testbed.subjects.srv6.session.messages import (
     Ack,
     Command,
@@ -38,6 +36,7 @@ from testbed.subjects.srv6.session.messages import (
     Nack,
     OwnTunnel,
     Pause,
+    PolicyItem,
     Report,
 )
 

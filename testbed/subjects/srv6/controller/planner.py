@@ -27,8 +27,7 @@ from testbed.subjects.srv6.controller.policy import Outcome, compute
 from testbed.subjects.srv6.controller.router_states import TunnelKey
 from testbed.subjects.srv6.protocol.behaviours import Behaviour
 from testbed.subjects.srv6.session.intents import Key, Policy, id_of
-from testbed.subjects.srv6.session.items import Item, ItemKey, PolicyItem, TunnelItem, VpnItem
-from testbed.subjects.srv6.session.messages import Command, Report
+from testbed.subjects.srv6.session.messages import Command, Item, ItemKey, PolicyItem, Report, TunnelItem, VpnItem
 
 _VERSIONS_KEPT = 4
 

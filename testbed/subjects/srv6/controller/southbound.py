@@ -19,8 +19,7 @@ from typing import Any
 from testbed.subjects.srv6.controller.manager import Manager
 from testbed.subjects.srv6.controller.topology import Topology
 from testbed.subjects.srv6.protocol.sid import CodePoints, Sid
-from testbed.subjects.srv6.session.hello import Role
-from testbed.subjects.srv6.session.messages import Directory, Report, as_json, from_agent
+from testbed.subjects.srv6.session.messages import Directory, Report, Role, as_json, from_agent
 from testbed.subjects.srv6.session.session import (
     End,
     Ended,

@@ -38,7 +38,7 @@ from testbed.net.partition.parts import Parts
 from testbed.rest.client import Client
 from testbed.subjects.routing.router import Router
 from testbed.subjects.srv6.lab.igp_reader import IgpInbox, IgpReader, send
-from testbed.subjects.srv6.session.hello import router_key
+from testbed.subjects.srv6.session.messages import router_key
 
 T = TypeVar("T")
 _PATIENCE_S = 30

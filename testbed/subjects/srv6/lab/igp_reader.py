@@ -19,7 +19,7 @@ from typing import Any
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
 from testbed.subjects.routing.lab.route_table import RouteNotices
-from testbed.subjects.srv6.controller.igp import IgpNeighbour, IgpRouter, write
+from testbed.subjects.srv6.controller.network import IgpNeighbour, IgpRouter, write
 
 _AGAIN_S = 1.0
 """How often the database is read while no route changes: not each of its changes moves a route."""

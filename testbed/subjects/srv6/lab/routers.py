@@ -7,11 +7,23 @@ of the WAN has fd00:c:c::/64 with ::1 and ::2 at its ends.
 Without a routing protocol each router has routes by the shortest delay, and for the case that its own link fails
 others by a neighbour that does not send back (a loop-free alternate, RFC 5286). With one, FRR's IS-IS, the
 SIDs End and End.X are of its choice, from function 0 on, and End.X.PFC is ...:800k::.
+
+The filters that keep an SR domain to itself (RFC 8754, section 5.1), in the kernel of each router.
+
+A port that leads out of the domain drops packets with a destination or a source in the domain: such a packet could
+stop queues, enter a VPN, or make a router learn a tunnel. Inside, a router accepts packets to its own SIDs only from
+addresses of the domain's routers, in case that an edge has no filter. No HMAC is used: it would protect only against
+senders inside the domain.
+
+The filters are at ingress, before routing: after it, a packet that the router itself has encapsulated looks like one
+from outside. They match priority-tagged packets too.
 """
 
 from __future__ import annotations
 
+import json
 import socket
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_network
@@ -19,15 +31,14 @@ from typing import Any
 
 from testbed.agent.plan import SliceQueues, WanPlan
 from testbed.agent.wan.kernel_sr import sid_action
-from testbed.errors import UsageError
+from testbed.errors import UsageError, XoffError
 from testbed.linux.netlink import seg6
 from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.process import kernel
 from testbed.net.fabric.port import Buffer
 from testbed.subjects.routing.frr import SID_INTERFACE
-from testbed.subjects.srv6.controller import igp
-from testbed.subjects.srv6.lab import filters as sr_filters
-from testbed.subjects.srv6.protocol import behaviours, kernel_endx
+from testbed.subjects.srv6.controller import network
+from testbed.subjects.srv6.protocol import behaviours, endx_pfc
 from testbed.subjects.srv6.protocol.behaviours import Behaviour, KernelAction, Parameters
 from testbed.subjects.srv6.protocol.domain import SrDomain
 from testbed.subjects.srv6.protocol.sid import Adjacency, Sid, Structure
@@ -248,9 +259,9 @@ class WanGraph:
             commands.append(f"ip -6 route add {link_address(cable, 0)}/64 via {leg.next_hop} dev {leg.interface}")
         commands.append(f"ip sr tunsrc set {source_address(own)}")
         for place in range(self._ports_before.get(router, 0)):
-            commands += sr_filters.outwards(f"{router}-eth{place}", DOMAIN)
+            commands += outwards(f"{router}-eth{place}", DOMAIN)
         for leg in legs:
-            commands += sr_filters.inwards(leg.interface, DOMAIN, locator(own))
+            commands += inwards(leg.interface, DOMAIN, locator(own))
         for sid in sids:
             commands += sid_routes(sid, [leg.interface for leg in legs])
         return commands
@@ -270,7 +281,7 @@ class WanGraph:
         links = tuple(
             LinkEnd(
                 leg.interface,
-                RouterPort(leg.neighbour, igp.to(router) if leg.neighbour in legacy else leg.far_interface),
+                RouterPort(leg.neighbour, network.to(router) if leg.neighbour in legacy else leg.far_interface),
                 leg.delay.ns,
                 pfc=can_pause,
                 slices=ids,
@@ -403,10 +414,66 @@ def _metric(rank: int) -> str:
 
 def sid_routes(sid: Sid, interfaces: Sequence[str]) -> list[Setup]:
     """Return the kernel's routes for a SID. An action without an interface has a route by each, so that one is up."""
-    kernel_endx.check(sid)
+    endx_pfc.check(sid)
     action = sid.behaviour.kernel_action(sid.parameters)
     if action is None:
         return []
     if action.interface is not None:
         return [SidRoute(sid, action, action.interface)]
     return [SidRoute(sid, action, name, seg6.ORDINARY + rank) for rank, name in enumerate(interfaces)]
+
+
+_SOURCE_AT, _DESTINATION_AT = 8, 24
+_PASS, _FIRST = 1, 2
+REASONS = ("source_outside", "to_the_domain", "from_the_domain")
+"""The reasons why a packet is dropped. The index of a reason gives the filter's preference."""
+
+
+def outwards(interface: str, domain: SrDomain) -> list[str]:
+    """Return the commands that filter a port which leads out of the domain."""
+    prefixes = (*domain.sids, *domain.routers)
+    drops = [_drop(interface, "to_the_domain", prefix, _DESTINATION_AT) for prefix in prefixes]
+    return [
+        _begin(interface),
+        *drops,
+        *(_drop(interface, "from_the_domain", prefix, _SOURCE_AT) for prefix in prefixes),
+    ]
+
+
+def inwards(interface: str, domain: SrDomain, own: IPv6Network) -> list[str]:
+    """Return the commands that filter a port to another router of the domain; `own` is this router's locator."""
+    passes = [_filter(interface, _PASS, prefix, _SOURCE_AT, "pass") for prefix in domain.routers]
+    return [_begin(interface), *passes, _drop(interface, "source_outside", own, _DESTINATION_AT)]
+
+
+def dropped(node: Any, interfaces: Iterable[str]) -> dict[str, int]:
+    """Return the packets dropped by the filters of a router's ports, by reason. XoffError if they cannot be read."""
+    found = Counter(dict.fromkeys(REASONS, 0))
+    for interface in interfaces:
+        shown, refused, code = node.pexec("tc", "-s", "-j", "filter", "show", "dev", interface, "ingress")
+        if code:
+            raise XoffError(f"the filters of {interface} cannot be read: {refused.strip() or f'tc ended with {code}'}")
+        for one in json.loads(shown.strip() or "[]"):
+            actions = one.get("options", {}).get("actions", [])
+            if actions and one["pref"] >= _FIRST:
+                found[REASONS[one["pref"] - _FIRST]] += sum(action["stats"]["packets"] for action in actions)
+    return dict(found)
+
+
+def _begin(interface: str) -> str:
+    return f"tc qdisc add dev {interface} clsact"
+
+
+def _drop(interface: str, reason: str, prefix: IPv6Network, at: int) -> str:
+    return _filter(interface, _FIRST + REASONS.index(reason), prefix, at, "drop")
+
+
+def _filter(interface: str, preference: int, prefix: IPv6Network, at: int, action: str) -> str:
+    """Return a filter for all protocols, since a tag counts as one. The first match is the IP version."""
+    matches = ["match u8 0x60 0xf0 at 0"]
+    for word in range(0, 16, 4):
+        value, mask = (int.from_bytes(octets.packed[word : word + 4]) for octets in (prefix[0], prefix.netmask))
+        if mask:
+            matches.append(f"match u32 {value:#010x} {mask:#010x} at {at + word}")
+    start = f"tc filter add dev {interface} ingress pref {preference} protocol all u32"
+    return " ".join([start, *matches, "action", action])

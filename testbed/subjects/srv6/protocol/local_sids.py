@@ -15,7 +15,7 @@ from ipaddress import IPv6Address
 
 from testbed.frames import ipv6
 from testbed.frames.ipv6 import PacketError
-from testbed.subjects.srv6.protocol import kernel_endx
+from testbed.subjects.srv6.protocol import endx_pfc
 from testbed.subjects.srv6.protocol.domain import Srv6Error
 from testbed.subjects.srv6.protocol.endx_pfc import (
     Cause,
@@ -85,7 +85,7 @@ class EndXPfc:
     def receive(self, data: bytes, now_ns: int = 0, from_outside: bool = False) -> Result | Silent:
         """Process a packet by its SID, and count the result."""
         if self._beside_kernel:
-            data = kernel_endx.as_it_came(data, self._sids.keys())
+            data = endx_pfc.as_it_came(data, self._sids.keys())
         local = self._local(data)
         if local is None:
             ended = _not_ours(data)
@@ -112,7 +112,7 @@ class EndXPfc:
         """Return the same result, unless it is an error that the kernel sends or that is over the limit."""
         if not isinstance(result, SendIcmp) or result.cause is Cause.PING:
             return result
-        if self._beside_kernel and kernel_endx.answers(result.cause, ipv6.whole(data), local):
+        if self._beside_kernel and endx_pfc.answers(result.cause, ipv6.whole(data), local):
             return Silent(result.cause, Silence.KERNEL)
         if self._limit is not None and not self._limit.allows(now_ns):
             return Silent(result.cause, Silence.LIMIT)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Annotated
 
-from testbed.frames import ipv6, ipv6_options
+from testbed.frames import ipv6
 from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import PfcFrame
 from testbed.frames.srh import MOST_SEGMENTS, Srh
@@ -66,14 +66,14 @@ class Encapsulator:
         *,
         traffic_class: int = NETWORK_CONTROL,
         flow_label: int = 0,
-        slice_option: int = ipv6_options.SLICE,
+        slice_option: int = ipv6.SLICE,
     ) -> None:
         self.tunnel = tunnel
         routing = Srh.along(tunnel.segments, ipv6.ETHERNET, done=1)
         headers, first = routing.encode(), ipv6.ROUTING
         if tunnel.slice_id is not None:
-            option = ipv6_options.SliceOption(tunnel.slice_id).option(slice_option)
-            headers, first = ipv6_options.encode_header(first, [option]) + headers, ipv6.HOP_BY_HOP
+            option = ipv6.SliceOption(tunnel.slice_id).option(slice_option)
+            headers, first = ipv6.encode_header(first, [option]) + headers, ipv6.HOP_BY_HOP
         self._headers, self._first = headers, first
         self._source = source
         self._traffic_class, self._flow_label = traffic_class, flow_label

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
-from testbed.frames import ipv6, ipv6_options
+from testbed.frames import ipv6
 from testbed.frames.ipv6 import PacketError
 from testbed.frames.srh import Srh
 from testbed.subjects.srv6.protocol import behaviours
@@ -69,7 +69,7 @@ class LearnerSettings:
     domain: SrDomain
     size: int = 256
     age_ns: int = 60 * 10**9
-    slice_option: int = ipv6_options.SLICE
+    slice_option: int = ipv6.SLICE
 
     def __post_init__(self) -> None:
         if self.own.behaviour not in (behaviours.END, behaviours.END_X):
@@ -165,11 +165,11 @@ class Learner:
         if not self._settings.domain.is_router(source):
             return Refusal.SOURCE_OUTSIDE
         routing: Srh | None = None
-        named: ipv6_options.SliceOption | None = None
+        named: ipv6.SliceOption | None = None
         for header in ipv6.headers(packet):
             if header.protocol == ipv6.HOP_BY_HOP:
-                options = ipv6_options.parse_header(packet, header)
-                named = ipv6_options.find_slice(options, self._settings.slice_option)
+                options = ipv6.parse_header(packet, header)
+                named = ipv6.find_slice(options, self._settings.slice_option)
             elif header.protocol == ipv6.ROUTING and routing is None:
                 routing = Srh.parse(packet, header.start)
             elif header.protocol == ipv6.ETHERNET:
@@ -180,7 +180,7 @@ class Learner:
             return Refusal.LIST_DISAGREES
         return self._backwards(routing, named)
 
-    def _backwards(self, routing: Srh, named: ipv6_options.SliceOption | None) -> ReverseTunnel | Refusal:
+    def _backwards(self, routing: Srh, named: ipv6.SliceOption | None) -> ReverseTunnel | Refusal:
         own = self._settings.own
         passed: list[IPv6Address] = []
         for segment in routing.visited:  # the latest first

@@ -39,8 +39,7 @@ from testbed.subjects.srv6.rest.answers import (
     VpnView,
 )
 from testbed.subjects.srv6.session.intents import Key, VpnIntent, id_of
-from testbed.subjects.srv6.session.items import TunnelItem, VpnItem
-from testbed.subjects.srv6.session.messages import Pause, Report
+from testbed.subjects.srv6.session.messages import Pause, Report, TunnelItem, VpnItem
 
 
 def topology(manager: Manager) -> TopologyView:

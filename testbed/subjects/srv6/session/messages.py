@@ -11,14 +11,32 @@
 
 Each is a dataclass, from which its JSON follows (`testbed.typed_json`); every member has to be there. Items are in
 `items`, SIDs in the form of `advertisement`. A report with one invalid member is refused as a whole.
+
+The items that can be installed on a router: a policy with its present segments, a reverse tunnel, a part of a VPN.
+
+Commands of the controller and reports of routers have items in the same form, so installed items can be compared with
+the desired ones. Policies and VPNs carry their intent (`intents`, decision 0151). A policy without
+segments has no path now: its router keeps the intent, and drops the packets rather than let them go without
+back-pressure (0153).
+
+The hello of a control session, and the keys that follow from both hellos.
+
+Each router shares a key of its own with the controller. Each direction of a session has a key: HMAC-SHA-256, with the
+shared key, over the direction's name and both hellos, the agent's first. So a frame of another session or direction
+does not authenticate, and neither does a frame after a hello that was changed on the way.
 """
 
 from __future__ import annotations
 
+import enum
+import hashlib
+import hmac
+import json
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
-from typing import Annotated, Any
+from ipaddress import IPv4Address, IPv6Address
+from typing import Annotated, Any, Literal
 
 from testbed.subjects.srv6.protocol.advertisement import codec
 from testbed.subjects.srv6.protocol.domain import (
@@ -30,6 +48,7 @@ from testbed.subjects.srv6.protocol.domain import (
     Priority,
     Reason,
     RouterName,
+    Segments,
     SidAddress,
     SliceId,
     SliceOrNone,
@@ -37,9 +56,146 @@ from testbed.subjects.srv6.protocol.domain import (
 )
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.protocol.sid import CodePoints, Sid
-from testbed.subjects.srv6.session.items import Item, keep_json
+from testbed.subjects.srv6.session.intents import Key, PolicyIntent, VpnIntent
+from testbed.typed_json.codec import CODEC
 from testbed.typed_json.meta import Meta, message
 from testbed.typed_json.text import InvalidError
+
+PROTOCOL: Literal["xoff-srv6"] = "xoff-srv6"
+VERSIONS = (2,)
+"""The versions of the protocol, newest first. Version 1 had another name for intents."""
+NONCE_OCTETS = 32
+SHORTEST_KEY = 16
+LENGTH = struct.Struct("!I")
+HASH = hashlib.sha256().name
+
+
+class Role(enum.StrEnum):
+    AGENT = "agent"
+    CONTROLLER = "controller"
+
+    @property
+    def peer(self) -> Role:
+        return Role.CONTROLLER if self is Role.AGENT else Role.AGENT
+
+
+@message(open=True)  # a later version may have more members
+@dataclass(frozen=True)
+class Hello:
+    """The first frame of each side, in the clear."""
+
+    protocol: Literal["xoff-srv6"]
+    versions: Annotated[tuple[Annotated[int, Meta(ge=1, le=255)], ...], Meta(min_length=1, max_length=16)]
+    role: Role
+    name: RouterName
+    nonce: Annotated[str, Meta(pattern=f"^[0-9a-f]{{{2 * NONCE_OCTETS}}}$")]
+
+    def encode(self) -> bytes:
+        return json.dumps(CODEC.encode(self)).encode()
+
+
+def router_key(key: bytes, router: str, issue: int = 1) -> bytes:
+    """Return a router's own key, made of the controller's. Each issue is another key; it is text, for a key file."""
+    return hmac.digest(key, f"xoff-srv6 router {issue} {router}".encode(), HASH).hex().encode()
+
+
+def direction_keys(key: bytes, hellos: Mapping[Role, bytes]) -> dict[Role, bytes]:
+    """Return the key for the frames of each sender."""
+    transcript = b"".join(LENGTH.pack(len(hellos[role])) + hellos[role] for role in Role)
+    return {role: hmac.digest(key, f"{role}:".encode() + transcript, HASH) for role in Role}
+
+
+_JSON = "_json"
+
+
+@message(tag="policy", tag_field="kind", complete=True)
+@dataclass(frozen=True)
+class PolicyItem:
+    """A policy at its headend."""
+
+    intent: PolicyIntent
+    segments: Segments  # empty: no path now
+    slice_id: SliceOrNone = None  # its own or its VPN's
+
+    @property
+    def node(self) -> str:
+        return self.intent.key.headend
+
+    @property
+    def identity(self) -> ItemKey:
+        return ("policy", self.intent.key)
+
+    def __str__(self) -> str:
+        return f"policy {self.intent.id}"
+
+
+@message(tag="tunnel", tag_field="kind", complete=True)
+@dataclass(frozen=True)
+class TunnelItem:
+    """A reverse tunnel at the router that sends PFC frames into it."""
+
+    tunnel: Annotated[ReverseTunnel, Meta(flatten=True)]
+
+    @property
+    def node(self) -> str:
+        return self.tunnel.router
+
+    @property
+    def identity(self) -> ItemKey:
+        return ("tunnel", self.tunnel.identity)
+
+    def __str__(self) -> str:
+        way = ", ".join(map(str, self.tunnel.segments))
+        inside = f" in slice {self.tunnel.slice_id}" if self.tunnel.slice_id is not None else ""
+        return f"tunnel {self.tunnel.router} to {self.tunnel.pauses}{inside} ({way})"
+
+
+@message(tag="vpn", tag_field="kind", complete=True)
+@dataclass(frozen=True)
+class VpnItem:
+    """A VPN at one of its routers: the VRF `intent.name`, its SID, `intent.routes(router)`."""
+
+    intent: VpnIntent
+    router: RouterName
+
+    def __post_init__(self) -> None:
+        if self.intent.site(self.router) is None:
+            raise Srv6Error(f"VPN {self.intent.name} has no site at {self.router}")
+
+    @property
+    def node(self) -> str:
+        return self.router
+
+    @property
+    def identity(self) -> ItemKey:
+        return ("vpn", self.intent.name)
+
+    def __str__(self) -> str:
+        return f"VPN {self.intent.name} at {self.router}"
+
+
+Item = PolicyItem | TunnelItem | VpnItem
+ItemKey = tuple[str, Key | str | tuple[str, tuple[IPv6Address, ...], int | None]]
+"""The key of an item. It replaces an item with the same key on the same router."""
+
+
+def item_from_json(data: object) -> Item:
+    """Decode an item, which keeps its JSON for `item_as_json`. InvalidError if it is none."""
+    item: Item = CODEC.decode(Item, data)
+    keep_json(item, data)
+    return item
+
+
+def keep_json(item: Item, data: object) -> None:
+    """Keep the JSON that an item was decoded from, so that a router makes no JSON of it anew, for notes and reports."""
+    object.__setattr__(item, _JSON, data)
+
+
+def item_as_json(item: Item) -> dict[str, Any]:
+    """Return the JSON that the item was decoded from, or else encode it."""
+    found: dict[str, Any] = item.__dict__.get(_JSON) or CODEC.encode(item)
+    return found
+
 
 Transaction = Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]
 CounterName = Annotated[str, Meta(pattern="^[A-Za-z0-9_.:/ -]{1,80}$")]

@@ -15,20 +15,22 @@ from dataclasses import replace
 from ipaddress import IPv6Address
 
 from testbed.subjects.srv6.protocol.sid import CodePoints, Sid
-from testbed.subjects.srv6.session.hello import Role
-from testbed.subjects.srv6.session.items import Item, ItemKey, item_as_json
 from testbed.subjects.srv6.session.messages import (
     Ack,
     Command,
     Counters,
     Directory,
     Install,
+    Item,
+    ItemKey,
     Nack,
     OwnTunnel,
     Pause,
     Report,
+    Role,
     as_json,
     from_controller,
+    item_as_json,
 )
 from testbed.subjects.srv6.session.session import End, Ended, Opened, Received, Session, SessionSettings
 from testbed.typed_json.text import InvalidError

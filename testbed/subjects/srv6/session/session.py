@@ -36,7 +36,7 @@ from typing import Any, NoReturn
 
 from testbed.errors import XoffError
 from testbed.subjects.srv6.protocol.domain import RouterName, Srv6Error
-from testbed.subjects.srv6.session.hello import (
+from testbed.subjects.srv6.session.messages import (
     HASH,
     LENGTH,
     NONCE_OCTETS,

@@ -26,7 +26,7 @@ from testbed.subjects.qos.rfc_clients import (
     SrpInitiator,
     asking,
 )
-from testbed.subjects.qos.syntax.language import load
+from testbed.subjects.qos.syntax.check import load
 from tests.unit.subjects.qos.policy_samples import small_fabric
 
 POLICY = b"""

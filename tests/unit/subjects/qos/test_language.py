@@ -15,8 +15,8 @@ from testbed.strict.problems import Severity
 from testbed.subjects.qos.model import NodeType, Policy, Ulp, UlpKey
 from testbed.subjects.qos.numbers import Ranges
 from testbed.subjects.qos.syntax import block_text, rfc_xml
+from testbed.subjects.qos.syntax.check import Reading, load, read
 from testbed.subjects.qos.syntax.grammar import BLOCK, XML, Syntax
-from testbed.subjects.qos.syntax.language import Reading, load, read
 from testbed.subjects.qos.syntax.source import LARGEST, PolicyError, Problems
 from testbed.subjects.qos.syntax.write import write
 from tests.unit.subjects.qos.policy_samples import BLOCK_SAMPLE, EXAMPLE, RFC_SAMPLE, mutated, random_policy

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.subjects.qos.syntax.language import load
+from testbed.subjects.qos.syntax.check import load
 from tests.unit.subjects.qos.policy_samples import BLOCK_SAMPLE, EXAMPLE, EXAMPLE_FABRIC, RFC_SAMPLE, ROOT
 
 PAGE = (ROOT / "docs" / "qos.md").read_text()

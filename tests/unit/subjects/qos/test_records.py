@@ -19,9 +19,9 @@ from testbed.frames.path_record import (
     SaMad,
     Status,
 )
-from testbed.subjects.qos import fabric_file
-from testbed.subjects.qos.fabric import GBIT, Fabric, FabricError, Partition, PortCapabilities, PortKey
+from testbed.subjects.qos.fabric import GBIT, Fabric, FabricError, Partition, PortCapabilities, PortKey, parse
 from testbed.subjects.qos.groups import members
+from testbed.subjects.qos.matching import ISER_PORT, cma_service_id, iser_service_id, sdp_service_id
 from testbed.subjects.qos.model import (
     MatchRule,
     NodeType,
@@ -37,8 +37,7 @@ from testbed.subjects.qos.model import (
 from testbed.subjects.qos.numbers import Ranges
 from testbed.subjects.qos.records import Found, NotFound, PathReason, PathRecords, Request, Selector, Wanted
 from testbed.subjects.qos.subnet_administration import ServiceIdField, SubnetAdministration
-from testbed.subjects.qos.syntax.language import load
-from testbed.subjects.qos.ulps import ISER_PORT, cma_service_id, iser_service_id, sdp_service_id
+from testbed.subjects.qos.syntax.check import load
 from tests.unit.subjects.qos.policy_samples import EXAMPLE, EXAMPLE_FABRIC, small_fabric
 
 SERVICE = Ranges(((22, 22),))
@@ -402,7 +401,7 @@ def test_class_port_info_shows_that_the_sa_does_qos_and_other_requests_are_refus
 
 
 def test_the_corrected_sample_works_on_its_fabric() -> None:
-    fabric = fabric_file.parse(EXAMPLE_FABRIC.read_bytes(), "fabric")
+    fabric = parse(EXAMPLE_FABRIC.read_bytes(), "fabric")
     records = PathRecords(load(EXAMPLE.read_bytes(), "policy"), fabric)
     vs1, storage = (fabric.by_key[PortKey(name, 1)] for name in ("vs1", "storage1"))
     answer = found(records.query(Request(vs1.gid, storage.gid, service_id=4719)))
@@ -443,7 +442,7 @@ def test_the_corrected_sample_works_on_its_fabric() -> None:
 )  # fmt: skip
 def test_mistakes_in_a_fabrics_file(text: str, message: str) -> None:
     with pytest.raises(FabricError) as raised:
-        fabric_file.parse(text.encode(), "f")
+        parse(text.encode(), "f")
     assert message in str(raised.value)
 
 

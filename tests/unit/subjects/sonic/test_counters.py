@@ -15,9 +15,8 @@ import pytest
 
 from testbed.cli import main
 from testbed.errors import UsageError
-from testbed.subjects.sonic import archive
-from testbed.subjects.sonic.archive import ArchiveError, texts
-from testbed.subjects.sonic.counters import grown, parse, read
+from testbed.subjects.sonic import counters
+from testbed.subjects.sonic.counters import ArchiveError, grown, parse, read, texts
 from tests.report_folders import MS, lines, network, pause, result
 
 PRINTED = """admin@leaf1:~$ show pfc counters
@@ -153,17 +152,17 @@ def test_a_hostile_or_damaged_archive_is_one_message(tmp_path: Path, content: by
 
 
 def test_a_bomb_ends_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MOST_OCTETS", 1 << 20)
+    monkeypatch.setattr(counters, "MOST_OCTETS", 1 << 20)
     path = tmp_path / "bomb.tar.gz"
     path.write_bytes(gzip.compress(tarred({"zeros": bytes(2 << 20)})))
     with pytest.raises(ArchiveError, match="unpacks to more than"):
         list(texts(path))
-    monkeypatch.setattr(archive, "MOST_OCTETS", 1 << 30)
-    monkeypatch.setattr(archive, "LARGEST_TEXT", 1 << 20)
+    monkeypatch.setattr(counters, "MOST_OCTETS", 1 << 30)
+    monkeypatch.setattr(counters, "LARGEST_TEXT", 1 << 20)
     path.write_bytes(gzip.compress(tarred({"zeros.gz": gzip.compress(bytes(64 << 20))})))
     ((_, text),) = texts(path)
     assert len(text) == 1 << 20, "a packed file in it is unpacked as far as texts are read"
-    monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(counters, "MOST_MEMBERS", 3)
     path.write_bytes(gzip.compress(tarred({str(number): b"" for number in range(5)})))
     with pytest.raises(ArchiveError, match="more than 3 files"):
         list(texts(path))

@@ -11,9 +11,8 @@ import pytest
 from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.subjects.sonic.check import CELL, check
-from testbed.subjects.sonic.division import divisions
 from testbed.subjects.sonic.fit import Fit, Verdict, chosen, fit
-from testbed.subjects.sonic.headroom import fec_of, lossless_groups
+from testbed.subjects.sonic.headroom import divisions, fec_of, lossless_groups
 from testbed.subjects.sonic.read import read
 from testbed.subjects.sonic.tables import Tables
 from testbed.subjects.sonic.write import write

@@ -15,11 +15,9 @@ from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.lab.engines.load import Load, OverloadError, frame_costs, require
 from testbed.strict.problems import json_path as path
-from testbed.subjects.sonic.check import check
+from testbed.subjects.sonic.check import check, check_fabric
 from testbed.subjects.sonic.classes import classes_of
-from testbed.subjects.sonic.division import divisions
-from testbed.subjects.sonic.fabric import check_fabric
-from testbed.subjects.sonic.headroom import needed
+from testbed.subjects.sonic.headroom import divisions, needed
 from testbed.subjects.sonic.lab.run import Workload
 from testbed.subjects.sonic.lab.settings import CELL, Switch, node_name
 from testbed.subjects.sonic.read import ConfigDbError, Reading, read

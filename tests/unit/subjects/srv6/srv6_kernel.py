@@ -16,7 +16,7 @@ from typing import Any
 
 from testbed.linux.netlink.messages import Message, NetlinkError
 from testbed.subjects.srv6.session.intents import Key
-from testbed.subjects.srv6.session.items import Item, ItemKey, PolicyItem, VpnItem
+from testbed.subjects.srv6.session.messages import Item, ItemKey, PolicyItem, VpnItem
 
 NEW_LINK, DELETE_LINK, NEW_ROUTE, DELETE_ROUTE = 16, 17, 24, 25
 MAIN, UNICAST, UNREACHABLE = 254, 1, 7

@@ -6,10 +6,9 @@ from ipaddress import IPv6Address as Ip
 
 import pytest
 
-from testbed.subjects.srv6.controller import igp
-from testbed.subjects.srv6.controller.igp import IgpNeighbour, IgpRouter
+from testbed.subjects.srv6.controller import network as reports
 from testbed.subjects.srv6.controller.manager import Manager
-from testbed.subjects.srv6.controller.network import build
+from testbed.subjects.srv6.controller.network import IgpNeighbour, IgpRouter, build
 from testbed.subjects.srv6.lab.igp_reader import described
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.sid import Adjacency, Sid
@@ -50,7 +49,7 @@ def edge(number: int) -> Report:
     sid = Sid(
         name, Ip(f"fd00:5:{number}:8000::"), behaviours.END_X_PFC, adjacencies=(Adjacency(interface, Ip("fd00:c::2")),)
     )
-    return Report(name, (sid,), (LinkEnd(interface, RouterPort("r2", igp.to(name)), 50_000, pfc=True),))
+    return Report(name, (sid,), (LinkEnd(interface, RouterPort("r2", reports.to(name)), 50_000, pfc=True),))
 
 
 def test_a_database_has_sids_neighbours_and_an_address() -> None:
@@ -60,7 +59,7 @@ def test_a_database_has_sids_neighbours_and_an_address() -> None:
         (Ip("fd00:5:2::"),),
         (IgpNeighbour("r1", 50, (Ip("fd00:5:2:1::"),)), IgpNeighbour("r3", 70, (Ip("fd00:5:2:3::"),))),
     )
-    assert igp.read(igp.write(WHOLE)) == tuple(WHOLE)
+    assert reports.read(reports.write(WHOLE)) == tuple(WHOLE)
 
 
 def test_systems_without_a_name_or_a_locator_are_left_out() -> None:
@@ -71,7 +70,7 @@ def test_systems_without_a_name_or_a_locator_are_left_out() -> None:
 
 
 def test_a_router_without_an_agent_has_links_that_fit_those_of_its_neighbours() -> None:
-    network = build(igp.joined({"r1": edge(1), "r3": edge(3)}, WHOLE))
+    network = build(reports.joined({"r1": edge(1), "r3": edge(3)}, WHOLE))
     assert network.problems == network.unreported == ()
     assert sorted(str(link) for link in network.topology.links) == ["r1:r1-eth1-r2:to-r1", "r2:to-r3-r3:r3-eth1"]
     assert {str(sid.address) for sid in network.topology.sids("r2")} == {"fd00:5:2::", "fd00:5:2:1::", "fd00:5:2:3::"}
@@ -104,4 +103,4 @@ def test_the_manager_waits_for_the_igp_and_follows_it() -> None:
 @pytest.mark.parametrize("text", ["no JSON", "[1]", '[{"router": "r1"}]', '[{"router": "", "address": "fd00::1"}]'])
 def test_a_text_that_describes_no_routers_is_refused(text: str) -> None:
     with pytest.raises(InvalidError):
-        igp.read(text)
+        reports.read(text)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import XoffError
 from testbed.frames.ipv6 import Packet
-from testbed.subjects.srv6.lab import filters as sr_filters
+from testbed.subjects.srv6.lab import routers as sr_filters
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.protocol.domain import SrDomain
 from testbed.units import Duration

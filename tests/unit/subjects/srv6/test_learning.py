@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.frames import ipv6, ipv6_options
+from testbed.frames import ipv6
 from testbed.frames.ipv6 import Packet
 from testbed.frames.srh import Srh
 from testbed.subjects.srv6.protocol import behaviours
@@ -52,8 +52,8 @@ def data(path: Sequence[Sid], left: int = 0, slice_id: int | None = None) -> byt
     routing = Srh(4, tuple(sid.address for sid in reversed(path)), left).encode()
     first = ipv6.ROUTING
     if slice_id is not None:
-        option = ipv6_options.SliceOption(slice_id).option()
-        routing, first = ipv6_options.encode_header(first, [option]) + routing, ipv6.HOP_BY_HOP
+        option = ipv6.SliceOption(slice_id).option()
+        routing, first = ipv6.encode_header(first, [option]) + routing, ipv6.HOP_BY_HOP
     active = path[len(path) - 1 - left].address
     return Packet(R1, active, first, routing + INNER).encode()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from testbed.frames import ipv6
 from testbed.frames.icmpv6 import Echo, EchoType
 from testbed.frames.ipv6 import Packet
-from testbed.subjects.srv6.protocol import kernel_endx
+from testbed.subjects.srv6.protocol import endx_pfc
 from testbed.subjects.srv6.protocol.domain import Srv6Error
 from testbed.subjects.srv6.protocol.endx_pfc import (
     Cause,
@@ -103,9 +103,9 @@ def test_what_the_kernel_drops_without_a_word_is_answered(packet: bytes, cause: 
 
 
 def test_a_packet_that_the_kernel_has_advanced_is_read_as_it_came() -> None:
-    assert kernel_endx.as_it_came(changed(DATA_AFTER_R1, HOP_LIMIT, 64), SIDS) == DATA_AT_R1
+    assert endx_pfc.as_it_came(changed(DATA_AFTER_R1, HOP_LIMIT, 64), SIDS) == DATA_AT_R1
     for packet in (DATA_AT_R1, AT_R1, upper(6), behind(UNKNOWN, TRANSIT)):
-        assert kernel_endx.as_it_came(packet, SIDS) == packet
+        assert endx_pfc.as_it_came(packet, SIDS) == packet
     advanced = changed(DATA_AFTER_R1, HOP_LIMIT, 1)
     assert beside().receive(advanced) == Silent(Cause.HOP_LIMIT, Silence.KERNEL)
 
@@ -117,24 +117,24 @@ def test_a_step_from_beyond_the_list_is_taken_back_where_there_is_one_sid() -> N
     passed = process(came, LOCAL)
     assert isinstance(passed, Forward)
     advanced = changed(passed.packet, HOP_LIMIT, came[HOP_LIMIT])
-    assert kernel_endx.as_it_came(advanced, SIDS) == came
+    assert endx_pfc.as_it_came(advanced, SIDS) == came
     two = [R1_PFC.address, address("fd00:a:1:7::")]
-    assert kernel_endx.as_it_came(advanced, two) == advanced, "which of the two it was cannot be determined"
+    assert endx_pfc.as_it_came(advanced, two) == advanced, "which of the two it was cannot be determined"
 
 
 @given(st.integers(0, 3), st.integers(0, 3), st.binary(max_size=120))
 def test_any_octets_are_left_as_they_are_or_become_a_packet_to_the_sid(left: int, last: int, data: bytes) -> None:
     for packet in (data, changed(changed(DATA_AFTER_R1, LEFT, left), LAST, last)):
-        found = kernel_endx.as_it_came(packet, SIDS)
+        found = endx_pfc.as_it_came(packet, SIDS)
         assert found == packet or found[24:40] == R1_PFC.address.packed
 
 
 def test_psp_is_refused_where_linux_has_to_do_it_and_usp_is_not() -> None:
     for flavours in (Flavours.NONE, Flavours.USP):
-        kernel_endx.check(with_flavours(R1_PFC, flavours))
+        endx_pfc.check(with_flavours(R1_PFC, flavours))
     for flavours in (Flavours.PSP, Flavours.PSP | Flavours.USP):
         with pytest.raises(Srv6Error, match=re.escape("has the flavour PSP, and the End.X of Linux takes no")):
-            kernel_endx.check(with_flavours(R1_PFC, flavours))
+            endx_pfc.check(with_flavours(R1_PFC, flavours))
 
 
 # How many

@@ -19,8 +19,7 @@ from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.protocol.sid import Sid
 from testbed.subjects.srv6.protocol.tunnel_learning import Learner, LearnerSettings
 from testbed.subjects.srv6.session.intents import Dynamic, Explicit, Key, PolicyIntent
-from testbed.subjects.srv6.session.items import PolicyItem, TunnelItem
-from testbed.subjects.srv6.session.messages import LinkEnd, OwnTunnel, Pause, Report, RouterPort
+from testbed.subjects.srv6.session.messages import LinkEnd, OwnTunnel, Pause, PolicyItem, Report, RouterPort, TunnelItem
 from testbed.subjects.srv6.session.router_side import Router
 from testbed.typed_json.text import InvalidError
 from tests.unit.subjects.srv6.srv6_control import FIGURE_2, MS, S, World, sid

@@ -15,7 +15,6 @@ from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.protocol.sid import CodePoints
 from testbed.subjects.srv6.session.intents import Dynamic, Explicit, Key, PolicyIntent, Site, VpnIntent
-from testbed.subjects.srv6.session.items import Item, PolicyItem, TunnelItem, VpnItem
 from testbed.subjects.srv6.session.messages import (
     Ack,
     Counters,
@@ -23,12 +22,16 @@ from testbed.subjects.srv6.session.messages import (
     FromAgent,
     FromController,
     Install,
+    Item,
     Nack,
     OwnTunnel,
     Pause,
+    PolicyItem,
     Remove,
     Report,
     SliceInfo,
+    TunnelItem,
+    VpnItem,
     as_json,
     from_agent,
     from_controller,

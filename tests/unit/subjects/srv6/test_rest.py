@@ -24,8 +24,7 @@ from testbed.rest.service import register
 from testbed.subjects.srv6.controller.manager import Leaf, Manager
 from testbed.subjects.srv6.rest.answers import Policies
 from testbed.subjects.srv6.rest.service import SrPolicyService
-from testbed.subjects.srv6.session.items import TunnelItem
-from testbed.subjects.srv6.session.messages import Pause
+from testbed.subjects.srv6.session.messages import Pause, TunnelItem
 from testbed.typed_json.codec import CODEC
 from testbed.typed_json.text import InvalidError
 from tests.unit.subjects.srv6.srv6_control import World

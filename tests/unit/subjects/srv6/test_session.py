@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.subjects.srv6.protocol.domain import Srv6Error
-from testbed.subjects.srv6.session.hello import Role, router_key
+from testbed.subjects.srv6.session.messages import Role, router_key
 from testbed.subjects.srv6.session.session import (
     End,
     Ended,

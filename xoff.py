@@ -15,15 +15,34 @@ if TYPE_CHECKING:
     from testbed.agent.event_log import LoggedEvent
     from testbed.errors import UsageError, XoffError
     from testbed.experiment.definition import Experiment, experiment
+    from testbed.experiment.fidelity import Thresholds
     from testbed.experiment.parameters import Between, File, OneOf
     from testbed.experiment.run import Run
     from testbed.frames import Mac
-    from testbed.frames.dcbx.values import DcbxVersion
-    from testbed.frames.mac_control import LONGEST_PAUSE, PauseFrame, PfcFrame
+    from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation
+    from testbed.frames.dcbx.values import Selector as AppSelector
+    from testbed.frames.mac_control import LONGEST_PAUSE, Meaning, PauseFrame, PfcFrame
+    from testbed.frames.telemetry import Stamp
+    from testbed.lab.engines.engine import Engine, PreparedEngine
     from testbed.lab.engines.table import prepare
-    from testbed.lab.results.result import Claim, Result, Status
-    from testbed.lab.runs.api import run
+    from testbed.lab.job.job import Limits
+    from testbed.lab.results.result import Claim, Exit, Result, Status
+    from testbed.lab.runs.api import Watcher, run
+    from testbed.lab.studies.batch import Task, TaskOutcome
+    from testbed.lab.studies.cluster.client import Cluster
+    from testbed.lab.studies.sweep import Sweep
     from testbed.lab.studies.sweep import run as sweep
+    from testbed.lab.studies.sweep_tables import Failure as SweepFailure
+    from testbed.lab.studies.sweep_tables import Row as SweepRow
+    from testbed.linux.port_program.records import (
+        BufferCounters,
+        Deaths,
+        GroupCounters,
+        GroupLimits,
+        PortCounters,
+        QueueCounters,
+    )
+    from testbed.linux.vswitch import Vswitch
     from testbed.measures.frames import FrameCounts
     from testbed.measures.outcome import (
         Progress,
@@ -38,53 +57,76 @@ if TYPE_CHECKING:
     )
     from testbed.measures.stopped_queue import StoppedQueue
     from testbed.net.build.graph import Topo
-    from testbed.net.build.network import Network, network
+    from testbed.net.build.network import Network, NetworkBlock, network
     from testbed.net.build.nodes import LosslessLeaf, LosslessRouter, LosslessSwitch, RdmaHost
-    from testbed.net.build.topo import LosslessTopo, TopoError
+    from testbed.net.build.topo import LeafController, LosslessTopo, TopoError
     from testbed.net.fabric.cable import Cable
+    from testbed.net.fabric.cabling import Cabling
+    from testbed.net.fabric.deadlocks import FoundDeadlock
     from testbed.net.fabric.fabric import Fabric, Mismatch
     from testbed.net.fabric.port import ROCE as ROCE_PRIORITY
-    from testbed.net.fabric.port import Buffer, Port
+    from testbed.net.fabric.port import Buffer, Port, Reaction
+    from testbed.net.fabric.ports import PortState
     from testbed.net.shell.wire import RawPort, Tap, capture
-    from testbed.net.traffic import Flow, Flows, Report, Transport, flowing, ping, probe
-    from testbed.net.traffic import register as register_transport
+    from testbed.net.traffic import Flow, Flows, Report, flowing, ping, probe
     from testbed.net.traffic.roce import Roce, RoceReport
+    from testbed.net.traffic.roce_flow import UsedQueuePair
     from testbed.net.traffic.tcp import TcpReport
+    from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport
+    from testbed.net.traffic.transport import register as register_transport
     from testbed.plot.figure import Plot, plot
-    from testbed.roce.nic import Nic
-    from testbed.roce.rates import (
-        Acknowledgement,
-        Dcqcn,
-        Fixed,
-        Hpcc,
-        HpccParameters,
-        Line,
-        RateControl,
-        Swift,
-        SwiftParameters,
-        Timely,
-    )
+    from testbed.rest.client import Client as ControllerClient
+    from testbed.roce.nic import Nic, Recovery
+    from testbed.roce.rates import Acknowledgement, Dcqcn, Fixed, Line, RateControl, Swift, SwiftParameters, Timely
+    from testbed.roce.rates import register as register_rate_control
     from testbed.roce.rates.dcqcn import PAPER as DCQCN_PAPER
     from testbed.roce.rates.dcqcn import DcqcnParameters
-    from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
+    from testbed.roce.rates.hpcc import Hpcc, HpccParameters
+    from testbed.roce.rates.timely import TimelyParameters
+    from testbed.roce.settings import CnpModeration, CnpScope
+    from testbed.roce.settings import Settings as RoceSettings
+    from testbed.strict.problems import Severity
+    from testbed.subjects.dcbx.features.congestion_notification import CnAdmin
+    from testbed.subjects.dcbx.features.recommendation import Shares as RecommendedShares
+    from testbed.subjects.dcbx.machines import TieBreak
+    from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, LldpTimers, PfcAdmin, Recommend
+    from testbed.subjects.qos.fabric import Partition as QosPartition
+    from testbed.subjects.qos.fabric import PortKey
     from testbed.subjects.qos.lab.subnet_manager import SubnetManager
+    from testbed.subjects.qos.lab.subnet_manager import Sweep as SubnetSweep
     from testbed.subjects.qos.model import Policy
+    from testbed.subjects.qos.plan import Difference as PlanDifference
+    from testbed.subjects.qos.setup import Finding as QosFinding
     from testbed.subjects.qos.syntax.check import load as load_policy
+    from testbed.subjects.qos.syntax.grammar import Syntax as PolicySyntax
     from testbed.subjects.routing.bird import Bird
     from testbed.subjects.routing.frr import Frr
     from testbed.subjects.routing.protocols import Bfd, Bgp, Isis, Ospf
+    from testbed.subjects.routing.router import Router
+    from testbed.subjects.sonic.lab.settings import Switch as SonicSwitch
     from testbed.subjects.sonic.lab.topo import SonicTopo
-    from testbed.subjects.srv6.lab.controller import SrController
-    from testbed.switch.buffer.headroom import DynamicSharedHeadroom, SharedHeadroomPool
-    from testbed.switch.buffer.settings import Dynamic, GroupSettings, Static, split_evenly
+    from testbed.subjects.srv6.lab.controller import ControllerAccess, SrController
+    from testbed.switch.buffer.headroom import DynamicSharedHeadroom, HeadroomPolicy, SharedHeadroomPool
+    from testbed.switch.buffer.settings import (
+        BufferSettings,
+        Dynamic,
+        GroupSettings,
+        Pool,
+        QueueSettings,
+        Static,
+        split_evenly,
+    )
     from testbed.switch.ecn.curve import EcnCurve
     from testbed.switch.ecn.field import Ecn
+    from testbed.switch.headroom.exchange import Points as MeasurementPoints
+    from testbed.switch.headroom.exchange import Settings as MeasurementSettings
     from testbed.switch.pfc.settings import Action as WatchdogAction
     from testbed.switch.pfc.settings import Kind as WatchdogKind
     from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
     from testbed.switch.priority.settings import PriorityMap, Trust
-    from testbed.switch.ways.settings import Ways
+    from testbed.switch.ways.settings import HashField, Ways
     from testbed.units import Duration, Length, Rate, Scale, Size
+    from testbed.units.quantity import Quantity
     from topologies.back_to_back import BackToBack
     from topologies.chain import Chain
     from topologies.clos import Clos
@@ -109,6 +151,8 @@ __all__ = [
     "LONGEST_PAUSE",
     "ROCE_PRIORITY",
     "Acknowledgement",
+    "AppEntry",
+    "AppSelector",
     "ApplicationAdmin",
     "BackToBack",
     "Between",
@@ -116,15 +160,25 @@ __all__ = [
     "Bgp",
     "Bird",
     "Buffer",
+    "BufferCounters",
+    "BufferSettings",
     "Cable",
+    "Cabling",
     "Chain",
     "Claim",
     "Clos",
+    "Cluster",
+    "CnAdmin",
+    "CnpModeration",
+    "CnpScope",
+    "ControllerAccess",
+    "ControllerClient",
     "Dc1WanDc2",
     "DcbxSettings",
     "DcbxVersion",
     "Dcqcn",
     "DcqcnParameters",
+    "Deaths",
     "Dragonfly",
     "Dumbbell",
     "Duration",
@@ -132,7 +186,13 @@ __all__ = [
     "DynamicSharedHeadroom",
     "Ecn",
     "EcnCurve",
+    "Endpoint",
+    "EndpointControl",
+    "Engine",
+    "Ets",
     "EtsAdmin",
+    "EtsRecommendation",
+    "Exit",
     "Experiment",
     "Fabric",
     "FatTree",
@@ -140,78 +200,123 @@ __all__ = [
     "Fixed",
     "Flow",
     "Flows",
+    "FoundDeadlock",
     "FrameCounts",
     "Frr",
+    "GroupCounters",
+    "GroupLimits",
     "GroupSettings",
+    "HashField",
+    "HeadroomPolicy",
     "Hpcc",
     "HpccParameters",
     "Incast",
     "Isis",
+    "LeafController",
     "LeafSpine",
     "Length",
+    "Limits",
     "Line",
+    "LldpTimers",
     "LoggedEvent",
     "LosslessLeaf",
     "LosslessRouter",
     "LosslessSwitch",
     "LosslessTopo",
     "Mac",
+    "Meaning",
+    "MeasurementPoints",
+    "MeasurementSettings",
     "Mismatch",
     "Network",
+    "NetworkBlock",
     "Nic",
     "OneOf",
     "Ospf",
+    "Outcome",
     "ParkingLot",
     "PauseFrame",
     "PfcAdmin",
     "PfcFrame",
     "PfcSettings",
+    "PlanDifference",
     "Plot",
     "Policy",
+    "PolicySyntax",
+    "Pool",
     "Port",
+    "PortCounters",
+    "PortKey",
+    "PortState",
+    "PreparedEngine",
     "PriorityMap",
     "Progress",
+    "QosFinding",
+    "QosPartition",
+    "Quantity",
+    "QueueCounters",
+    "QueueSettings",
     "Rail",
     "Rate",
     "RateControl",
     "RawPort",
     "RdmaHost",
+    "Reaction",
     "Recommend",
+    "RecommendedShares",
+    "Recovery",
     "Report",
     "Result",
     "Ring",
     "Roce",
     "RoceOutcome",
     "RoceReport",
+    "RoceSettings",
     "RoutedFatTree",
     "RoutedLeafSpine",
+    "Router",
     "Run",
     "Scale",
+    "Severity",
     "SharedHeadroomPool",
     "Size",
+    "SonicSwitch",
     "SonicTopo",
     "SrController",
     "Srv6Ring",
     "Srv6Wan",
+    "Stamp",
     "Star",
     "Static",
     "Status",
     "StoppedQueue",
     "SubnetManager",
+    "SubnetSweep",
+    "Sweep",
+    "SweepFailure",
+    "SweepRow",
     "Swift",
     "SwiftParameters",
     "Tap",
+    "Task",
+    "TaskOutcome",
     "TcpReport",
     "ThreeLinks",
+    "Thresholds",
+    "TieBreak",
     "Timely",
+    "TimelyParameters",
     "Topo",
     "TopoError",
     "Transport",
     "Trust",
     "UsageError",
+    "UsedQueuePair",
+    "Vswitch",
     "WatchdogAction",
     "WatchdogKind",
     "WatchdogSettings",
+    "Watcher",
     "Ways",
     "XoffError",
     "capture",
@@ -227,6 +332,7 @@ __all__ = [
     "prepare",
     "probe",
     "progress",
+    "register_rate_control",
     "register_transport",
     "roce_outcome",
     "run",
@@ -241,33 +347,51 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.experiment.definition": "experiment Experiment",
         "testbed.experiment.parameters": "Between OneOf File",
         "testbed.experiment.run": "Run",
-        "testbed.lab.runs.api": "run",
+        "testbed.lab.runs.api": "run Watcher",
         "testbed.lab.engines.table": "prepare",
-        "testbed.lab.results.result": "Result Claim Status",
-        "testbed.lab.studies.sweep": "sweep=run",
+        "testbed.lab.engines.engine": "Engine PreparedEngine",
+        "testbed.lab.job.job": "Limits",
+        "testbed.experiment.fidelity": "Thresholds",
+        "testbed.lab.results.result": "Result Claim Status Exit",
+        "testbed.lab.studies.sweep": "sweep=run Sweep",
+        "testbed.lab.studies.batch": "Task TaskOutcome",
+        "testbed.lab.studies.cluster.client": "Cluster",
+        "testbed.lab.studies.sweep_tables": "SweepRow=Row SweepFailure=Failure",
         "testbed.plot.figure": "plot Plot",
     },
     "Quantities and errors": {
         "testbed.units": "Duration Length Rate Scale Size",
+        "testbed.units.quantity": "Quantity",
         "testbed.errors": "XoffError UsageError",
     },
     "Networks": {
-        "testbed.net.build.network": "network Network",
+        "testbed.net.build.network": "network Network NetworkBlock",
         "testbed.net.fabric.fabric": "Fabric Mismatch",
+        "testbed.net.fabric.ports": "PortState",
+        "testbed.net.fabric.cabling": "Cabling",
+        "testbed.net.fabric.deadlocks": "FoundDeadlock",
+        "testbed.linux.port_program.records": (
+            "GroupCounters GroupLimits QueueCounters PortCounters Deaths BufferCounters"
+        ),
         "testbed.agent.event_log": "LoggedEvent",
-        "testbed.net.build.topo": "LosslessTopo TopoError",
+        "testbed.net.build.topo": "LosslessTopo TopoError LeafController",
         "testbed.net.build.graph": "Topo",
         "testbed.net.build.nodes": "LosslessSwitch LosslessLeaf LosslessRouter RdmaHost",
+        "testbed.linux.vswitch": "Vswitch",
         "testbed.net.fabric.cable": "Cable",
-        "testbed.net.fabric.port": "Port Buffer ROCE_PRIORITY=ROCE",
-        "testbed.switch.buffer.headroom": "DynamicSharedHeadroom SharedHeadroomPool",
-        "testbed.switch.buffer.settings": "Static Dynamic GroupSettings split_evenly",
+        "testbed.net.fabric.port": "Port Buffer Reaction ROCE_PRIORITY=ROCE",
+        "testbed.switch.headroom.exchange": "MeasurementSettings=Settings MeasurementPoints=Points",
+        "testbed.switch.buffer.headroom": "HeadroomPolicy DynamicSharedHeadroom SharedHeadroomPool",
+        "testbed.switch.buffer.settings": "Static Dynamic GroupSettings QueueSettings Pool BufferSettings split_evenly",
         "testbed.switch.ecn.curve": "EcnCurve",
-        "testbed.switch.ways.settings": "Ways",
+        "testbed.switch.ways.settings": "Ways HashField",
         "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action WatchdogKind=Kind",
         "testbed.switch.priority.settings": "PriorityMap Trust",
-        "testbed.frames.dcbx.values": "DcbxVersion",
-        "testbed.subjects.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend",
+        "testbed.frames.dcbx.values": "DcbxVersion Ets EtsRecommendation AppEntry AppSelector=Selector",
+        "testbed.subjects.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend LldpTimers",
+        "testbed.subjects.dcbx.machines": "TieBreak",
+        "testbed.subjects.dcbx.features.recommendation": "RecommendedShares=Shares",
+        "testbed.subjects.dcbx.features.congestion_notification": "CnAdmin",
     },
     "Topologies": {
         "topologies.back_to_back": "BackToBack",
@@ -294,21 +418,29 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.subjects.routing.frr": "Frr",
         "testbed.subjects.routing.bird": "Bird",
         "testbed.subjects.routing.protocols": "Bgp Ospf Isis Bfd",
+        "testbed.subjects.routing.router": "Router",
     },
     "Traffic": {
-        "testbed.net.traffic": "Flow Flows flowing Report ping probe Transport register_transport=register",
+        "testbed.net.traffic": "Flow Flows flowing Report ping probe",
+        "testbed.net.traffic.transport": "Transport Endpoint EndpointControl Outcome register_transport=register",
         "testbed.net.traffic.tcp": "TcpReport",
         "testbed.net.traffic.roce": "Roce RoceReport",
-        "testbed.roce.rates": "RateControl Line Acknowledgement Dcqcn Fixed Timely Swift SwiftParameters",
+        "testbed.net.traffic.roce_flow": "UsedQueuePair",
+        "testbed.roce.settings": "RoceSettings=Settings CnpScope CnpModeration",
+        "testbed.roce.rates": (
+            "RateControl Line Acknowledgement register_rate_control=register Dcqcn Fixed Timely Swift SwiftParameters"
+        ),
+        "testbed.roce.rates.timely": "TimelyParameters",
+        "testbed.frames.telemetry": "Stamp",
         "testbed.roce.rates.hpcc": "Hpcc HpccParameters",
-        "testbed.roce.nic": "Nic",
+        "testbed.roce.nic": "Nic Recovery",
         "testbed.roce.rates.dcqcn": "DcqcnParameters DCQCN_PAPER=PAPER",
         "testbed.switch.ecn.field": "Ecn",
     },
     "Frames on the wire": {
         "testbed.net.shell.wire": "RawPort Tap capture",
         "testbed.frames": "Mac",
-        "testbed.frames.mac_control": "PfcFrame PauseFrame LONGEST_PAUSE",
+        "testbed.frames.mac_control": "PfcFrame PauseFrame Meaning LONGEST_PAUSE",
     },
     "Measures": {
         "testbed.measures.outcome": "steady_rates total_rate jain_index percentages roce_outcome RoceOutcome marking"
@@ -317,10 +449,17 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.measures.stopped_queue": "StoppedQueue",
     },
     "Controllers and policies": {
-        "testbed.subjects.srv6.lab.controller": "SrController",
-        "testbed.subjects.qos.lab.subnet_manager": "SubnetManager",
+        "testbed.subjects.srv6.lab.controller": "SrController ControllerAccess",
+        "testbed.rest.client": "ControllerClient=Client",
+        "testbed.subjects.sonic.lab.settings": "SonicSwitch=Switch",
+        "testbed.subjects.qos.lab.subnet_manager": "SubnetManager SubnetSweep=Sweep",
+        "testbed.subjects.qos.setup": "QosFinding=Finding",
+        "testbed.strict.problems": "Severity",
+        "testbed.subjects.qos.plan": "PlanDifference=Difference",
+        "testbed.subjects.qos.fabric": "QosPartition=Partition PortKey",
         "testbed.subjects.qos.model": "Policy",
         "testbed.subjects.qos.syntax.check": "load_policy=load",
+        "testbed.subjects.qos.syntax.grammar": "PolicySyntax=Syntax",
     },
 }
 """The modules that have the names, by the sections of the page about them; `sweep=run` is a name's other name there."""

@@ -55,10 +55,53 @@ _MEMBERS = {
     "Duration": "from_ns, ns",
     "Length": "propagation",
     "Size": "from_bytes, bytes",
+    "Quantity": "",
+    "Engine": "",
+    "PreparedEngine": "",
+    "Task": "experiment, parameters",
+    "Cluster": "",
+    "NetworkBlock": "",
+    "PortState": "name, node, mac, cable, number",
+    "Cabling": "pull, plug, set_up, change_delay, change_loss",
+    "Vswitch": "ofctl, appctl",
+    "BufferSettings": "",
+    "Endpoint": "node, place, flows, sends, receives, lines, open, run",
+    "EndpointControl": (
+        "listen, ready, begin_ns, sending, receiving, count_sent, count_received, sent, received, observed"
+    ),
+    "Router": "",
+    "SonicSwitch": "from_config_db, require",
+    "Frr": "",
+    "Bird": "",
+    "Policy": "",
+    "PolicySyntax": "",
+    "SubnetManager": "apply, sweep, findings",
+    "SubnetSweep": "changes, drift",
+    "PlanDifference": "",
+    "QosFinding": "severity, message",
+    "ControllerClient": "ask, lines",
+    "Plot": "notes, sources, save",
 }
 """The members to describe where not all that have a docstring are for users."""
-_MADE_BY_US = {"Run", "Experiment", "Result", "Claim", "Network", "Fabric", "Report", "RoceReport", "TcpReport"}
+MADE_BY_US = {
+    "Run", "Experiment", "Result", "Claim", "Network", "NetworkBlock", "Fabric", "Report", "RoceReport", "TcpReport",
+    "Quantity", "Engine", "PreparedEngine", "Sweep", "SweepRow", "SweepFailure", "Task", "TaskOutcome", "Cluster",
+    "PortState", "Cabling", "FoundDeadlock", "GroupCounters", "GroupLimits", "QueueCounters", "PortCounters", "Deaths",
+    "BufferCounters", "Vswitch", "BufferSettings", "UsedQueuePair", "EndpointControl", "Outcome", "Stamp",
+    "SonicSwitch", "Router", "Policy", "PlanDifference", "SubnetSweep", "QosFinding", "PolicySyntax",
+    "ControllerAccess", "Plot",
+}  # fmt: skip
 """Classes whose objects users get and do not make: their parameters are left out."""
+
+NOT_FOR_USERS = ("breaks_tie_by", "in_kernel", "without_effect")
+"""Members of any class that are between modules of Xoff, though their names do not say so."""
+
+
+def described(name: str, kind: type) -> list[str]:
+    """Return the members of a class that the page describes, if they have a docstring."""
+    if (members := _MEMBERS.get(name)) is not None:
+        return members.split(", ") if members else []
+    return [one for one in dir(kind) if not one.startswith("_") and one not in NOT_FOR_USERS]
 
 
 def text() -> str:
@@ -92,10 +135,12 @@ def _table(topologies: list[tuple[str, ModuleType]]) -> Iterator[str]:
 def _entry(name: str, value: object) -> Iterator[str]:
     """Yield the lines for one name."""
     if inspect.isclass(value):
-        yield f".. autoclass:: xoff.{name}{'()' if name in _MADE_BY_US else ''}"
+        yield f".. autoclass:: xoff.{name}{'()' if name in MADE_BY_US else ''}"
         members = _MEMBERS.get(name)
         if members != "":
             yield f"   :members: {members}" if members else "   :members:"
+            if members is None and (hidden := [one for one in NOT_FOR_USERS if hasattr(value, one)]):
+                yield f"   :exclude-members: {', '.join(hidden)}"
     else:
         yield f".. {'autofunction' if callable(value) else 'autodata'}:: xoff.{name}"
     yield ""

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any
 
 from experiments.conformance._case import Bench
-from testbed.roce.settings import Settings
 from testbed.subjects.sonic.lab.run import settles_at
 from testbed.subjects.sonic.tables import MapKind, NeighbourRow, Tables
 from xoff import (
@@ -25,6 +24,7 @@ from xoff import (
     Rate,
     Roce,
     RoceReport,
+    RoceSettings,
     Size,
     SonicTopo,
     Trust,
@@ -34,7 +34,7 @@ RANKS, AT_ONE_SWITCH = 8, 4
 """The ranks of two leaves, and of one switch."""
 FRAME = Size("4154B")
 """A frame of data with 4096 octets of payload, as most of a message are."""
-SETTINGS = Settings(mtu=4096, retransmit_after=Duration("10ms"))
+SETTINGS = RoceSettings(mtu=4096, retransmit_after=Duration("10ms"))
 """The timer is for 100 Gb/s, and longer than the fullest switch takes to drain, as the plan has it."""
 _FAR = Duration("1ms")
 """The longest way there and back, which takes the same time at each speed."""

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.roce.rates import TimelyParameters
 from xoff import (
     ROCE_PRIORITY,
     Duration,
@@ -22,6 +21,7 @@ from xoff import (
     Run,
     Size,
     Timely,
+    TimelyParameters,
     experiment,
     jain_index,
     network,

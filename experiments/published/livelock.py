@@ -1,7 +1,20 @@
 """RDMA over commodity Ethernet at scale: NICs that begin a message again after a loss deliver nothing."""
 
-from testbed.roce.settings import Settings
-from xoff import Cable, Duration, Flow, Incast, Rate, Roce, RoceReport, Run, Size, experiment, flowing, network
+from xoff import (
+    Cable,
+    Duration,
+    Flow,
+    Incast,
+    Rate,
+    Roce,
+    RoceReport,
+    RoceSettings,
+    Run,
+    Size,
+    experiment,
+    flowing,
+    network,
+)
 
 SOURCE = "Guo et al., RDMA over Commodity Ethernet at Scale, SIGCOMM 2016, section 4.1"
 DIFFERS = "frames are lost by chance, one in 256, and not by the last octet of their IP identification"
@@ -35,7 +48,7 @@ def _goodput(case: str, operation: str, recovery: str, loss: str) -> tuple[Rate,
     """Return the goodput of whole messages, and the part of the line that the sender's frames took."""
     with network(Incast(1, cable=Cable(LINE, delay="1us", loss=loss)), case=case) as net:
         # A packet that is lost at the end has no NAK; a NIC's usual timer would wait longer for it than all else takes.
-        settings = Settings(retransmit_after=Duration("1ms"))
+        settings = RoceSettings(retransmit_after=Duration("1ms"))
         transport = Roce(recovery=recovery, operation=operation, message=MESSAGE, settings=settings)
         with flowing(Flow("h1", "r", transport=transport, duration=LASTS)) as flows:
             net.sleep(LASTS)

@@ -2,8 +2,21 @@
 
 from typing import Annotated, Any
 
-from testbed.roce.settings import Settings
-from xoff import Between, Cable, Duration, Flow, Flows, Incast, Roce, RoceReport, Run, Size, experiment, network
+from xoff import (
+    Between,
+    Cable,
+    Duration,
+    Flow,
+    Flows,
+    Incast,
+    Roce,
+    RoceReport,
+    RoceSettings,
+    Run,
+    Size,
+    experiment,
+    network,
+)
 
 SIZE = Size("2MB")
 TIMER = Duration("250us")
@@ -33,7 +46,7 @@ def go_back_n(run: Run, loss_percent: Annotated[int, Between(1, 5)] = 1) -> None
 def _run(run: Run, case: str, operation: str, loss_percent: int) -> Any:
     cable = Cable("100Gb/s", delay="1us", loss=f"{loss_percent}/100")
     with network(Incast(n=1, cable=cable), case=case):
-        transport = Roce(operation=operation, settings=Settings(retransmit_after=TIMER))
+        transport = Roce(operation=operation, settings=RoceSettings(retransmit_after=TIMER))
         with Flows([Flow("h1", "r", transport=transport, size=SIZE)]) as flows:
             flows.wait()
         (report,) = flows.reports_of(RoceReport)

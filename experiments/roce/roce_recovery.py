@@ -2,8 +2,22 @@
 
 from typing import Annotated
 
-from testbed.roce.settings import Settings
-from xoff import Cable, Duration, Flow, Incast, OneOf, Rate, Roce, RoceReport, Run, Size, experiment, flowing, network
+from xoff import (
+    Cable,
+    Duration,
+    Flow,
+    Incast,
+    OneOf,
+    Rate,
+    Roce,
+    RoceReport,
+    RoceSettings,
+    Run,
+    Size,
+    experiment,
+    flowing,
+    network,
+)
 
 LOSS = "1/256"
 TIME = "3ms"
@@ -23,7 +37,7 @@ def roce_recovery(run: Run, message: Annotated[str, OneOf("2MB", "4MB")] = "4MB"
     """
     for recovery in ("go-back-0", "go-back-N", "selective repeat"):
         with network(Incast(1, cable=Cable("100Gb/s", delay="1us", loss=LOSS)), case=recovery) as net:
-            transport = Roce(recovery=recovery, message=Size(message), settings=Settings(retransmit_after=TIMER))
+            transport = Roce(recovery=recovery, message=Size(message), settings=RoceSettings(retransmit_after=TIMER))
             flow = Flow("h1", "r", transport=transport, duration=TIME)
             with flowing(flow) as flows:
                 net.sleep(TIME)

@@ -1,7 +1,6 @@
 """Flowlets: a flow changes its way where it is silent, and stays in order."""
 
-from testbed.roce.settings import Settings
-from xoff import Duration, Flow, Flows, LeafSpine, Roce, RoceReport, Run, Ways, experiment, network
+from xoff import Duration, Flow, Flows, LeafSpine, Roce, RoceReport, RoceSettings, Run, Ways, experiment, network
 
 SPINES = HOSTS = 4
 SIZE = "500kB"
@@ -46,7 +45,7 @@ def _run(run: Run, case: str, ways: Ways, hosts: int) -> tuple[Duration, int, li
     of order and were sent again.
     """
     with network(LeafSpine(2, SPINES, HOSTS, delay="5us", ways=ways), case=case) as net:
-        roce = Roce(settings=Settings(window=WINDOW))
+        roce = Roce(settings=RoceSettings(window=WINDOW))
         flows = [
             Flow(f"h{number}", f"h{number + HOSTS}", transport=roce, size=SIZE, source_port=PORT)
             for number in range(1, hosts + 1)

@@ -23,7 +23,7 @@ from testbed.subjects.dcbx.features.feature import CommonSettings, DcbxSettingsE
 from testbed.subjects.dcbx.features.pfc import PfcAdmin
 from testbed.subjects.dcbx.features.recommendation import Recommend, Shares
 from testbed.subjects.dcbx.machines import TieBreak
-from testbed.units import Duration
+from testbed.units import Duration, read_quantities
 
 __all__ = [
     "ApplicationAdmin",
@@ -79,6 +79,7 @@ class LldpTimers:
     most_credit: int = 5  # txCreditMax: frames that may follow each other at once; one more comes each second
 
     def __post_init__(self) -> None:
+        read_quantities(self)
         for name, longest in (("interval", "3600s"), ("fast_interval", "3600s"), ("reinit_delay", "10s")):
             value = getattr(self, name)
             if not Duration("1s") <= value <= Duration(longest):

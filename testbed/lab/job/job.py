@@ -22,11 +22,10 @@ from testbed.experiment.run import plain
 from testbed.lab.image.packages import Packages
 from testbed.linux.parts_device import MOST_PARTS
 
-DIGESTS, FIGURES, ENGINES, COSTS = (f"experiments/{name}.json" for name in ("digests", "figures", "engines", "costs"))
-TOLERANCES = "experiments/engine_tolerances.toml"
+DIGESTS, FIGURES, COSTS = (f"experiments/{name}.json" for name in ("digests", "figures", "costs"))
 """The files of `references.py` and `tools/` about results. They travel with no job, or new results would change the
 next ones."""
-_LEFT_HERE = {DIGESTS, FIGURES, ENGINES, COSTS, TOLERANCES}
+_LEFT_HERE = {DIGESTS, FIGURES, COSTS}
 PACKAGES = "packages"
 """The folder of further Python packages, below that of the code."""
 DEBIAN = "debian"

@@ -187,7 +187,7 @@ def test_a_job_has_all_of_xoffs_code_and_no_compiled_files() -> None:
     assert [name for name in found if name.endswith(".pyc") or "__pycache__" in name] == []
 
 
-@pytest.mark.parametrize("name", [job.DIGESTS, job.FIGURES, job.ENGINES, job.TOLERANCES])
+@pytest.mark.parametrize("name", [job.DIGESTS, job.FIGURES, job.COSTS])
 def test_no_job_depends_on_the_results_of_earlier_runs(name: str) -> None:
     assert (Path(testbed.__file__).parents[1] / name).exists()
     assert name not in job.code()

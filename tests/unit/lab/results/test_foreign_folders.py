@@ -308,7 +308,6 @@ READERS = [
     *(ROOT / "testbed" / "lab" / f"{name}.py" for name in (
         "results/result", "studies/comparison", "results/series", "studies/conformance", "results/parquet"
     )),
-    ROOT / "tools" / "engine_figures.py",
     *(ROOT / "testbed" / "cli" / f"{name}.py" for name in ("first_steps/report", "look/export", "studies/compare")),
     ROOT / "testbed" / "subjects" / "dcbx" / "commands" / "ladder.py",
 ]  # fmt: skip

@@ -46,7 +46,12 @@ _FIXED_CPU_FEATURES = {
     "AVX512_SPR X86_V3 X86_V4",
 }
 """The features that numpy may not use: the last digits of sums differ with them. No version of numpy has all."""
-_NOT_IN_LABS = ("testbed.linux.port_program.build",)
+_NOT_IN_LABS = (
+    "testbed.linux.port_program.build",
+    "testbed.subjects.dcbx.commands",
+    "testbed.subjects.srv6.commands",
+)
+"""Modules and packages for the host alone, some of whose imports are not in the image."""
 
 
 def main(checkpoint_ns: int) -> None:
@@ -129,7 +134,7 @@ def _import_packages() -> None:
     for package in _PACKAGES:
         of_package = f"testbed.{package.replace('/', '.')}."
         for module in pkgutil.walk_packages([f"{testbed.__path__[0]}/{package}"], of_package):
-            if module.name not in _NOT_IN_LABS:
+            if not module.name.startswith(_NOT_IN_LABS):
                 importlib.import_module(module.name)
 
 

@@ -12,8 +12,8 @@ _QUANTA, _PERIODS = 6500, 4
 """The quanta of a pause, each in ten times its length, and the periods in which rates are measured."""
 _HELD, _FILLING = 10, 2
 """The part of the time that pauses take, as one in so many: when rates are measured, and until XOFF is sent."""
-_WINDOW = 1 << 15
-"""Packets of one queue pair on their way: 128 MiB, which fill the group of any switch."""
+_WINDOW = 1 << 14
+"""Packets of one queue pair on their way: 64 MiB, as many as it has messages, which fill the group of any switch."""
 _GOODPUT = "share of the line of the paused flows, in percent"
 
 

@@ -24,6 +24,7 @@ from testbed.lab.results import citation
 from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Exit, Result
 from testbed.lab.studies.sweep import Sweep
+from testbed.measures.background import Background
 from testbed.measures.fabric_under_test import FabricUnderTest
 from testbed.measures.offered_load import FLOWS, OfferedLoad, known_sizes
 from testbed.measures.own_files import files_of
@@ -40,8 +41,8 @@ from testbed.workload.chakra import LARGEST
 
 _SIZES, _LOAD, _PATTERN = "websearch", "50%", "random"
 """The defaults of flows at random."""
-_OF_FLOWS = ("sizes", "load", "pattern", "flows", "duration", "pull")
-"""The options about flows at random."""
+_OF_FLOWS = ("flows", "duration", "pull")
+"""The options about flows at random that those beside a training job do not have: they last as long as it does."""
 _OF_ONE_RUN = (
     "series", "capture", "capture_octets", "partitions", "scheduler", "lab", "report", "fidelity", "timeout",
     "wall_timeout", "memory", "processes",
@@ -123,7 +124,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def workload(options: argparse.Namespace) -> int:
     """Offer a load of flows to a topology in the lab: completion times, slowdown, pauses, marks and losses. With
     several loads or rate controls, as in --load 30%,60%, it runs each combination. With --trace the flows are those of
-    a training job."""
+    a training job, beside such a load if --load is there, too."""
     if options.trace is not None:
         return _trace(options)
     if options.straggler or options.shrink > 1 or options.keep is not None:
@@ -239,9 +240,16 @@ def _trace(options: argparse.Namespace) -> int:
     for name in _OF_FLOWS:
         if getattr(options, name) is not None:
             raise UsageError(
-                f"--{name} is for flows at random; those of --trace {options.trace[:40]} are the job's, which has the "
-                "network alone"
+                f"--{name} is for flows at random alone; beside --trace {options.trace[:40]} they arrive for as long "
+                "as the job sends"
             )
+    for name in ("sizes", "pattern"):
+        if getattr(options, name) is not None and options.load is None:
+            raise UsageError(
+                f"--{name} is of flows at random, which --trace {options.trace[:40]} has beside it with --load alone"
+            )
+    if options.load is not None and "," in options.load:
+        raise UsageError(f"--load {options.load[:40]}: beside a training job there is one load")
     if "," in options.control:
         raise UsageError(f"--control {options.control[:40]}: a training job has one rate control")
     words = options.trace.split(",")
@@ -255,13 +263,21 @@ def _trace(options: argparse.Namespace) -> int:
         options.topo, control=options.control, pfc=options.pfc == "on", ecn=options.ecn,
         recovery=RECOVERIES[options.recovery],
     )  # fmt: skip
+    sizes = options.sizes or _SIZES
+    path = Path(sizes)
+    is_file = path.suffix != "" or "/" in sizes
+    beside = Background.of(
+        load=options.load or "", sizes=sizes, table=_text(path) if is_file else None,
+        pattern=options.pattern or _PATTERN,
+    )  # fmt: skip
     TrainingLoad.of(
-        fabric, contents, ranks=options.hosts, shrink=options.shrink, stragglers=options.straggler
+        fabric, contents, ranks=options.hosts, shrink=options.shrink, stragglers=options.straggler, beside=beside
     )  # a mistake is told before the run
     given = {
         "topo": options.topo, "control": options.control, "pfc": options.pfc, "ecn": options.ecn,
         "recovery": options.recovery, "shrink": str(options.shrink), "straggler": options.straggler,
-        "hosts": str(options.hosts or ""),
+        "hosts": str(options.hosts or ""), "load": options.load or "", "sizes": sizes if beside else "",
+        "pattern": str(beside.pattern) if beside else "",
     }  # fmt: skip
     chosen = {name: value for name, value in given.items() if value}
     again = [
@@ -275,9 +291,11 @@ def _trace(options: argparse.Namespace) -> int:
     renamed = {"straggler": "stragglers", "hosts": "ranks"}
     parameters = {renamed.get(name, name): value for name, value in chosen.items()}
     parameters["traces"] = ",".join(map(str, files))
+    if is_file:
+        parameters["table"] = sizes
     if user_files:
         parameters["files"] = ",".join(map(str, user_files))
-    kept = (*(words if own else ()), *map(str, user_files))
+    kept = (*(words if own else ()), *((sizes,) if is_file else ()), *map(str, user_files))
     origin = Origin(tuple(again), kept, takes_parameters=False)
     return running.run_experiment(str(_EXPERIMENT.with_name("_trace.py")), parameters, options, origin)
 

@@ -71,3 +71,22 @@ def test_a_straggler_of_a_training_job(ready: PreparedEngine, tmp_path: Path) ->
     # The first rank waits for activations to go down, and for gradients to come up, through the straggler.
     assert result.figure("job completion time") > 1_800_000 + 3 * 150_000
     assert result.again is not None and result.again.command[:3] == ("workload", "--trace", "pipeline")
+
+
+def test_a_training_job_among_flows_at_random_takes_longer_and_is_the_same_again(
+    ready: PreparedEngine, tmp_path: Path
+) -> None:
+    words = ["workload", "--trace", "pipeline", "--topo", "leaf-spine,2,2,4", "--engine", ready.engine.name]
+    found = []
+    for name, more in (("alone", []), ("beside", ["--load", "50%"]), ("again", ["--load", "50%"])):
+        assert main([*words, *more, "--out", str(tmp_path / name)]) == 0
+        (folder,) = (tmp_path / name).iterdir()
+        found.append(Result.read(ForeignFolder(folder)))
+    alone, beside, again = found
+    assert beside.digest == again.digest
+    assert beside.figure("flows at random that began beside the job") == 154
+    assert beside.figure("data sent, in octets") == alone.figure("data sent, in octets")
+    assert alone.figure("job completion time") == 3_037_708.8
+    assert beside.figure("job completion time") == 3_567_223.523
+    assert beside.again is not None
+    assert beside.again.command[-6:] == ("--load", "50%", "--sizes", "websearch", "--pattern", "random")

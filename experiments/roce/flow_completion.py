@@ -4,8 +4,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Annotated, Any
 
+from testbed.measures.offered_load import FRAMING
 from testbed.net.traffic import workload
-from testbed.workload import statistics, transfers
+from testbed.workload import statistics
+from testbed.workload.arrivals import Pattern, arrivals
 from testbed.workload.sizes import distribution
 from xoff import (
     Between,
@@ -41,9 +43,9 @@ def flow_completion(
     and marks before PFC there are fewer pauses than with PFC alone. No packet is lost, and every flow is complete.
     """
     chosen = distribution(sizes)
-    pattern = transfers.poisson(
-        [f"h{number}" for number in range(1, HOSTS + 1)], chosen.draw, chosen.mean,
-        load=load_percent / 100, line=LINE, lasts=LASTS, dice=run.rng,
+    pattern = arrivals(
+        [f"h{number}" for number in range(1, HOSTS + 1)], Pattern("random"), chosen, load=load_percent / 100,
+        line=LINE, framing=FRAMING, lasts=LASTS, dice=run.rng,
     )  # fmt: skip
     run.figure("flows", len(pattern))
     single = _spread(pattern[:: max(1, len(pattern) // 8)][:8])

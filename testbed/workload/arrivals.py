@@ -88,6 +88,8 @@ def arrivals(
     hosts' lines on average, and with `incast` that of the target's line. It is of the wire: packets as `framing` has
     them, in the direction of the data.
     """
+    if not 0 < load <= 1:
+        raise WorkloadError(f"load is {load}; it is a part of the line, above 0 and at most 1")
     partners = {}
     if pattern.name == "permutation":
         partners = {one.source: one.target for one in permutation(hosts, sizes.mean, dice)}

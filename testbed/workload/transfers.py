@@ -1,4 +1,4 @@
-"""Patterns of transfers between hosts: incast, permutation, all-to-all, collectives, on/off and random arrivals.
+"""Patterns of transfers between hosts: incast, permutation, all-to-all, collectives, on/off.
 
 A pattern is a list of `Transfer`s. Its hosts are names, in the order that the pattern gives a meaning. Everything that
 is random comes from the generator that the caller passes, so one seed gives one workload.
@@ -10,7 +10,7 @@ when its source has received block m - `lag` of each of them; with a lag of 1 th
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
@@ -177,31 +177,3 @@ def on_off(
         found.append(Transfer(source, target, Size.from_bytes(octets), Duration.from_ps(now_ps)))
         now_ps += burst_ps + gap_ps
     return found
-
-
-def poisson(
-    hosts: Sequence[str],
-    draw: Callable[[random.Random], Size],
-    mean: Size | str,
-    *,
-    load: float,
-    line: Rate | str,
-    lasts: Duration | str,
-    dice: random.Random,
-) -> list[Transfer]:
-    """Open loop: transfers of sizes that `draw` gives, between random pairs of hosts, arriving at random.
-
-    Arrivals are a Poisson process whose rate lets each host's line be loaded to the part `load` on average, if `mean`
-    is what flows take of it. With the mean of their data, as `draw` gives it, headers and gaps come on top.
-    """
-    found, line, lasts = _hosts(hosts, 2), Rate(line), Duration(lasts)
-    if not 0 < load <= 1:
-        raise WorkloadError(f"load is {load}; it is a part of the line, above 0 and at most 1")
-    gap_ps = Size(mean).bits * 10**12 / (line.bps * load * len(found))
-    transfers: list[Transfer] = []
-    now_ps = dice.expovariate(1 / gap_ps)
-    while now_ps < lasts.ps:
-        source, target = dice.sample(found, 2)
-        transfers.append(Transfer(source, target, draw(dice), Duration.from_ps(int(now_ps))))
-        now_ps += dice.expovariate(1 / gap_ps)
-    return transfers

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.measures.offered_load import FRAMING
 from testbed.units import Duration, Rate, Size
 from testbed.workload import statistics, transfers
+from testbed.workload.arrivals import Pattern, arrivals
 from testbed.workload.sizes import Distribution, distribution, distributions
 from testbed.workload.statistics import Completion, Unloaded
 from testbed.workload.transfers import Transfer, WorkloadError
@@ -135,10 +137,10 @@ def test_bursts_have_the_size_of_their_rate_and_end_with_the_time() -> None:
 def test_random_arrivals_load_each_line_as_asked() -> None:
     chosen = distribution("alistorage")
     line, lasts = Rate("100Mb/s"), Duration("100s")
-    pattern = transfers.poisson(
-        hosts(8), chosen.draw, chosen.mean, load=0.5, line=line, lasts=lasts, dice=random.Random(3)
+    pattern = arrivals(
+        hosts(8), Pattern("random"), chosen, load=0.5, line=line, framing=FRAMING, lasts=lasts, dice=random.Random(3)
     )
-    bits = sum(one.size.bits for one in pattern)
+    bits = sum(FRAMING.on_wire(one.size).bits for one in pattern)
     assert bits / (line.bps * 8 * 100) == pytest.approx(0.5, rel=0.05)
     assert all(one.source != one.target for one in pattern)
     assert [one.start for one in pattern] == sorted(one.start for one in pattern)
@@ -170,9 +172,9 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(WorkloadError, match="rows rise from 0 to 100"):
         Distribution("bad", "here", (0, 5), (0.0, 99.0))
     with pytest.raises(WorkloadError, match="load is 2"):
-        transfers.poisson(
-            hosts(2), distribution("hadoop").draw, MB, load=2, line=Rate("1Mb/s"), lasts=Duration("1s"),
-            dice=random.Random(1),
+        arrivals(
+            hosts(2), Pattern("random"), distribution("hadoop"), load=2, line=Rate("1Mb/s"), framing=FRAMING,
+            lasts=Duration("1s"), dice=random.Random(1),
         )  # fmt: skip
     assert sorted(distributions()) == ["alistorage", "hadoop", "websearch"]
 

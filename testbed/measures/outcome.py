@@ -23,6 +23,7 @@ from testbed.net.traffic.report import WIRE_OCTETS, Report
 from testbed.net.traffic.roce import RoceReport
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.units import Duration, Rate, Size
+from testbed.workload.statistics import jain
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,7 @@ def total_rate(reports: Sequence[Report]) -> Rate:
 
 def jain_index(rates: Sequence[Rate]) -> float:
     """Return Jain's fairness index: 1 if all rates are the same, 1/n if one of n has everything."""
-    values = [rate.bps for rate in rates]
-    squares = len(values) * sum(value * value for value in values)
-    return round(sum(values) ** 2 / squares, 4) if squares else 0.0
+    return round(jain([rate.bps for rate in rates]), 4)
 
 
 def percentages(rates: Sequence[Rate]) -> list[float]:

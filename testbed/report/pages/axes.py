@@ -1,9 +1,12 @@
-"""Axes of drawings: round values for their ticks, and texts with one unit and as many digits as tell ticks apart."""
+"""Axes of charts, with round ticks, and texts of one unit and as many digits as tell ticks apart; keys and frames."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from testbed.report.pages.markup import Html, text
 
 _TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 _POWERS = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
@@ -56,8 +59,8 @@ def short(value: float, unit: str, digits: int = 3) -> str:
     if not math.isfinite(scaled):
         return f"{scaled} {shown}".strip()
     places = 0 if scaled == 0 else max(0, digits - 1 - math.floor(math.log10(abs(scaled)) + 1e-9))
-    text = f"{scaled:,.{min(places, 12)}f}"
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {shown}".strip()
+    digits_of = f"{scaled:,.{min(places, 12)}f}"
+    return f"{digits_of.rstrip('0').rstrip('.') if '.' in digits_of else digits_of} {shown}".strip()
 
 
 def unit_of(largest: float, unit: str) -> tuple[str, float]:
@@ -68,3 +71,35 @@ def unit_of(largest: float, unit: str) -> tuple[str, float]:
         prefix, factor = next(((name, factor) for name, factor in _POWERS if largest >= factor), _POWERS[-1])
         return prefix + unit, factor
     return unit, 1.0
+
+
+def swatch(kind: str) -> Html:
+    """Return the mark of a curve or an area in a key: a line for a limit, else a box."""
+    shape = '<path class="limit" d="M0 5H14"/>' if kind == "limit" else f'<rect class="{kind}" width="14" height="10"/>'
+    return Html(f'<svg viewBox="0 0 14 10" aria-hidden="true">{shape}</svg>')
+
+
+def key(kind: str, words: str, most: int = 60) -> Html:
+    """Return a swatch with what it stands for."""
+    return Html(f'<span class="key">{swatch(kind)}{text(words, most)}</span>')
+
+
+def grid(axis: Axis, texts: Iterable[str], y: Callable[[float], float], left: float, right: float) -> list[str]:
+    """Return the lines of a chart's axis up, with the texts at their left ends."""
+    out = []
+    for value, words in zip(axis.values, texts, strict=True):
+        out.append(f'<path class="grid" d="M{left} {y(value):.1f}H{right}"/>')
+        out.append(f'<text x="{left - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{text(words, 24)}</text>')
+    return out
+
+
+def chart(
+    title: str, parts: Iterable[str], keys: Iterable[str], size: tuple[int, int], *, about: str = "", label: str = ""
+) -> Html:
+    """Return a drawing of this width and height, below its title and its keys."""
+    told = f' <span class="about">{text(about)}</span>' if about else ""
+    return Html(
+        f"<figure><figcaption>{text(title)}{told}<br>{''.join(keys)}</figcaption>"
+        f'<svg class="curves" viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{text(label or title)}">'
+        f"{''.join(parts)}</svg></figure>"
+    )

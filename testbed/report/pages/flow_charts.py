@@ -8,13 +8,13 @@ a dot is a flow, and where there are many, lines are the median and the 99th per
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from testbed.errors import listed
 from testbed.lab.results.folder import Folder
 from testbed.lab.results.tables import Row, flows
-from testbed.report.pages.axes import Axis, linear, logarithmic, short
+from testbed.report.pages.axes import Axis, chart, grid, key, linear, logarithmic, short
 from testbed.report.pages.markup import Html, heading, table, text
 from testbed.report.timeline.tracks import natural
 from testbed.workload.statistics import percentile
@@ -125,10 +125,7 @@ def _completion(times: dict[str, list[float]]) -> str:
     low, high = _span(value for values in times.values() for value in values)
     across, up = logarithmic(low, high, "ns"), linear(0, 1, "", 5)
     place = _Place(low, high, 0.0, 1.0)
-    out = [
-        _begin("Completion times of flows, as cumulative distributions"),
-        *_axes(place, across, up, "completion time"),
-    ]
+    out = _axes(place, across, up, "completion time")
     for number, values in enumerate(times.values(), 1):
         y = place.y(0)
         path = ""
@@ -138,7 +135,8 @@ def _completion(times: dict[str, list[float]]) -> str:
             path += f"V{y:.1f}"
         out.append(f'<path class="c{number}" d="{path}H{_WIDTH - _RIGHT}"/>')
     keys = [f"{case}: {len(values)} flows, median {_median(values)}" for case, values in times.items()]
-    return _figure("Completion time of flows", "part of all flows that took no longer", keys, [*out, "</svg>"])
+    label = "Completion times of flows, as cumulative distributions"
+    return _chart("Completion time of flows", "part of all flows that took no longer", label, keys, out)
 
 
 def _median(values: list[float]) -> str:
@@ -152,7 +150,7 @@ def _slowdown(cases: dict[str, list[tuple[float, float]]]) -> str:
     up_high = max(2.0, top * 1.1)
     place = _Place(low, high, least, up_high, is_log=True)
     across, up = logarithmic(low, high, "B"), logarithmic(least, up_high, "")
-    out = [_begin("Slowdown of flows by their size"), *_axes(place, across, up, "size")]
+    out = _axes(place, across, up, "size")
     for number, points in enumerate(cases.values(), 1):
         step = max(1, len(points) * len(cases) // _MOST_DOTS)
         dots = "".join(f"M{place.x(size):.1f} {place.y(slow):.1f}h0" for size, slow in points[::step])
@@ -162,7 +160,7 @@ def _slowdown(cases: dict[str, list[tuple[float, float]]]) -> str:
             if line:
                 out.append(f'<path class="c{number}{kind}" d="M{line}"/>')
     about = "times the completion time without other traffic; lines: median, and dashed the 99th percentile"
-    return _figure("Slowdown by size", about, list(cases), [*out, "</svg>"])
+    return _chart("Slowdown by size", about, "Slowdown of flows by their size", cases, out)
 
 
 @dataclass(frozen=True)
@@ -192,17 +190,9 @@ def _span(values: object) -> tuple[float, float]:
     return (low, high) if high > low * 1.05 else (low * 0.5, low * 2)
 
 
-def _begin(title: str) -> str:
-    return f'<svg class="curves" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{text(title)}">'
-
-
 def _axes(place: _Place, across: Axis, up: Axis, words: str) -> list[str]:
     bottom = _HEIGHT - _BOTTOM
-    out = []
-    for value, label in zip(up.values, up.texts, strict=True):
-        y = place.y(value)
-        out.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-        out.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text(label, 24)}</text>')
+    out = grid(up, up.texts, place.y, _LEFT, _WIDTH - _RIGHT)
     free = -math.inf
     for value, label in zip(across.values, across.texts, strict=True):
         x = place.x(value)
@@ -215,15 +205,9 @@ def _axes(place: _Place, across: Axis, up: Axis, words: str) -> list[str]:
     return out
 
 
-def _figure(title: str, about: str, cases: list[str], parts: list[str]) -> str:
-    swatch = '<svg viewBox="0 0 14 10" aria-hidden="true"><rect class="s{}" width="14" height="10"/></svg>'
-    keys = "".join(
-        f'<span class="key">{swatch.format(number)}{text(case, 120)}</span>' for number, case in enumerate(cases, 1)
-    )
-    return (
-        f'<figure><figcaption>{text(title)} <span class="about">{text(about)}</span><br>{keys}</figcaption>'
-        f"{''.join(parts)}</figure>"
-    )
+def _chart(title: str, about: str, label: str, cases: Iterable[str], parts: list[str]) -> str:
+    keys = [key(f"s{number}", case, 120) for number, case in enumerate(cases, 1)]
+    return chart(title, parts, keys, (_WIDTH, _HEIGHT), about=about, label=label)
 
 
 def _table(rows: list[Row]) -> Html:

@@ -13,7 +13,8 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.lab.results.folder import Network
-from testbed.report.pages.markup import Html, table, text, verdict
+from testbed.report.pages.axes import key
+from testbed.report.pages.markup import Html, table, verdict
 from testbed.report.timeline.tracks import Tracks, natural
 from testbed.switch.headroom.calculation import Headroom, HeadroomPort, adaptive
 from testbed.units import Duration, Rate
@@ -33,7 +34,7 @@ def budget(network: Network, found: Tracks) -> Html:
     rows = list(_rows(network, found))
     if not rows:
         return Html("")
-    keys = "".join(f'<span class="key">{_swatch(kind)}{text(words)}</span>' for kind, words in _KEYS)
+    keys = "".join(key(kind, words) for kind, words in _KEYS)
     head = ("ingress port", "", "reserved", "round trip", "frames", "PFC", "left", "most in use", "")
     return Html(
         f"<p>{keys}</p>" + table(f"Headroom budget, {network.title}", head, rows)
@@ -78,7 +79,3 @@ def _bar(parts: list[int]) -> Html:
         x += width
     size = f'width="{_BAR}" height="10" viewBox="0 0 {_BAR} 10"'
     return Html(f'<svg class="bar" {size} aria-hidden="true">{"".join(out)}</svg>')
-
-
-def _swatch(kind: str) -> str:
-    return f'<svg viewBox="0 0 14 10" aria-hidden="true"><rect class="{kind}" width="14" height="10"/></svg>'

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.lab.results.folder import Folder, Network
-from testbed.report.pages.markup import Html, readable, text
+from testbed.report.pages.axes import key
+from testbed.report.pages.markup import readable, text
 from testbed.report.timeline.derived import POOL, RECORDED, THRESHOLD, far_ends, group_of, line_rate, node_of
 from testbed.report.timeline.series import LOAD, MARKED, PREFIX, RATES
 from testbed.report.timeline.tracks import (
@@ -78,7 +79,7 @@ class Panel:
         return self.as_json() | {"title": readable(self.title, 80), "about": readable(self.about, 200), "keys": keys}
 
     def markup(self) -> str:
-        keys = "".join(f'<span class="key">{_swatch(kind)}{text(words, 60)}</span>' for kind, words in self.keys)
+        keys = "".join(key(kind, words) for kind, words in self.keys)
         label = text(f"{self.title}. {self.about}".strip(), 300)
         return (
             f'<figure><figcaption>{text(self.title)} <span class="about">{text(self.about)}</span>'
@@ -87,12 +88,6 @@ class Panel:
             '<div class="line"></div><div class="choice" hidden></div></div>'
             '<p class="readout" aria-hidden="true"></p></figure>'
         )
-
-
-def _swatch(kind: str) -> Html:
-    if kind == "limit":
-        return Html('<svg viewBox="0 0 14 10" aria-hidden="true"><path class="limit" d="M0 5H14"/></svg>')
-    return Html(f'<svg viewBox="0 0 14 10" aria-hidden="true"><rect class="{kind}" width="14" height="10"/></svg>')
 
 
 def panels(number: int, folder: Folder, found: Tracks) -> list[Panel]:

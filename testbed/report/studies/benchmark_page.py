@@ -22,7 +22,7 @@ from testbed.lab.studies.benchmark import (
     is_benchmark,
 )
 from testbed.report.pages import topology
-from testbed.report.pages.axes import linear
+from testbed.report.pages.axes import chart, key, linear
 from testbed.report.pages.markup import Html, folded, heading, table, text, verdict
 from testbed.units import Duration, Rate, Size
 
@@ -263,10 +263,7 @@ def _bars(title: str, values: Mapping[str, Sequence[Value | None]], names: Seque
     wide, tall = (_BAR - 8) / many, _BAR * len(values)
     axis = linear(0, most, unit if unit != "%" else "", 4)
     span = _WIDTH - _LEFT - 96
-    out = [
-        f'<svg class="curves" viewBox="0 0 {_WIDTH} {tall + _TOP + 22}" role="img" aria-label="{text(title)}">',
-        *(f'<path class="grid" d="M{_LEFT + span * tick / most:.1f} {_TOP}v{tall}"/>' for tick in axis.values),
-    ]
+    out = [f'<path class="grid" d="M{_LEFT + span * tick / most:.1f} {_TOP}v{tall}"/>' for tick in axis.values]
     for place, (row, found) in enumerate(values.items()):
         y = _TOP + place * _BAR
         out.append(f'<text x="{_LEFT - 8}" y="{y + _BAR / 2 + 4:.0f}" text-anchor="end">{text(row, 36)}</text>')
@@ -288,15 +285,8 @@ def _bars(title: str, values: Mapping[str, Sequence[Value | None]], names: Seque
         label = text(f"{words} {axis.unit if unit != '%' else '%'}".strip(), 20)
         x = _LEFT + span * tick / most
         out.append(f'<text x="{x:.1f}" y="{tall + _TOP + 16}" text-anchor="middle">{label}</text>')
-    keys = "".join(_key(number, name) for number, name in enumerate(names)) if many > 1 else ""
-    return f"<figure><figcaption>{text(title)}<br>{keys}</figcaption>{''.join(out)}</svg></figure>"
-
-
-def _key(number: int, name: str) -> str:
-    swatch = (
-        f'<svg viewBox="0 0 14 10" aria-hidden="true"><rect class="s{number % 6 + 1}" width="14" height="10"/></svg>'
-    )
-    return f'<span class="key">{swatch}{text(name, 60)}</span>'
+    keys = [key(f"s{number % 6 + 1}", name) for number, name in enumerate(names) if many > 1]
+    return chart(title, out, keys, (_WIDTH, tall + _TOP + 22))
 
 
 def _anomalies(found: Sequence[Benchmark], names: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from testbed.errors import UsageError
 from testbed.lab.results.folder import ReportError
 from testbed.lab.results.foreign import ForeignError, ForeignFolder
 from testbed.lab.studies.sweep_tables import FAILED, OWN_COLUMNS, SUMMARY
-from testbed.report.pages.axes import linear, short
+from testbed.report.pages.axes import chart, grid, key, linear, short
 from testbed.report.pages.markup import Html, folded, heading, table, text
 from testbed.units import Duration, Length, Rate, Size, written
 
@@ -205,12 +205,7 @@ def _curves(study: Study, name: str, means: dict[tuple[str, ...], Mean], across:
     def y(value: float) -> float:
         return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - (value - low) / ((high - low) or 1.0))
 
-    title = text(f"{name} over {study.parameters[across]}")
-    out = [f'<svg class="curves" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title}">']
-    for value, words in zip(axis.values, axis.texts, strict=True):
-        out.append(f'<path class="grid" d="M{_LEFT} {y(value):.1f}H{_WIDTH - 8}"/>')
-        label = text(f"{words} {axis.unit}".strip(), 24)
-        out.append(f'<text x="{_LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{label}</text>')
+    out = grid(axis, (f"{words} {axis.unit}".strip() for words in axis.texts), y, _LEFT, _WIDTH - 8)
     for tick, x in zip(values, places, strict=True):
         out.append(f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{text(tick, 16)}</text>')
     out.append(f'<text x="{(_LEFT + _WIDTH) / 2}" y="{_HEIGHT - 6}" text-anchor="middle">'
@@ -226,17 +221,14 @@ def _curves(study: Study, name: str, means: dict[tuple[str, ...], Mean], across:
                 f'<path class="c{number}" d="M{x - 4:.1f} {y(mean.low):.1f}h8m-4 0V{y(mean.high):.1f}m-4 0h8"/>'
                 f'<circle class="s{number}" cx="{x:.1f}" cy="{y(mean.mean):.1f}" r="3.2"/></g>'
             )
-    out.append("</svg>")
-    keys = "".join(_key(study, number, other) for number, other in enumerate(shown, 1) if any(other))
+    keys: list[str] = [
+        key(f"s{number}", ", ".join(f"{study.parameters[at]}={value}" for at, value in enumerate(other) if value), 80)
+        for number, other in enumerate(shown, 1)
+        if any(other)
+    ]
     if len(lines) > len(shown):
-        keys += f'<span class="note">and {len(lines) - len(shown)} more, in the numbers</span>'
-    return f"<figure><figcaption>{title}<br>{keys}</figcaption>{''.join(out)}</figure>"
-
-
-def _key(study: Study, number: int, other: tuple[str, ...]) -> str:
-    words = ", ".join(f"{study.parameters[at]}={value}" for at, value in enumerate(other) if value)
-    swatch = f'<svg viewBox="0 0 14 10" aria-hidden="true"><rect class="s{number}" width="14" height="10"/></svg>'
-    return f'<span class="key">{swatch}{text(words, 80)}</span>'
+        keys.append(f'<span class="note">and {len(lines) - len(shown)} more, in the numbers</span>')
+    return chart(f"{name} over {study.parameters[across]}", out, keys, (_WIDTH, _HEIGHT))
 
 
 def _places(values: list[str]) -> list[float]:

@@ -7,11 +7,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from testbed.frames.path_record import SLS, dscp_of
+from testbed.frames.path_record import SLS, Attribute, Method, PathMask, PathRecord, SaMad, Status, dscp_of
 from testbed.lab import Run, experiment
 from testbed.subjects.qos.model import DROP_VL, NodeType, Policy, PortGroup, QosLevel, Sl2VlScope, VlArbScope, VlWeight
 from testbed.subjects.qos.numbers import Ranges
-from testbed.subjects.qos.records import Found, NotFound, PathReason, PathRecords, Request
+from testbed.subjects.qos.records import Found, NotFound, PathReason, Request
 from testbed.switch.priority.classify import read
 
 if TYPE_CHECKING:
@@ -74,8 +74,10 @@ def arrive_as_found(run: Run, policies: int = 40) -> None:
                 arrived = {name: _arrived(tap, net) for name, tap in taps.items()}
                 for source, target in PAIRS:
                     for sl in SLS:
-                        answer = _ask(manager, gids[source], gids[target], sl)
+                        answer, in_octets = _ask(manager, gids[source], gids[target], sl)
                         found = isinstance(answer, Found)
+                        if found != in_octets:
+                            differences.append(f"policy {number}: {answer}, and in octets: {in_octets}")
                         if isinstance(answer, NotFound) and answer.reason is not PathReason.SL_DROPPED:
                             differences.append(f"policy {number}: {answer}")
                         came = (source, dscp_of(sl)) in arrived[target]
@@ -95,10 +97,17 @@ def arrive_as_found(run: Run, policies: int = 40) -> None:
     run.claim("differences", len(differences), equals=0)
 
 
-def _ask(manager: Any, source: int, target: int, sl: int) -> Found | NotFound:
-    level = QosLevel("L", sl)
-    policy = replace(manager.policy, levels=(level,), default_level="L")
-    return PathRecords(policy, manager.subnet, manager.plan.tables).query(Request(sgid=source, dgid=target))
+def _ask(manager: Any, source: int, target: int, sl: int) -> tuple[Found | NotFound, bool]:
+    """Ask for a path with this SL, and ask the subnet administration for it in octets: does it find one?"""
+    set_up = manager.policy
+    manager.policy = replace(set_up, levels=(QosLevel("L", sl),), default_level="L")
+    record = PathRecord(sgid=source, dgid=target).pack()
+    mad = SaMad(Method.GET, Attribute.PATH_RECORD, 1, PathMask.SGID | PathMask.DGID, record)
+    answer = SaMad.unpack(manager.answer(mad.pack()))
+    found = manager.records().query(Request(sgid=source, dgid=target))
+    manager.policy = set_up
+    in_octets = answer.status == Status.OK and PathRecord.unpack(answer.data).sl == sl
+    return found, in_octets
 
 
 def _send(port: Any, source: str, target: str, dscp: int) -> None:

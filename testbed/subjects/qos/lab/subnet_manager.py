@@ -31,6 +31,7 @@ from testbed.subjects.qos.plan import Difference, Plan, PortSetup, differences, 
 from testbed.subjects.qos.records import PathRecords
 from testbed.subjects.qos.setup import Finding
 from testbed.subjects.qos.shares import Shares
+from testbed.subjects.qos.subnet_administration import SubnetAdministration
 
 _URGENCY = 45
 """The priority of the manager's changes: above traffic and below agents, like the fabric's own changes."""
@@ -93,6 +94,10 @@ class SubnetManager:
     def records(self) -> PathRecords:
         """The answers to path record queries, by the settings at this moment."""
         return PathRecords(self.policy, self.subnet, self.plan.tables)
+
+    def answer(self, mad: bytes) -> bytes:
+        """Return the answer to a request of subnet administration, in octets, by the settings at this moment."""
+        return SubnetAdministration(self.records()).answer(mad)
 
     def apply(self, policy: Policy) -> Sweep:
         """Set the network up by another policy from now on."""

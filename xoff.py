@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from testbed.strict.problems import Severity
     from testbed.subjects.dcbx.features.congestion_notification import CnAdmin
     from testbed.subjects.dcbx.features.recommendation import Shares as RecommendedShares
+    from testbed.subjects.dcbx.lab.running import configure_dcbx, dcbx_state, measure_headroom
     from testbed.subjects.dcbx.machines import TieBreak
     from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, LldpTimers, PfcAdmin, Recommend
     from testbed.subjects.qos.fabric import Partition as QosPartition
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from testbed.subjects.sonic.lab.settings import Switch as SonicSwitch
     from testbed.subjects.sonic.lab.topo import SonicTopo
     from testbed.subjects.srv6.lab.controller import ControllerAccess, SrController
+    from testbed.subjects.srv6.lab.running import wan_filtered, wan_state
     from testbed.switch.buffer.headroom import DynamicSharedHeadroom, HeadroomPolicy, SharedHeadroomPool
     from testbed.switch.buffer.settings import (
         BufferSettings,
@@ -320,11 +322,14 @@ __all__ = [
     "Ways",
     "XoffError",
     "capture",
+    "configure_dcbx",
+    "dcbx_state",
     "experiment",
     "flowing",
     "jain_index",
     "load_policy",
     "marking",
+    "measure_headroom",
     "network",
     "percentages",
     "ping",
@@ -340,6 +345,8 @@ __all__ = [
     "steady_rates",
     "sweep",
     "total_rate",
+    "wan_filtered",
+    "wan_state",
 ]
 
 _PLACES: dict[str, dict[str, str]] = {
@@ -390,6 +397,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.frames.dcbx.values": "DcbxVersion Ets EtsRecommendation AppEntry AppSelector=Selector",
         "testbed.subjects.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend LldpTimers",
         "testbed.subjects.dcbx.machines": "TieBreak",
+        "testbed.subjects.dcbx.lab.running": "dcbx_state configure_dcbx measure_headroom",
         "testbed.subjects.dcbx.features.recommendation": "RecommendedShares=Shares",
         "testbed.subjects.dcbx.features.congestion_notification": "CnAdmin",
     },
@@ -450,6 +458,7 @@ _PLACES: dict[str, dict[str, str]] = {
     },
     "Controllers and policies": {
         "testbed.subjects.srv6.lab.controller": "SrController ControllerAccess",
+        "testbed.subjects.srv6.lab.running": "wan_state wan_filtered",
         "testbed.rest.client": "ControllerClient=Client",
         "testbed.subjects.sonic.lab.settings": "SonicSwitch=Switch",
         "testbed.subjects.qos.lab.subnet_manager": "SubnetManager SubnetSweep=Sweep",

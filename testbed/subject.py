@@ -31,6 +31,17 @@ class Subject(NamedTuple):
     exports: str = ""
     """Options of `xoff export`: a mapping of their names to `cli/look/export.py:Export`."""
 
+    agent: str = ""
+    """A part in the speakers of nodes: a function that makes its plan, as `net/fabric/agent_plans.py:MakePart`."""
+
+    views: str = ""
+    """Views of a running network, commands of its command line: a mapping of names to `net/shell/views.py:View`."""
+    shell: str = ""
+    """Other commands of that command line: a mapping of names to functions of the words after it, which return what is
+    printed; the docstring is the help."""
+    states: str = ""
+    """Rows of a live view: a function of a `Fabric`, which returns words by what they are about."""
+
     def load(self, member: str) -> Any:
         """Return the object that a member names, or None if the subject has none."""
         value: str = getattr(self, member)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from itertools import pairwise, product
 
-from testbed.agent.plan import WanPlan
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.port import ROCE, Port
+from testbed.subjects.srv6.agent.plan import WanPlan
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.endx_pfc import LocalSid

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any
 
-from testbed.agent.plan import ControlPlan, SliceQueues, WanPlan
 from testbed.net.build.topo import LosslessTopo, TopoError
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.port import ROCE, Port
 from testbed.subjects.routing.frr import Frr
 from testbed.subjects.routing.protocols import Isis
+from testbed.subjects.srv6.agent.plan import ControlPlan, SliceQueues, WanPlan
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.lab.controller import SrController
 from testbed.subjects.srv6.protocol import behaviours

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.frames.dcbx.values import priorities
-from xoff import Duration, Fabric, XoffError
+from xoff import Duration, Fabric, XoffError, dcbx_state
 
 
 class NotSettledError(XoffError):
@@ -48,7 +48,7 @@ def wait_for(what: str, is_true: Callable[[], bool], seconds: float = 5, step: f
 
 def feature(fabric: Fabric, port: str, name: str) -> dict[str, Any]:
     """Return one feature of a port, as its speaker shows it."""
-    found: dict[str, Any] = fabric.dcbx(port)["features"][name]
+    found: dict[str, Any] = dcbx_state(fabric, port)["features"][name]
     return found
 
 

@@ -22,6 +22,7 @@ from xoff import (
     Rate,
     RawPort,
     Run,
+    configure_dcbx,
     experiment,
     network,
 )
@@ -92,7 +93,7 @@ def _move(run: Run, version: DcbxVersion, trust: str, entries: dict[str, AppEntr
             ):
                 told = replace(nothing, applications=ApplicationAdmin(table))
                 for number in (1, 2):
-                    fabric.configure_dcbx(f"s1-eth{number}", told)
+                    configure_dcbx(fabric, f"s1-eth{number}", told)
                 plain_table = [{"priority": one.priority, "selector": one.selector.value, "protocol": one.protocol}
                                for one in table]  # fmt: skip
                 wait_for(case, lambda: oper(fabric, "h1-eth0", "applications") == plain_table)  # noqa: B023

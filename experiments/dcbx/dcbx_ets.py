@@ -28,6 +28,7 @@ from xoff import (
     Recommend,
     Run,
     Size,
+    configure_dcbx,
     experiment,
     network,
 )
@@ -122,7 +123,7 @@ def _share(run: Run, case: str, own: Ets, steps: tuple[Step, ...], *, willing: b
             _claim(run, f"{case}, before", before, halves, (1, 3) if version is DcbxVersion.DRAFT else ())
             for step in steps:
                 advice = replace(bridge, ets=EtsAdmin(own, recommend=Recommend(step.table)))
-                fabric.configure_dcbx("s1-eth1", advice)
+                configure_dcbx(fabric, "s1-eth1", advice)
                 time.sleep(SETTLES)
                 found = wire.shares()
                 has = feature(fabric, "h1-eth0", "ets")["oper"]

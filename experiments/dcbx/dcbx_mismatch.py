@@ -24,6 +24,8 @@ from xoff import (
     RawPort,
     Run,
     Trust,
+    configure_dcbx,
+    dcbx_state,
     experiment,
     network,
 )
@@ -85,7 +87,7 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
         only = [FRAMES * defense * (priority == DISPUTED) for priority in range(8)]
         run.claim(f"{case}: discarded as they came in, by priority", [list(some) for some in kept_out],
                   equals=[only, only])  # fmt: skip
-        counted = [fabric.dcbx(port)["discarded"] for port in ("s1-eth1", "s1-eth2")]
+        counted = [dcbx_state(fabric, port)["discarded"] for port in ("s1-eth1", "s1-eth2")]
         run.claim(f"{case}: and so shown", counted, equals=[FRAMES * defense] * 2)
         received = sum(report.received for report in disputed)
         run.claim(f"{case}: lost in congestion", fabric.dropped(),
@@ -110,7 +112,7 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
         )
         found = sum(fabric.sent("s1-eth1").defended_frames) - before
         run.claim(f"{case}: of these discarded", found, equals=int(defense))
-        neighbours = [one["mac"] for one in fabric.dcbx("s1-eth1")["neighbours"]]
+        neighbours = [one["mac"] for one in dcbx_state(fabric, "s1-eth1")["neighbours"]]
         run.claim(f"{case}: LLDP neighbours", neighbours, equals=[str(fabric.port("h1-eth0").mac)])
 
         # An administrator ends the mismatch, and brings it back.
@@ -118,12 +120,12 @@ def _disagree(run: Run, version: DcbxVersion, defense: bool) -> None:
         flow = Flow("h1", "r", DISPUTED, rate=SLOW, duration=Duration("1500ms"))
         with Flows([flow], settle=Duration("1s")) as running:
             time.sleep(0.5)
-            fabric.configure_dcbx("h1-eth0", with_pfc)
+            configure_dcbx(fabric, "h1-eth0", with_pfc)
             wait_for("they agree", lambda: feature(fabric, "s1-eth1", "pfc")["remote"] == [DISPUTED])
             at_peace = sum(fabric.sent("s1-eth1").defended_frames) - before
             time.sleep(0.5)
             still = sum(fabric.sent("s1-eth1").defended_frames) - before
-            fabric.configure_dcbx("h1-eth0", without)
+            configure_dcbx(fabric, "h1-eth0", without)
             running.wait()
         (report,) = running.reports
         found = sum(fabric.sent("s1-eth1").defended_frames) - before

@@ -21,6 +21,7 @@ from xoff import (
     Recommend,
     Report,
     Run,
+    configure_dcbx,
     experiment,
     network,
 )
@@ -111,13 +112,13 @@ def _agree(run: Run) -> None:
             wait_for(name, lambda: settled(name))  # noqa: B023
         for name, (own, _, _, _) in LINKS.items():
             host, bridge = ends[name]
-            fabric.configure_dcbx(host, None)
+            configure_dcbx(fabric, host, None)
             time.sleep(3)  # longer than LLDP's reinit delay
             with run.measuring():
                 begin_ns = time.monotonic_ns()
-                fabric.configure_dcbx(host, own)
+                configure_dcbx(fabric, host, own)
                 time.sleep(1)
-            found = passing(fabric.dcbx_log(), (host, bridge), begin_ns)
+            found = passing(fabric.lines(), (host, bridge), begin_ns)
             run.figure(f"{name}: a host comes, settled after", found.lasted)
             run.claim(f"{name}: a host comes, settled after", found.lasted, at_most=IN_TIME)
             run.claim(f"{name}: LLDPDUs of host and bridge until then", list(found.sent.values()), equals=[2, 1])
@@ -129,7 +130,7 @@ def _agree(run: Run) -> None:
         for _, bridge in ends.values():
             fabric.cabling.set_up(fabric.port(bridge).intf, True)
         time.sleep(IN_TIME.ns / 1e9)
-        dcbx_log = fabric.dcbx_log()
+        dcbx_log = fabric.lines()
         for name, (own, other, kind, wanted) in LINKS.items():
             host, bridge = ends[name]
             run.claim(f"{name}: without carrier the host has its own", lost[name], equals=_own(kind, own))

@@ -103,7 +103,7 @@ def dcbx_willing(run: Run) -> None:
             0.5,
         )
         time.sleep(6)  # until the first frames of LLDP are over, on all links
-        dcbx_log = fabric.dcbx_log()
+        dcbx_log = fabric.lines()
         changed_ns = [line["t_ns"] for line in dcbx_log if line["what"] != "frame"]
         run.figure("all links settled after", Duration.from_ns(max(changed_ns) - min(changed_ns)))
         found = features()

@@ -30,6 +30,8 @@ from xoff import (
     Run,
     Size,
     XoffError,
+    dcbx_state,
+    measure_headroom,
     network,
 )
 
@@ -113,7 +115,7 @@ def bursts(
         ]
         wait_until_measured(fabric, both_able)
         for name in both_able:  # again, now that nothing else is being started
-            fabric.measure(name)
+            measure_headroom(fabric, name)
             time.sleep((_SAMPLES * _LAB_INTERVAL.ns + net.lab_ns(fabric.port(name).cable.delay * 2)) / 1e9 + 0.3)
         round_trips = [sender.delay * 2 + sender.port.obeys_after for sender in senders]
         counts = [below + ceil(trip / FRAME_TIME) + _MORE for trip in round_trips]
@@ -138,7 +140,7 @@ def bursts(
         found = []
         for name, many in zip(ports, lost, strict=True):
             group = fabric.group(name, PRIORITY)
-            measured = fabric.dcbx(name)["measured"] if port.dcbx else None
+            measured = dcbx_state(fabric, name)["measured"] if port.dcbx else None
             found.append(
                 Seen(
                     lost=many,
@@ -169,7 +171,7 @@ def _hold(net: Network, wire: RawPort, mac: Mac, duration: Duration) -> None:
 def wait_until_measured(fabric: Fabric, ports: Sequence[str], lab_seconds: float = 60) -> None:
     """Wait until all of these ports have measured their headroom, which takes the lab's time."""
     deadline = time.monotonic() + lab_seconds
-    while waiting := [port for port in ports if fabric.dcbx(port)["measured"]["phase"] != "measured"]:
+    while waiting := [port for port in ports if dcbx_state(fabric, port)["measured"]["phase"] != "measured"]:
         if time.monotonic() > deadline:
-            raise XoffError(f"after {lab_seconds} s of the lab: {fabric.dcbx(waiting[0])['measured']['text']}")
+            raise XoffError(f"after {lab_seconds} s of the lab: {dcbx_state(fabric, waiting[0])['measured']['text']}")
         time.sleep(0.5)  # to answer keeps agents from their work, which is what is measured

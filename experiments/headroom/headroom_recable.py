@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from experiments.headroom._headroom import FRAME, PRIORITY, able, wait_until_measured
-from xoff import Buffer, Cable, Duration, Flow, Flows, LosslessTopo, Port, Run, Static, experiment, network
+from xoff import Buffer, Cable, Duration, Flow, Flows, LosslessTopo, Port, Run, Static, dcbx_state, experiment, network
 
 CABLES = ("10us", "40us", "20us")
 """Delays of the cables, one way: the first one, the second, and the third."""
@@ -58,7 +58,7 @@ def _swaps(run: Run, port: Any, headroom: int = DEFAULT) -> dict[str, Any]:
         def note(before: int) -> None:
             if measures:
                 wait_until_measured(fabric, ["s1-eth1"])
-                found["round trips"].append(fabric.dcbx("s1-eth1")["measured"]["median_ns"])
+                found["round trips"].append(dcbx_state(fabric, "s1-eth1")["measured"]["median_ns"])
             found["headroom"].append(fabric.limits("s1-eth1", PRIORITY).headroom)
             deadline_lab_ns = time.monotonic_ns() + net.lab_ns("5ms")
             with run.measuring():

@@ -16,6 +16,7 @@ from xoff import (
     Run,
     SrController,
     Srv6Wan,
+    dcbx_state,
     experiment,
     network,
 )
@@ -62,7 +63,7 @@ def _with(run: Run, wan: Length, library: str) -> dict[str, Any]:
             print("2  Links settle by DCBX, and measure how much headroom each needs.")
             wait_until_measured(fabric, links)
             for name in links:
-                seen = fabric.dcbx(name)
+                seen = dcbx_state(fabric, name)
                 trip, cells = Duration.nearest_ns(seen["measured"]["round_trip_ns"]), seen["measured"]["cells"]
                 print(f"   {name}: PFC agreed for priority {LOSSLESS}; round trip {trip}, headroom {cells} cells")
             print("3  The controller learns the routers. A VPN and a policy each way are requested.")

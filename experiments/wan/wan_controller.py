@@ -4,7 +4,7 @@ import time
 from typing import Annotated
 
 from experiments.wan._overload import overload
-from xoff import Duration, Fabric, Network, OneOf, Run, Size, SrController, Srv6Wan, experiment, network
+from xoff import Duration, Fabric, Network, OneOf, Run, Size, SrController, Srv6Wan, experiment, network, wan_state
 
 LOSSLESS = 3
 CABLE = "10km"
@@ -85,7 +85,7 @@ def wan_controller(run: Run, library: Annotated[str, OneOf("os-ken", "ryu")] = "
             run.claim("lost with the cable, and no more than it and r2's queue held", lost[0], at_most=150)
             run.claim("lost of the flow inside the data centre", lost[1], equals=0)
             run.claim("cells in use at the edges in the end", fabric.held(LOSSLESS, by=("r1", "r5")), equals=0)
-            stopped = [tunnel["stopped"] for name in ("r1", "r5") for tunnel in fabric.wan(name)["tunnels"]]
+            stopped = [tunnel["stopped"] for name in ("r1", "r5") for tunnel in wan_state(fabric, name)["tunnels"]]
             run.claim("tunnels that still stop something in the end", sum(map(bool, stopped)), equals=0)
             run.claim("J is paused in the end", bool(fabric.pfc("r1-eth1", LOSSLESS)["paused_until_ns"]), equals=False)
 

@@ -4,7 +4,7 @@ import time
 from typing import Annotated, Any
 
 from experiments.wan._overload import overload
-from xoff import Between, Length, Run, Srv6Wan, experiment, network
+from xoff import Between, Length, Run, Srv6Wan, experiment, network, wan_state
 
 LOSSLESS = 3
 PORT = "r3-eth1"
@@ -55,13 +55,13 @@ def _congest(run: Run, wan: Length, measure: bool) -> dict[str, Any]:
             if measure:
                 # It is measured every ten seconds of the lab, which takes some round trips.
                 time.sleep(12 + 8 * net.lab_ns(delay) / 1e9)
-                found["trips"].append(fabric.wan("r3")["headroom"][0]["round_trip_ns"])
+                found["trips"].append(wan_state(fabric, "r3")["headroom"][0]["round_trip_ns"])
             found["cells"].append(fabric.limits(PORT, LOSSLESS).headroom)
             with overload(net, LOSSLESS) as flows:
                 net.sleep("2ms")
                 flows.stop_sending()
             found["lost"].append([report.lost for report in flows.reports])
-        found["reaction"] = fabric.wan("r3")["headroom"][0]["reaction_ns"] if measure else None
+        found["reaction"] = wan_state(fabric, "r3")["headroom"][0]["reaction_ns"] if measure else None
         found["dropped"] = fabric.dropped()
         found["used"] = fabric.group(PORT, LOSSLESS).high_water[2]
     return found

@@ -8,7 +8,7 @@ import time
 from typing import Annotated, Any
 
 from experiments.wan._overload import long, overload
-from xoff import Between, Duration, Length, Rate, Report, Run, Srv6Wan, experiment, network
+from xoff import Between, Duration, Length, Rate, Report, Run, Srv6Wan, experiment, network, wan_state
 
 LOSSLESS = 3
 
@@ -51,7 +51,7 @@ def _read(run: Run, back: str, wan: Length, lasts: Duration) -> dict[str, Any]:
         events = fabric.events()
         count = {kind: sum(event.kind == kind for event in events) for kind in (
             "tunnel_xoff", "tunnel_xon", "tunnel_refresh", "tunnel_received")}  # fmt: skip
-        tunnels = fabric.wan("r3")["tunnels"] if back != "none" else []
+        tunnels = wan_state(fabric, "r3")["tunnels"] if back != "none" else []
         sent, at_r3 = fabric.sent("s2-eth2"), fabric.group("r3-eth1", LOSSLESS)
         found = {
             "sent": [report.sent for report in flows.reports],

@@ -27,6 +27,7 @@ from xoff import (
     experiment,
     network,
     ping,
+    wan_state,
 )
 
 LOSSLESS = 3
@@ -150,6 +151,9 @@ def _left(net: Network) -> tuple[int, list[str]]:
     cells = fabric.held(LOSSLESS)
     ports = [name for name in fabric.names() if fabric.pfc(name, LOSSLESS)["paused_until_ns"] is not None]
     tunnels = [
-        f"{edge} to {tunnel['to']}" for edge in EDGES for tunnel in fabric.wan(edge)["tunnels"] if tunnel["stopped"]
+        f"{edge} to {tunnel['to']}"
+        for edge in EDGES
+        for tunnel in wan_state(fabric, edge)["tunnels"]
+        if tunnel["stopped"]
     ]
     return cells, ports + tunnels

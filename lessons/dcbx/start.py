@@ -2,7 +2,7 @@
 
 import time
 
-from xoff import Flow, LosslessTopo, Port, Run, experiment, network
+from xoff import Flow, LosslessTopo, Port, Run, dcbx_state, experiment, network
 
 # ---- Your part -------------------------------------------------------------------------------------------------------
 
@@ -37,11 +37,11 @@ def dcbx(run: Run) -> None:
     with network(Star(scale=1, rate="10Mb/s", total=1500), case="yours") as net:
         time.sleep(4)  # LLDP sends its first frames once a second
         hosts = ("h1", "h2", "h3")
-        found = {host: net.fabric.dcbx(f"{host}-eth0")["features"] for host in hosts}
+        found = {host: dcbx_state(net.fabric, f"{host}-eth0")["features"] for host in hosts}
         flows = net.run(*(Flow(host, "r", count=300) for host in ("h1", "h2")))
         third = net.run(Flow("h3", "r", count=200, rate="2Mb/s"), settle="500ms")
         defended = net.fabric.sent("s1-eth3").defended_frames[3]
-        frames = [entry for entry in net.fabric.dcbx_log() if entry.get("port") == "h1-eth0"]
+        frames = [entry for entry in net.fabric.lines() if entry.get("port") == "h1-eth0"]
     run.figure("PFC in operation", {host: features["pfc"]["oper"] for host, features in found.items()})
     run.figure("ETS in operation at h1", found["h1"]["ets"]["oper"]["bandwidth"])
     run.figure(

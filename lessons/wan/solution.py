@@ -1,6 +1,6 @@
 """Lesson 6: PFC across an SRv6 WAN. The solution."""
 
-from xoff import Flow, Flows, Run, Srv6Wan, experiment, network, ping
+from xoff import Flow, Flows, Run, Srv6Wan, experiment, network, ping, wan_state
 
 # ---- Your part -------------------------------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ def _read(run: Run, case: str, back: str, length: str, cells: int) -> None:
             running.stop_sending()
         at_r3 = net.fabric.group("r3-eth1", 3)
         cells = net.fabric.limits("r3-eth1", 3).headroom
-        tunnels = net.fabric.wan("r3")["tunnels"] if back != "none" else []
+        tunnels = wan_state(net.fabric, "r3")["tunnels"] if back != "none" else []
     run.figure(f"{case}: sent and lost by a1", [running.reports[0].sent, running.reports[0].lost])
     run.figure(f"{case}: round trip of a ping", trip)
     run.figure(f"{case}: most cells in headroom at r3", at_r3.high_water[2])

@@ -78,10 +78,10 @@ class NodeResources:
     """The event log of the agent, which alone writes to it."""
     log: int
     """The event log of the speaker, and of the supervisor's events of this node."""
-    dcbx_log: int
+    spoken: int
     control: socket.socket
     speaker: socket.socket | None
-    """The speaker's control socket, or None if no port of this node runs DCBX."""
+    """The speaker's control socket, or None if this node has no speaker."""
     orders: tuple[socket.socket, socket.socket]
     """The socket from the speaker to the agent."""
     news: tuple[socket.socket, socket.socket]
@@ -289,7 +289,7 @@ class AgentSupervisor:
             self._common.program,
             own.handover,
             own.log,
-            own.dcbx_log,
+            own.spoken,
             own.speaker,
             own.orders[0],
             own.news[1],
@@ -373,7 +373,7 @@ class AgentSupervisor:
     def _give_up(self, who: int, reason: str) -> None:
         if who >= len(self._plans):
             node = self._plans[who - len(self._plans)].node
-            print(f"the DCBX speaker of {node} {reason}; it is disabled, and its ports keep their settings",
+            print(f"the speaker of {node} {reason}; it is disabled, and its ports keep their settings",
                   file=sys.stderr)  # fmt: skip
             return
         # No agent will resume this node's queues any more: open all of them.

@@ -29,15 +29,11 @@ from testbed.linux import bpf
 from testbed.linux.port_program import SLOTS, PortProgram
 from testbed.linux.process import kernel
 from testbed.linux.process.child import Child
-from testbed.subjects.dcbx.settings import DcbxSettings
 from testbed.switch.pfc import mask_of
 from testbed.switch.pfc.timers import TIMERS
 from testbed.units import NEVER
 
 _TRIES = 5
-_WAN = 80
-"""The number of ports that take as much of the handover as a router's policies, tunnels and VPNs do
-(`sr_notes.MOST_OCTETS`)."""
 _LONGEST_START_S, _LONGEST_END_S = 10.0, 2.0
 
 
@@ -58,13 +54,13 @@ class Agents:
         self._timers = memoryview(self._memory).cast("q")
         self._rings: list[bpf.Ring] = []
         self._shared = memoryview(mmap.mmap(-1, SLOTS * SHARED))
-        self._handovers = [Handover(len(plan.ports) + (_WAN if plan.wan else 0)) for plan in plans]
+        self._handovers = [Handover(plan.handover_ports) for plan in plans]
         self._agent_logs = [event_log.new() for _ in plans]
         self._logs = [event_log.new() for _ in plans]
         """The event logs of all others: of each node's speaker and the supervisor, and further ones."""
-        self._dcbx_logs = [os.memfd_create("xoff-dcbx", os.MFD_CLOEXEC) for _ in plans]
+        self._spoken = [os.memfd_create("xoff-spoken", os.MFD_CLOEXEC) for _ in plans]
         self._controls = [_ends() for _ in plans]
-        self._speakers = [_ends() if plan.wan or any(port.dcbx for port in plan.ports) else None for plan in plans]
+        self._speakers = [_ends() if plan.parts else None for plan in plans]
         self._orders = [_ends() for _ in plans]
         self._news = [_ends() for _ in plans]
         self._ending = socket.socketpair()
@@ -106,14 +102,14 @@ class Agents:
             ours.close()
         each = [
             NodeResources(
-                ring, handover, agent_log, one, dcbx_log, control[1], speaker[1] if speaker else None, orders, news
+                ring, handover, agent_log, one, spoken, control[1], speaker[1] if speaker else None, orders, news
             )
-            for ring, handover, agent_log, one, dcbx_log, control, speaker, orders, news in zip(
+            for ring, handover, agent_log, one, spoken, control, speaker, orders, news in zip(
                 self._rings,
                 self._handovers,
                 self._agent_logs,
                 self._logs,
-                self._dcbx_logs,
+                self._spoken,
                 self._controls,
                 self._speakers,
                 self._orders,
@@ -161,44 +157,36 @@ class Agents:
         return self._logs[-1]
 
     def snapshot(self, node: str) -> dict[str, Any]:
-        """Return state and counters of a node's ports; under "dcbx", those of ports that run it."""
+        """Return state and counters of a node's ports, and the states of its speaker's parts by their names."""
         index = self._index(node)
         found = self._ask(self._controls[index], node, "snapshot")
-        speaker = self._speakers[index]
-        return found | (self._ask(speaker, node, "snapshot") if speaker else {"dcbx": {}, "wan": None})
+        return found | self.spoken(node)
 
-    def dcbx(self, node: str) -> dict[str, Any]:
-        """Return the state of a node's ports that run DCBX; its agent is not interrupted for it."""
+    def spoken(self, node: str) -> dict[str, Any]:
+        """Return the states of the parts of a node's speaker; its agent is not interrupted for it."""
         speaker = self._speakers[self._index(node)]
-        found: dict[str, Any] = self._ask(speaker, node, "snapshot")["dcbx"] if speaker else {}
-        return found
+        return self._ask(speaker, node, "snapshot") if speaker else {}
 
-    def configure_dcbx(self, node: str, port: str, settings: DcbxSettings | None) -> None:
-        """Give a port that runs other settings of DCBX; None turns it off."""
-        self._command(node, port, "configure", (port, settings))
-
-    def measure(self, node: str, port: str) -> None:
-        """Measure the round trip of a port now."""
-        self._command(node, port, "measure", port)
+    def ask_part(self, node: str, part: str, verb: str, argument: Any) -> dict[str, Any]:
+        """Ask a part of a node's speaker, or command it. AgentError if the node has no such part, or refuses."""
+        index = self._index(node)
+        speaker = self._speakers[index]
+        if speaker is None or part not in {plan.name for plan in self._plans[index].parts}:
+            raise AgentError(f"no port of {node} has {part}")
+        answer = self._ask(speaker, node, "part", (part, verb, argument))
+        if "error" in answer:
+            raise AgentError(answer["error"])
+        return answer
 
     def order(self, node: str, order: Order) -> None:
         """Have the agent of a node carry out an order, as its speaker does."""
         self._ask(self._controls[self._index(node)], node, "order", order.encode())
 
-    def dcbx_log(self) -> list[dict[str, Any]]:
-        """Return the lines of the log of DCBX so far, in the order of time."""
-        contents = [os.pread(one, os.fstat(one).st_size, 0) for one in self._dcbx_logs]
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the lines that speakers have logged so far, in the order of time."""
+        contents = [os.pread(one, os.fstat(one).st_size, 0) for one in self._spoken]
         lines = [json.loads(line) for content in contents for line in content.splitlines()]
         return sorted(lines, key=lambda line: int(line["t_ns"]))
-
-    def _command(self, node: str, port: str, verb: str, argument: Any) -> None:
-        """Send a command to the speaker of a port's node."""
-        speaker = self._speakers[self._index(node)]
-        if speaker is None:
-            raise AgentError(f"{port} does not run DCBX, and no other port of {node} does")
-        answer = self._ask(speaker, node, verb, argument)
-        if "error" in answer:
-            raise AgentError(answer["error"])
 
     def _ask(self, ends: Ends, node: str, verb: str, argument: Any = None) -> dict[str, Any]:
         for _ in range(_TRIES):  # an agent may die before it has answered
@@ -269,7 +257,7 @@ class Agents:
     def close(self) -> None:
         """Stop, and release logs and rings."""
         self.stop()
-        for logs in (self._agent_logs, self._logs, self._dcbx_logs):
+        for logs in (self._agent_logs, self._logs, self._spoken):
             for one in logs:
                 os.close(one)
             logs.clear()

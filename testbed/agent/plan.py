@@ -7,9 +7,10 @@ they can be any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv6Address
+from typing import TYPE_CHECKING, Any
 
 from testbed.agent.pfc.lost_ways import WaysPlan
 from testbed.errors import XoffError
@@ -17,16 +18,12 @@ from testbed.frames import Mac
 from testbed.frames.dcbx.values import Ets
 from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import GroupLimits, Sizes
-from testbed.subjects.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
-from testbed.subjects.srv6.protocol.endx_pfc import LocalSid
-from testbed.subjects.srv6.protocol.pause_refresh import Refresh
-from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
-from testbed.subjects.srv6.protocol.sid import Sid
-from testbed.subjects.srv6.protocol.tunnel_learning import LearnerSettings
-from testbed.subjects.srv6.session.messages import Report
 from testbed.switch.headroom import exchange
 from testbed.switch.pfc.settings import PfcSettings
-from testbed.units import NEVER, Duration, Rate, Scale
+from testbed.units import NEVER, Duration, Rate
+
+if TYPE_CHECKING:
+    from testbed.agent.speaker.part import Part, Services
 
 
 class AgentError(XoffError):
@@ -61,16 +58,6 @@ class BufferLayout:
 
 
 @dataclass(frozen=True)
-class DcbxPlan:
-    """The plan of a port that runs DCBX."""
-
-    identity: PortIdentity
-    settings: DcbxSettings
-    timers: LldpTimers
-    scale: Scale
-
-
-@dataclass(frozen=True)
 class HeadroomPlan:
     """The plan of a port that measures its headroom, if its peer does too."""
 
@@ -79,72 +66,6 @@ class HeadroomPlan:
     seed: bytes
     cells: Callable[[Duration], int]
     """A function that returns the headroom, in cells, for a round trip."""
-
-
-@dataclass(frozen=True)
-class ControlPlan:
-    """The plan of a router that has a session with the SR policy controller."""
-
-    path: str
-    """The controller's Unix socket, which leads through network namespaces."""
-    key: bytes
-    report: Report
-    """The router's report of itself; SIDs of its VPNs and links that fail are added to it."""
-    out: str
-    """An interface that belongs to no VPN, for packets that go into a list of segments."""
-
-
-@dataclass(frozen=True)
-class SliceQueues:
-    """A slice at a router: its priorities have queues of their own there."""
-
-    id: int
-    name: str
-    queues: Mapping[int, int]
-    """The router's local priority for each of the slice's priorities."""
-
-
-class SlicePriorities:
-    """The priorities of all slices at one router. A local priority that no slice has is of the traffic without a
-    slice.
-    """
-
-    def __init__(self, slices: Iterable[SliceQueues]) -> None:
-        self._of_local = {local: (one.id, priority) for one in slices for priority, local in one.queues.items()}
-        self._local = {theirs: local for local, theirs in self._of_local.items()}
-
-    def of_local(self, local: int) -> tuple[int | None, int]:
-        """Return the slice of a local priority, and the slice's own priority."""
-        return self._of_local.get(local, (None, local))
-
-    def local(self, slice_id: int | None, priority: int) -> int | None:
-        """Return the local priority of a slice's priority, or None if the slice is not known here."""
-        if slice_id is None:
-            return priority if priority not in self._of_local else None
-        return self._local.get((slice_id, priority))
-
-
-@dataclass(frozen=True)
-class WanPlan:
-    """The plan of a router that pauses, and is paused, through SRv6 tunnels (End.X.PFC)."""
-
-    source: IPv6Address
-    """An address of the router inside the SR domain: the source of its PFC packets."""
-    sids: tuple[LocalSid, ...]
-    """The End.X.PFC SIDs of the router."""
-    tunnels: tuple[tuple[ReverseTunnel, Refresh], ...] = ()
-    """Tunnels that are set up beforehand (the draft's scenario 1). Congestion of a tunnel's interface goes into it."""
-    learner: LearnerSettings | None = None
-    """The learner of tunnels from data (scenario 2), what is announced, and the times of such a tunnel; None if none is
-    learned."""
-    directory: tuple[Sid, ...] = ()
-    learned_refresh: Refresh | None = None
-    measures: bool = False
-    """True if the headroom of ports whose congestion goes into tunnels is measured through these."""
-    slices: tuple[SliceQueues, ...] = ()
-    fastest: Rate | None = None
-    """The rate of the fastest port that tunnels of the controller pause; it decides how often XOFF is repeated."""
-    control: ControlPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -167,12 +88,8 @@ class PortPlan:
     local: tuple[int, ...]
     """The local priority of each priority."""
     arrange: Callable[[Ets | None], Arrangement]
-    dcbx: DcbxPlan | None = None
-    headroom: HeadroomPlan | None = None
-    cells_for: Callable[[Duration], int] | None = None
-    """A function that returns the headroom, in cells, for a round trip that is measured through a tunnel."""
     notifies_speaker: bool = False
-    """True if the agent notifies the speaker of congestion, because a tunnel for PFC starts here."""
+    """True if the agent notifies the speaker of congestion, because a part of it signals that elsewhere."""
     response_delay_ns: int = 0
     """The delay of the port's reaction to PFC frames, as a slower device has it."""
     xoff_delay_ns: int = 0
@@ -187,6 +104,21 @@ class PortPlan:
     """
 
 
+class PartPlan(ABC):
+    """The plan of a subject's part in a node's speaker: frozen data that the speaker inherits."""
+
+    name: str
+    """The name of the part, in snapshots of the node too."""
+    notified: frozenset[int] = frozenset()
+    """The slots of the ports whose congestion the PFC agent tells the speaker."""
+    handover_ports: int = 0
+    """The ports that take as much of the handover as the notes of this part beside those of each port."""
+
+    @abstractmethod
+    def part(self, node: AgentPlan, services: Services, before: Any, succeeds: bool) -> Part:
+        """Make the part. `before` are the notes of the predecessor, if this speaker `succeeds` one that had any."""
+
+
 @dataclass(frozen=True)
 class AgentPlan:
     """The plan of a node's agent and speaker; `pid` is a process in the node's network namespace."""
@@ -195,7 +127,8 @@ class AgentPlan:
     number: int
     pid: int
     ports: tuple[PortPlan, ...]
-    wan: WanPlan | None = None
+    parts: tuple[PartPlan, ...] = ()
+    """The parts of subjects in the speaker; a node without any has no speaker."""
     lay_out_buffer: Callable[[Mapping[int, int], Mapping[int, int], Mapping[int, int]], BufferLayout] | None = None
     """A function that returns the buffer with these priorities lossless, as a mask for each slot, with these headrooms,
     in cells for each slot that has measured it, and for so many traffic classes of the peer, for each slot that is
@@ -204,3 +137,8 @@ class AgentPlan:
     """The groups of equal ways of a switch."""
     warms_up: bool = False
     """True if the agent handles a pause once before there is traffic, because the first one takes the CPU longest."""
+
+    @property
+    def handover_ports(self) -> int:
+        """The size of the speaker's handover, in ports."""
+        return len(self.ports) + sum(part.handover_ports for part in self.parts)

@@ -150,11 +150,9 @@ class Feed:
                 track.add(track.t_ns[-1] + 10**8, 0)
 
     def _changed_states(self, t_ns: int) -> dict[str, list[list[Any]]]:
-        """Return the rows of DCBX and SR, and of pulled cables, that differ from the last time."""
-        now: dict[str, str] = {}
-        for key in ("dcbx", "sr"):
-            rows = self.state.get(key)
-            now |= {str(name): readable(words, 400) for name, words in rows.items()} if isinstance(rows, dict) else {}
+        """Return the rows of protocols, and of pulled cables, that differ from the last time."""
+        rows = self.state.get("states")
+        now = {str(name): readable(words, 400) for name, words in rows.items()} if isinstance(rows, dict) else {}
         ports = self.state.get("ports")
         found = ports.items() if isinstance(ports, dict) else ()
         pulled = {str(name): "pulled" for name, port in found if isinstance(port, dict) and port.get("cable") is False}

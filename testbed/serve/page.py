@@ -81,11 +81,11 @@ Click a port or a node to choose it.</span></p>
 <ol id="actions" class="log" tabindex="0" aria-label="Actions"></ol>
 <p class="note">What was done, on the axes of the panels too. Save the session makes an experiment of it:
 ./xoff run session.py does the same at the same times.</p>
-<h2>DCBX and segment routing</h2>
-<div class="wide" tabindex="0" role="region" aria-label="DCBX and segment routing">
+<h2>Protocols</h2>
+<div class="wide" tabindex="0" role="region" aria-label="Protocols">
 <table><thead><tr><th scope="col">what</th><th scope="col">at this time</th></tr></thead>
 <tbody id="states"></tbody></table>
-<p class="note" id="no-states">No port runs DCBX, and no router has SIDs.</p></div>
+<p class="note" id="no-states">No protocol has anything to show.</p></div>
 <h2>Log</h2>
 <ol id="words" class="log" tabindex="0" aria-label="Log"></ol>
 {links}

@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import Order, OrderType
-from testbed.agent.plan import PortPlan
-from testbed.agent.speaker.node_buffer import NodeBuffer
-from testbed.agent.speaker.outputs import OrderSocket, SpeakerLog
+from testbed.agent.plan import HeadroomPlan, PortPlan
+from testbed.agent.speaker.part import Services
 from testbed.linux.sockets.lldp_socket import LldpSocket
 from testbed.switch.headroom.measurement import Measurer, Output, Phase, Status
-from testbed.units import NEVER, Duration
+from testbed.units import NEVER
 
 _AHEAD_NS = (300_000, 600_000, 1_200_000, 2_400_000)
 """The time by which a measurement frame is stamped ahead: what it takes to write it, and more each time that was not
@@ -29,21 +28,20 @@ Written = TypeVar("Written")
 
 
 class HeadroomMeasurements:
-    """The measurements at all ports of one node that can measure."""
+    """The measurements at all ports of one node that can measure; `plans` has these by slot."""
 
     def __init__(
         self,
         ports: Mapping[int, PortPlan],
+        plans: Mapping[int, HeadroomPlan],
         sockets: Mapping[int, LldpSocket],
-        orders: OrderSocket,
-        buffer: NodeBuffer,
-        log: SpeakerLog,
+        services: Services,
     ) -> None:
-        self._ports, self._sockets, self._orders, self._buffer, self._log = ports, sockets, orders, buffer, log
+        self._ports, self._plans, self._sockets = ports, plans, sockets
+        self._orders, self._buffer, self._log = services.orders, services.buffer, services.log
         self._measurers = {
-            port.slot: Measurer(port.name, port.mac, port.headroom.seed, port.headroom.settings, port.headroom.key)
-            for port in ports.values()
-            if port.headroom
+            slot: Measurer(ports[slot].name, ports[slot].mac, plan.seed, plan.settings, plan.key)
+            for slot, plan in plans.items()
         }
 
     @property
@@ -56,7 +54,7 @@ class HeadroomMeasurements:
             self._send_due(slot)
 
     def announced(self, slot: int, by_this_port: bool, by_the_peer: bool, is_up: bool, now_ns: int) -> None:
-        """Note what DCBX announces: a port measures while its link is up and both ends announce it."""
+        """Note what is announced: a port measures while its link is up and both ends announce it."""
         if measurer := self._measurers.get(slot):
             measurer.announced(by_this_port, by_the_peer, now_ns)
             measurer.link(is_up, now_ns)
@@ -80,16 +78,8 @@ class HeadroomMeasurements:
                 return True
         return False
 
-    def reserve(self, slot: int, round_trip: Duration) -> None:
-        """Reserve headroom at a port for a round trip that was measured through a tunnel."""
-        cells_for = self._ports[slot].cells_for
-        assert cells_for is not None
-        self._buffer.reserve(slot, cells_for(round_trip), round_trip.ns, time.monotonic_ns())
-
-    def snapshot(self, slot: int) -> dict[str, Any] | None:
-        measurer = self._measurers.get(slot)
-        if measurer is None:
-            return None
+    def snapshot(self, slot: int) -> dict[str, Any]:
+        measurer = self._measurers[slot]
         status, found = measurer.status, measurer.status.measurement
         return {
             **status.reading(),
@@ -130,9 +120,9 @@ class HeadroomMeasurements:
     def _follow(self, slot: int, status: Status, now_ns: int) -> None:
         """Log a new status, and reserve what it needs."""
         line = {"t_ns": now_ns, "what": "headroom", "phase": str(status.phase), **status.reading()}
-        self._log.dcbx(slot, line)
-        plan, found = self._ports[slot].headroom, status.measurement
-        cells = None if found is None or plan is None else plan.cells(found.needed)
+        self._log.line(slot, line)
+        found = status.measurement
+        cells = None if found is None else self._plans[slot].cells(found.needed)
         self._buffer.reserve(slot, cells, found.needed.ns if found else 0, now_ns)
 
 

@@ -138,5 +138,5 @@ class NodeBuffer:
     def _log_refusals(self, before: set[int], now_ns: int) -> None:
         for slot, why in self.allocation.refused.items():
             if slot not in before:
-                self._log.dcbx(slot, {"t_ns": now_ns, "what": "not_lossless", "why": why})
+                self._log.line(slot, {"t_ns": now_ns, "what": "not_lossless", "why": why})
                 self._log.record(now_ns, AgentEvent.NOT_LOSSLESS, slot, self.allocation.missing(slot), 0)

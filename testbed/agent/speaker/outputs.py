@@ -21,17 +21,17 @@ _TIMEOUT_S = 2.0
 class SpeakerLog:
     """The two logs, as file descriptors; `ports` are the names of the node's ports by slot."""
 
-    def __init__(self, events: int, dcbx: int, ports: Mapping[int, str]) -> None:
-        self._events, self._dcbx, self._ports = events, dcbx, ports
+    def __init__(self, events: int, spoken: int, ports: Mapping[int, str]) -> None:
+        self._events, self._spoken, self._ports = events, spoken, ports
 
     def record(self, now_ns: int, event: AgentEvent, slot: int, mask: int, value: int) -> None:
         """Write an event for priorities `mask` of a port."""
         os.write(self._events, RECORD.pack(now_ns, event, slot, mask, value))
 
-    def dcbx(self, slot: int, line: dict[str, Any]) -> None:
-        """Write a line into the log of DCBX."""
+    def line(self, slot: int, line: dict[str, Any]) -> None:
+        """Write what a port sent, heard or concluded into the log of lines."""
         text = json.dumps({"port": self._ports[slot]} | line, separators=(",", ":"))
-        os.write(self._dcbx, (text + "\n").encode())
+        os.write(self._spoken, (text + "\n").encode())
 
 
 class OrderSocket:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from typing import Any
 
+from testbed import subject
 from testbed.errors import nearest, warn
 from testbed.experiment.output import DCBX_LOG
 from testbed.experiment.run import Run
@@ -44,6 +45,8 @@ _DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 28
 the ends of its shell, its logs, the sockets of its agent, and some room."""
 _MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
 """The most files that a network may need. Root may raise the limit that a process starts with up to here."""
+_OF_SUBJECTS = ("agent",)
+"""The members of subjects that a network asks for."""
 _OF_TOPOLOGIES = ("hosts", "switches", "links", "nodes", "nodeInfo")
 """The methods that Mininet and we call: a topology is of our class or of Mininet's."""
 _ROUND_NS = 10_000_000
@@ -258,6 +261,8 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
     parts = partitioned(topo)
     if run is not None:
         run.sets_up(len(topo.nodes()))
+    for member in _OF_SUBJECTS:
+        list(subject.loaded(member))  # what a network needs of subjects is imported before its time begins
     wait_for_round_moment()
     chosen = {"controller": None, "autoSetMacs": True, "autoStaticArp": isinstance(topo, LosslessTopo)} | options
     shaped: AbstractContextManager[None] = nullcontext()
@@ -338,5 +343,5 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
         if run is not None:
             run.lines(description.NETWORKS_LOG, [description.ended(soft_roce)] if is_described else [])
             run.history(core.history)
-            run.lines(DCBX_LOG, core.dcbx_log())
+            run.lines(DCBX_LOG, core.lines())
             run.agent_lateness(core.lateness_ns)

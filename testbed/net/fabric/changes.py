@@ -76,7 +76,7 @@ def _set_by_dcbx(fabric: Fabric, port: PortState, priority: int, on: bool) -> No
         raise FabricError(f"{port.name} does not announce PFC by DCBX")
     mask = settings.pfc.enabled | 1 << priority if on else settings.pfc.enabled & ~(1 << priority)
     changed = replace(settings, pfc=replace(settings.pfc, enabled=mask))
-    fabric.configure_dcbx(port.name, changed)
+    fabric.ask(port.name, "dcbx", "configure", (port.name, changed))
     port.settings = replace(port.settings, dcbx=changed)
 
 

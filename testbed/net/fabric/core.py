@@ -122,7 +122,7 @@ class FabricCore:
         """The equal ways of the switches, once the network has started."""
         self._names: dict[int, str] = {}
         self._records: list[event_log.Record] = []
-        self._dcbx_log: list[dict[str, Any]] = []
+        self._lines: list[dict[str, Any]] = []
 
     def start(self) -> None:
         """Make all ports lossless and start the agents; a second call does nothing."""
@@ -178,14 +178,13 @@ class FabricCore:
         by_node = self.ports.by_node()
         program.watch_queues()
         self._names = {port.slot: port.name for port in self.ports.by_slot.values()}
-        measuring = sum(bool(port.settings and port.settings.measures) for port in self.ports.by_slot.values())
         plans = []
         for name, ports in by_node.items():
             if is_elsewhere(ports[0].node):
                 continue
             buffer = setup.buffers[name][0] if name in setup.buffers else None
             ways = self.ways.plans.get(name, []) if self.ways else []
-            plans.append(agent_plan(self.ports, self.numbers[name], ports, buffer, measuring, ways=ways))
+            plans.append(agent_plan(self.ports, self.numbers[name], ports, buffer, ways=ways))
         self.agents = Agents(plans, program)
         self.agents.start()
         if self.deadlock_poll:
@@ -212,13 +211,13 @@ class FabricCore:
         if self.agents:
             self.agents.stop()
             self.lateness_ns = self.agents.lateness_ns
-            self._records, self._dcbx_log = self.agents.records(), self.agents.dcbx_log()
+            self._records, self._lines = self.agents.records(), self.agents.lines()
             self.agents.close()
             self.agents = None
             if gathers and (parts := Parts.current()) is not None:
                 self._records = gathered.event_log(parts, self._records, self._deadlock_notes)
-                logs = parts.exchange("DCBX log and lateness", (self._dcbx_log, self.lateness_ns))
-                self._dcbx_log = gathered.merged_lines(lines for lines, _ in logs)
+                logs = parts.exchange("lines of speakers and lateness", (self._lines, self.lateness_ns))
+                self._lines = gathered.merged_lines(lines for lines, _ in logs)
                 self.lateness_ns = max(lateness for _, lateness in logs)
         if self._deadlock_notes:
             self._deadlock_notes.close()
@@ -299,12 +298,12 @@ class FabricCore:
         """Yield the lines of a run's event log, with times counted from `since_ns`."""
         return event_log.lines(self.records(), self._names, since_ns)
 
-    def dcbx_log(self) -> list[dict[str, Any]]:
-        """Return the DCBX log so far: an entry for each frame and each change, with the port's name.
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what speakers have logged so far, an entry for each frame and each change, with the port's name.
 
         Measured times are the hardware's; `t_ns` is the lab's, as in all logs of a run.
         """
-        lines = self.running_agents().dcbx_log() if self.agents else self._dcbx_log
+        lines = self.running_agents().lines() if self.agents else self._lines
         return [self._with_hardware_times(line) if line["what"] == "headroom" else line for line in lines]
 
     def _with_hardware_times(self, line: dict[str, Any]) -> dict[str, Any]:

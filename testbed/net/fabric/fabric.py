@@ -30,8 +30,6 @@ from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.deadlocks import FoundDeadlock, found_deadlocks
 from testbed.net.fabric.ports import FabricError, PortState, bridges, forwards, is_elsewhere
 from testbed.net.partition.parts import Parts
-from testbed.subjects.dcbx.settings import DcbxSettings
-from testbed.subjects.srv6.lab import routers
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
 from testbed.units import Scale, hardware_times
@@ -212,10 +210,16 @@ class Fabric:
             self.core.ports.node(node)
             raise FabricError(f"{node} has no lossless ports; {nearest(node, self.core.numbers)}")
         found = hardware_times(agents.snapshot(node), self.core.ports.units_of(node))
-        shown: dict[str, Any] = found | {"dcbx": {name: _with_measured(port) for name, port in found["dcbx"].items()}}
-        if (wan := found["wan"]) and wan["headroom"]:
-            shown["wan"] = wan | {"headroom": [readable(one) for one in wan["headroom"]]}
-        return shown
+        return _with_measured(found)
+
+    def spoken(self, node: str) -> dict[str, Any]:
+        """Return the states of what a node's speaker does for subjects, by their names, and its measured headroom."""
+        found = self.core.running_agents().spoken(node)
+        return _with_measured(hardware_times(found, self.core.ports.units_of(node)))
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what speakers have logged so far: an entry for each frame and each change, with the port's name."""
+        return self.core.lines()
 
     def events(self) -> list[LoggedEvent]:
         """Return the events that agents have logged so far: pauses sent and obeyed, thresholds, drops, storms."""
@@ -226,41 +230,9 @@ class Fabric:
         kinds = (AgentEvent.DEADLOCK_DETECTED, AgentEvent.DEADLOCK_BROKEN)
         return found_deadlocks(self.core.decoded(record for record in self.core.records() if record[1] in kinds))
 
-    def dcbx(self, port: str) -> dict[str, Any]:
-        """Return every feature of DCBX at a port, from its agent; `testbed.subjects.dcbx.show` describes the fields."""
-        state = self.port(port)
-        found: dict[str, dict[str, Any]] = self.core.running_agents().dcbx(state.node.name)
-        if port not in found:
-            raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
-        return _with_measured(hardware_times(found[port], state.units))
-
-    def dcbx_log(self) -> list[dict[str, Any]]:
-        """Return the DCBX log so far: an entry for each frame and each change, with the port's name."""
-        return self.core.dcbx_log()
-
-    def wan(self, router: str) -> dict[str, Any]:
-        """Return the tunnels of End.X.PFC at a router, its counters by SID and reason, and what filters dropped."""
-        found = self.snapshot(router)["wan"]
-        if found is None:
-            raise FabricError(f"{router} has no End.X.PFC")
-        return {**found, "filtered": self.filtered(router)}
-
-    def filtered(self, router: str) -> dict[str, int]:
-        """Return how many packets a router's filters of the SR domain have dropped, by reason."""
-        ports = [port for port in self.ports.values() if port.node.name == router]
-        if not ports:
-            raise FabricError(f"there is no router {router} with lossless ports")
-        return routers.dropped(ports[0].node, [port.name for port in ports])
-
-    # Changes
-
-    def configure_dcbx(self, port: str, settings: DcbxSettings | None) -> None:
-        """Give a port other DCBX settings while it runs; None turns DCBX off."""
-        self.core.running_agents().configure_dcbx(self.port(port).node.name, port, settings)
-
-    def measure(self, port: str) -> None:
-        """Make a port measure its headroom now; `dcbx` has the result."""
-        self.core.running_agents().measure(self.port(port).node.name, port)
+    def ask(self, port: str, part: str, verb: str, argument: Any) -> dict[str, Any]:
+        """Ask what a subject does in the speaker of a port's node, or command it."""
+        return self.core.running_agents().ask_part(self.port(port).node.name, part, verb, argument)
 
     def _groups(self, switches: Container[str], priorities: Iterable[int]) -> Iterator[GroupCounters]:
         buffers = self.core.running_program().buffers
@@ -269,9 +241,9 @@ class Fabric:
                 yield buffers.group(port.slot, priority)
 
 
-def _with_measured(port: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of a port's DCBX with the times of the measured headroom in its line of text, too."""
-    return port | {"measured": readable(port["measured"])} if "measured" in port else port
+def _with_measured(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the states of a node with the times of measured headroom in its line of text, too."""
+    return found | {"measured": {port: readable(one) for port, one in found.get("measured", {}).items()}}
 
 
 def _checked(priority: int) -> int:

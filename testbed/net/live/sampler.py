@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from testbed import subject
 from testbed.errors import XoffError
 from testbed.net.fabric import changes
 from testbed.net.fabric.ports import PortState
 from testbed.net.live.controls import Controls
 from testbed.net.live.counters import CounterSampler
-from testbed.net.live.states import dcbx_rows, sr_rows
-from testbed.net.watch import readings, samplers
+from testbed.net.watch import samplers
 
 _LOADS_NS, _STATE_NS = 20_000_000, 200_000_000
 _SETTLED_NS = 1_000_000
@@ -98,8 +98,7 @@ class Sampler:
                 node: {"agent": agents.pid(node), "speaker": agents.pid(node, True)} for node in fabric.core.numbers
             },
             "flows": self._controls.listed(),
-            "dcbx": dcbx_rows(readings.dcbx(fabric)),
-            "sr": sr_rows(readings.wan(fabric)),
+            "states": {about: words for of in subject.loaded("states") for about, words in of(fabric).items()},
         }
 
     def _port(self, port: PortState) -> dict[str, Any]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from testbed.agent.event_log import Record
     from testbed.agent.orders import Order
     from testbed.linux.vswitch import Vswitch
-    from testbed.subjects.dcbx.settings import DcbxSettings
 
 
 class Notes(Protocol):
@@ -90,14 +89,11 @@ class AgentsOfAll:
     def snapshot(self, node: str) -> dict[str, Any]:
         return self._parts.of(node, "state", lambda: self._own.snapshot(node))
 
-    def dcbx(self, node: str) -> dict[str, Any]:
-        return self._parts.of(node, "DCBX", lambda: self._own.dcbx(node))
+    def spoken(self, node: str) -> dict[str, Any]:
+        return self._parts.of(node, "state of a speaker", lambda: self._own.spoken(node))
 
-    def configure_dcbx(self, node: str, port: str, settings: DcbxSettings | None) -> None:
-        self._parts.of(node, "DCBX settings", lambda: self._own.configure_dcbx(node, port, settings))
-
-    def measure(self, node: str, port: str) -> None:
-        self._parts.of(node, "measurement", lambda: self._own.measure(node, port))
+    def ask_part(self, node: str, part: str, verb: str, argument: Any) -> dict[str, Any]:
+        return self._parts.of(node, "command", lambda: self._own.ask_part(node, part, verb, argument))
 
     def order(self, node: str, order: Order) -> None:
         self._parts.of(node, "order", lambda: self._own.order(node, order))
@@ -105,8 +101,8 @@ class AgentsOfAll:
     def records(self) -> list[Record]:
         return event_log(self._parts, self._own.records(), self._notes)
 
-    def dcbx_log(self) -> list[dict[str, Any]]:
-        return merged_lines(self._parts.exchange("DCBX log", self._own.dcbx_log()))
+    def lines(self) -> list[dict[str, Any]]:
+        return merged_lines(self._parts.exchange("lines of speakers", self._own.lines()))
 
     def __getattr__(self, name: str) -> Any:
         raise PartitionError(f"agents of a network with partitions have no {name}; run it without partitions")

@@ -1,8 +1,8 @@
 """The commands that Xoff adds to Mininet's command line. Only the lab can import this.
 
-pfc, buffers, ecn, dcbx, headroom and wan show the running network; clear resets its counters; traffic sends lossless
-flows; capture writes the frames at a port into a file; iperf measures by iperf3; mn runs Mininet's own command beside
-this network. A command that fails prints one line.
+The views (`views.py`) show the running network; clear resets its counters; traffic sends lossless flows; capture writes
+the frames at a port into a file; iperf measures by iperf3; mn runs Mininet's own command beside this network. Subjects
+add theirs. A command that fails prints one line.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import Any
 from mininet.cli import CLI
 
 import testbed
+from testbed import subject
 from testbed.errors import UsageError, XoffError, nearest
 from testbed.net import traffic
 from testbed.net.build.network import network
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.shell import topologies, wire
+from testbed.net.shell import topologies, views, wire
 from testbed.net.shell.mininet_command import with_xoff_file
-from testbed.net.shell.views import VIEWS, table
+from testbed.net.shell.views import View, table
 from testbed.net.traffic import Flow, Flows, Report
 from testbed.net.traffic.tcp import TcpReport
-from testbed.net.watch.readings import COUNTED, READINGS, Reading, since
+from testbed.net.watch.readings import Reading, since
 from testbed.strict.numbers import whole
-from testbed.subjects.sonic.lab import commands as sonic_commands
 from testbed.units import Duration
 
 _CLEAR_SCREEN = "\033[H\033[2J"
@@ -61,10 +61,13 @@ def shell(wanted: str) -> None:
 
 def install() -> None:
     """Add the commands to Mininet's CLI; its `help` lists them."""
-    for name, view in VIEWS.items():
-        _add(name, _showing(name), f"{view.__doc__}\n\n{name} [NODE|PORT] [--watch [SECONDS]] [--json]")
-    for do in (_show, _pfcwd, _sonic, _clear, _traffic, _capture, _iperf, _iperfudp, _mn):
+    for name, view in views.every().items():
+        _add(name, _showing(name, view), f"{view.show.__doc__}\n\n{name} [NODE|PORT] [--watch [SECONDS]] [--json]")
+    for do in (_clear, _traffic, _capture, _iperf, _iperfudp, _mn):
         _add(do.__name__.removeprefix("_"), do, do.__doc__ or "")
+    for commands in subject.loaded("shell"):
+        for name, perform in commands.items():
+            _add(name, _printing(perform), perform.__doc__ or "")
     shell = CLI.do_sh
 
     def do_sh(cli: CLI, line: str) -> None:
@@ -75,6 +78,10 @@ def install() -> None:
 
     do_sh.__doc__ = shell.__doc__
     setattr(CLI, "do_sh", do_sh)  # noqa: B010
+
+
+def _printing(perform: Callable[[Sequence[str]], str]) -> Callable[[CLI, list[str]], None]:
+    return lambda _, words: print(perform(words), end="")
 
 
 def _add(name: str, do: Callable[[CLI, list[str]], None], help_: str) -> None:
@@ -100,15 +107,15 @@ def end() -> None:
 _CLEARED: dict[str, Reading] = {}
 
 
-def _showing(name: str) -> Callable[[CLI, list[str]], None]:
+def _showing(name: str, view: View) -> Callable[[CLI, list[str]], None]:
     def show(_: CLI, words: list[str]) -> None:
         wanted, period_s, as_json = _options(words)
         while True:
             fabric, before = Fabric.current(), _CLEARED.get(name)
             if as_json:
-                text = json.dumps(since(READINGS[name](fabric, wanted), before)) + "\n"
+                text = json.dumps(since(view.read(fabric, wanted), before)) + "\n"
             else:
-                text = VIEWS[name](fabric, wanted, before) if name in COUNTED else VIEWS[name](fabric, wanted)
+                text = view.show(fabric, wanted, before) if view.counts else view.show(fabric, wanted)
             if period_s is None:
                 print(text, end="")
                 return
@@ -142,52 +149,14 @@ def _options(words: Sequence[str]) -> tuple[str, float | None, bool]:
     return wanted, period_s, as_json
 
 
-def _show(_: CLI, words: list[str]) -> None:
-    """Show tables of a SONiC switch, with the same columns; times are the hardware's.
-
-    show pfc counters|priority [PORT]
-    show priority-group watermark|persistent-watermark headroom|shared
-    show priority-group drop counters
-    show queue counters [PORT]
-    show queue watermark|persistent-watermark unicast
-    show buffer_pool watermark|persistent-watermark
-    show pfcwd config|stats
-    show ecn
-    show runningconfiguration all [SWITCH]   as a config_db.json"""
-    print(sonic_commands.show(words), end="")
-
-
-def _pfcwd(_: CLI, words: list[str]) -> None:
-    """Control SONiC's PFC watchdog; times are ms of the hardware, which the lab's scale multiplies.
-
-    pfcwd start [--action drop|forward|alert] [--restoration-time MS] ports all|PORT... detection-time MS
-    pfcwd stop [PORT...]
-    pfcwd interval MS
-    pfcwd show config|stats"""
-    print(sonic_commands.watchdog(words), end="")
-
-
-def _sonic(_: CLI, words: list[str]) -> None:
-    """Clear counters by SONiC's sonic-clear; watermarks are reset in the port program.
-
-    sonic-clear pfccounters|queuecounters
-    sonic-clear priority-group drop counters
-    sonic-clear priority-group watermark headroom|shared
-    sonic-clear queue watermark unicast
-    sonic-clear buffer_pool watermark"""
-    if words[:1] != ["-clear"]:  # the command line ends a command's name at the dash
-        raise UsageError("sonic-clear is the command; `help sonic`")
-    sonic_commands.clear(words[1:])
-
-
 def _clear(_: CLI, words: list[str]) -> None:
-    """Reset the counters that pfc, buffers, ecn and wan show; states and high-water marks stay.
+    """Reset the counters that other commands show; states and high-water marks stay.
 
     clear"""
     if words:
         raise UsageError("it takes no arguments: it resets all counters")
     fabric = Fabric.current()
-    _CLEARED.update({name: READINGS[name](fabric, "") for name in COUNTED})
+    _CLEARED.update({name: view.read(fabric, "") for name, view in views.every().items() if view.counts})
 
 
 # Traffic

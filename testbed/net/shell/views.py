@@ -1,17 +1,15 @@
-"""Tables of a running network in plain text: pauses, buffers, ECN, DCBX, headroom, WAN."""
+"""Tables of a running network in plain text: pauses, buffers, ECN, headroom, deadlocks. Subjects have more of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import NamedTuple
 
+from testbed import subject
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.ports import PortState
 from testbed.net.fabric.queues import PRIORITIES
 from testbed.net.watch import readings
 from testbed.net.watch.readings import Reading, by_node, since
-from testbed.subjects.dcbx import show
-from testbed.switch.priority.settings import Trust
 
 Row = Sequence[object]
 
@@ -51,8 +49,8 @@ def pfc(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
                     port,
                     state["priority"],
                     "on" if state["enabled"] else "off",
-                    "storm" if state["stormed"] else f"{_us(until - seen['now_ns'])}" if until else "-",
-                    _us(state["paused_ns"]),
+                    "storm" if state["stormed"] else f"{us(until - seen['now_ns'])}" if until else "-",
+                    us(state["paused_ns"]),
                     state["xoff_received"],
                     state["xon_received"],
                     state["pause_expired"],
@@ -107,89 +105,14 @@ def ecn(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
     return table(("port", "prio", "Kmin", "Kmax", "Pmax", "octets waiting", "marked", "dropped"), rows)
 
 
-def wan(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:
-    """Show End.X.PFC at each router: packets to its SIDs, its reverse tunnels, and packets that filters dropped."""
-    sids: list[Row] = []
-    tunnels: list[Row] = []
-    others = []
-    for router, seen in since(readings.wan(fabric, wanted), before).items():
-        sids += [
-            (router, sid, ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in one.items() if count) or "-")
-            for sid, one in seen["sids"].items()
-        ]
-        tunnels += [
-            (
-                router,
-                one["to"],
-                "-" if one["slice"] is None else one["slice"],
-                _listed(one["stopped"]),
-                ", ".join(f"{count} {what}" for what, count in one["sent"].items() if count) or "-",
-                ", ".join(one["segments"]),
-            )
-            for one in seen["tunnels"]
-        ]
-        dropped = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in seen["filtered"].items() if count)
-        others.append(
-            f"{router}: dropped by filters: {dropped or 'nothing'}; errors of sending: {seen['send_errors']}\n"
-        )
-    if not others:
-        return "no router has End.X.PFC; srv6-wan,2 has two\n"
-    parts = [table(("router", "SID", "packets"), sids)] if sids else []
-    parts.append(
-        table(("router", "pauses", "slice", "stopped", "sent", "segments"), tunnels) if tunnels else "no tunnels\n"
-    )
-    return "".join([*parts, *others])
-
-
-def dcbx(fabric: Fabric, wanted: str = "") -> str:
-    """Show what each port negotiated, TLV by TLV, and for ports without DCBX their settings and the neighbour's."""
-    speaking: dict[str, dict[str, Any]] = {}
-    silent: list[PortState] = []
-    for node, ports in by_node(fabric, wanted):
-        negotiated = fabric.snapshot(node)["dcbx"]
-        speaking |= {port.name: negotiated[port.name] for port in ports if port.name in negotiated}
-        silent += [port for port in ports if port.name not in negotiated]
-    parts = []
-    if speaking:
-        parts.append(show.table(speaking))
-        parts += [f"{name} is not all lossless: {one['refused']}\n" for name, one in speaking.items() if one["refused"]]
-    if silent:
-        parts.append(_as_configured(fabric, silent))
-    return "\n".join(parts)
-
-
-def _as_configured(fabric: Fabric, ports: Iterable[PortState]) -> str:
-    rows: list[Row] = []
-    for port in ports:
-        far = fabric.far_end(port)
-        if not (port.settings and far.settings):
-            continue
-        same = port.settings.pfc.enabled == far.settings.pfc.enabled
-        trust = port.settings.priorities.trust
-        rows.append(
-            (
-                port.name,
-                far.name,
-                port.cable.rate,
-                _listed(port.settings.pfc.enabled),
-                "same" if same else f"{_listed(far.settings.pfc.enabled)} there",
-                "port" if trust is Trust.NONE else trust.value,
-                _shares(port.settings.weights()),
-                _listed(port.settings.strict),
-            )
-        )
-    heads = ("port", "neighbour", "rate", "PFC", "PFC there", "trust", "shares", "strict")
-    return "as configured, without DCBX:\n" + table(heads, rows)
-
-
 def headroom(fabric: Fabric, wanted: str = "") -> str:
     """Show the headroom of each lossless priority, and the measured round trips."""
     rows: list[Row] = []
     notes = []
     for node, ports in by_node(fabric, wanted):
-        negotiated = fabric.snapshot(node)["dcbx"]
+        measured = fabric.snapshot(node)["measured"]
         for port in ports:
-            found = negotiated.get(port.name, {}).get("measured")
+            found = measured.get(port.name)
             trips = [found and found[name] for name in ("shortest_ns", "median_ns", "round_trip_ns")]
             if found:
                 notes.append(found["text"])
@@ -199,7 +122,7 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
                     port.name,
                     port.cable,
                     priority,
-                    *(_us(trip) if trip else "-" for trip in trips),
+                    *(us(trip) if trip else "-" for trip in trips),
                     limit.headroom,
                     "measured" if found and found["cells"] else "as configured",
                 )
@@ -216,9 +139,9 @@ def deadlocks(fabric: Fabric, wanted: str = "") -> str:
     rows = [
         (
             number,
-            _us(one["since_ns"]),
-            "lasts" if one["lasted_ns"] is None else _us(one["lasted_ns"]),
-            " -> ".join(f"{port} {_listed(of)}" for port, of in one["queues"]),
+            us(one["since_ns"]),
+            "lasts" if one["lasted_ns"] is None else us(one["lasted_ns"]),
+            " -> ".join(f"{port} {listed(of)}" for port, of in one["queues"]),
         )
         for number, one in seen["deadlocks"].items()
     ]
@@ -228,28 +151,31 @@ def deadlocks(fabric: Fabric, wanted: str = "") -> str:
     )
 
 
-VIEWS: dict[str, Callable[..., str]] = {
-    "pfc": pfc,
-    "buffers": buffers,
-    "ecn": ecn,
-    "dcbx": dcbx,
-    "headroom": headroom,
-    "wan": wan,
-    "deadlocks": deadlocks,
-}
+class View(NamedTuple):
+    """A command that shows a running network: `read` gives what it shows as data, `show` as tables."""
+
+    read: Callable[[Fabric, str], Reading]
+    show: Callable[..., str]
+    counts: bool = False
+    """True if there are counts in it. Then `show` takes an earlier reading, from which on it counts."""
 
 
-def _listed(priorities: Iterable[int]) -> str:
+def every() -> dict[str, View]:
+    """Return all views by the names of their commands: the core's, and those of subjects."""
+    own = {
+        name: View(readings.READINGS[name], show, name in readings.COUNTED)
+        for name, show in (
+            ("pfc", pfc), ("buffers", buffers), ("ecn", ecn), ("headroom", headroom), ("deadlocks", deadlocks),
+        )
+    }  # fmt: skip
+    return own | {name: view for views in subject.loaded("views") for name, view in views.items()}
+
+
+def listed(priorities: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(priorities))) or "-"
 
 
-def _shares(weights: dict[int, int]) -> str:
-    if len(set(weights.values())) == 1:
-        return "equal"
-    return ", ".join(f"{priority}: {weight / 100:g} %" for priority, weight in weights.items())
-
-
-def _us(ns: float) -> str:
+def us(ns: float) -> str:
     return f"{ns / 1e3:.3f}"
 
 

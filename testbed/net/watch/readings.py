@@ -135,38 +135,18 @@ def ecn_by(fabric: Fabric, sockets: Mapping[str, Socket], wanted: str = "") -> R
     return found
 
 
-def dcbx(fabric: Fabric, wanted: str = "") -> Reading:
-    """Return for each port with DCBX every feature, in the form of `fabric.dcbx`."""
-    found: Reading = {}
-    for node, ports in by_node(fabric, wanted):
-        speaking = fabric.snapshot(node)["dcbx"]
-        found |= {port.name: speaking[port.name] for port in ports if port.name in speaking}
-    return found
-
-
 def headroom(fabric: Fabric, wanted: str = "") -> Reading:
     """Return for each port of a switch the limits of its priorities in cells, and the measured headroom."""
     found: Reading = {}
     for node, ports in by_node(fabric, wanted):
-        speaking = fabric.snapshot(node)["dcbx"]
+        measured = fabric.snapshot(node)["measured"]
         for port in ports if node in fabric.buffers else ():
             limits = {str(p): asdict(fabric.limits(port.name, p)) for p in PRIORITIES}
             found[port.name] = {
                 "cable": str(port.cable),
                 "priorities": {p: one | {"alpha": one["alpha"] and str(one["alpha"])} for p, one in limits.items()},
-                "measured": speaking.get(port.name, {}).get("measured"),
+                "measured": measured.get(port.name),
             }
-    return found
-
-
-def wan(fabric: Fabric, wanted: str = "") -> Reading:
-    """Return for each router with End.X.PFC the packets to its SIDs, its tunnels, and the packets filters dropped."""
-    found = {}
-    for node, _ in by_node(fabric, wanted):
-        if fabric.snapshot(node).get("wan") is not None:
-            found[node] = fabric.wan(node)
-    if wanted and not found:
-        raise FabricError(f"{wanted} has no End.X.PFC")
     return found
 
 
@@ -198,12 +178,10 @@ READINGS: dict[str, Callable[[Fabric, str], Reading]] = {
     "pfc": pfc,
     "buffers": buffers,
     "ecn": ecn,
-    "dcbx": dcbx,
     "headroom": headroom,
-    "wan": wan,
     "deadlocks": deadlocks,
 }
-COUNTED = ("pfc", "buffers", "ecn", "wan")
+COUNTED = ("pfc", "buffers", "ecn")
 """The readings that have counts."""
 
 

@@ -8,4 +8,7 @@ SUBJECT = Subject(
     name="dcbx",
     commands="testbed.subjects.dcbx.commands:COMMANDS",
     exports="testbed.subjects.dcbx.commands.ladder:EXPORTS",
+    agent="testbed.subjects.dcbx.lab.plans:part_plan",
+    views="testbed.subjects.dcbx.lab.views:VIEWS",
+    states="testbed.subjects.dcbx.lab.views:states",
 )

@@ -4,4 +4,8 @@ from __future__ import annotations
 
 from testbed.subject import Subject
 
-SUBJECT = Subject(name="sonic", commands="testbed.subjects.sonic.commands:COMMANDS")
+SUBJECT = Subject(
+    name="sonic",
+    commands="testbed.subjects.sonic.commands:COMMANDS",
+    shell="testbed.subjects.sonic.lab.shell:SHELL",
+)

@@ -1,7 +1,13 @@
-"""What srv6 plugs into the core."""
+"""What SRv6 plugs into the core."""
 
 from __future__ import annotations
 
 from testbed.subject import Subject
 
-SUBJECT = Subject(name="srv6", commands="testbed.subjects.srv6.commands:COMMANDS")
+SUBJECT = Subject(
+    name="srv6",
+    commands="testbed.subjects.srv6.commands:COMMANDS",
+    agent="testbed.subjects.srv6.lab.plans:part_plan",
+    views="testbed.subjects.srv6.lab.views:VIEWS",
+    states="testbed.subjects.srv6.lab.views:states",
+)

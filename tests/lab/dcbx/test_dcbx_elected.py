@@ -15,6 +15,7 @@ from testbed.frames.dcbx.values import DcbxVersion, Ets, Tsa, mask
 from testbed.lab import Run, experiment
 from testbed.subjects.dcbx.settings import DcbxSettings, EtsAdmin, PfcAdmin
 from testbed.units import Duration, Rate
+from xoff import configure_dcbx, dcbx_state
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -61,13 +62,13 @@ def _hold(run: Run, hold: bool) -> None:
         assert agents is not None
 
         def held() -> Any:
-            return fabric.dcbx("h1-eth0")["features"]["pfc"].get("held")
+            return dcbx_state(fabric, "h1-eth0")["features"]["pfc"].get("held")
 
         def discarded() -> int:
             return int(fabric.sent("s1-eth1").defended_frames[DISPUTED])
 
-        fabric.configure_dcbx("s1-eth1", None)
-        wait_for(lambda: fabric.dcbx("h1-eth0")["features"]["pfc"]["remote"] is None)
+        configure_dcbx(fabric, "s1-eth1", None)
+        wait_for(lambda: dcbx_state(fabric, "h1-eth0")["features"]["pfc"]["remote"] is None)
         time.sleep(3)  # until a port that was disabled may start again
         before = discarded()
         flows = [Flow(net["h1"], net["r"], DISPUTED, rate=Rate("4Mb/s"), count=COUNT)]
@@ -83,8 +84,8 @@ def _hold(run: Run, hold: bool) -> None:
                 wait_for(lambda: agents.pid("h1") not in (0, agent))
                 time.sleep(0.1)
                 run.claim(f"{case}: frames after the agent was killed", running.received_by(0), equals=0)
-            fabric.configure_dcbx("s1-eth1", defending)
-            wait_for(lambda: fabric.dcbx("s1-eth1")["features"]["pfc"]["remote"] == [DISPUTED])
+            configure_dcbx(fabric, "s1-eth1", defending)
+            wait_for(lambda: dcbx_state(fabric, "s1-eth1")["features"]["pfc"]["remote"] == [DISPUTED])
             wait_for(lambda: not held())
             running.wait()
         lost = discarded() - before
@@ -136,8 +137,8 @@ def _size(run: Run, by_classes: bool) -> None:
 
     with network(Behind(scale=1, rate="10Mb/s"), run, autoStaticArp=True) as net:
         fabric = net.fabric
-        wait_for(lambda: fabric.dcbx("r1-eth0")["features"]["traffic_classes"]["remote"] == CLASSES)
-        wait_for(lambda: fabric.dcbx("s1-eth3")["features"]["pfc"]["remote"] == list(LOSSLESS))
+        wait_for(lambda: dcbx_state(fabric, "r1-eth0")["features"]["traffic_classes"]["remote"] == CLASSES)
+        wait_for(lambda: dcbx_state(fabric, "s1-eth3")["features"]["pfc"]["remote"] == list(LOSSLESS))
         headroom = fabric.buffer("r1").size[2]
         flows = [Flow(net[f"h{n}"], net["r"], priority, count=150) for n in (1, 2) for priority in LOSSLESS]
         with Flows(flows, settle=Duration("3s")) as running, run.measuring():
@@ -148,8 +149,8 @@ def _size(run: Run, by_classes: bool) -> None:
         run.claim(f"{case}: headroom was used", used, at_least=1, at_most=headroom)
         paused = [event for event in fabric.events() if event.port == "r1-eth0" and event.kind == "xoff_sent"]
         run.claim(f"{case}: pauses that the router sent its bridge", len(paused), at_least=1)
-        fabric.configure_dcbx("s1-eth3", None)
-        wait_for(lambda: fabric.dcbx("r1-eth0")["features"]["traffic_classes"]["remote"] is None)
+        configure_dcbx(fabric, "s1-eth3", None)
+        wait_for(lambda: dcbx_state(fabric, "r1-eth0")["features"]["traffic_classes"]["remote"] is None)
         wait_for(lambda: fabric.buffer("r1").size[2] == 2 * len(LOSSLESS) * HEADROOM)
         spared = (len(LOSSLESS) - CLASSES) * HEADROOM if by_classes else 0
         run.claim(f"{case}: headroom with the bridge as peer", headroom, equals=2 * len(LOSSLESS) * HEADROOM - spared)

@@ -16,6 +16,7 @@ from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.lab import Run, experiment
 from testbed.subjects.dcbx.settings import DcbxSettings, EtsAdmin, Recommend
 from testbed.units import Duration, Rate
+from xoff import configure_dcbx, dcbx_state
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -53,8 +54,10 @@ def ets_while_it_runs(run: Run) -> None:
     with network(Incast(n=1, port=Port().with_dcbx())) as net:
         table = EtsAdmin(Ets(tuple(range(8)), (100,) + (0,) * 7, ALL_ETS))
         for port in ("h1-eth0", "s1-eth1"):
-            net.fabric.configure_dcbx(port, DcbxSettings(ets=table))
-            run.claim(f"{port} runs it", net.fabric.dcbx(port)["features"]["ets"]["oper"] is not None, equals=True)
+            configure_dcbx(net.fabric, port, DcbxSettings(ets=table))
+            run.claim(
+                f"{port} runs it", dcbx_state(net.fabric, port)["features"]["ets"]["oper"] is not None, equals=True
+            )
 
 
 @experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
@@ -103,7 +106,7 @@ def test_a_speaker_killed_while_queues_drain_leaves_no_priority_in_a_class_that_
 
             time.sleep(4)
             run.claim("in one class: sent by 1 while 3 is paused", sent_in_a_pause_of_3(), equals=0)
-            fabric.configure_dcbx("s1-eth1", recommending)
+            configure_dcbx(fabric, "s1-eth1", recommending)
             time.sleep(0.5)
             run.claim("just parted: sent by 1 while 3 is paused", sent_in_a_pause_of_3(), equals=0)
             killed = speaker_of(fabric, "h1")

@@ -14,6 +14,7 @@ from testbed.frames.dcbx.values import mask
 from testbed.lab import Run, experiment
 from testbed.subjects.dcbx.settings import DcbxSettings
 from testbed.switch.buffer.settings import Static
+from xoff import configure_dcbx, dcbx_state
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -60,14 +61,14 @@ def test_changes_under_load_lose_nothing_that_stays_lossless(run: Run) -> None:
     tables = [Port(shares=shares).with_dcbx(ets=True).dcbx for shares in ({3: 60, 5: 20}, {3: 10, 5: 70}, {})]
     with incast(run, buffer=buffer) as net:
         fabric = net.fabric
-        wait_for(lambda: not fabric.dcbx("r-eth0")["features"]["pfc"]["pending"])
+        wait_for(lambda: not dcbx_state(fabric, "r-eth0")["features"]["pfc"]["pending"])
         flows = Flows([Flow(net[name], net["r"], priority) for name in ("h1", "h2") for priority in (3, 5)])
         with flows, run.measuring():
             wait_for(lambda: fabric.group("s1-eth1", 3).xoffs > 2)
             for number in range(6):
                 sets = ((3, 4), (3, 4, 6), (3,))
                 for name in PORTS:
-                    fabric.configure_dcbx(name, with_pfc(tables[number % 3], *sets[number % 3]))
+                    configure_dcbx(fabric, name, with_pfc(tables[number % 3], *sets[number % 3]))
                 wait_for(lambda: enabled(fabric) == everywhere(*sets[number % 3]))  # noqa: B023
                 time.sleep(0.1)
             xoffs = fabric.group("s1-eth1", 3).xoffs
@@ -100,7 +101,7 @@ def test_what_was_negotiated_outlives_speakers_and_agents(run: Run) -> None:
         fabric = net.fabric
         assert tell.dcbx and follow.dcbx
         for name in ("h1-eth0", "h2-eth0", "r-eth0"):
-            fabric.configure_dcbx(name, follow.dcbx)
+            configure_dcbx(fabric, name, follow.dcbx)
         wait_for(lambda: enabled(fabric) == everywhere(4))
         run.claim("adopted", enabled(fabric), equals=everywhere(4))
         with Flows([Flow(net[name], net["r"], 4, count=700) for name in ("h1", "h2")]) as flows:
@@ -114,7 +115,7 @@ def test_what_was_negotiated_outlives_speakers_and_agents(run: Run) -> None:
             flows.wait()
         run.claim("lost", [report.lost for report in flows.reports], equals=[0, 0])
         run.claim("died", sum(event.kind == "agent_died" for event in fabric.events()), equals=6)
-        fabric.configure_dcbx("s1-eth1", with_pfc(tell.dcbx, 4, 6))
+        configure_dcbx(fabric, "s1-eth1", with_pfc(tell.dcbx, 4, 6))
         wait_for(lambda: enabled(fabric)["h1-eth0"] == [4, 6])
         wanted = everywhere(4) | {"h1-eth0": [4, 6], "s1-eth1": [4, 6]}
         run.claim("adopted by the successor", enabled(fabric), equals=wanted)
@@ -130,11 +131,11 @@ def test_links_and_neighbours_come_and_go(run: Run) -> None:
     tell, follow = Port().with_pfc(4).with_dcbx(), Port().with_pfc(2).with_dcbx(willing=True)
     with incast(run, port=tell) as net:
         fabric = net.fabric
-        fabric.configure_dcbx("h1-eth0", follow.dcbx)
+        configure_dcbx(fabric, "h1-eth0", follow.dcbx)
         run.claim("adopted", wait_for(lambda: enabled(fabric)["h1-eth0"] == [4]), equals=True)
         net.configLinkStatus("s1", "h1", "down")
         run.claim("standalone: its own", wait_for(lambda: enabled(fabric)["h1-eth0"] == [2]), equals=True)
-        run.claim("neighbours of a link that is down", fabric.dcbx("s1-eth1")["neighbours"], equals=[])
+        run.claim("neighbours of a link that is down", dcbx_state(fabric, "s1-eth1")["neighbours"], equals=[])
         up_ns = time.monotonic_ns()
         net.configLinkStatus("s1", "h1", "up")
         run.claim("adopted again", wait_for(lambda: enabled(fabric)["h1-eth0"] == [4]), equals=True)
@@ -143,9 +144,9 @@ def test_links_and_neighbours_come_and_go(run: Run) -> None:
         run.claim(
             "us of protocol time from carrier to adoption", (time.monotonic_ns() - up_ns) // 10**6, at_most=3 * 10**6
         )
-        fabric.configure_dcbx("s1-eth1", None)
+        configure_dcbx(fabric, "s1-eth1", None)
         run.claim("the switch said goodbye", wait_for(lambda: enabled(fabric)["h1-eth0"] == [2]), equals=True)
-        run.claim("off", fabric.dcbx("s1-eth1")["running"], equals=False)
+        run.claim("off", dcbx_state(fabric, "s1-eth1")["running"], equals=False)
 
 
 @experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
@@ -160,18 +161,18 @@ def too_small(run: Run) -> None:
     with incast(run, buffer=buffer, port=Port().with_dcbx()) as net:
         fabric = net.fabric
         for name in PORTS:
-            fabric.configure_dcbx(name, with_pfc(settings, 3, 4))
-        wait_for(lambda: fabric.dcbx("s1-eth3")["refused"])
-        refused = {name: fabric.dcbx(name)["refused"] for name in PORTS}
+            configure_dcbx(fabric, name, with_pfc(settings, 3, 4))
+        wait_for(lambda: dcbx_state(fabric, "s1-eth3")["refused"])
+        refused = {name: dcbx_state(fabric, name)["refused"] for name in PORTS}
         run.figure("refused", refused)
         run.claim("refused", [name for name, why in refused.items() if why], equals=["s1-eth2", "s1-eth3"])
         with Flows([Flow(net[name], net["r"], 3, count=300) for name in ("h1", "h2")]) as flows:
             flows.wait()
         run.claim("lost", [report.lost for report in flows.reports], equals=[0, 0])
         for name in PORTS:
-            fabric.configure_dcbx(name, with_pfc(settings, 4))
-        wait_for(lambda: not any(fabric.dcbx(name)["refused"] for name in PORTS))
-        run.claim("refused", [name for name in PORTS if fabric.dcbx(name)["refused"]], equals=[])
+            configure_dcbx(fabric, name, with_pfc(settings, 4))
+        wait_for(lambda: not any(dcbx_state(fabric, name)["refused"] for name in PORTS))
+        run.claim("refused", [name for name in PORTS if dcbx_state(fabric, name)["refused"]], equals=[])
 
 
 def test_a_buffer_that_is_too_small_refuses_and_keeps_what_it_has(run: Runner) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from experiments.dcbx import dcbx_applications, dcbx_ets, dcbx_mismatch, dcbx_negotiation, dcbx_willing
-from testbed.agent.speaker.port_settings import PortSettings
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.lab import Run, experiment
 from testbed.linux.port_program import PortProgram
 from testbed.net.fabric.queues import PRIORITIES, Queues
 from testbed.subjects.dcbx import negotiation
+from testbed.subjects.dcbx.agent.port_settings import PortSettings
 from testbed.subjects.dcbx.machines import winner
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from xoff import Run, SrController, Srv6Wan, XoffError, experiment, network, ping
+from xoff import Run, SrController, Srv6Wan, XoffError, experiment, network, ping, wan_state
 
 
 @experiment(timeout="120s", partitions=2)
@@ -40,7 +40,7 @@ def _refused(what: Any, *arguments: Any, **named: Any) -> str:
 
 def _sessions(net: Any) -> list[bool]:
     """Report whether each router has a session with the controller."""
-    return [net.fabric.wan(router)["controller"]["connected"] for router in ("r1", "r2", "r3")]
+    return [wan_state(net.fabric, router)["controller"]["connected"] for router in ("r1", "r2", "r3")]
 
 
 @experiment(timeout="60s")

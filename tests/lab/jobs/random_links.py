@@ -21,6 +21,7 @@ from testbed.frames.mac_control import PfcFrame
 from testbed.lab import Run, experiment
 from testbed.switch.buffer.settings import GroupSettings, Static
 from testbed.units import Duration, Rate, Scale, Size
+from xoff import measure_headroom
 
 SCALE = Scale(10_000)
 RATES = tuple(Rate(text) for text in ("10Gb/s", "25Gb/s", "40Gb/s", "50Gb/s", "100Gb/s"))
@@ -220,13 +221,13 @@ def _between_two(run: Run, links: list[Link]) -> list[Seen]:
                 for number, link in enumerate(links):
                     ports[number].send_all([frames[number]] * _due(run, link))
                 if waiting:
-                    fabric.measure(waiting.pop())
+                    measure_headroom(fabric, waiting.pop())
                     until_s = time.monotonic() + (SAMPLES + 2) * INTERVAL.ns / 1e9 + longest_s
                 time.sleep(STEP.ns / 1e9)
         again = [now - before for now, before in zip(_requests(fabric, names), asked, strict=True)]
         if min(again) < SAMPLES:
             raise XoffError(f"under load ports asked {again} times")
-        measured = fabric.snapshot("s1")["dcbx"]
+        measured = fabric.snapshot("s1")["measured"]
         hold_s = max((link.below + 8) * link.frame_time.ns + 2 * link.round_trip.ns for link in links) / 1e9
         found: list[Seen] = []
         for count in range(1, MOST_TRIES + 1):
@@ -251,7 +252,7 @@ def _seen(fabric: Any, name: str, link: Link, measured: Any, tries: int) -> Seen
     group = fabric.group(name, PRIORITY)
     if group.xoffs < tries or sum(group.dropped_frames) or sum(group.used):
         raise XoffError(f"{name}, {link}: {group}")
-    trip_ns = measured[name]["measured"]["round_trip_ns"]
+    trip_ns = measured[name]["round_trip_ns"]
     return Seen(link, group.high_water[2], link.measured(trip_ns), trip_ns)
 
 
@@ -268,10 +269,10 @@ def _frame(target: Mac, source: Mac, octets: int, priority: int = PRIORITY) -> b
 
 def _all_measured(fabric: Any, names: list[str]) -> bool:
     time.sleep(1)
-    seen = fabric.snapshot("s1")["dcbx"]
-    return all(seen[name]["measured"]["phase"] == "measured" for name in names)
+    seen = fabric.snapshot("s1")["measured"]
+    return all(seen[name]["phase"] == "measured" for name in names)
 
 
 def _requests(fabric: Any, names: list[str]) -> list[int]:
-    seen = fabric.snapshot("s1")["dcbx"]
-    return [seen[name]["measured"]["sent"]["requests"] for name in names]
+    seen = fabric.snapshot("s1")["measured"]
+    return [seen[name]["sent"]["requests"] for name in names]

@@ -15,7 +15,7 @@ from testbed.units import Duration
 @experiment(timeout="240s")
 def a_pause_of_all_slices(run: Run) -> None:
     """Let the frames of one slice's tunnel stop the queues of both. Parts that are not about slices are left out."""
-    from testbed.agent.wan import tunnel_pauses
+    from testbed.subjects.srv6.agent import tunnel_pauses
 
     class EnoughError(Exception): ...
 

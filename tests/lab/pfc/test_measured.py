@@ -12,6 +12,7 @@ from testbed.frames.headroom import Request, Response
 from testbed.lab import Run, experiment
 from testbed.switch.buffer.settings import Static
 from testbed.units import Duration
+from xoff import configure_dcbx, dcbx_state, measure_headroom
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -36,7 +37,7 @@ def star(run: Run, delays: tuple[str, ...], buffer: Any, **options: Any) -> Any:
 
 
 def measured(fabric: Any, port: str) -> Any:
-    return fabric.dcbx(port)["measured"]
+    return dcbx_state(fabric, port)["measured"]
 
 
 def wait_until_measured(fabric: Any, *ports: str) -> bool:
@@ -68,7 +69,7 @@ def test_round_trips_are_measured_to_a_percent(run: Run) -> None:
         run.claim("measured", wait_until_measured(fabric, *ports), equals=True)
         with run.measuring():
             for port in ports:
-                fabric.measure(port)
+                measure_headroom(fabric, port)
                 time.sleep(0.35)
         for port in ports:
             found, cable = measured(fabric, port), fabric.port(port).cable
@@ -112,7 +113,7 @@ def test_what_is_measured_divides_the_buffer_while_traffic_flows(run: Run) -> No
             for delay in ("5ms", "2ms", "2.4ms", "2.8ms", "3.2ms", "1ms"):
                 fabric.cabling.change_delay("h1-eth0", Duration(delay))
                 before = measured(fabric, "s1-eth1")["round_trip_ns"]
-                fabric.measure("s1-eth1")
+                measure_headroom(fabric, "s1-eth1")
                 wait_for(lambda: measured(fabric, "s1-eth1")["round_trip_ns"] != before)  # noqa: B023
                 headrooms.append(fabric.limits("s1-eth1", 3).headroom)
                 time.sleep(0.3)
@@ -137,17 +138,17 @@ def no_capability(run: Run) -> None:
     assert plain and plain.pfc
     with star(run, ("10us", "10us"), Buffer(total=3000, headroom=300, xoff=Static(100))) as net:
         fabric = net.fabric
-        fabric.configure_dcbx("h1-eth0", plain)
+        configure_dcbx(fabric, "h1-eth0", plain)
         run.claim("the peer cannot", wait_for(lambda: measured(fabric, "s1-eth1")["phase"] == "off_there"), equals=True)
         run.claim("the other port measures", wait_until_measured(fabric, "s1-eth2"), equals=True)
         run.claim("default", fabric.limits("s1-eth1", 3).headroom, equals=300)
         run.figure("text", measured(fabric, "s1-eth1")["text"])
         able = Port().with_dcbx(headroom=True).dcbx
-        fabric.configure_dcbx("h1-eth0", able)
+        configure_dcbx(fabric, "h1-eth0", able)
         run.claim("now it can", wait_until_measured(fabric, "s1-eth1"), equals=True)
         cells = measured(fabric, "s1-eth1")["cells"]
         run.claim("measured", fabric.limits("s1-eth1", 3).headroom, equals=cells)
-        fabric.configure_dcbx("h1-eth0", plain)
+        configure_dcbx(fabric, "h1-eth0", plain)
         wait_for(lambda: fabric.limits("s1-eth1", 3).headroom == 300)
         run.claim("default again", fabric.limits("s1-eth1", 3).headroom, equals=300)
 

@@ -29,6 +29,7 @@ from testbed.subjects.srv6.lab.controller import ControllerAccess
 from testbed.subjects.srv6.session.intents import Key, PolicyIntent, VpnIntent
 from testbed.subjects.srv6.session.messages import NONCE_OCTETS, PolicyItem
 from testbed.typed_json.codec import CODEC
+from xoff import wan_state
 
 if TYPE_CHECKING:
     pass
@@ -215,7 +216,7 @@ def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whateve
                 senders["r2"].unreachables()
                 intent(candidates=[{"type": "dynamic", "max_delay_ns": 0}])
                 controller.wait(lambda: _status(controller) == "no path", "there is no path")
-                wait_for(lambda: fabric.wan("r1")["controller"]["binding_sids"] == {str(BINDING["r1"]): []})
+                wait_for(lambda: wan_state(fabric, "r1")["controller"]["binding_sids"] == {str(BINDING["r1"]): []})
                 senders["r2"].send((BINDING["r1"], services["r5"]), hosts["b1"].address, "no path")
                 time.sleep(0.5)
                 run.claim("no path: arrived at b1", hosts["b1"].count("no path"), equals=0)
@@ -266,7 +267,7 @@ def _sids(controller: Any) -> dict[str, str]:
 
 def _bound(fabric: Any) -> dict[str, list[str]]:
     """Return, by headend, the list behind its binding SID."""
-    found = {name: fabric.wan(name)["controller"]["binding_sids"] for name in BINDING}
+    found = {name: wan_state(fabric, name)["controller"]["binding_sids"] for name in BINDING}
     return {name: own[str(BINDING[name])] for name, own in found.items() if own}
 
 
@@ -385,11 +386,11 @@ def test_500_policies_on_one_router_outlive_its_speaker(run: Run, count: int = 5
         )
         # An agent that is asked all the time does nothing else.
         run.claim("all are installed", wait_for(lambda: controller.policies("r1") == count + 1, 30), equals=True)
-        run.claim("by the agent as well", len(fabric.wan("r1")["controller"]["binding_sids"]), equals=count)
+        run.claim("by the agent as well", len(wan_state(fabric, "r1")["controller"]["binding_sids"]), equals=count)
         run.figure("ns until all were there", run.lab_ns - begun_ns)
         advertised = wait_for(lambda: len(manager.reports["r1"].sids) > count)
         run.claim("they are advertised", advertised, equals=True)
-        run.claim("sessions", fabric.wan("r1")["controller"]["sessions"], equals=1)
+        run.claim("sessions", wan_state(fabric, "r1")["controller"]["sessions"], equals=1)
         run.claim("the speaker is the same", agent_pid(fabric, "r1", True) == speaker, equals=True)
         ping(net["a1"], net["b1"])
         sender, host = Sender(net["r2"]), Receiver(net["b1"])
@@ -406,6 +407,6 @@ def test_500_policies_on_one_router_outlive_its_speaker(run: Run, count: int = 5
         another = wait_for(lambda: agent_pid(fabric, "r1", True) not in (0, speaker))
         run.claim("a successor", another, equals=True)
         wait_for(lambda: not manager.is_away("r1") and manager.deployment.is_here("r1"))
-        run.claim("what it has", len(fabric.wan("r1")["controller"]["binding_sids"]), equals=count)
+        run.claim("what it has", len(wan_state(fabric, "r1")["controller"]["binding_sids"]), equals=count)
         send("after")
         run.claim("what it had to change", _changes(fabric) - changes, equals=0)

@@ -17,6 +17,7 @@ from testbed.lab import Run, experiment
 from testbed.linux.process import kernel
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
+from xoff import wan_filtered, wan_state
 
 if TYPE_CHECKING:
     from tests.lab.conftest import Runner
@@ -54,7 +55,7 @@ def _trace(node: Any, address: str) -> list[str]:
 
 def counters(fabric: Any) -> dict[str, int]:
     """Return the counters of packets to r1's SID."""
-    (own, _) = fabric.wan("r1")["sids"].values()
+    (own, _) = wan_state(fabric, "r1")["sids"].values()
     return dict(own)
 
 
@@ -108,7 +109,7 @@ def at_the_sid(run: Run) -> None:
             "dropped inner_pause": 1,
         }
         run.claim("by what became of them", wanted.items() <= counted.items(), equals=True)
-        run.claim("from outside the domain, dropped by r2", fabric.filtered("r2")["source_outside"], equals=1)
+        run.claim("from outside the domain, dropped by r2", wan_filtered(fabric, "r2")["source_outside"], equals=1)
 
 
 def test_the_sid_answers_pings_obeys_pfc_and_counts_the_rest(run: Runner) -> None:

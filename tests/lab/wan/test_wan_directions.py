@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.lab import Run, experiment
 from testbed.units import Size
+from xoff import wan_state
 
 if TYPE_CHECKING:
     pass
@@ -49,7 +50,7 @@ def test_back_pressure_goes_against_the_data_whichever_way_they_go(
         _case(run, net, "writing", [WRITE, AT_WRITTEN], pressing=["r3"], pressed=["r1"], seconds=seconds)
         both = [READ, AT_READER, WRITE, AT_WRITTEN]
         _case(run, net, "both", both, pressing=["r1", "r3"], pressed=["r1", "r3"], seconds=seconds)
-        tunnels = {router: [one["to"] for one in net.fabric.wan(router)["tunnels"]] for router in ("r1", "r3")}
+        tunnels = {router: [one["to"] for one in wan_state(net.fabric, router)["tunnels"]] for router in ("r1", "r3")}
         run.claim("tunnels", tunnels, equals={"r1": ["r3"], "r3": ["r1"]})
         run.claim("dropped by any buffer", net.fabric.dropped(), equals=0)
 
@@ -82,7 +83,7 @@ def _case(
         {port for port in kinds.get("queue_stopped", []) if port.startswith("r") and port.endswith("eth1")}
     )
     run.claim(f"{name}: ports to the WAN that were stopped", stopped, equals=[f"{router}-eth1" for router in pressed])
-    left = [router for router in ("r1", "r3") for one in net.fabric.wan(router)["tunnels"] if one["stopped"]]
+    left = [router for router in ("r1", "r3") for one in wan_state(net.fabric, router)["tunnels"] if one["stopped"]]
     run.claim(f"{name}: tunnels that still say stop", left, equals=[])
 
 

@@ -22,6 +22,7 @@ from testbed.lab import Run, experiment
 from testbed.linux.process import kernel
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.protocol.sid import Flavours
+from xoff import wan_state
 
 if TYPE_CHECKING:
     pass
@@ -166,7 +167,7 @@ def _errors(run: Run, flavours: Flavours) -> None:
                 expected[case.counted] += 1
         counted = at(net, sid)
         run.claim(f"{flavours}: counters", counted, equals=dict(sorted((Counter(before) + expected).items())))
-        run.claim(f"{flavours}: packets to none of the SIDs", net.fabric.wan("r1")["sids"]["other"], equals={})
+        run.claim(f"{flavours}: packets to none of the SIDs", wan_state(net.fabric, "r1")["sids"]["other"], equals={})
         _delivered(run, net, sid, flavours)
         _limited(run, heard["r3"], net, sid, flavours)
         refused = [
@@ -238,7 +239,7 @@ def wan(flavours: Flavours, allowed: frozenset[int]) -> Any:
 
 def at(net: Any, sid: IPv6Address) -> dict[str, int]:
     """Return the counters of packets to r1's SID."""
-    return dict(net.fabric.wan("r1")["sids"][str(sid)])
+    return dict(wan_state(net.fabric, "r1")["sids"][str(sid)])
 
 
 def hopped(packet: bytes) -> bytes:

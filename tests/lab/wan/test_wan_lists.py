@@ -17,6 +17,7 @@ from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.sid import Adjacency, Sid
 from testbed.subjects.srv6.protocol.tunnel_learning import LearnerSettings
 from testbed.units import Size
+from xoff import wan_state
 
 if TYPE_CHECKING:
     pass
@@ -76,7 +77,7 @@ def _advertise(topo: Any, sid: Sid, first: Sid) -> None:
 
 
 def _tunnels(fabric: Any) -> list[list[str]]:
-    return [tunnel["segments"] for tunnel in fabric.wan("r3")["tunnels"]]
+    return [tunnel["segments"] for tunnel in wan_state(fabric, "r3")["tunnels"]]
 
 
 def _flows(run: Run, net: Any, seconds: int) -> None:

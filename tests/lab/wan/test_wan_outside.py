@@ -19,6 +19,7 @@ from testbed.frames.srh import Srh
 from testbed.lab import Run, experiment
 from testbed.linux.process import kernel
 from testbed.subjects.srv6.lab import routers as srv6
+from xoff import wan_filtered, wan_state
 
 if TYPE_CHECKING:
     pass
@@ -67,12 +68,12 @@ def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> N
         before = _seen(net, victim)
         packets = _attacks(topo)
         _send(net, packets)
-        filtered = net.fabric.filtered("r1")
+        filtered = wan_filtered(net.fabric, "r1")
         run.claim("with filters: what has changed", _changes(before, _seen(net, victim)), equals={})
         wanted = {"source_outside": 0, "to_the_domain": 2 * (len(packets) - 1), "from_the_domain": 2}
         run.claim("with filters: dropped at the edge", filtered, equals=wanted)
-        run.claim("visible beside the counters of SIDs", net.fabric.wan("r1")["filtered"], equals=wanted)
-        run.claim("elsewhere", [net.fabric.filtered(router) for router in ("r2", "r3")], equals=[_none(), _none()])
+        run.claim("visible beside the counters of SIDs", wan_state(net.fabric, "r1")["filtered"], equals=wanted)
+        run.claim("elsewhere", [wan_filtered(net.fabric, router) for router in ("r2", "r3")], equals=[_none(), _none()])
         run.claim("the VPN works as before", ping(net["a1"], net["b1"]) is not None, equals=True)
         net["r1"].cmd("tc qdisc del dev r1-eth0 clsact")
         _send(net, packets)
@@ -105,9 +106,9 @@ def test_a_stranger_inside_the_domain_reaches_no_sid(run: Run) -> None:
                 raw.sendto(packet.encode(), (str(packet.destination), 0))
             time.sleep(0.5)
         raw.close()
-        found = {router: net.fabric.filtered(router)["source_outside"] for router in ("r1", "r2", "r3")}
+        found = {router: wan_filtered(net.fabric, router)["source_outside"] for router in ("r1", "r2", "r3")}
         run.claim("dropped by the filters", found, equals={"r1": 1, "r2": 1, "r3": 0})
-        run.claim("at the SID", net.fabric.wan("r1")["sids"][str(mine)], equals={"paused": 2})
+        run.claim("at the SID", wan_state(net.fabric, "r1")["sids"][str(mine)], equals={"paused": 2})
 
 
 def _attacks(topo: Any) -> Mapping[str, bytes]:
@@ -158,7 +159,7 @@ def _seen(net: Any, victim: socket.socket) -> Seen:
         except BlockingIOError:
             break
         intruded += 1
-    both = [fabric.wan(router) for router in ("r1", "r3")]
+    both = [wan_state(fabric, router) for router in ("r1", "r3")]
     return Seen(
         paused=[port for port in ("r1-eth1", "r3-eth1") if fabric.pfc(port, 3)["paused_until_ns"] is not None],
         intruded=intruded,

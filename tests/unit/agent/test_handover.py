@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from testbed.agent.handover import Handover, HandoverError
-from testbed.agent.speaker.port_settings import Applied
-from testbed.agent.speaker.speaker import SpeakerPortState
 from testbed.frames.dcbx.values import AppEntry, Selector
 from testbed.frames.lldp import LONGEST_PDU
+from testbed.subjects.dcbx.agent.part import PortNotes
+from testbed.subjects.dcbx.agent.port_settings import Applied
 from testbed.subjects.dcbx.neighbours import MOST
 from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, PfcAdmin
 from testbed.subjects.dcbx.tlvs import MOST_ENTRIES
@@ -34,7 +34,7 @@ def test_every_port_may_have_as_many_neighbours_as_are_kept_and_full_tables() ->
     entries = tuple(AppEntry(number % 8, Selector.UDP, number) for number in range(MOST_ENTRIES))
     for ports in (1, 64):
         kept = {
-            slot: SpeakerPortState(
+            slot: PortNotes(
                 DcbxSettings(pfc=PfcAdmin(8), applications=ApplicationAdmin(entries)),
                 True,
                 tuple(bytes([slot, number]) * (LONGEST_PDU // 2 + 7) for number in range(MOST)),

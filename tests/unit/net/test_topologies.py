@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UsageError
-from testbed.net.shell import topologies
-from testbed.net.shell.views import VIEWS
+from testbed.net.shell import topologies, views
 
 
 class Incast:
@@ -87,4 +86,4 @@ def test_a_file_without_the_wanted_topology_is_named(topos: str, wanted: str, me
 def test_the_page_on_networks_names_every_command_that_shows_one() -> None:
     page = (Path(__file__).parents[3] / "docs" / "network.md").read_text()
     table = page.partition("| command | what it does |\n")[2].partition("\n\n")[0]
-    assert set(re.findall(r"`(\w+)`", table)) >= VIEWS.keys()
+    assert set(re.findall(r"`(\w+)`", table)) >= views.every().keys()

@@ -77,10 +77,10 @@ def test_rates_of_flows_are_those_of_frames_that_arrived() -> None:
 
 def test_states_are_sent_once_and_taken_back_when_they_have_gone() -> None:
     feed = Feed(described())
-    state = {"dcbx": {"h1-eth0 PFC": "oper 3"}, "sr": {}}
+    state = {"states": {"h1-eth0 PFC": "oper 3"}}
     first = feed.update([{"live": "state", "t_ns": 5, "state": state}])
     again = feed.update([{"live": "state", "t_ns": 6, "state": state}])
-    last = feed.update([{"live": "state", "t_ns": 7, "state": {"dcbx": {}, "sr": {}}}])
+    last = feed.update([{"live": "state", "t_ns": 7, "state": {"states": {}}}])
     assert first and first["states"] == [[5, "h1-eth0 PFC", "oper 3"]]
     assert again and again["states"] == []
     assert last and last["states"] == [[7, "h1-eth0 PFC", ""]]

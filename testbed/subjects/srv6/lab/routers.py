@@ -29,14 +29,14 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_network
 from typing import Any
 
-from testbed.agent.plan import SliceQueues, WanPlan
-from testbed.agent.wan.kernel_sr import sid_action
 from testbed.errors import UsageError, XoffError
 from testbed.linux.netlink import seg6
 from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.process import kernel
 from testbed.net.fabric.port import Buffer
 from testbed.subjects.routing.frr import SID_INTERFACE
+from testbed.subjects.srv6.agent.kernel_sr import sid_action
+from testbed.subjects.srv6.agent.plan import SliceQueues, WanPlan
 from testbed.subjects.srv6.controller import network
 from testbed.subjects.srv6.protocol import behaviours, endx_pfc
 from testbed.subjects.srv6.protocol.behaviours import Behaviour, KernelAction, Parameters

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from testbed.agent.plan import ControlPlan, WanPlan
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.cable import Cable
 from testbed.net.partition.cut import PartitionError
 from testbed.net.partition.run import _require_possible
+from testbed.subjects.srv6.agent.plan import ControlPlan, WanPlan
 from testbed.subjects.srv6.lab.routers import Wan
 from topologies.leaf_spine import LeafSpine
 

@@ -12,7 +12,6 @@ import pytest
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp_tlvs import Flaw, Organisational
 from testbed.lab.results.folder import read as read_folder
-from testbed.net.live.states import dcbx_rows
 from testbed.report.timeline.states import states
 from testbed.strict.tables import TomlTable, flag, whole
 from testbed.subjects.dcbx import features, log_text
@@ -29,6 +28,7 @@ from testbed.subjects.dcbx.features.feature import (
     View,
     willing_text,
 )
+from testbed.subjects.dcbx.lab.views import rows_of
 from testbed.subjects.dcbx.ladder import ladder
 from testbed.subjects.dcbx.ladder.text import as_text
 from testbed.subjects.dcbx.settings import DcbxSettings, PfcAdmin
@@ -175,7 +175,7 @@ def test_live_views_and_reports_show_its_state(tmp_path: Path) -> None:
     link.b.start(0)
     link.run_until(10 * S)
     why = "the peer's: this port is willing and the peer is not"
-    live = dcbx_rows({"host": snapshot(link.a) | {"refused": None}})
+    live = rows_of({"host": snapshot(link.a) | {"refused": None}})
     assert live["host MTU"] == f"oper 9216; local 1500, willing; peer 9216. {why}"
     lines(small(tmp_path / "one") / "dcbx.jsonl", [dict(line) for line in log])
     seen = [words for _, subject, words in states(read_folder(tmp_path / "one"), []) if subject == "host MTU"]

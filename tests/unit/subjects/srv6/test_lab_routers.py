@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.agent.plan import SliceQueues
 from testbed.errors import UsageError
 from testbed.linux.netlink import seg6
+from testbed.subjects.srv6.agent.plan import SliceQueues
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.lab.routers import Leg, WanGraph
 from testbed.subjects.srv6.protocol import behaviours

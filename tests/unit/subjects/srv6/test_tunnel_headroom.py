@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
 from testbed.frames import Mac, ipv6
 from testbed.linux.netlink import links, messages
 from testbed.linux.process import kernel
+from testbed.subjects.srv6.agent.tunnel_headroom import TunnelHeadroom
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.protocol.endx_pfc import Drop, DropReason, LocalSid, Measure, process
 from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.agent import agents
 from testbed.agent.handover import Handover
-from testbed.agent.speaker.speaker import SpeakerState
-from testbed.agent.wan.sr_notes import MOST_ITEMS, MOST_OCTETS, Noted, SrNotes
 from testbed.errors import UsageError
+from testbed.subjects.srv6.agent.part import WanPartPlan
+from testbed.subjects.srv6.agent.sr_notes import MOST_ITEMS, MOST_OCTETS, Noted, SrNotes
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.protocol.sid import CodePoints, Sid
@@ -114,10 +113,8 @@ def test_the_most_that_may_be_installed_fits_into_the_notes_and_into_a_report() 
     items = [policy(number, more=more) for number in range(1, MOST_ITEMS + 1)]
     noted = Noted("R1", items)
     assert MOST_OCTETS * 0.95 < noted._total <= MOST_OCTETS
-    page = Handover(1 + agents._WAN)
-    left = SpeakerState(
-        {}, SrNotes(noted.octets, {f"a-name-of-15-{number}": 1000 + number for number in range(MOST_ITEMS)})
-    )
+    page = Handover(1 + WanPartPlan.handover_ports)
+    left = {"wan": SrNotes(noted.octets, {f"a-name-of-15-{number}": 1000 + number for number in range(MOST_ITEMS)})}
     page.write(left)
     assert page.read() == left
     bound = [Sid("R1", item.intent.binding_sid, behaviours.END_B6_ENCAPS) for item in items if item.intent.binding_sid]

@@ -16,10 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from testbed.agent.events import SR_ITEMS, AgentEvent
-from testbed.agent.plan import ControlPlan
-from testbed.agent.wan.kernel_sr import KernelSr
-from testbed.agent.wan.sr_notes import Noted, SrNotes
 from testbed.errors import UsageError, XoffError
+from testbed.subjects.srv6.agent.kernel_sr import KernelSr
+from testbed.subjects.srv6.agent.plan import ControlPlan
+from testbed.subjects.srv6.agent.sr_notes import Noted, SrNotes
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.protocol.sid import Sid

@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 
-from testbed.agent import agents
 from testbed.agent.events import SR_ITEMS, AgentEvent
 from testbed.agent.handover import Handover
-from testbed.agent.plan import ControlPlan
-from testbed.agent.wan import sr_agent, sr_notes
-from testbed.agent.wan.kernel_sr import KernelSr
-from testbed.agent.wan.sr_agent import SrAgent, SrServices
-from testbed.agent.wan.sr_notes import SrNotes
 from testbed.errors import UsageError
 from testbed.linux.netlink.messages import Message
+from testbed.subjects.srv6.agent import sr_agent, sr_notes
+from testbed.subjects.srv6.agent.kernel_sr import KernelSr
+from testbed.subjects.srv6.agent.part import WanPartPlan
+from testbed.subjects.srv6.agent.plan import ControlPlan
+from testbed.subjects.srv6.agent.sr_agent import SrAgent, SrServices
+from testbed.subjects.srv6.agent.sr_notes import SrNotes
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.session.intents import Candidate, Dynamic, Explicit, Key, PolicyIntent
@@ -147,7 +147,7 @@ class R1:
     refuses: str = ""
     """The reason for which tunnels are refused; empty if they are not."""
     key: bytes = SHARED_KEY
-    notes: Handover = field(default_factory=lambda: Handover(1 + agents._WAN))
+    notes: Handover = field(default_factory=lambda: Handover(1 + WanPartPlan.handover_ports))
 
     def start(self, left: SrNotes | None = None) -> SrAgent:
         """Start an agent in place of the one before."""

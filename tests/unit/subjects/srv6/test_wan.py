@@ -19,9 +19,7 @@ import pytest
 
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import Order, OrderType
-from testbed.agent.plan import AgentPlan, Arrangement, ControlPlan, PortPlan, SliceQueues, WanPlan
-from testbed.agent.wan.sr_notes import Noted, SrNotes
-from testbed.agent.wan.wan_agent import Services, WanAgent
+from testbed.agent.plan import AgentPlan, Arrangement, PortPlan
 from testbed.errors import UsageError
 from testbed.frames import Mac, ipv6, mac_control
 from testbed.frames.ipv6 import Packet
@@ -29,6 +27,9 @@ from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.frames.srh import Srh
 from testbed.linux.netlink.messages import Message
 from testbed.linux.process import kernel
+from testbed.subjects.srv6.agent.plan import ControlPlan, SliceQueues, WanPlan
+from testbed.subjects.srv6.agent.sr_notes import Noted, SrNotes
+from testbed.subjects.srv6.agent.wan_agent import WanAgent, WanServices
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.lab.routers import WanGraph
 from testbed.subjects.srv6.protocol.endx_pfc import LocalSid
@@ -236,7 +237,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
             list[Message](),
         )
         buffer.congested.update(congested)
-        services = Services(
+        services = WanServices(
             buffer,  # type: ignore[arg-type]
             lambda order: orders.append(Order.parse(order)),
             lambda now_ns, kind, slot, mask, value: records.append((kind, slot, mask)),
@@ -249,7 +250,7 @@ def make(tmp_path: Any, namespace: int) -> Iterator[Make]:
             for slot, name in ((TENANT, "eth0"), (WAN, "eth1"))
         )
         with kernel.in_network(namespace):
-            agent = RecordedAgent(AgentPlan(router, 1, os.getpid(), ports, plan), services, left)
+            agent = RecordedAgent(plan, AgentPlan(router, 1, os.getpid(), ports), services, left)
         opened_sockets.extend([agent._raw, agent._ending, agent._data, agent._own])
         agent._ending, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         agent._ending.setblocking(False)
@@ -586,7 +587,7 @@ def test_what_comes_from_outside_the_domain_pauses_nothing_even_if_it_is_known(
     assert len(edge.obeyed()) == 1
     for interface, orders in (("r1-eth0", 0), ("r1-eth1", 1), ("eth9", 0)):
         found = [(pfc({3: LONGEST_PAUSE}), 0, interface)]
-        monkeypatch.setattr("testbed.agent.wan.wan_agent.received", lambda _, found=found: iter(found))
+        monkeypatch.setattr("testbed.subjects.srv6.agent.wan_agent.received", lambda _, found=found: iter(found))
         edge.agent._process_ended(0)
         assert len(edge.obeyed()) == orders, interface
     assert edge.agent.snapshot()["sids"][str(sid("r1"))] == {"dropped outside_domain": 2, "paused": 2}
@@ -629,7 +630,7 @@ def test_what_the_kernel_passes_on_teaches_like_what_ends_here(make: Make, monke
             Srh.along(path, ipv6.UDP, done).encode() + bytes(8),
         )
         found = [(packet.encode(), 0, "r3-eth1")]
-        monkeypatch.setattr("testbed.agent.wan.wan_agent.received", lambda _, found=found: iter(found))
+        monkeypatch.setattr("testbed.subjects.srv6.agent.wan_agent.received", lambda _, found=found: iter(found))
         edge.agent._learn(0)
         segments = [one["segments"] for one in edge.agent.snapshot()["tunnels"]]
         assert segments == [[str(sid) for sid in (srv6.end_sid("r3").address, end2.address, first.address)]]

@@ -13,11 +13,12 @@ from ipaddress import IPv6Address
 from typing import Any
 
 from testbed.agent.events import AgentEvent
-from testbed.agent.plan import PortPlan, SlicePriorities
-from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
+from testbed.agent.plan import PortPlan
 from testbed.frames import Mac
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux.port_program import PRIORITIES, PortProgram
+from testbed.subjects.srv6.agent.plan import SlicePriorities
+from testbed.subjects.srv6.agent.tunnel_headroom import TunnelHeadroom
 from testbed.subjects.srv6.protocol.pause_refresh import PauseSender, Refresh
 from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 from testbed.switch.pfc import PRIORITIES_IN

@@ -12,12 +12,13 @@ from ipaddress import IPv6Address
 
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import Order, OrderType
-from testbed.agent.plan import PortPlan, SlicePriorities
-from testbed.agent.wan.pause_tunnels import Record
-from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
+from testbed.agent.plan import PortPlan
 from testbed.frames import Mac
 from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
 from testbed.linux.port_program import PRIORITIES
+from testbed.subjects.srv6.agent.pause_tunnels import Record
+from testbed.subjects.srv6.agent.plan import SlicePriorities
+from testbed.subjects.srv6.agent.tunnel_headroom import TunnelHeadroom
 from testbed.subjects.srv6.protocol.endx_pfc import LocalSid, PauseJ, process
 from testbed.subjects.srv6.protocol.reverse_tunnel import Encapsulator, ReverseTunnel
 from testbed.subjects.srv6.session.messages import Pause

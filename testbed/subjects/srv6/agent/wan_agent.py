@@ -16,18 +16,19 @@ from ipaddress import IPv6Address
 from typing import Any
 
 from testbed.agent.events import AgentEvent
-from testbed.agent.plan import AgentPlan, SlicePriorities
-from testbed.agent.wan.kernel_sr import KernelSr
-from testbed.agent.wan.pause_tunnels import PauseTunnels
-from testbed.agent.wan.sr_agent import SrAgent, SrServices
-from testbed.agent.wan.sr_notes import SrNotes
-from testbed.agent.wan.tunnel_headroom import TunnelHeadroom
-from testbed.agent.wan.tunnel_pauses import TunnelPauses
+from testbed.agent.plan import AgentPlan
 from testbed.errors import UsageError
 from testbed.linux.netlink import seg6
 from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import PortProgram
 from testbed.linux.sockets import packet_filter, stamped
+from testbed.subjects.srv6.agent.kernel_sr import KernelSr
+from testbed.subjects.srv6.agent.pause_tunnels import PauseTunnels
+from testbed.subjects.srv6.agent.plan import SlicePriorities, WanPlan
+from testbed.subjects.srv6.agent.sr_agent import SrAgent, SrServices
+from testbed.subjects.srv6.agent.sr_notes import SrNotes
+from testbed.subjects.srv6.agent.tunnel_headroom import TunnelHeadroom
+from testbed.subjects.srv6.agent.tunnel_pauses import TunnelPauses
 from testbed.subjects.srv6.protocol import endx_pfc
 from testbed.subjects.srv6.protocol.endx_pfc import Deliver, Measure, PauseJ, SendIcmp
 from testbed.subjects.srv6.protocol.local_sids import EndXPfc, ErrorLimit
@@ -48,8 +49,8 @@ _SOL_PACKET, _IGNORE_OUTGOING = 263, 23
 
 
 @dataclass(frozen=True)
-class Services:
-    """The services of the speaker."""
+class WanServices:
+    """What the WAN agent has of the speaker."""
 
     program: PortProgram
     order: Callable[[bytes], None]
@@ -66,9 +67,8 @@ class Services:
 class WanAgent:
     """The WAN agent of one router, in whose network namespace the process is."""
 
-    def __init__(self, node: AgentPlan, services: Services, before: SrNotes | None) -> None:
-        assert node.wan is not None
-        self._plan, self._services, mac = node.wan, services, node.ports[0].mac
+    def __init__(self, plan: WanPlan, node: AgentPlan, services: WanServices, before: SrNotes | None) -> None:
+        self._plan, self._services, mac = plan, services, node.ports[0].mac
         self._ports = {port.name: port for port in node.ports}
         for local in self._plan.sids:
             endx_pfc.check(local.sid)
@@ -268,7 +268,7 @@ class WanAgent:
 
     def _reserve(self, interface: str | None, round_trip: Duration) -> None:
         for port in self._ports.values():
-            if port.cells_for is not None and interface in (port.name, None):
+            if port.notifies_speaker and interface in (port.name, None):
                 self._services.reserve(port.slot, round_trip)
 
     # Learning

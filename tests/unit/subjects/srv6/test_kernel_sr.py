@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.agent.wan import kernel_sr
-from testbed.agent.wan.kernel_sr import KernelSr
 from testbed.errors import UsageError
 from testbed.linux.netlink.messages import Message, NetlinkError
+from testbed.subjects.srv6.agent import kernel_sr
+from testbed.subjects.srv6.agent.kernel_sr import KernelSr
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.session.intents import Key, PolicyIntent, Site, VpnIntent
 from testbed.subjects.srv6.session.messages import Item, ItemKey, PolicyItem, VpnItem

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from testbed.agent.events import AgentEvent
 from testbed.agent.orders import Order, OrderType
 from testbed.agent.plan import PortPlan
-from testbed.agent.speaker.node_buffer import NodeBuffer
-from testbed.agent.speaker.outputs import OrderSocket, SpeakerLog
+from testbed.agent.speaker.part import Services
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets
 from testbed.frames.mac_control import LONGEST_PAUSE
-from testbed.linux.netlink.messages import Socket
-from testbed.linux.port_program import Entry, PortProgram
+from testbed.linux.port_program import Entry
 from testbed.subjects.dcbx.events import (
     ApplicationsChanged,
     CnChanged,
@@ -45,28 +43,16 @@ class Applied:
 class PortSettings:
     """The settings of all ports of one node that run DCBX."""
 
-    def __init__(
-        self,
-        ports: Mapping[int, PortPlan],
-        program: PortProgram,
-        *,
-        netlink: Socket,
-        orders: OrderSocket,
-        buffer: NodeBuffer,
-        log: SpeakerLog,
-    ) -> None:
-        self._ports, self._program, self._netlink = ports, program, netlink
-        self._orders, self._buffer, self._log = orders, buffer, log
+    def __init__(self, ports: Mapping[int, PortPlan], services: Services) -> None:
+        self._ports, self._program, self._netlink = ports, services.program, services.netlink
+        self._orders, self._buffer, self._log = services.orders, services.buffer, services.log
         self.applied: dict[int, Applied] = {}
         self.draining: dict[int, int] = {}
         """The time until which frames may lie in the queues from before a change of ETS, by slot."""
 
-    def start(self, slot: int, applied: Applied | None, now_ns: int) -> None:
+    def start(self, slot: int, made_with: Applied, applied: Applied | None, now_ns: int) -> None:
         """Begin with the settings that a port was made with, or with those that a predecessor has applied."""
-        plan = self._ports[slot]
-        assert plan.dcbx is not None
-        ets = plan.dcbx.settings.ets
-        self.applied[slot] = applied or Applied(plan.pfc.mask, ets=ets.table if ets else None)
+        self.applied[slot] = applied or made_with
         self._buffer.allocation.wanted[slot] = self.applied[slot].enabled
         if applied:  # the predecessor may have been waiting for either
             self._drain(slot, now_ns)

@@ -1,0 +1,1 @@
+"""DCBX in a node of the lab: a part of the node's speaker."""

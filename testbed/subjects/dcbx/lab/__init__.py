@@ -1,0 +1,1 @@
+"""DCBX in a network of the lab."""

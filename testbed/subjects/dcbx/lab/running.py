@@ -1,0 +1,39 @@
+"""DCBX in a running network: its state at ports, and changes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.subjects.dcbx.settings import DcbxSettings
+from testbed.units import hardware_times
+
+
+def dcbx_state(fabric: Fabric, port: str) -> dict[str, Any]:
+    """Return every feature of DCBX at a port, from its agent; `testbed.subjects.dcbx.show` describes the fields.
+
+    A port that measures its headroom has the measurement under "measured".
+    """
+    state = fabric.port(port)
+    found = fabric.spoken(state.node.name)
+    own: dict[str, dict[str, Any]] = hardware_times(found.get("dcbx", {}), state.units)
+    if port not in own:
+        raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
+    return of_port(found, port)
+
+
+def of_port(snapshot: dict[str, Any], port: str) -> dict[str, Any]:
+    """Return the state of a port that speaks DCBX, of a snapshot of its node."""
+    measured = snapshot["measured"].get(port)
+    found: dict[str, Any] = snapshot["dcbx"][port]
+    return found | {"measured": measured} if measured else found
+
+
+def configure_dcbx(fabric: Fabric, port: str, settings: DcbxSettings | None) -> None:
+    """Give a port other DCBX settings while it runs; None turns DCBX off."""
+    fabric.ask(port, "dcbx", "configure", (port, settings))
+
+
+def measure_headroom(fabric: Fabric, port: str) -> None:
+    """Make a port measure its headroom now; `dcbx_state` has the result."""
+    fabric.ask(port, "dcbx", "measure", port)

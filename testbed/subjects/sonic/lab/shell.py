@@ -1,0 +1,50 @@
+"""SONiC's commands in Mininet's command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.errors import UsageError
+from testbed.subjects.sonic.lab import commands
+
+
+def show_tables(words: Sequence[str]) -> str:
+    """Show tables of a SONiC switch, with the same columns; times are the hardware's.
+
+    show pfc counters|priority [PORT]
+    show priority-group watermark|persistent-watermark headroom|shared
+    show priority-group drop counters
+    show queue counters [PORT]
+    show queue watermark|persistent-watermark unicast
+    show buffer_pool watermark|persistent-watermark
+    show pfcwd config|stats
+    show ecn
+    show runningconfiguration all [SWITCH]   as a config_db.json"""
+    return commands.show(words)
+
+
+def control_watchdog(words: Sequence[str]) -> str:
+    """Control SONiC's PFC watchdog; times are ms of the hardware, which the lab's scale multiplies.
+
+    pfcwd start [--action drop|forward|alert] [--restoration-time MS] ports all|PORT... detection-time MS
+    pfcwd stop [PORT...]
+    pfcwd interval MS
+    pfcwd show config|stats"""
+    return commands.watchdog(words)
+
+
+def clear_counters(words: Sequence[str]) -> str:
+    """Clear counters by SONiC's sonic-clear; watermarks are reset in the port program.
+
+    sonic-clear pfccounters|queuecounters
+    sonic-clear priority-group drop counters
+    sonic-clear priority-group watermark headroom|shared
+    sonic-clear queue watermark unicast
+    sonic-clear buffer_pool watermark"""
+    if list(words[:1]) != ["-clear"]:  # the command line ends a command's name at the dash
+        raise UsageError("sonic-clear is the command; `help sonic`")
+    commands.clear(words[1:])
+    return ""
+
+
+SHELL = {"show": show_tables, "pfcwd": control_watchdog, "sonic": clear_counters}

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address
 from itertools import pairwise, product
 from pathlib import Path
-from statistics import median
+from statistics import median_high
 from typing import TYPE_CHECKING, Annotated, Any
 
 from experiments.roce._verbs import printed
@@ -416,12 +416,13 @@ def dcqcn_of_verbs(run: Run, n: Annotated[int, Between(1, 8)] = 2) -> None:
         cnps_of_flows = [one.cnps_received for one in flows.reports_of(RoceReport)]
         run.figure("CNPs of flows", cnps_of_flows)
         own = [[at_ns for at_ns, frame in tap.arrivals() if len(frame) > 1000] for tap in taps_of_own]
-    # Marks are drawn at random, so one sender or another gets a CNP more than the others of its kind
-    times_ns = [median(sends[-1] - sends[0] for sends in senders) for senders in (of_verbs, own)]
+    # Marks are drawn at random, so one sender or another gets a CNP more than the others of its kind. Of two the slower
+    # one is compared: the other flow of two has no fourth CNP after 0.7 s of the lab, and is done 5 % earlier.
+    times_ns = [median_high(sends[-1] - sends[0] for sends in senders) for senders in (of_verbs, own)]
     run.figure(
         "octets a second of a sender, of verbs and of flows", [round(messages * 65536e9 / ns) for ns in times_ns]
     )
-    run.claim("rate of verbs, of that of flows", times_ns[1] / times_ns[0], at_least=0.97, at_most=1.03)
+    run.claim("rate of verbs, of that of flows", times_ns[1] / times_ns[0], at_least=0.98, at_most=1.02)
 
 
 @experiment

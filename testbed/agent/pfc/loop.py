@@ -415,7 +415,8 @@ class Loop:
         return now_ns
 
     def _woke(self) -> int:
-        self._now_ns = now_ns = self._waiting.woke_ns()
+        """Return a moment after the last wait, and after the reactions to events since then."""
+        self._now_ns = now_ns = max(self._waiting.woke_ns(), self._now_ns)
         return now_ns
 
     def _wait_until(self, moment_ns: int) -> None:

@@ -119,6 +119,12 @@ def reacts(run: Run, in_kernel: bool = True) -> None:
         net["r"].cmd("ip link set r-eth0 up")
         step(1300)
         set_pfc(fabric, "s1-eth1", 3, False)
+        step(1350)
+        send("r-eth0", 0b1_0000, 0, 0, 0, 0, 2)  # ends in the reaction to the next frame, waits for two
+        step(1350.15)
+        send("r-eth0", 0b1000, 0, 0, 0, 100)
+        step(1350.22)
+        send("r-eth0", 0b1000)
         step(1400)
         set_pfc(fabric, "s1-eth1", 3, True)
         step(1500)
@@ -128,7 +134,7 @@ def reacts(run: Run, in_kernel: bool = True) -> None:
             for name in ("h1-eth0", "h2-eth0", "r-eth0", "s1-eth1", "s1-eth2", "s1-eth3")
             for priority in range(8)
         }
-        snapshot = {node: fabric.snapshot(node) for node in ("h1", "s1")}
+        snapshot = {node: fabric.snapshot(node) for node in ("h1", "s1", "r")}
         events = noted(fabric.events(), begin_ns)
     run.figure("events", events)
     run.figure("counters", counters)

@@ -54,9 +54,7 @@ def by_port(events: list[list[Any]]) -> dict[str, list[Any]]:
 def test_the_kernel_does_what_agents_do_to_the_nanosecond(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "SYSCALL_NS", 0)
     ours, theirs = (passed(run("pfc:reacts", in_kernel=in_kernel)) for in_kernel in (True, False))
-    for result in (ours, theirs):  # how late is not the same: an agent's process waits for its turn, too
-        assert max(result.figure("lateness").values()) < 200_000
-    for name in ("events", "counters", "frames at h1", "frames at h2", "frames at r"):
+    for name in ("events", "counters", "lateness", "frames at h1", "frames at h2", "frames at r"):
         mine: Any = ours.figure(name)
         other: Any = theirs.figure(name)
         if name == "events":

@@ -3,7 +3,7 @@
 from testbed.lab import Run, experiment
 
 
-@experiment(in_lab_time=True, timeout="300s")
+@experiment(_in_lab_time=True, timeout="300s")
 def reaction(run: Run, scale: int = 200, frames: int = 9000) -> None:
     """An incast that pauses its senders over a thousand times; how fast agents were, from their logs."""
     from testbed.net.build.network import network
@@ -24,7 +24,7 @@ def reaction(run: Run, scale: int = 200, frames: int = 9000) -> None:
             run.figure(f"{kind}: worst", taken[-1] / 1000, "us")
 
 
-@experiment(in_lab_time=True, timeout="300s")
+@experiment(_in_lab_time=True, timeout="300s")
 def cost(run: Run, frames: int = 4000, runs: int = 10) -> None:
     """One flow through a switch whose line is faster than the lab's CPU: with everything, and with queues only."""
     from testbed.net.build.network import network
@@ -46,7 +46,7 @@ def cost(run: Run, frames: int = 4000, runs: int = 10) -> None:
         run.figure(f"{name}: us per frame", spent / runs / 1000)
 
 
-@experiment(in_lab_time=True, timeout="300s")
+@experiment(_in_lab_time=True, timeout="300s")
 def start(run: Run) -> None:
     """Eight hosts and two switches: plain Mininet with shaped links, then lossless; how long the start takes."""
     from mininet.topo import Topo
@@ -71,7 +71,7 @@ def start(run: Run) -> None:
             run.figure(f"{name}: start", (run.lab_ns - begin_ns) / 1e6, "ms")
 
 
-@experiment(in_lab_time=True, timeout="600s")
+@experiment(_in_lab_time=True, timeout="600s")
 def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2, queues_only: bool = False) -> None:
     """A saturated incast of so many frames; the guest's share of where the time goes."""
     from pathlib import Path
@@ -103,7 +103,7 @@ def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2, queue
         run.figure("context switches per frame", (after[1] - before[1]) / received)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False, queues_only: bool = False) -> None:
     """One TCP flow over two hops. `joined`: hosts hand their ports segments joined, as on lines without PFC (GSO)."""
     from testbed.net.build.network import network

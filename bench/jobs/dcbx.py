@@ -29,7 +29,7 @@ priority = 3
 """
 
 
-@experiment(in_lab_time=True, timeout="1200s")
+@experiment(_in_lab_time=True, timeout="1200s")
 def many_ports(run: Run, ports: int = 100, idle_s: int = 120) -> None:
     """CPU of an agent of `ports` ports with nothing to do, and how long they all take to agree after their carriers."""
     peer = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])

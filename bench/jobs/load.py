@@ -5,7 +5,7 @@ from itertools import pairwise
 from testbed.lab import Run, experiment
 
 
-@experiment(in_lab_time=True, timeout="300s")
+@experiment(_in_lab_time=True, timeout="300s")
 def cost(run: Run, switches: int = 1, frames: int = 4000, runs: int = 5) -> None:
     """One flow through a row of switches whose lines are faster than the lab's CPU: what a frame takes of it."""
     from testbed.net.build.network import network

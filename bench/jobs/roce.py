@@ -8,7 +8,7 @@ from typing import Any
 from testbed.lab import Run, experiment
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def whole(run: Run, flows: int = 1, milliseconds: int = 500) -> None:
     """RoCE flows into one port of 100 Mb/s: how full it is, how busy the CPU, and what a packet takes at its ends."""
     import multiprocessing
@@ -75,7 +75,7 @@ class _Watched:
         self._spent[self._place] = time.process_time() - self._begin
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def calls(run: Run, packets: int = 640, batch: int = 32) -> None:
     """Measure a datagram of 1040 octets over the loopback interface, by each way to send and to receive it."""
     import socket

@@ -5,7 +5,7 @@ import time
 from testbed.lab import Run, experiment
 
 
-@experiment(in_lab_time=True, timeout="300s")
+@experiment(_in_lab_time=True, timeout="300s")
 def tunnelled(run: Run, frames: int = 1000) -> None:
     """Measure PFC frames out of a reverse tunnel while data flow: the time from arrival to the stop of the queue."""
     import socket

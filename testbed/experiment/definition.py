@@ -138,9 +138,9 @@ def experiment(
     files: Sequence[str] = (),
     packages: Sequence[str] = (),
     debs: Sequence[str] = (),
-    in_lab_time: bool = False,
     free_cpu: bool = False,
     partitions: int = 1,
+    _in_lab_time: bool = False,
 ) -> Callable[[Callable[..., None]], Experiment]: ...
 def experiment(
     body: Callable[..., None] | None = None,
@@ -150,19 +150,21 @@ def experiment(
     files: Sequence[str] = (),
     packages: Sequence[str] = (),
     debs: Sequence[str] = (),
-    in_lab_time: bool = False,
     free_cpu: bool = False,
     partitions: int = 1,
+    _in_lab_time: bool = False,
 ) -> Experiment | Callable[[Callable[..., None]], Experiment]:
     """Make an experiment of a function: `@experiment`, or `@experiment(timeout="30s")`.
 
-    `timeout` is in virtual time. `files` are further files that it needs in the lab, named relative
-    to its own; they are beside it there too. `packages` are Python packages that the image lacks
-    (`testbed.lab.image.packages`), by name, or lock files, named as `files` are, and `debs` such packages of Debian
-    (`testbed.lab.image.debs`). With `in_lab_time` its rates and times are values of the lab in all its networks, not of
-    the modelled hardware, as they were before Xoff 0.1. With `free_cpu` its claims are for labs whose CPU work takes no
-    time, as on `um`: another engine says so before the run, and `xoff verify` leaves it out there. `partitions` is the
-    number of kernels that have each of its networks together (docs/partitions.md).
+    `timeout` is in virtual time. `files` are further files that it needs in the lab, named relative to its own; they
+    are beside it there too. `packages` are Python packages that the image lacks (`testbed.lab.image.packages`), by
+    name, or lock files, named as `files` are, and `debs` such packages of Debian (`testbed.lab.image.debs`). With
+    `free_cpu` its claims are for labs whose CPU work takes no time, as on `um`: another engine says so before the run,
+    and `xoff verify` leaves it out there. `partitions` is the number of kernels that have each of its networks together
+    (docs/partitions.md).
+
+    `_in_lab_time` is for tests of the lab itself: rates and times are values of the lab in all its networks, not of
+    the modelled hardware.
     """
     for name, value in (("files", files), ("packages", packages), ("debs", debs)):
         if isinstance(value, str):
@@ -181,7 +183,7 @@ def experiment(
             files=tuple(files),
             packages=tuple(packages),
             source=source,
-            in_lab_time=in_lab_time,
+            in_lab_time=_in_lab_time,
             free_cpu=free_cpu,
             debs=tuple(debs),
             partitions=partitions,

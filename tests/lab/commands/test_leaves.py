@@ -38,7 +38,7 @@ COUNT = 800
 SENDERS, TARGET = ("h1", "h2", "h4"), "h3"
 
 
-@experiment(in_lab_time=True, timeout="180s", files=("jobs/select_groups.py",))
+@experiment(_in_lab_time=True, timeout="180s", files=("jobs/select_groups.py",))
 def controlled(run: Run, library: str = "os-ken") -> None:
     """Run an incast with PFC and the controller's rules: nothing is lost, though the ports' own mapping is lossy."""
     from jobs.select_groups import equal_ways
@@ -63,7 +63,7 @@ def controlled(run: Run, library: str = "os-ken") -> None:
         equal_ways(run, controller)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def alone(run: Run) -> None:
     """Run it without a controller: Open vSwitch learns by itself, and by the ports' own mapping the frames are
     lossy.
@@ -79,7 +79,7 @@ def alone(run: Run) -> None:
             run.claim(f"{name}: frames with the ports' own", sent.sent_frames[priority], at_least=COUNT)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def wan(run: Run) -> None:
     """Send between the data centres of a WAN with leaves that learn: a pause crosses the WAN, and nothing is lost."""
     from testbed.net.build.network import network
@@ -103,7 +103,7 @@ def wan(run: Run) -> None:
         run.claim("cells in use in the end", used, equals=dict.fromkeys(used, 0))
 
 
-@experiment(in_lab_time=True, timeout="180s")
+@experiment(_in_lab_time=True, timeout="180s")
 def controller_and_daemon_die(run: Run, library: str = "os-ken") -> None:
     """Kill the controller and then a leaf's daemon under load, and set links down and up; nothing is left behind."""
     from mininet.net import Mininet

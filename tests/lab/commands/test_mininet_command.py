@@ -38,7 +38,7 @@ def _mn(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
     return done
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def lossless_test(run: Run) -> None:
     """Run the command of the docs: an incast of four that has to pause its senders."""
     done = _mn("--topo", "incast,4", *_LOSSLESS, "--test", "lossless")
@@ -47,7 +47,7 @@ def lossless_test(run: Run) -> None:
     run.figure("said", said[-20_000:])
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def commands(run: Run, topo: str = "incast,2", typed: str = "") -> None:
     """Type commands into Mininet's command line."""
     done = _mn("--topo", topo, *_LOSSLESS, typed=typed.replace(";", "\n") + "\nexit\n")
@@ -82,7 +82,7 @@ def _own() -> Any:
     return Own
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def mistakes(run: Run) -> None:
     """Record the message for each mistake."""
     from testbed.net.build.network import network
@@ -103,7 +103,7 @@ def mistakes(run: Run) -> None:
     run.figure("said", said)
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def cable(run: Run) -> None:
     """Describe a cable in Mininet's words, at a scale of 1000: about a tenth is lost, and the rest is late."""
     from testbed.net.build.network import network

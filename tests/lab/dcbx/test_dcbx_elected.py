@@ -30,7 +30,7 @@ IN_CLASSES = Ets((0, 0, 0, 1, 1, 0, 0, 0), (50, 50, 0, 0, 0, 0, 0, 0), (int(Tsa.
 """An ETS table with priorities 1 and 2 in one class, 3 and 4 in another."""
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def holds(run: Run) -> None:
     """A switch has its defenses on as long as it does not know its peer, and discards what a host sends.
 
@@ -99,7 +99,7 @@ def test_a_port_that_holds_sends_nothing_that_its_peers_defense_discards(run: Ru
     assert run(holds).check().passed
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def sizes(run: Run) -> None:
     """A router is an end station to its bridge, which has two traffic classes for four lossless priorities."""
     for by_classes in (False, True):

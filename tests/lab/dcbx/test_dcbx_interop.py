@@ -165,7 +165,7 @@ def expected(settings: DcbxSettings) -> DcbxTlvs:
     return DcbxTlvs(sent.traffic_classes, sent.ets, sent.recommendation, pfc, applications, sent.cn)
 
 
-@experiment(in_lab_time=True, timeout="300s", files=FILES)
+@experiment(_in_lab_time=True, timeout="300s", files=FILES)
 def read_by_lldpad(run: Run, count: int = 12) -> None:
     """lldpad receives our frames; `lldptool` prints their values. One agent, with many settings one after another."""
     chosen = [FULL, replace(FULL, pfc=PfcAdmin(mask([3]), headroom=True))]
@@ -240,7 +240,7 @@ def as_plain(tlvs: DcbxTlvs) -> dict[str, Any]:
     return plain
 
 
-@experiment(in_lab_time=True, timeout="120s", files=FILES)
+@experiment(_in_lab_time=True, timeout="120s", files=FILES)
 def test_a_willing_agent_adopts_the_settings_of_lldpad(run: Run) -> None:
     """lldpad sends and is not willing; we are, and have no settings of our own."""
     driver = Driver()
@@ -262,7 +262,7 @@ def test_a_willing_agent_adopts_the_settings_of_lldpad(run: Run) -> None:
         run.claim("PFC after its administrator changed it", ours.feature("pfc", "oper"), equals=[6])
 
 
-@experiment(in_lab_time=True, timeout="120s", files=FILES)
+@experiment(_in_lab_time=True, timeout="120s", files=FILES)
 def test_a_willing_lldpad_programs_its_nic_with_the_settings_of_the_agent(run: Run) -> None:
     """We are not willing; lldpad is, and gives its card what we say."""
     driver = Driver()
@@ -291,7 +291,7 @@ def test_a_willing_lldpad_programs_its_nic_with_the_settings_of_the_agent(run: R
         run.claim("PFC of its card after we ended: its own", driver.pfc_enabled, equals=mask([4, 5]))
 
 
-@experiment(in_lab_time=True, timeout="120s", files=FILES)
+@experiment(_in_lab_time=True, timeout="120s", files=FILES)
 def test_two_willing_ends_agree_on_whose_setting_wins_as_lldpad_sees_it(run: Run) -> None:
     """Two willing ends: with the default tie-break ours and lldpad's agree who wins, whoever has the higher address."""
     for ours_mac, theirs_mac, wanted in ((LOW, HIGH, [4, 5]), (HIGH, LOW, [3])):
@@ -372,7 +372,7 @@ def _as_lldpd_shows(settings: DcbxSettings) -> dict[str, Any]:
     return {"chassis": LOW, "port": OURS, "ttl": "121", "tlvs": sorted(tlvs)}
 
 
-@experiment(in_lab_time=True, timeout="120s", files=FILES)
+@experiment(_in_lab_time=True, timeout="120s", files=FILES)
 def lldpd_sees_us(run: Run, version: str = "published") -> None:
     """lldpd shows its neighbours, and every TLV that it does not decode by its octets."""
     chosen = [some_settings(run.rng, DcbxVersion(version)) for _ in range(6)]
@@ -397,7 +397,7 @@ def lldpd_sees_us(run: Run, version: str = "published") -> None:
     (folder / "settings.json").write_text(json.dumps([dump(settings) for settings in chosen]))
 
 
-@experiment(in_lab_time=True, timeout="120s", files=FILES)
+@experiment(_in_lab_time=True, timeout="120s", files=FILES)
 def test_a_willing_agent_adopts_the_octets_that_lldpd_is_configured_to_send(
     run: Run, version: str = "published"
 ) -> None:
@@ -446,7 +446,7 @@ def test_a_willing_agent_adopts_the_octets_that_lldpd_is_configured_to_send(
         run.claim("neighbours", len(ours.state()["neighbours"]), equals=1)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=FILES)
+@experiment(_in_lab_time=True, timeout="120s", files=FILES)
 def test_a_peer_of_the_other_format_is_named_and_neither_end_is_upset(run: Run) -> None:
     """The DCBX TLVs of a peer of the other format are ignored, with a message; lldpad survives the draft."""
     folder = run.directory
@@ -464,7 +464,7 @@ def test_a_peer_of_the_other_format_is_named_and_neither_end_is_upset(run: Run) 
         run.claim("what the agent reports about it", said, equals=wanted)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=FILES)
+@experiment(_in_lab_time=True, timeout="120s", files=FILES)
 def test_a_link_agrees_within_three_seconds_of_its_carrier(run: Run) -> None:
     """Measure the time from a carrier that is back to a link that has agreed; both ends are ours, with the standard's
     timers.

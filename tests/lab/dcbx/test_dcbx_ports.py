@@ -44,7 +44,7 @@ def speaker_of(fabric: Any, node: str) -> int:
     return 0
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def ets_while_it_runs(run: Run) -> None:
     """A host's port and a switch's, which were made without ETS, are asked to run it."""
     from testbed.net.build.network import network
@@ -60,7 +60,7 @@ def ets_while_it_runs(run: Run) -> None:
             )
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_speaker_killed_while_queues_drain_leaves_no_priority_in_a_class_that_it_left(run: Run) -> None:
     """Priority 3 leaves the class that it had with 1, and the speaker is killed before the old queue counts as empty:
     until then a pause of 3 stops that queue too, and later it does not.

@@ -49,7 +49,7 @@ def with_pfc(settings: DcbxSettings | None, *priorities: int) -> DcbxSettings:
     return replace(settings, pfc=replace(settings.pfc, enabled=mask(priorities)))
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_changes_under_load_lose_nothing_that_stays_lossless(run: Run) -> None:
     """PFC of other priorities and the shares change again and again, at one port after the other, while two senders
     overload a port. Nothing of what is lossless all the time is lost.
@@ -89,7 +89,7 @@ def test_changes_under_load_lose_nothing_that_stays_lossless(run: Run) -> None:
         run.claim("changes of shares", changes, at_least=30)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_what_was_negotiated_outlives_speakers_and_agents(run: Run) -> None:
     """Speakers and agents are killed: what was negotiated stays, nothing is lost, and the next change is made."""
     from testbed.net.fabric.port import Buffer, Port
@@ -121,7 +121,7 @@ def test_what_was_negotiated_outlives_speakers_and_agents(run: Run) -> None:
         run.claim("adopted by the successor", enabled(fabric), equals=wanted)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_links_and_neighbours_come_and_go(run: Run) -> None:
     """A link goes down and up, and DCBX is switched off and on: a willing host falls back to its own settings, and
     adopts again.
@@ -149,7 +149,7 @@ def test_links_and_neighbours_come_and_go(run: Run) -> None:
         run.claim("off", dcbx_state(fabric, "s1-eth1")["running"], equals=False)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def too_small(run: Run) -> None:
     """A buffer that has cells for one lossless priority at each port, and is asked for two: what it has it keeps."""
     from testbed.net.fabric.port import Buffer, Port

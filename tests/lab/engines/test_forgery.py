@@ -31,7 +31,7 @@ _CLONE_NEWPID = 0x2000_0000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def forges(run: Run, payload: str = "END") -> None:
     """Write a payload wherever the records' device may be found, and then fail, which the result has to show."""
     run.figure("begun", 1)
@@ -51,7 +51,7 @@ def forges(run: Run, payload: str = "END") -> None:
     raise ValueError("the job failed")
 
 
-@experiment(in_lab_time=True, timeout="3s")
+@experiment(_in_lab_time=True, timeout="3s")
 def spins_at_the_highest_priority(run: Run) -> None:
     """Start two processes that never give up the CPU, before every other SCHED_FIFO one."""
     run.figure("begun", 1)

@@ -11,7 +11,7 @@ _CALL = "53 4889fb f30f6f3b 488b4320 488b7b28 488b7330 488b5338 ffd0 f30f7f7b10 
 _CLEAR = "660fefff c3"  # a signal's handler: pxor xmm7, xmm7; ret
 
 
-@experiment(in_lab_time=True, timeout="30s")
+@experiment(_in_lab_time=True, timeout="30s")
 def test_registers_survive_calls_signals_forks_and_threads(run: Run) -> None:
     """Calls are tried that block, that a signal interrupts or ends, of a child and of a thread beside another."""
     import ctypes

@@ -11,7 +11,7 @@ from testbed.lab import Run, experiment
 from testbed.units import Duration
 
 
-@experiment(in_lab_time=True, timeout="1000s")
+@experiment(_in_lab_time=True, timeout="1000s")
 def waits(run: Run, how_long: Duration = Duration("20s")) -> None:
     """Sleeps, and looks at the clock."""
     before = run.lab_ns
@@ -19,7 +19,7 @@ def waits(run: Run, how_long: Duration = Duration("20s")) -> None:
     run.figure("slept", run.lab_ns - before, "ns")
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def says(run: Run, lines: int = 3) -> None:
     """Prints, and leaves files of several kinds."""
     for number in range(lines):
@@ -33,7 +33,7 @@ def says(run: Run, lines: int = 3) -> None:
     Path("result.json").write_text("not the real one")
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def draws(run: Run) -> None:
     """Asks every source of chance that a job may meet."""
     run.figure("run.rng", run.rng.random())
@@ -53,7 +53,7 @@ def said(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def calls(run: Run, percent: int = 100, lasts: Duration = Duration("1200ms")) -> None:
     """System calls for a part of each 9.37 ms, which is no divisor of a kernel's tick."""
     period_ns = 9_370_000
@@ -67,7 +67,7 @@ def calls(run: Run, percent: int = 100, lasts: Duration = Duration("1200ms")) ->
                 time.sleep(left_ns / 1e9)
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def works(run: Run, measured: bool = True) -> None:
     """Keeps the CPU busy for half a second, and rests for as long."""
     with run.measuring():
@@ -79,7 +79,7 @@ def works(run: Run, measured: bool = True) -> None:
         pass
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def mixes(run: Run) -> None:
     """A bit of everything that could differ from run to run: TCP, timers, processes, chance, memory."""
     from testbed.net import traffic
@@ -116,7 +116,7 @@ def mixes(run: Run) -> None:
     run.figure("addresses", id(object()))
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def controllers_start(run: Run) -> None:
     """Starts Ryu 4.34 and os-ken with an OpenFlow app each, and a switch that connects to them."""
     from testbed.linux import vswitch
@@ -171,14 +171,14 @@ hub.joinall(manager.instantiate_apps(**contexts))
 """
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def leaves(run: Run, megabytes: int = 1) -> None:
     """Leaves a large file."""
     print("leaving", flush=True)
     Path("large").write_bytes(bytes(megabytes << 20))
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def looks_around(run: Run) -> None:
     """Sees what of the machine is visible."""
     run.figure("interfaces", sorted(path.name for path in Path("/sys/class/net").iterdir()))
@@ -186,13 +186,13 @@ def looks_around(run: Run) -> None:
     run.figure("run", sorted(path.name for path in Path("/run").iterdir()))
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def needs_vrf(run: Run) -> None:
     """Uses something that not every kernel has."""
     subprocess.run(["ip", "link", "add", "red", "type", "vrf", "table", "10"], check=True)
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def imports(run: Run, modules: str = "") -> None:
     """Two hosts send to one, in a network that begins after more or fewer modules have been imported."""
     import importlib

@@ -14,7 +14,7 @@ _COMPILED_AT, _VERIFIED_AT = 16, 216
 bpf_prog_info."""
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def incast(run: Run, frames: int = 600, line: str = "real") -> None:
     """Three senders into one port of 100 Mb/s."""
     from testbed.net.build.network import network

@@ -6,7 +6,7 @@ from typing import Any
 from testbed.lab import Run, experiment
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def a_threshold_of_one_cell_more(run: Run) -> None:
     from experiments.pfc import thresholds
     from testbed.net.fabric import switch_buffer
@@ -16,7 +16,7 @@ def a_threshold_of_one_cell_more(run: Run) -> None:
     thresholds._static(run)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def an_offset_of_one_cell_more(run: Run) -> None:
     from experiments.pfc import hysteresis
     from testbed.net.fabric import switch_buffer
@@ -26,7 +26,7 @@ def an_offset_of_one_cell_more(run: Run) -> None:
     hysteresis._exactly(run)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def headroom_for_no_frame(run: Run) -> None:
     from experiments.pfc import incast
     from testbed.net.fabric.port import PortNeeds
@@ -35,7 +35,7 @@ def headroom_for_no_frame(run: Run) -> None:
     incast.incast(run)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def a_cable_that_loses_frames(run: Run) -> None:
     """Data, which no switch's counters tell, and PAUSE, so that switches drop as well."""
     from experiments.pfc import conservation

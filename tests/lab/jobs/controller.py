@@ -27,7 +27,7 @@ ROOT = Path(sys.modules["testbed"].__path__[0]).parent
 NAMES = ("R1", "R2", "R3")
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("fake_routers.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("fake_routers.py",))
 def controls(run: Run, library: str = "os-ken") -> None:
     """Check policies and switches under one library, through a restart."""
     with leaves() as hosts, controller(library) as (process, token, key):
@@ -81,7 +81,7 @@ def controls(run: Run, library: str = "os-ken") -> None:
         fleet.close()
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("fake_routers.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("fake_routers.py",))
 def fifty(run: Run, library: str = "os-ken") -> None:
     """Measure, with 50 routers and 200 policies, the time until all is installed, and again after a failure.
 
@@ -153,7 +153,7 @@ def count_tunnels(fleet: Fleet) -> int:
     return sum(len(fake.tunnels()) for fake in fleet.routers.values())
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("fake_routers.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("fake_routers.py",))
 def ryu_manager(run: Run) -> None:
     """Start the application by Ryu's own launcher."""
     token, key = secrets()

@@ -16,28 +16,28 @@ from testbed.switch.pfc import wire
 from testbed.switch.pfc.watchdog import Watchdog
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def a_step_one_frame_late(run: Run) -> None:
     """The marking threshold is a frame higher than it should be."""
     _change_curve(lambda curve: EcnCurve.step(curve.kmin + ecn_step.FRAME, curve.limit))
     ecn_step.ecn_step(run)
 
 
-@experiment(in_lab_time=True, timeout="90s")
+@experiment(_in_lab_time=True, timeout="90s")
 def half_the_marks(run: Run) -> None:
     """The marking probability is half of what it should be."""
     _change_curve(lambda curve: EcnCurve(curve.kmin, curve.kmax, curve.pmax / 2))
     ecn_ramp.ecn_ramp(run)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def headroom_of_a_frame_less(run: Run) -> None:
     response.HEADROOM -= 1
     response.BURSTS = 1
     response.response(run)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def a_lossy_priority_that_obeys(run: Run) -> None:
     """PFC is on for a priority that should be lossy."""
     from topologies.incast import Incast
@@ -46,7 +46,7 @@ def a_lossy_priority_that_obeys(run: Run) -> None:
     not_enabled.not_enabled(run)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def pauses_too_long(run: Run) -> None:
     """A pause lasts a twentieth longer than it should."""
     _by_processes()
@@ -55,7 +55,7 @@ def pauses_too_long(run: Run) -> None:
     duty_cycle.duty_cycle(run)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def a_storm_that_spreads(run: Run) -> None:
     """PAUSE of one priority stops another one, too."""
     of = storm._storm_of
@@ -63,7 +63,7 @@ def a_storm_that_spreads(run: Run) -> None:
     storm.storm(run)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def a_watchdog_that_is_early(run: Run) -> None:
     """The watchdog bites a poll before its time, and a little, lest that poll be at the end of the pause."""
     _by_processes()
@@ -77,7 +77,7 @@ def a_watchdog_that_is_early(run: Run) -> None:
     watchdog.watchdog(run)
 
 
-@experiment(in_lab_time=True, timeout="90s")
+@experiment(_in_lab_time=True, timeout="90s")
 def a_ring_without_up_and_down(run: Run) -> None:
     """Routing goes round the ring where it should not."""
     from topologies.ring import Ring
@@ -86,7 +86,7 @@ def a_ring_without_up_and_down(run: Run) -> None:
     ring.deadlock(run)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def short_headroom_of_a_frame_less(run: Run) -> None:
     """Both ends of a cable have a frame of headroom less than they are configured, unless they measured it."""
     from dataclasses import replace
@@ -104,7 +104,7 @@ def short_headroom_of_a_frame_less(run: Run) -> None:
     headroom_short.headroom_short(run)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def a_response_that_is_not_measured(run: Run) -> None:
     """Stamps are taken as if every port obeyed at once."""
     from testbed.agent.pfc.loop import Loop
@@ -117,7 +117,7 @@ def a_response_that_is_not_measured(run: Run) -> None:
     headroom_response.headroom_response(run)
 
 
-@experiment(in_lab_time=True, timeout="2000s", files=("looking.py", "random_links.py"))
+@experiment(_in_lab_time=True, timeout="2000s", files=("looking.py", "random_links.py"))
 def half_the_round_trip(run: Run) -> None:
     """Headroom for the way there, and not for the way back."""
     import random_links

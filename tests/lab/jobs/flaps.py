@@ -110,7 +110,7 @@ class Changes:
         return True
 
 
-@experiment(in_lab_time=True, timeout="1200s", files=("looking.py",))
+@experiment(_in_lab_time=True, timeout="1200s", files=("looking.py",))
 def flapping(run: Run, duration: Duration = Duration("6s")) -> None:
     """Overload a host from three others over two switches while the network changes: frames are lost with links alone,
     each lost frame is in a counter, and in the end everything flows.

@@ -108,7 +108,7 @@ def fabric() -> Fabric:
     return found
 
 
-@experiment(in_lab_time=True, packages=["snappi"])
+@experiment(_in_lab_time=True, packages=["snappi"])
 def counts(run: Run) -> None:
     """Two flows of different sizes and rates, and what the switch counted of each."""
     client = Client(3)
@@ -146,7 +146,7 @@ def counts(run: Run) -> None:
     client.api.close()
 
 
-@experiment(in_lab_time=True, packages=["snappi"])
+@experiment(_in_lab_time=True, packages=["snappi"])
 def pauses(run: Run, obeys: bool = True, delay: int = 0, paused: bool = True) -> None:
     """A port that is paused for a known time by a known number of quanta, sent to it by the switch under load.
 
@@ -172,7 +172,7 @@ def pauses(run: Run, obeys: bool = True, delay: int = 0, paused: bool = True) ->
     client.api.close()
 
 
-@experiment(in_lab_time=True, packages=["snappi"])
+@experiment(_in_lab_time=True, packages=["snappi"])
 def one_pause(run: Run, quanta: int = 10_000, delay: int = 0) -> None:
     """A flow at half the line; the far test port pauses the switch, and the switch's queue stands still."""
     client = Client(2)
@@ -199,7 +199,7 @@ def one_pause(run: Run, quanta: int = 10_000, delay: int = 0) -> None:
     client.api.close()
 
 
-@experiment(in_lab_time=True, packages=["snappi"])
+@experiment(_in_lab_time=True, packages=["snappi"])
 def states(run: Run) -> None:
     """Pause and resume, stop, links, appended and deleted flows, other rates, and what is refused."""
     client = Client(2)
@@ -274,7 +274,7 @@ def states(run: Run) -> None:
     client.api.close()
 
 
-@experiment(in_lab_time=True, packages=["snappi"])
+@experiment(_in_lab_time=True, packages=["snappi"])
 def devices(run: Run) -> None:
     """Two devices resolve each other by ARP and by ND, and a flow goes between them."""
     client = Client(2)
@@ -315,7 +315,7 @@ def devices(run: Run) -> None:
     client.api.close()
 
 
-@experiment(in_lab_time=True, packages=["snappi"])
+@experiment(_in_lab_time=True, packages=["snappi"])
 def line_rate(run: Run, size: int = 64, seconds: float = 0.1) -> None:
     """A port that is full of the smallest or of the largest frames, each at its time."""
     client = Client(2)

@@ -180,7 +180,7 @@ def _frozen(fabric: Any) -> list[str]:
     return stuck()
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("looking.py",))
 def supervisors(run: Run) -> None:
     """Overload a port while the agents' supervisor and its deputy are killed, alone and with agents: each agent is kept
     or has a successor, nothing is lost, and no port stays paused or open.

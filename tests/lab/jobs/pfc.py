@@ -44,7 +44,7 @@ def pfc_frames(file: Path, since_ns: int) -> list[list[Any]]:
     return [[frame.t_ns - since_ns, frame.octets.hex()] for frame in frames_in(file)]
 
 
-@experiment(in_lab_time=True, timeout="300s", files=("looking.py",))
+@experiment(_in_lab_time=True, timeout="300s", files=("looking.py",))
 def reacts(run: Run, in_kernel: bool = True) -> None:
     """Pauses of all kinds, in both directions: what agents log, count and send."""
     from testbed.net.build.network import network
@@ -148,7 +148,7 @@ def reacts(run: Run, in_kernel: bool = True) -> None:
     run.claim("kinds of events that there were", sorted(wanted - kinds), equals=[])
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("looking.py",))
 def killed(run: Run) -> None:
     """An agent is killed while the kernel serves it, in a reaction and in the pause after it; another is stopped."""
     from looking import agent_pid

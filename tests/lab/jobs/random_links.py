@@ -118,7 +118,7 @@ class Seen:
         )
 
 
-@experiment(in_lab_time=True, timeout="20000s", files=("looking.py",))
+@experiment(_in_lab_time=True, timeout="20000s", files=("looking.py",))
 def random_links(run: Run, links: int = 60, together: int = 20) -> None:
     """Check that the measured headroom is never below the need, and never above 1.15 times it and three frames."""
     found: list[Seen] = []

@@ -9,7 +9,7 @@ from testbed.roce.rates import Acknowledgement, Line, RateControl
 from testbed.units import Duration, Rate, Size
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def fills_a_line(run: Run) -> None:
     """One flow of 500 kB over 100 Mb/s: nothing but its packets is on the line."""
     from testbed.net.build.network import network
@@ -25,7 +25,7 @@ def fills_a_line(run: Run) -> None:
         run.claim("lost", net.fabric.dropped(), equals=0)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def on_the_wire(run: Run) -> None:
     """Every kind of packet at h1's port, with a mark on each that leaves the switch."""
     from testbed.net.build.network import network
@@ -49,7 +49,7 @@ def on_the_wire(run: Run) -> None:
         run.claim("CNPs", sum(report.marked for report in running.reports), at_least=1)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def goes_by_marks(run: Run) -> None:
     """DCQCN where nothing marks, and where the switch does."""
     from testbed.net.build.network import network
@@ -68,7 +68,7 @@ def goes_by_marks(run: Run) -> None:
         run.figure(f"{case}: CNPs", cnps)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def timely_beside_fixed(run: Run) -> None:
     """Two flows into one port, at line rate and with TIMELY as it is by default."""
     from testbed.net.build.network import network
@@ -83,7 +83,7 @@ def timely_beside_fixed(run: Run) -> None:
         run.figure(control, max(report.completion for report in running.reports))
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def too_fast(run: Run) -> None:
     """Rates of hardware on a line of the lab: two that are refused, and one that ends the run."""
     from testbed.net.build.network import network
@@ -113,7 +113,7 @@ class Half(RateControl):
         self.rate_bps /= 2
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def own_rate_control(run: Run) -> None:
     """A class of this file sends at half of the line; a tree all-reduce of four hosts has every part."""
     from testbed.net.build.network import network
@@ -140,7 +140,7 @@ def own_rate_control(run: Run) -> None:
         run.claim("one waits for the other", order == sorted(order), equals=True)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def asks(run: Run) -> None:
     """A client asks ten times over cables of 10 ms: each time a round trip over two of them, and ten packets."""
     from testbed.net.build.network import network
@@ -158,7 +158,7 @@ def asks(run: Run) -> None:
         run.claim("completion", took, at_least=(trip + packet * 9) * 10, at_most=(trip + packet * 12) * 10)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def recorded(run: Run) -> None:
     """Two flows into one port, with the buffer and the rates recorded each millisecond."""
     from testbed.net.build.network import network

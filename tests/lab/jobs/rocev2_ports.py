@@ -77,7 +77,7 @@ class RoceClient(Client):
         self.api.set_control_state(control)
 
 
-@experiment(in_lab_time=True, packages=["snappi"], files=("generator.py",))
+@experiment(_in_lab_time=True, packages=["snappi"], files=("generator.py",))
 def counts(run: Run) -> None:
     """Queue pairs of three verbs beside a raw flow, and what the switch and the endpoints counted of each."""
     client = RoceClient(3)
@@ -136,7 +136,7 @@ def counts(run: Run) -> None:
     client.api.close()
 
 
-@experiment(in_lab_time=True, packages=["snappi"], files=("generator.py",))
+@experiment(_in_lab_time=True, packages=["snappi"], files=("generator.py",))
 def slows_down(run: Run, dcqcn: bool = True) -> None:
     """Two senders at line rate and marked packets: DCQCN as the options have it, and refusals of what is not there."""
     client = RoceClient(3)

@@ -6,7 +6,7 @@ import time
 from testbed.lab import Run, experiment
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def drawn(run: Run, scale: int = 1) -> None:
     """Draws a number, and works a little, which takes some tenths of a second outside."""
     for _ in range(100):

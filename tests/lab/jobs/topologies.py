@@ -15,7 +15,7 @@ _TYPE = 0x88B5  # EtherType for local experiments
 _ROUND = 25
 
 
-@experiment(in_lab_time=True, timeout="600s")
+@experiment(_in_lab_time=True, timeout="600s")
 def work(run: Run, wanted: str = "incast,3") -> None:
     """Check each of these topologies: hosts reach each other, broadcasts arrive once, nothing is lost or goes on."""
     from testbed.net.build.network import network
@@ -26,7 +26,7 @@ def work(run: Run, wanted: str = "incast,3") -> None:
             works(run, net, one)
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def rests(run: Run, wanted: str = "incast,8") -> None:
     """Run a network in which nothing happens for two seconds, without marking what is measured."""
     from testbed.net.build.network import network
@@ -80,7 +80,7 @@ def works(run: Run, net: Any, name: str) -> None:
     run.figure(f"{name}: buffers that wait for each other in a circle", circle(net))
 
 
-@experiment(in_lab_time=True)
+@experiment(_in_lab_time=True)
 def refused(run: Run) -> None:
     """Record the messages for arguments that make no sense."""
     from testbed.errors import UsageError
@@ -112,7 +112,7 @@ def refused(run: Run) -> None:
             run.figure(wanted, str(error))
 
 
-@experiment(in_lab_time=True, timeout="600s")
+@experiment(_in_lab_time=True, timeout="600s")
 def ways(run: Run, wanted: str = "ring,4;h2;h1") -> None:
     """Record the cables between switches that a flow uses in each of these (topology;source;target)."""
     from testbed.net.build.network import network
@@ -211,7 +211,7 @@ def _chooses(switch: Any) -> bool:
     return ways is not None and ways.by != "host number"
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def neighbours(run: Run) -> None:
     """Check that with `autoStaticArp` each host has exactly the others as permanent neighbours at the right port."""
     from testbed.net.build.network import network

@@ -98,7 +98,7 @@ def turns(calls: list[str]) -> Counter[str]:
     return Counter(f"wait{rest}".strip() for rest in found)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_an_event_takes_an_agent_at_most_four_system_calls(run: Run, in_kernel: bool = True) -> None:
     """A paused port of a switch fills the buffer, so that a sender is paused, for longer than one refresh."""
     from unittest import mock

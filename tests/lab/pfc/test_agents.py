@@ -63,7 +63,7 @@ def events(fabric: Any, kind: str, port: str, since_ns: int = 0) -> list[Any]:
     return [e for e in fabric.events() if e.kind == kind and e.port == port and e.lab_ns >= since_ns]
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_pause_lasts_as_long_as_asked_although_the_agent_is_killed_in_it(run: Run) -> None:
     """A host's agent is killed at several moments of a pause, of the same length each time. Its successor keeps the
     pause, and ends it in time. A pause that would end while there is no agent lasts until there is one.
@@ -116,7 +116,7 @@ def test_a_pause_lasts_as_long_as_asked_although_the_agent_is_killed_in_it(run: 
         run.claim("lost", flows.reports[0].lost, equals=0)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_agents_killed_under_congestion_lose_no_frame(run: Run) -> None:
     """Two senders overload a port. The agents of switch and hosts are killed by turns, and nothing is lost."""
     from testbed.net.build.network import network
@@ -156,7 +156,7 @@ def test_agents_killed_under_congestion_lose_no_frame(run: Run) -> None:
         run.claim("congested in the end", [name for name in ports if state[name]["is_congested"]], equals=[])
 
 
-@experiment(in_lab_time=True, timeout="300s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="300s", files=("jobs/looking.py",))
 def die_at_random(run: Run, kills: int = 24) -> None:
     """Two senders overload a port, and agents are killed at random moments. Frames can be
     lost until the supervisor notices a death: at once where work of the CPU takes no time, else within `NOTICED_NS`.
@@ -192,7 +192,7 @@ def die_at_random(run: Run, kills: int = 24) -> None:
         run.claim("cells in use", fabric.held(LOSSLESS), equals=0)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_an_agent_killed_in_a_storm_leaves_no_queue_shut(run: Run) -> None:
     """The watchdog throws a queue's frames away when its agent is killed: the successor begins with an open queue, and
     its own watchdog works as the first one did.
@@ -238,7 +238,7 @@ def test_an_agent_killed_in_a_storm_leaves_no_queue_shut(run: Run) -> None:
         run.claim("impossible releases", group.impossible_releases, equals=0)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def die_too_often(run: Run) -> None:
     """An agent that is killed again and again is given up: its queues are opened, and the network goes on."""
     from testbed.net.build.network import network
@@ -264,7 +264,7 @@ def die_too_often(run: Run) -> None:
         run.claim("received", flows.reports[0].received, equals=100)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def dies_without_its_port(run: Run) -> None:
     """The agent of a switch dies after a port of it was removed: it has no successor, and its queues are open."""
     from testbed.net.build.network import network
@@ -284,7 +284,7 @@ def dies_without_its_port(run: Run) -> None:
         run.claim("received", flows.reports[0].received, equals=100)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def eight_senders(run: Run) -> None:
     """Eight ports of a switch cross their threshold at nearly the same time, for the first time."""
     from testbed.net.build.network import network
@@ -300,7 +300,7 @@ def eight_senders(run: Run) -> None:
         run.claim("lost", sum(report.lost for report in flows.reports), equals=0)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def parents_die(run: Run, deputy: bool = False) -> None:
     """Without the supervisor, and even without its deputy, the agents go on: a pause ends in time. At the end of the
     network all of them end.
@@ -389,7 +389,7 @@ def in_a_child(body: Callable[[Callable[[], None]], None]) -> int:
     return pid
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_killed_or_interrupted_network_leaves_nothing(run: Run) -> None:
     """The process that a network belongs to is killed, or interrupted, in the middle; nothing of it is left."""
     before = everything()
@@ -403,7 +403,7 @@ def test_a_killed_or_interrupted_network_leaves_nothing(run: Run) -> None:
         nothing_is_left(run, how.name, before)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def networks_in_turn(run: Run) -> None:
     """Run networks in one process: a good one, some that cannot be, one whose user fails, and a good one again."""
     from testbed.errors import XoffError

@@ -348,7 +348,7 @@ class Pair:
                 self.differences.append(f"port {number}: the model has {whole}, the program {together}")
 
 
-@experiment(in_lab_time=True, timeout="600s")
+@experiment(_in_lab_time=True, timeout="600s")
 def agrees_step_by_step(run: Run, seeds: int = 4, steps: int = 10_000) -> None:
     """Frames come and go at random; after each the two say the same, and now and then all counters are compared."""
     program = PortProgram()
@@ -423,7 +423,7 @@ def tight(model: BufferModel, key: Key, chance: random.Random) -> int:
 BROADCAST = b"\xff" * 6
 
 
-@experiment(in_lab_time=True, timeout="600s")
+@experiment(_in_lab_time=True, timeout="600s")
 def agrees_with_frames(run: Run, networks: int = 3, rounds: int = 40) -> None:
     """Frames of any size, priority and port meet stopped queues, so their order is known; then queues are let go, one
     at a time, for a while or until they are empty.

@@ -63,7 +63,7 @@ def pause(fabric: Any, port: Any, priority: int, quanta: int) -> None:
         raw.send(PfcFrame.of(far_end.mac, {priority: quanta}).encode())
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_classes_share_a_switch_port_as_configured_and_never_exceed_the_line(run: Run) -> None:
     """Three senders keep three classes of a port backlogged, with PFC and frames of all sizes."""
     from testbed.net.build.network import network
@@ -147,7 +147,7 @@ def test_classes_share_a_switch_port_as_configured_and_never_exceed_the_line(run
             run.claim(f"{name}: lost", [report.lost for report in flows.reports], equals=[0, 0, 0])
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_paused_class_of_a_host_leaves_its_line_to_the_others(run: Run) -> None:
     """A host's classes have a queue each and share the line: one that is paused leaves all of it to the other."""
     from testbed.net.build.network import network
@@ -193,7 +193,7 @@ def test_a_paused_class_of_a_host_leaves_its_line_to_the_others(run: Run) -> Non
         run.claim("lost", [report.lost for report in flows.reports], equals=[0, 0])
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_in_a_pause_frames_are_marked_by_the_queue_that_they_find(run: Run) -> None:
     """RED measures a queue that is paused (decision 0305): 11 of 16 frames wait when the pause begins, so the first 9
     that come in it are below the threshold of 20, and 31 of 40 are marked: by the length at its start, none.
@@ -231,7 +231,7 @@ def test_in_a_pause_frames_are_marked_by_the_queue_that_they_find(run: Run) -> N
             run.claim(f"{waiting}: lost", [report.lost for report in flows.reports], equals=[0, 0])
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_pfc_goes_by_the_port_in_and_ecn_by_the_port_out(run: Run) -> None:
     """One port out of a switch is overloaded, another one is not. PFC goes by the ports that frames came in by, and ECN
     by the port they leave by: one sender's two flows are both paused, and only one of them is marked.

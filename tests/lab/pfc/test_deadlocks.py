@@ -63,7 +63,7 @@ def last_stop(events: list[LoggedEvent], before_ns: int) -> int:
     )
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def test_a_deadlock_is_found_at_the_first_look_and_lasts_without_a_watchdog(run: Run) -> None:
     found, events, _, shown = ring_under_load(run, clockwise=True, watchdog=None, load_s=1)
     run.claim("deadlocks", len(found), equals=1)
@@ -79,7 +79,7 @@ def test_a_deadlock_is_found_at_the_first_look_and_lasts_without_a_watchdog(run:
     run.claim("not broken", found[0].lasted_ns is None, equals=True)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def test_the_watchdog_breaks_a_deadlock_after_its_detection_time(run: Run) -> None:
     found, events, *_ = ring_under_load(run, clockwise=True, watchdog=WATCHDOG, load_s=1)
     storms = [one.lab_ns for one in events if one.kind == "storm_detected"]
@@ -96,7 +96,7 @@ def test_the_watchdog_breaks_a_deadlock_after_its_detection_time(run: Run) -> No
                   equals=first_look_after(stopped))  # fmt: skip
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def test_a_congested_ring_without_a_circle_has_no_deadlock(run: Run) -> None:
     found, _, pauses, shown = ring_under_load(run, clockwise=False, watchdog=None, load_s=2)
     run.claim("queues stopped", pauses, at_least=100)
@@ -104,7 +104,7 @@ def test_a_congested_ring_without_a_circle_has_no_deadlock(run: Run) -> None:
     run.claim("deadlocks", len(found), equals=0)
 
 
-@experiment(in_lab_time=True, timeout="60s")
+@experiment(_in_lab_time=True, timeout="60s")
 def test_a_storm_that_holds_every_switch_is_no_deadlock(run: Run) -> None:
     """A host that pauses without end stops all queues of the ring that lead to it, one after the other."""
     import time

@@ -30,7 +30,7 @@ def balance(run: Run, fabric: Any) -> None:
     run.claim("impossible releases", sum(group.impossible_releases for group in groups), equals=0)
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_sender_is_no_faster_than_its_line_whatever_becomes_of_its_frames(
     run: Run, how: str = "pulled", transport: str = "udp"
 ) -> None:
@@ -86,7 +86,7 @@ def test_a_sender_is_no_faster_than_its_line_whatever_becomes_of_its_frames(
         balance(run, fabric)
 
 
-@experiment(in_lab_time=True, timeout="300s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="300s", files=("jobs/looking.py",))
 def test_a_queue_holds_all_that_its_buffer_admits(run: Run) -> None:
     """A receiver pauses its port for a minute. The buffer has room for the 70 MB that come, and so has the queue."""
     from testbed.frames.mac_control import PfcFrame
@@ -114,7 +114,7 @@ def test_a_queue_holds_all_that_its_buffer_admits(run: Run) -> None:
         balance(run, net.fabric)
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_what_a_queue_with_a_limit_has_no_room_for_is_not_the_cables(run: Run) -> None:
     """ECN curves may have a limit, which buffers do not know; the frames beyond it are counted as they are lost."""
     from testbed.net.build.network import network

@@ -174,7 +174,7 @@ def whole_state(net: Any, ports: list[Port]) -> dict[str, Any]:
     }
 
 
-@experiment(in_lab_time=True, timeout="600s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="600s", files=("jobs/looking.py",))
 def test_a_hundred_thousand_hostile_frames_change_nothing_but_counters(
     run: Run, frames: int = 100_000, different: int = 20_000
 ) -> None:
@@ -218,7 +218,7 @@ def test_a_hundred_thousand_hostile_frames_change_nothing_but_counters(
         run.claim("ms for 300 frames of 1.23 ms each", span // 1_000_000, at_least=365, at_most=372)
 
 
-@experiment(in_lab_time=True, timeout="100s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="100s", files=("jobs/looking.py",))
 def test_an_agent_that_does_not_look_loses_frames_but_no_congestion(run: Run, frames: int = 3000) -> None:
     """An agent does not look while it is flooded, and its port becomes congested meanwhile. What it is not told of
     frames is counted; the congestion is signalled in any case.

@@ -33,7 +33,7 @@ def balance(run: Run, fabric: Any, when: str) -> None:
     run.claim(f"{when}: impossible releases", sum(group.impossible_releases for group in groups), equals=0)
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_cable_that_goes_down_frees_what_waits_for_it(run: Run, delay: Duration = Duration("0s")) -> None:
     """A cable goes down, at either end, while frames wait for it: they are lost, and their cells are free. It comes
     back, and traffic goes on without a loss.
@@ -102,7 +102,7 @@ def test_a_link_that_comes_up_again_has_its_addresses_and_static_routes(run: Run
             run.claim("when it is up again", known(), equals=before)
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_pause_does_not_outlive_its_link_at_either_end(run: Run, delay: Duration = Duration("0s")) -> None:
     """The receiver pauses its switch for as long as it can; after the cable was lost and is back, the pause is over.
 
@@ -159,7 +159,7 @@ def test_a_pause_does_not_outlive_its_link_at_either_end(run: Run, delay: Durati
         balance(run, fabric, "an overload over a flap")
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def vanish(run: Run) -> None:
     """Send frames to an absent station: the switch forwards them, and no host receives or counts them."""
     from testbed.net.build.network import network
@@ -174,7 +174,7 @@ def vanish(run: Run) -> None:
         run.claim("dropped by the switch", net.fabric.dropped(), equals=0)
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_tcp_and_broadcasts_beside_lossless_traffic_leave_no_cell_behind(run: Run) -> None:
     """TCP, pings and a flood of broadcasts run beside lossless datagrams, and all counters add up."""
     from testbed.net.build.network import network
@@ -210,7 +210,7 @@ def test_a_loss_that_no_counter_explains_fails_a_run(run: Runner) -> None:
     assert (claim.name, claim.measured) == ("lost, and in no counter", 20)
 
 
-@experiment(in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="60s", files=("jobs/looking.py",))
 def test_a_frame_of_the_links_mtu_arrives_whole_and_a_longer_one_is_refused(run: Run) -> None:
     """On a link with an MTU of 9198 a frame of 9216 octets with FCS passes, charged by its cells; others refuse it."""
     from testbed.errors import UsageError

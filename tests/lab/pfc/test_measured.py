@@ -44,7 +44,7 @@ def wait_until_measured(fabric: Any, *ports: str) -> bool:
     return wait_for(lambda: all(measured(fabric, port)["phase"] == "measured" for port in ports))
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_switch_with_many_ports_measures_them_all(run: Run, hosts: int = 24) -> None:
     """All ends of so many cables begin at once, and the lab's one CPU asks and answers for all of them."""
     from testbed.net.fabric.port import Buffer
@@ -58,7 +58,7 @@ def test_a_switch_with_many_ports_measures_them_all(run: Run, hosts: int = 24) -
         run.figure("after", run.lab_ns / 1e9, "s")
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_round_trips_are_measured_to_a_percent(run: Run) -> None:
     """Cables of several lengths, each measured by both of its ends."""
     from testbed.net.fabric.port import Buffer
@@ -88,7 +88,7 @@ def test_round_trips_are_measured_to_a_percent(run: Run) -> None:
         run.figure("ns to stop a queue", fabric.snapshot("s1")["stopping_ns"])
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_what_is_measured_divides_the_buffer_while_traffic_flows(run: Run) -> None:
     """What is measured becomes headroom and thresholds; another cable while two senders overload a port, too."""
     from testbed.net.fabric.port import Buffer
@@ -127,7 +127,7 @@ def test_what_is_measured_divides_the_buffer_while_traffic_flows(run: Run) -> No
         run.claim("shortest and longest by their headroom", [order[0], order[-1]], equals=[5, 0])
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def no_capability(run: Run) -> None:
     """One end does not announce that it measures: the default stays, and the status has the reason. Then it announces
     it.
@@ -153,7 +153,7 @@ def no_capability(run: Run) -> None:
         run.claim("default again", fabric.limits("s1-eth1", 3).headroom, equals=300)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_forged_frames_are_counted_and_change_nothing(run: Run) -> None:
     """Requests and answers without a request, replays, damage: counted, and nothing else."""
     from testbed.net.fabric.port import Buffer

@@ -70,7 +70,7 @@ def next_after(frames: list[Seen], priority: int, moment_ns: int) -> int:
     return min(frame.t_ns for frame in frames if frame.priority == priority and frame.t_ns > moment_ns) - moment_ns
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_pause_lasts_for_its_quanta_at_the_ports_speed(run: Run, rate: Rate = Rate("10Gb/s")) -> None:
     """A host's queue sends again when the quanta of its port's speed are over, and frames show it."""
     from testbed.net.build.network import network
@@ -115,7 +115,7 @@ def test_a_pause_lasts_for_its_quanta_at_the_ports_speed(run: Run, rate: Rate = 
         run.claim("data is lost", flows.reports[0].lost, equals=0)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_each_field_of_a_pfc_frame_does_what_it_should(run: Run, victim: str = "h1-eth0") -> None:
     """Each field of a PFC frame has its effect on a port that sends three classes: two with PFC, one without."""
     from testbed.net.build.network import network
@@ -226,7 +226,7 @@ def test_each_field_of_a_pfc_frame_does_what_it_should(run: Run, victim: str = "
         run.claim("data is lost", [report.lost for report in flows.reports], equals=[0, 0, 0])
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_pause_travels_back_over_five_switches_and_loses_nothing(run: Run, switches: int = 5) -> None:
     """The last host stops a class: each switch on the way fills up to its threshold and stops the one before it, back
     to the sender. Then all of it drains, and nothing is missing.
@@ -303,7 +303,7 @@ def test_a_pause_travels_back_over_five_switches_and_loses_nothing(run: Run, swi
         run.claim("dropped by any buffer", fabric.dropped(), equals=0)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Run, action: str = "drop") -> None:
     """A port of a switch is paused for just less, and for more, than its watchdog lets pass."""
     from testbed.net.build.network import network
@@ -388,7 +388,7 @@ def test_the_watchdog_ends_a_storm_and_nothing_shorter(run: Run, action: str = "
         run.claim("frames given back", [g.admitted_frames - g.released_frames for g in groups], equals=[0, 0])
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_a_port_in_a_storm_sends_no_xoff_until_it_is_over(run: Run) -> None:
     """While a port is in a storm it asks for no pause either; when the storm is over, congestion is announced anew."""
     from testbed.net.build.network import network

@@ -11,7 +11,7 @@ from testbed.lab import Run, experiment
 SCALE, COUNT, FRAME_NS = 1000, 1500, 6720
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def test_pfc_on_eight_priorities_loses_no_small_frame_and_keeps_the_line_full(run: Run) -> None:
     from testbed.net.build.network import network
     from testbed.net.fabric.port import Port

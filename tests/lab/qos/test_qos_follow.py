@@ -13,7 +13,7 @@ POLICY = (
 )
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def test_a_cable_that_is_pulled_under_load_is_followed(run: Run) -> None:
     from experiments.qos._qos import flow
     from testbed.net.build.network import network

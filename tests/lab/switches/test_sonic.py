@@ -71,7 +71,7 @@ def cells(text: str, port: str) -> list[str]:
     return next(line.split() for line in text.splitlines() if line.split()[:1] == [port])
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def test_commands_of_sonic_show_what_the_switch_did(run: Run) -> None:
     """Two hosts overload the third, lossless and lossy: pauses, watermarks and drops are those of the lab's counters,
     and clearing begins them anew.
@@ -139,7 +139,7 @@ def test_commands_of_sonic_show_what_the_switch_did(run: Run) -> None:
         run.claim("drops stay in the lab's counters", net.fabric.dropped(), equals=lost)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def test_pfcwd_start_finds_a_storm_after_its_detection_time_and_an_alert_drops_nothing(run: Run) -> None:
     """A host pauses its switch for longer than the detection time: `alert` counts the storm, `drop` also empties the
     queue, and without a watchdog nothing is found. Times are those of hardware at a scale of 1000.
@@ -180,7 +180,7 @@ def test_pfcwd_start_finds_a_storm_after_its_detection_time_and_an_alert_drops_n
         run.claim("storms", found, equals={"alert": 1, "drop": 1, "None": 0})
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def test_small_frames_at_line_rate_on_eight_priorities_lose_nothing(run: Run) -> None:
     """64 octets on the wire, at line rate, two senders with eight priorities each into one port, all lossless, at the
     scale that is proposed for the lab's engine.
@@ -216,7 +216,7 @@ def test_small_frames_at_line_rate_on_eight_priorities_lose_nothing(run: Run) ->
         run.figure("XOFF by priority", paused)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def test_two_files_are_a_fabric_whose_pauses_reach_the_senders(run: Run) -> None:
     """Two leaves cabled by DEVICE_NEIGHBOR: three hosts of one overload a host of the other, through one cable."""
     from testbed.net.build.network import network
@@ -247,7 +247,7 @@ def test_two_files_are_a_fabric_whose_pauses_reach_the_senders(run: Run) -> None
         run.claim("pauses of h1", net.fabric.pfc("h1-eth0", 3)["xoff_received"], at_least=1)
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def risky(run: Run, xoff: str = "40000", length: str = "5m") -> None:
     """Run an incast over a switch with another headroom or other cables."""
     from testbed.net.build.network import network

@@ -107,7 +107,7 @@ def _outer_and_inner(octets: bytes) -> tuple[Srh, Srh]:
     return outer, Srh.parse(octets, inside + _IPV6_HEADER)
 
 
-@experiment(in_lab_time=True, timeout="240s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="240s", files=("jobs/looking.py",))
 def test_packets_by_a_binding_sid_go_the_policys_way_both_ways_round_and_whatever_dies(
     run: Run, library: str = "os-ken"
 ) -> None:
@@ -356,7 +356,7 @@ class Controller:
                     self._lines.pop(number).close()
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def test_500_policies_on_one_router_outlive_its_speaker(run: Run, count: int = 500) -> None:
     """r1 has 500 policies, each with a binding SID; its speaker is killed, and the successor has them all."""
     from testbed.net.build.network import network

@@ -59,7 +59,7 @@ def counters(fabric: Any) -> dict[str, int]:
     return dict(own)
 
 
-@experiment(in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
+@experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))
 def at_the_sid(run: Run) -> None:
     """Check that r1's SID answers r3's ping, that PFC in a tunnel pauses J for its quanta, and that other frames do
     nothing.

@@ -28,7 +28,7 @@ AT_READER, AT_WRITTEN = ("a2", "a1"), ("b2", "b1")
 """The flows to the same host from inside its data centre."""
 
 
-@experiment(in_lab_time=True, timeout="200s")
+@experiment(_in_lab_time=True, timeout="200s")
 def test_back_pressure_goes_against_the_data_whichever_way_they_go(
     run: Run, back: str = "planned", seconds: int = 3
 ) -> None:

@@ -28,7 +28,7 @@ FRAME = Size("1400B")
 TO_B1 = srv6.STRUCTURE.sid(srv6.locator(3), 0x2B)
 
 
-@experiment(in_lab_time=True, timeout="200s")
+@experiment(_in_lab_time=True, timeout="200s")
 def test_the_drafts_literal_lists_teach_a_tunnel_and_deliver_where_the_last_segment_decapsulates(
     run: Run, seconds: int = 3
 ) -> None:

@@ -47,7 +47,7 @@ class Seen:
     """The number of packets that came to SIDs of End.X.PFC."""
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> None:
     """Make all attacks, also with a priority tag: nothing changes, and each packet is counted. Repeat without
     filters.
@@ -85,7 +85,7 @@ def test_who_is_outside_the_domain_changes_nothing_and_is_counted(run: Run) -> N
         victim.close()
 
 
-@experiment(in_lab_time=True, timeout="120s")
+@experiment(_in_lab_time=True, timeout="120s")
 def test_a_stranger_inside_the_domain_reaches_no_sid(run: Run) -> None:
     """Check a packet inside the domain with a foreign source: each router drops packets to its own SIDs."""
     from testbed.net.build.network import network

@@ -435,7 +435,7 @@ def test_networks_find_the_run_of_the_experiment_at_work() -> None:
 def test_an_experiment_and_each_part_of_it_has_its_own_meaning_of_times() -> None:
     seen: list[bool] = []
 
-    @experiment(in_lab_time=True)
+    @experiment(_in_lab_time=True)
     def by_the_lab(run: Run) -> None:
         seen.append(run.is_in_lab_time)
 

@@ -319,7 +319,7 @@ def published() -> list[Experiment]:
 
 
 def for_any_engine() -> list[Experiment]:
-    """Return the shipped experiments that are for engines whose CPU work takes time, too (decision 0290)."""
+    """Return the shipped experiments that are for engines whose CPU work takes time, too."""
     others = {one.name for one in (*conformance(), *published())}
     return [one for one in shipped() if not one.free_cpu and one.name not in others]
 

@@ -6,7 +6,7 @@ So a run is `kept` when the CPU had idle time left in every window, and timers a
 On `um` work of the CPU takes no lab time, and system calls take little. A program that makes one after the other has
 all idle time and delays nobody: agents and timers go first. So idle time counts there only if a user asks for more of
 it than is usual, and what is late counts as everywhere (decision 0591). That kernel counts idle time in ticks, ten in
-a window; windows are joined until a single idle tick is as much as is required (decision 0370).
+a window; windows are joined until a single idle tick is as much as is required.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 From an event to what it causes there are only prepared octets to send; counting and logging come after. Everything
 a successor needs is in shared memory before the request to the kernel: until when each queue is paused.
 
-An event takes four system calls at most (decision 0490): the wait that it ends, the wait for the reaction time, what is
+An event takes four system calls at most: the wait that it ends, the wait for the reaction time, what is
 sent, and a look at the clock if the log has how long it took.
 """
 

@@ -1,7 +1,7 @@
 """The loop of an agent whose ports the kernel serves while it sleeps, and which sleeps from its birth on.
 
 What a process touches after its fork it has to copy. So its parent does all that comes before the first wait, and the
-process makes three system calls and has copied next to nothing until it is woken (decision 0611).
+process makes three system calls and has copied next to nothing until it is woken.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Digests in virtual time depend on the engine, on the image, and on the kernel or QEMU that runs it; those of `vm` on
 each line of Xoff's code as well. The file has what its digests were made with, so that a comparison with something else
-is not taken for a comparison of machines. With other code on `vm` an experiment's claims are what is compared
-(decision 0740).
+is not taken for a comparison of machines. With other code on `vm` an experiment's claims are what is compared.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Accelerator:
 
 
 # The instruction clock: one instruction is one nanosecond, and idle time is skipped. The CPU is an old one: all that
-# newer ones have makes each access to memory, or each change of the process, slower to emulate (decision 0015),
+# newer ones have makes each access to memory, or each change of the process, slower to emulate,
 # and their copying by octets, each of which would be an instruction, makes the guest slower. It has no random numbers
 # of its own either. Recording, to nowhere, makes QEMU's main thread wait for the guest's: without, it may skip idle
 # time a little too far when the host takes the core from the guest's thread at an unlucky moment (decision 0007).
@@ -149,7 +149,7 @@ class Machine:
     """A running QEMU and its monitor. Use it in a `with` block: leaving it ends the process."""
 
     def __init__(self, argv: Sequence[str], folder: Path, own: Collection[int] | None, *, batch: bool = False) -> None:
-        """Start QEMU on the cores `own`; with `batch` its threads wait for each other to pause (decision 0015)."""
+        """Start QEMU on the cores `own`; with `batch` its threads wait for each other to pause."""
         self.folder = folder
         self._has_drive = False
         with (folder / "qemu.log").open("wb") as log, cores.pinned(own):

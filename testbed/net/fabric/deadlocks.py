@@ -8,7 +8,7 @@ It looks at each whole multiple of the interval on the lab's clock, and writes i
 `deadlock_detected` for each queue of the circle, and `deadlock_broken` when one of them can resume.
 
 In a network over several kernels each part looks at its own nodes, and keeps what it has seen (`DeadlockNotes`). When
-the event log is read, all parts get what each has seen, and search it (decision 0712).
+the event log is read, all parts get what each has seen, and search it.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class Line:
     A sender is stopped by its socket, which counts what the port has not sent yet. A port that drops frees the socket
     at once, whether it has no carrier or its RED drops what it cannot mark, and a sender that goes by its socket alone
     would then be infinitely fast. So a port is given no more than its line takes and the sockets hold: what it drops,
-    it drops at line rate (decision 0360). Where nothing is dropped no sender waits.
+    it drops at line rate. Where nothing is dropped no sender waits.
 
     Processes change `until_ns` without a lock: of two that do so at one moment one batch is not counted.
     """

@@ -98,7 +98,7 @@ def conformance(options: argparse.Namespace) -> int:
 def _run(
     options: argparse.Namespace, cases: dict[str, Experiment], planned: list[_Planned], tested: tuple[ColumnPorts, ...]
 ) -> int:
-    engine = ready(table.DEFAULT)  # decision 0290
+    engine = ready(table.DEFAULT)
     tasks = [Task(one.experiment, engine, one.parameters) for one in planned]
     columns = {id(task): one.column for task, one in zip(tasks, planned, strict=True)}
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         steady_rates,
         total_rate,
     )
+    from testbed.measures.random_flows import FlowCompletion, flow_completions, flow_sizes, random_flows
     from testbed.measures.stopped_queue import StoppedQueue
     from testbed.net.build.graph import Topo
     from testbed.net.build.network import Network, NetworkBlock, network
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from testbed.net.traffic.tcp import TcpReport
     from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport
     from testbed.net.traffic.transport import register as register_transport
+    from testbed.net.traffic.workload import flows as roce_flows
     from testbed.plot.figure import Plot, plot
     from testbed.rest.client import Client as ControllerClient
     from testbed.roce.nic import Nic, Recovery
@@ -129,6 +131,20 @@ if TYPE_CHECKING:
     from testbed.switch.ways.settings import HashField, Ways
     from testbed.units import Duration, Length, Rate, Scale, Size
     from testbed.units.quantity import Quantity
+    from testbed.workload.sizes import Distribution as FlowSizes
+    from testbed.workload.statistics import percentile
+    from testbed.workload.transfers import (
+        Transfer,
+        all_to_all,
+        halving_doubling_all_reduce,
+        incast,
+        on_off,
+        permutation,
+        request_response,
+        ring_all_gather,
+        ring_all_reduce,
+        tree_all_reduce,
+    )
     from topologies.back_to_back import BackToBack
     from topologies.chain import Chain
     from topologies.clos import Clos
@@ -201,6 +217,8 @@ __all__ = [
     "File",
     "Fixed",
     "Flow",
+    "FlowCompletion",
+    "FlowSizes",
     "Flows",
     "FoundDeadlock",
     "FrameCounts",
@@ -310,6 +328,7 @@ __all__ = [
     "TimelyParameters",
     "Topo",
     "TopoError",
+    "Transfer",
     "Transport",
     "Trust",
     "UsageError",
@@ -321,30 +340,44 @@ __all__ = [
     "Watcher",
     "Ways",
     "XoffError",
+    "all_to_all",
     "capture",
     "configure_dcbx",
     "dcbx_state",
     "experiment",
+    "flow_completions",
+    "flow_sizes",
     "flowing",
+    "halving_doubling_all_reduce",
+    "incast",
     "jain_index",
     "load_policy",
     "marking",
     "measure_headroom",
     "network",
+    "on_off",
     "percentages",
+    "percentile",
+    "permutation",
     "ping",
     "plot",
     "prepare",
     "probe",
     "progress",
+    "random_flows",
     "register_rate_control",
     "register_transport",
+    "request_response",
+    "ring_all_gather",
+    "ring_all_reduce",
+    "roce_flows",
     "roce_outcome",
     "run",
     "split_evenly",
     "steady_rates",
     "sweep",
     "total_rate",
+    "tree_all_reduce",
     "wan_filtered",
     "wan_state",
 ]
@@ -444,6 +477,16 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.roce.nic": "Nic Recovery",
         "testbed.roce.rates.dcqcn": "DcqcnParameters DCQCN_PAPER=PAPER",
         "testbed.switch.ecn.field": "Ecn",
+    },
+    "Workloads": {
+        "testbed.measures.random_flows": "random_flows flow_sizes flow_completions FlowCompletion",
+        "testbed.workload.sizes": "FlowSizes=Distribution",
+        "testbed.workload.statistics": "percentile",
+        "testbed.workload.transfers": (
+            "Transfer incast permutation all_to_all ring_all_reduce ring_all_gather halving_doubling_all_reduce "
+            "tree_all_reduce request_response on_off"
+        ),
+        "testbed.net.traffic.workload": "roce_flows=flows",
     },
     "Frames on the wire": {
         "testbed.net.shell.wire": "RawPort Tap capture",

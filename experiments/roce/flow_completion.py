@@ -4,13 +4,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Annotated, Any
 
-from testbed.measures.offered_load import FRAMING
+from testbed.measures.random_flows import FRAMING
 from testbed.net.traffic import workload
 from testbed.workload import statistics
-from testbed.workload.arrivals import Pattern, arrivals
+from testbed.workload.arrivals import Pattern, arrivals, read_load
 from testbed.workload.sizes import distribution
 from xoff import (
-    Between,
     Duration,
     EcnCurve,
     LeafSpine,
@@ -34,7 +33,7 @@ BOUNDS = (Size("8kB"), Size("32kB"))
 def flow_completion(
     run: Run,
     sizes: Annotated[str, OneOf("alistorage", "hadoop")] = "alistorage",
-    load_percent: Annotated[int, Between(50, 60)] = 50,
+    load: Annotated[str, OneOf("50%", "60%")] = "50%",
 ) -> None:
     """Flows of published sizes arrive at random between eight hosts and share two spines.
 
@@ -44,7 +43,7 @@ def flow_completion(
     """
     chosen = distribution(sizes)
     pattern = arrivals(
-        [f"h{number}" for number in range(1, HOSTS + 1)], Pattern("random"), chosen, load=load_percent / 100,
+        [f"h{number}" for number in range(1, HOSTS + 1)], Pattern("random"), chosen, load=read_load(load),
         line=LINE, framing=FRAMING, lasts=LASTS, dice=run.rng,
     )  # fmt: skip
     run.figure("flows", len(pattern))

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
-from testbed.measures.offered_load import FRAMING, MOST_FLOWS
+from testbed.measures.offered_load import MOST_FLOWS
+from testbed.measures.random_flows import FRAMING
 from testbed.units import Duration, Rate, Size
 from testbed.workload.arrivals import Pattern, arrivals, read_load
 from testbed.workload.sizes import Distribution, distribution, read_distribution

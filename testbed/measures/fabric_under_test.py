@@ -16,6 +16,7 @@ from testbed.errors import UsageError
 from testbed.measures import offered_load
 from testbed.measures.own_files import rate_control
 from testbed.measures.own_files import shown as shown_control
+from testbed.measures.random_flows import line_of
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import ROCE, Port
 from testbed.net.traffic import Flow
@@ -117,7 +118,7 @@ def _of_topology(
     named = [word.partition("=")[2] for word in words if word.startswith("ways=")]
     plain = ",".join(word for word in words if not word.startswith("ways="))
     built = offered_load.built(plain)
-    line, hosts = offered_load.line_of(built, plain), tuple(built.hosts())
+    line, hosts = line_of(built, plain), tuple(built.hosts())
     if not _LEAST_HOSTS <= len(hosts) <= MOST_HOSTS:
         raise UsageError(f"{shown} has {len(hosts)} hosts; a benchmark takes {_LEAST_HOSTS} to {MOST_HOSTS}")
     curve = offered_load.curve_of(line)

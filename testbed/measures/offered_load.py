@@ -12,24 +12,22 @@ from typing import Any
 
 from testbed.errors import UsageError, nearest
 from testbed.experiment.run import Run
-from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, RETH_OCTETS
 from testbed.measures.own_files import rate_control
+from testbed.measures.random_flows import FRAMING, flow_completions, line_of
 from testbed.net.build.network import Network, network
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import ROCE, Port
 from testbed.net.fabric.routes import Graph
 from testbed.net.shell import topologies
 from testbed.net.traffic import Flow, Flows
-from testbed.net.traffic.report import WIRE_OCTETS
 from testbed.net.traffic.roce import Roce
 from testbed.roce import rates
 from testbed.roce.nic import Recovery, recovery_named
 from testbed.roce.rates import Maker
-from testbed.roce.settings import Settings
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.units import Duration, Rate, Scale, Size
 from testbed.workload.arrivals import Pattern, arrivals, read_load
-from testbed.workload.sizes import Distribution, Framing, distribution, distributions, read_distribution
+from testbed.workload.sizes import Distribution, distribution, distributions, read_distribution
 from testbed.workload.statistics import percentile
 from testbed.workload.transfers import WorkloadError
 
@@ -87,14 +85,6 @@ _DELAY = "1us"
 """The delay of each cable, if the topology names none."""
 _MARKS = ("40kB", "160kB", "20%")
 """The curve of ECN for a line of 10 Gb/s; the thresholds grow with the line."""
-FRAMING = Framing(
-    payload=Settings().mtu,
-    beside=14 + 20 + 8 + BTH_OCTETS + ICRC_OCTETS + WIRE_OCTETS,
-    message=Roce().message.bytes,
-    beside_message=RETH_OCTETS,
-    padded_to=4,
-)
-"""The packets that RoCE makes of data by writes, with Ethernet, IPv4, UDP and BTH, and what every frame has."""
 _PERCENTS = ((50, "median"), (95, "95th percentile"), (99, "99th percentile"))
 
 
@@ -199,7 +189,7 @@ def perform(run: Run, wanted: OfferedLoad) -> None:
         reports = running.reports
     rows = running.log
     complete = [row for row in rows if row["completion_ns"] is not None]
-    slowdowns = [row["completion_ns"] / row["best_ns"] for row in complete if row["best_ns"]]
+    slowdowns = [one.slowdown for one in flow_completions(running)]
     span = max((one.start for one in transfers), default=Duration("0s"))
     run.figure("flows", len(rows))
     run.figure("data of all flows", Size.from_bytes(sum(one.size.bytes for one in transfers)))
@@ -258,16 +248,3 @@ def built(topo: str, **options: Any) -> LosslessTopo:
     defaults: dict[str, Any] = {"total": _CELLS, **delayed, **options}
     made: LosslessTopo = topologies.build(topo, **defaults)
     return made
-
-
-def line_of(topo: LosslessTopo, name: str) -> Rate:
-    """Return the rate of the slowest line of a host."""
-    hosts = set(topo.hosts())
-    found: list[Rate] = [
-        info["cable"].rate
-        for one, other, info in topo.links(withInfo=True)
-        if "cable" in info and (one in hosts or other in hosts)
-    ]
-    if len(hosts) < 2 or not found:
-        raise UsageError(f"topology {name} has fewer than two hosts at lossless ports; fat-tree,4 has sixteen")
-    return min(found, key=lambda rate: rate.bps)

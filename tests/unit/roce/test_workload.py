@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.measures.offered_load import FRAMING
+from testbed.measures.random_flows import FRAMING
 from testbed.units import Duration, Rate, Size
 from testbed.workload import statistics, transfers
 from testbed.workload.arrivals import Pattern, arrivals

@@ -41,6 +41,15 @@ class Subject(NamedTuple):
     printed; the docstring is the help."""
     states: str = ""
     """Rows of a live view: a function of a `Fabric`, which returns words by what they are about."""
+    history: str = ""
+    """The same over time, for a report: a function of a result folder and the events that tables show, which yields
+    `report/timeline/states.py:Row`."""
+    panels: str = ""
+    """Panels of a report: a function of a result folder and its tracks, as in `report/pages/panels.py:MAKERS`."""
+    section: str = ""
+    """A section of a report: a function of a result folder, which returns HTML in parts, none if it has nothing."""
+    decoders: str = ""
+    """Frames in words: the `report/exports/frame_text.py:Decoder` of each EtherType."""
 
     def load(self, member: str) -> Any:
         """Return the object that a member names, or None if the subject has none."""

@@ -15,7 +15,7 @@ from testbed.errors import UsageError, plain
 from testbed.frames import capture_file
 from testbed.lab.results.result import Exit
 from testbed.report.exports.captures import open_captures
-from testbed.report.exports.frame_text import KINDS, Layer, layers
+from testbed.report.exports.frame_text import Layer, kinds, layers
 from testbed.units import Duration
 
 _WIRESHARK = Path(".local/lib/wireshark/plugins")
@@ -29,8 +29,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--only", metavar="WORD", help="only frames in whose words this is, as in PFC or LLDP")
     parser.add_argument(
-        "--kind", action="append", default=[], type=one_of("kind", KINDS), metavar="KIND",
-        help=f"only frames with such a layer; may be repeated: {', '.join(KINDS)}",
+        "--kind", action="append", default=[], type=one_of("kind", kinds()), metavar="KIND",
+        help=f"only frames with such a layer; may be repeated: {', '.join(kinds())}",
     )  # fmt: skip
     parser.add_argument("--port", metavar="NAME", help="only frames of interfaces in whose name this is, as in s1-eth1")
     parser.add_argument("--since", type=above_zero(Duration, "100ms"), metavar="T", help="only frames from T on")

@@ -1,27 +1,27 @@
 """Frames in words and in fields, by the codecs of `testbed.frames`.
 
-It reads PFC, PAUSE, headroom measurement, LLDP with DCBX, IPv6 with segment routing and what it carries, and RoCEv2
-with connection management and path records. Any octets will do: what a codec refuses is shown with its reason.
+It reads PFC, PAUSE, headroom measurement, IPv6 with segment routing and what it carries, and RoCEv2 with connection
+management and path records; subjects have decoders of further EtherTypes. Any octets will do: what a codec refuses is
+shown with its reason.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any
+from typing import Any, NamedTuple
 
+from testbed import subject
 from testbed.errors import XoffError
-from testbed.frames import Mac, headroom, icmpv6, ipv6, lldp, mac_control, path_record, roce, roce_cm, srh, telemetry
-from testbed.frames.dcbx.values import DcbxVersion
-from testbed.subjects.dcbx import log_text, show
+from testbed.frames import Mac, headroom, icmpv6, ipv6, mac_control, path_record, roce, roce_cm, srh, telemetry
 
-KINDS = (
-    "pfc", "pause", "headroom", "lldp", "vlan", "arp", "ipv4", "ipv6", "srh", "icmpv6", "tcp", "udp", "roce", "cnp",
+_KINDS = (
+    "pfc", "pause", "headroom", "vlan", "arp", "ipv4", "ipv6", "srh", "icmpv6", "tcp", "udp", "roce", "cnp",
     "telemetry", "cm", "sa",
 )  # fmt: skip
-"""The kinds of layers that `xoff decode --kind` takes."""
 _DEEPEST = 6
 """The most frames within frames."""
 _TAGS = (0x8100, 0x88A8)
@@ -44,13 +44,33 @@ class Layer:
         return {"layer": self.kind, "text": self.text, **self.fields}
 
 
-def ethernet(octets: bytes, version: DcbxVersion = DcbxVersion.PUBLISHED) -> list[str]:
+class Decoder(NamedTuple):
+    """What a subject knows of the frames of an EtherType."""
+
+    ethertype: int
+    kinds: tuple[str, ...]
+    """The kinds of layers that it gives, for `xoff decode --kind`."""
+    decode: Callable[[bytes], Iterable[Layer]]
+    """A function that returns the layers of a whole frame; XoffError if it is refused."""
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the kinds of layers that `xoff decode --kind` takes."""
+    return (*_KINDS, *(kind for decoders in subject.loaded("decoders") for one in decoders for kind in one.kinds))
+
+
+@cache
+def _of_subjects() -> dict[int, Callable[[bytes], Iterable[Layer]]]:
+    return {one.ethertype: one.decode for decoders in subject.loaded("decoders") for one in decoders}
+
+
+def ethernet(octets: bytes) -> list[str]:
     """Return the layers of an Ethernet frame without FCS in words, the outermost first."""
-    return [layer.text for layer in layers(octets, version)]
+    return [layer.text for layer in layers(octets)]
 
 
-def layers(octets: bytes, version: DcbxVersion = DcbxVersion.PUBLISHED, depth: int = 0) -> list[Layer]:
-    """Return the layers of an Ethernet frame without FCS. `version` is the DCBX format that is tried first."""
+def layers(octets: bytes, depth: int = 0) -> list[Layer]:
+    """Return the layers of an Ethernet frame without FCS."""
     if len(octets) < _ETHERNET.size:
         return [Layer("refused", f"{len(octets)} octets, too few for an Ethernet header")]
     destination, source, kind = _ETHERNET.unpack_from(octets)
@@ -64,14 +84,14 @@ def layers(octets: bytes, version: DcbxVersion = DcbxVersion.PUBLISHED, depth: i
     try:
         if kind == mac_control.ETHERTYPE:
             found += _mac_control(octets)
-        elif kind == lldp.ETHERTYPE:
-            found += _lldp(octets, version)
         elif kind == _IPV6:
-            found += _ipv6(octets[at:], version, depth)
+            found += _ipv6(octets[at:], depth)
         elif kind == _IPV4:
             found += _ipv4(octets[at:])
         elif kind == _ARP:
             found.append(Layer("arp", "ARP"))
+        elif (decode := _of_subjects().get(kind)) is not None:
+            found += decode(octets)
         else:
             found.append(Layer("other", f"EtherType {kind:#06x}, {len(octets) - at} octets", {"ethertype": kind}))
     except XoffError as error:
@@ -117,22 +137,7 @@ def _measurement(octets: bytes) -> Layer:
     return Layer("headroom", text, {"message": "response", **fields})
 
 
-def _lldp(octets: bytes, version: DcbxVersion) -> Iterator[Layer]:
-    line = show.frame_record(octets, version, "received", 0)
-    if line.get("mismatch"):  # a capture may have either format
-        line = show.frame_record(octets, version.other, "received", 0)
-    if "refused" in line:
-        yield Layer("lldp", f"LLDP, refused: {line['why']}", {"refused": line["why"]})
-        return
-    fields = {name: line[name] for name in ("chassis_id", "port_id", "ttl")}
-    yield Layer("lldp", f"LLDP {line['chassis_id']} port {line['port_id']} TTL {line['ttl']}", fields)
-    text = f"DCBX {line['version']}: {'; '.join(log_text.frame(line, None))}"
-    yield Layer("dcbx", text, {"version": line["version"], "tlvs": line["tlvs"]})
-    for flaw in line.get("flaws", ()):
-        yield Layer("flaw", f"flaw: {flaw}")
-
-
-def _ipv6(octets: bytes, version: DcbxVersion, depth: int) -> Iterator[Layer]:
+def _ipv6(octets: bytes, depth: int) -> Iterator[Layer]:
     packet = ipv6.whole(octets)
     fixed = ipv6.Packet.parse(packet)
     yield Layer(
@@ -155,9 +160,9 @@ def _ipv6(octets: bytes, version: DcbxVersion, depth: int) -> Iterator[Layer]:
         elif header.is_extension:
             yield from _extension(packet, header)
         elif depth < _DEEPEST and header.protocol == ipv6.ETHERNET:
-            yield from layers(content, version, depth + 1)
+            yield from layers(content, depth + 1)
         elif depth < _DEEPEST and header.protocol == _IPV6_IN_IP:
-            yield from _ipv6(content, version, depth + 1)
+            yield from _ipv6(content, depth + 1)
         elif header.protocol == _IPV4_IN_IP:
             yield from _ipv4(content)
         elif header.protocol == ipv6.ICMPV6:

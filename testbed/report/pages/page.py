@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import testbed
+from testbed import subject
 from testbed.lab.results.folder import Folder, Network, read
-from testbed.report.pages import claims, ladders, link_loads, panels, tables, topology
+from testbed.report.pages import claims, link_loads, panels, tables, topology
 from testbed.report.pages.claims import question
 from testbed.report.pages.flow_charts import FEW, FlowCharts, flow_charts, flow_ways
 from testbed.report.pages.headroom_budget import budget
@@ -180,9 +181,9 @@ class _Drawings:
         out.append(f'<p class="note state" id="{state}"></p>')
         out.append(topology.legend(has_loads))
         if has_states:
-            head = '<th scope="col">DCBX and segment routing</th><th scope="col">at this time</th>'
+            head = '<th scope="col">protocols</th><th scope="col">at this time</th>'
             table = f'<table><thead><tr>{head}</tr></thead><tbody id="{state}-rows"></tbody></table>'
-            region = 'class="wide states" tabindex="0" role="region" aria-label="DCBX and segment routing"'
+            region = 'class="wide states" tabindex="0" role="region" aria-label="protocols"'
             out.append(f"<div {region}>{table}</div>")
         return [*out, "</section>"]
 
@@ -231,8 +232,7 @@ def _folds(
     if found.facts:
         facts = tables.facts_table(folder, found)
         out.append(folded("Headroom, tunnels and policies", facts, f"{len(found.facts)} events of agents"))
-    if pictures := ladders.ladders(folder):
-        out.append(folded("DCBX", "".join(pictures), "which LLDP frames a pair of ports exchanged, as ladders"))
+    out += [html for section in subject.loaded("section") for html in section(folder)]
     out.append(folded("Events by kind", tables.events_table(found), f"{sum(found.events.values()):,} events"))
     verdict = folder.result["fidelity"].get("verdict", "unknown")
     out.append(folded("Fidelity", tables.fidelity(folder), f"{verdict}: whether the machine kept up with the lab"))

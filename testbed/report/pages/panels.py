@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from testbed import subject
 from testbed.lab.results.folder import Folder, Network
 from testbed.report.pages.axes import key
 from testbed.report.pages.markup import readable, text
@@ -92,7 +93,7 @@ class Panel:
 
 def panels(number: int, folder: Folder, found: Tracks) -> list[Panel]:
     """Return all panels of a result, with the ones that matter most first."""
-    made = [panel for makes in MAKERS for panel in makes(folder, found)]
+    made = [panel for makes in (*MAKERS, *subject.loaded("panels")) for panel in makes(folder, found)]
     for at, panel in enumerate(made):
         panel.identity = f"panel-{number}-{at}"
     return made
@@ -344,4 +345,4 @@ def _chart(
 
 
 MAKERS: list[Callable[[Folder, Tracks], list[Panel]]] = [_pauses, _occupancy, _drops, _loads, _series, _marks]
-"""The functions that make panels, in the order of a report. A new kind of panel is a function and an entry here."""
+"""The functions that make the core's panels, in the order of a report; those of subjects follow."""

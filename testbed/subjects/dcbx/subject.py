@@ -11,4 +11,7 @@ SUBJECT = Subject(
     agent="testbed.subjects.dcbx.lab.plans:part_plan",
     views="testbed.subjects.dcbx.lab.views:VIEWS",
     states="testbed.subjects.dcbx.lab.views:states",
+    history="testbed.subjects.dcbx.report.states:states",
+    section="testbed.subjects.dcbx.report.ladders:section",
+    decoders="testbed.subjects.dcbx.report.decoder:DECODERS",
 )

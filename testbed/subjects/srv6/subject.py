@@ -10,4 +10,5 @@ SUBJECT = Subject(
     agent="testbed.subjects.srv6.lab.plans:part_plan",
     views="testbed.subjects.srv6.lab.views:VIEWS",
     states="testbed.subjects.srv6.lab.views:states",
+    history="testbed.subjects.srv6.report.states:states",
 )

@@ -13,7 +13,15 @@ MOST = 12
 """The most ladders in one report."""
 
 
-def ladders(folder: Folder) -> list[str]:
+def section(folder: Folder) -> list[str]:
+    """Return the section with the ladders of a result, if it has any."""
+    pictures = _pictures(folder)
+    if not pictures:
+        return []
+    return [folded("DCBX", "".join(pictures), "which LLDP frames a pair of ports exchanged, as ladders")]
+
+
+def _pictures(folder: Folder) -> list[str]:
     """Return pictures that open at a click. They are images, so no script in them runs and no style leaves them."""
     records = folder.dcbx()
     if not records:

@@ -1,0 +1,1 @@
+"""DCBX in reports and in decoded frames: ladders, states over time, LLDP in words."""

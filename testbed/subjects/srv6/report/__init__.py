@@ -1,0 +1,1 @@
+"""Segment routing in reports."""

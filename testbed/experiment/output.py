@@ -7,10 +7,11 @@ reader gets a byte stream in arbitrary pieces, and detects a stream that ends ea
 from __future__ import annotations
 
 import enum
+import heapq
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ PUBLISHED_LOG = "published.jsonl"
 """Published values of others, beside what the run measured."""
 CAPTURES = "captures"
 """A folder; in it a folder for each network, 1 for the first."""
+RUN_SERIES = tuple(f"series-{name}.csv" for name in ("buffer", "queue", "links", "marks", "rates"))
+"""The time series of a run with `--series`."""
 CAPTURE_PROCESS = "xoff-capture"
 """The name of a process that writes captures. When a run is cut short the lab ends it by SIGTERM, before all else."""
 PLACED_NS = 1
@@ -39,6 +42,18 @@ _HEADER = struct.Struct("<4sBII")
 _MAGIC = b"Xoff"
 _SAMPLE = struct.Struct("<qqqq")
 LARGEST = 1 << 20
+
+
+def merged(parts: Sequence[Iterable[bytes]]) -> Iterable[bytes]:
+    """Return the rows of a time series of all parts of a network in the order of time, those of one moment in the order
+    of the parts.
+    """
+    return heapq.merge(*parts, key=_lab_ns)
+
+
+def _lab_ns(row: bytes) -> int:
+    """Return the moment of a row, which is in its second column."""
+    return int(row.split(b",", 2)[1])
 
 
 class StreamError(XoffError):

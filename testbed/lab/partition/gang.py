@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
-from testbed.experiment.output import CAPTURES, Record, StreamError
+from testbed.experiment.output import CAPTURES, RUN_SERIES, Record, StreamError
 from testbed.lab.partition.live_lines import LiveLines
 from testbed.lab.partition.relay import LOST
 from testbed.lab.results.collect import Collector
@@ -165,10 +165,12 @@ class Gang:
             other.collector.live = partial(joined.take, other.number)
         return partial(joined.take, 0)
 
-    def bring_captures(self, first: Collector) -> Iterator[str]:
-        """Have the captures of all parts in the folder of the first, as each part has those of its own nodes; yield
-        what the others say of theirs.
+    def bring(self, first: Collector, *, series: bool) -> Iterator[str]:
+        """Have the captures of all parts in the folder of the first, and the rows of all if the run has time `series`,
+        as each part has those of its own nodes; yield what the others say of their captures.
         """
+        for place in RUN_SERIES if series else ():
+            first.join_series([other.collector for other in self._others], place)
         for other in self._others:
             first.adopt(other.collector, CAPTURES)
             for line in other.errors.decode(errors="replace").splitlines():

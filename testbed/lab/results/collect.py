@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,7 +22,7 @@ from testbed.experiment import demand
 from testbed.experiment import output as wire
 from testbed.experiment.demand import Demand
 from testbed.experiment.fidelity import Fidelity, Phase, Thresholds, judge
-from testbed.experiment.output import Record, RecordKind, Sample, StreamError
+from testbed.experiment.output import Record, RecordKind, Sample, StreamError, merged
 from testbed.experiment.run import DEEPEST, LARGEST_NOTE, plain
 from testbed.lab.results.result import BOUNDS, RESULT, Claim, Figure, Status
 
@@ -114,6 +115,30 @@ class Collector:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(other.folder / place, target)
             self._digests[place] = other._digests.pop(place)
+
+    def join_series(self, others: Sequence[Collector], place: str) -> None:
+        """Have the rows of a time series of all parts in its file, as each part has those of its own ports; StreamError
+        if a row has no moment.
+        """
+        if place not in self._digests:
+            return
+        digest, joined = hashlib.sha256(), self.folder / f"{place}.joined"
+        with ExitStack() as opened:
+            files = [
+                opened.enter_context((one.folder / place).open("rb"))
+                for one in (self, *others)
+                if place in one._digests
+            ]
+            heads = [file.readline() for file in files]
+            target = opened.enter_context(joined.open("wb"))
+            try:
+                for row in chain(heads[:1], merged(files)):
+                    digest.update(row)
+                    target.write(row)
+            except (ValueError, IndexError):
+                raise StreamError(f"{place} of a part of the network has a row without a time") from None
+        joined.replace(self.folder / place)
+        self._digests[place] = digest
 
     @property
     def virtual_ns(self) -> int:

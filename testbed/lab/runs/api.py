@@ -269,7 +269,7 @@ class _Follower:
                     pass
                 self._cpu_s = session.used_cpu_s()
                 if self._gang is not None:
-                    for said in self._gang.bring_captures(self._collector):
+                    for said in self._gang.bring(self._collector, series=bool(self._job.series_ns)):
                         self._watcher.report(said)
         finally:
             self._wall_s = time.monotonic() - begin

@@ -63,22 +63,25 @@ class Sampled(Protocol):
 def recording(run: Run, interval: Duration | str | None = None, *, of_run: bool = False) -> Iterator[None]:
     """Record the buffers and queues of the running network while the block runs, by default each 1 ms of the lab.
 
-    In a run with `--series`, which records all the time, only the recording of the run itself (`of_run`) does anything.
+    In a run with `--series`, which records all the time, only the recording of the run itself (`of_run`) has rows. The
+    parts of a divided network meet here all the same, as they do without `--series`.
     """
-    if run.series_ns and not of_run:
-        yield
-        return
     fabric = Fabric.current()
     every = _LAB_INTERVAL if interval is None else fabric.units.lab(Duration(interval))
     if not every.ns:
         raise UsageError("a series has an interval above 0s")
-    files = SeriesFiles(run, {name: ",".join(columns) for name, columns in COLUMNS.items()}, every.ns, of_run=of_run)
-    observer = Observer("recording series", partial(_record, fabric, files, every.ns), name=PROCESS)
+    records = of_run or not run.series_ns
+    columns = {name: ",".join(columns) for name, columns in COLUMNS.items()} if records else {}
+    files = SeriesFiles(run, columns, every.ns, of_run=of_run)
+    observer = (
+        Observer("recording series", partial(_record, fabric, files, every.ns), name=PROCESS) if records else None
+    )
     try:
         yield
         files.wait_for_end()
     finally:
-        observer.stop()
+        if observer is not None:
+            observer.stop()
     files.gather()
 
 

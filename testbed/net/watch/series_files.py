@@ -1,18 +1,20 @@
 """The files of time series, and what makes them one in a network over several kernels.
 
-Each part samples the ports that it has and the flows whose target it has, at the same moments as all others; they
-agree on the first moment and on the last. Afterwards every part has the rows of all, in the order of time; those of one
-moment are in the order of the parts.
+Each part samples the ports that it has and the flows whose target it has, at the same moments as all others. For a
+series that the script records they agree on the first moment and on the last, and afterwards every part has the rows of
+all, in the order of time; those of one moment are in the order of the parts. Series of the run itself have the first
+moment from the network's start, and are joined so outside the lab (`lab/partition/gang.py`): to meet would take time,
+and change the run.
 """
 
 from __future__ import annotations
 
-import heapq
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from testbed.experiment.output import merged
 from testbed.experiment.run import Run
 from testbed.linux.process.observing import observing
 from testbed.net.partition.parts import Parts
@@ -30,12 +32,12 @@ class SeriesFiles:
     """The files of some series while one network is recorded. All networks of a run append to them."""
 
     def __init__(self, run: Run, columns: Mapping[str, str], every_ns: int, *, of_run: bool) -> None:
-        """Create the files that the run does not have yet, with their columns, and agree with all parts on a begin.
-
-        That of a series of the run itself (`of_run`) they know already: an agreement takes the lab's time.
+        """Create the files that the run does not have yet, with their columns, and agree with all parts on a begin,
+        unless the series are those of the run itself (`of_run`).
         """
         self._paths = {series: run.directory / file_name(series) for series in columns}
-        self._every_ns, self._parts = every_ns, Parts.asked()
+        self._every_ns, parts = every_ns, Parts.asked()
+        self._parts = None if of_run else parts
         with observing():
             for series, path in self._paths.items():
                 if not path.exists():
@@ -45,11 +47,11 @@ class SeriesFiles:
             """The moment of the first sample."""
         self.start_ns = run.start_ns
         """The moment at which the run began, by the clock of the lab."""
-        if self._parts is not None:
+        if parts is not None:
             began = (self.first_ns, self.start_ns)
-            agreed = self._parts.started if of_run else self._parts.exchange("series begin", began)
+            agreed = parts.started if of_run else parts.exchange("series begin", began)
             now_ns = self.first_ns
-            self.first_ns = max(then_ns for then_ns, _ in agreed) + self._parts.cut.farthest_ns + _LEAD_NS
+            self.first_ns = max(then_ns for then_ns, _ in agreed) + parts.cut.farthest_ns + _LEAD_NS
             self.first_ns += max(0, -(-(now_ns - self.first_ns) // every_ns)) * every_ns
             _, self.start_ns = agreed[0]
 
@@ -69,16 +71,18 @@ class SeriesFiles:
         """Have the rows of all parts in the files, once nobody writes them any more."""
         if self._parts is None:
             return
-        for series, path in self._paths.items():
-            with path.open("r+b") as file:
-                file.seek(self._sizes[series])
-                of_all = self._parts.exchange(f"series {series}", zlib.compress(file.read()))
-                rows = [zlib.decompress(one).splitlines(keepends=True) for one in of_all]
-                merged: Iterable[bytes] = heapq.merge(*rows, key=_lab_ns)
-                file.seek(self._sizes[series])
-                file.writelines(merged)
+        with observing():
+            own = {series: zlib.compress(self._rows(series)) for series in self._paths}
+        of_all = self._parts.exchange("series", own)
+        with observing():
+            for series, path in self._paths.items():
+                rows = [zlib.decompress(one[series]).splitlines(keepends=True) for one in of_all]
+                with path.open("r+b") as file:
+                    file.seek(self._sizes[series])
+                    file.writelines(merged(rows))
 
-
-def _lab_ns(row: bytes) -> int:
-    """Return the moment of a row, which is in its second column."""
-    return int(row.split(b",", 2)[1])
+    def _rows(self, series: str) -> bytes:
+        """Return the rows that this part has added to a file."""
+        with self._paths[series].open("rb") as file:
+            file.seek(self._sizes[series])
+            return file.read()

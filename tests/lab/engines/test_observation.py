@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed import lab
+from testbed.experiment import definition
+from testbed.experiment.output import RUN_SERIES
 from testbed.lab.engines.engine import PreparedEngine
+from testbed.serve.history import exposition
 from testbed.units import Duration
 
-from ..conftest import Runner
+from ..conftest import JOBS, Runner
 
 pytestmark = pytest.mark.engines("um")
 EXPERIMENTS: dict[str, dict[str, str]] = {
@@ -25,6 +29,7 @@ EXPERIMENTS: dict[str, dict[str, str]] = {
     "dcbx_negotiation": {},
     "wan_read": {},  # segment routing, and reads over a distance
     "conservation": {},  # what a run left has its own order
+    "cross_dc": {},  # Open vSwitch, a controller and sockets of netlink
 }
 SERIES, LONG_SERIES = Duration("50us").ns, Duration("10ms").ns
 """Intervals of series; the long one is for a network without a scale, in whose 40 s there would be 800 000 samples."""
@@ -32,6 +37,7 @@ OBSERVERS: dict[str, dict[str, Any]] = {
     "captures": {"capture_octets": 96},
     "series": {"series_ns": SERIES},
     "a follower": {"follow": lambda line: None},
+    "metrics": {},  # made of the folder
 }
 
 
@@ -51,6 +57,11 @@ def same(name: str, ready: PreparedEngine, out: Path, observed: dict[str, Any]) 
         observed = observed | {"series_ns": LONG_SERIES}
     alone, seen = (lab.run(name, parameters=EXPERIMENTS[name], on=ready, out=out, **given) for given in ({}, observed))
     assert inputs(seen) == inputs(alone)
+    assert seen.folder is not None
+    assert exposition(seen.folder).endswith("# EOF\n")
+    assert seen.files == {name: hashlib.sha256((seen.folder / name).read_bytes()).hexdigest() for name in seen.files}, (
+        "as before anybody asked for metrics"
+    )
     left = {file.partition("/")[0].partition("-")[0] for file in seen.files}
     has_ports = name != "hello"  # which has no lossless one
     assert ("captures" in left, "series" in left) == (
@@ -69,6 +80,16 @@ def test_all_observers_at_once_change_nothing(name: str, ready: PreparedEngine, 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_observer_changes_nothing(name: str, observer: str, ready: PreparedEngine, tmp_path: Path) -> None:
     same(name, ready, tmp_path, OBSERVERS[observer])
+
+
+@pytest.mark.parametrize("job", ("rated", "roce"))
+def test_observers_of_a_divided_network_change_nothing(job: str, ready: PreparedEngine, tmp_path: Path) -> None:
+    experiment = definition.load_file(JOBS / "partition.py", job)
+    every = {key: value for one in OBSERVERS.values() for key, value in one.items()} | {"series_ns": 10_000}
+    alone, seen, again = (lab.run(experiment, on=ready, out=tmp_path, **given) for given in ({}, every, every))
+    assert inputs(seen) == inputs(alone)
+    assert set(RUN_SERIES) <= seen.files.keys() and not set(RUN_SERIES) & alone.files.keys()
+    assert seen.digest == again.digest
 
 
 def test_samples_of_rate_controls_change_nothing(run: Runner) -> None:

@@ -173,6 +173,23 @@ def test_too_many_points_and_wrong_words_name_the_way_out(tmp_path: Path, monkey
             history.asked(query)
 
 
+def test_the_lab_does_not_see_who_asks_for_metrics(tmp_path: Path) -> None:
+    left = []
+    for asks in (False, True):
+        folder = tmp_path / str(asks)
+        folder.mkdir()
+        session, live = scripted(folder)
+        for t_ns in (MS, 2 * MS, 3 * MS):
+            session.write(window(t_ns), COUNTERS)
+            for line in live.lab.lines(t_ns / 1e9):
+                live.metrics.update([line])
+                live.feed.update([line])
+                asked_for = live.metrics.text() if asks else ""
+        assert bool(values(read(asked_for), "xoff_queue_sent_frames_total", port="s1-eth2")) == asks
+        left.append((session.commands, session.continued, live.feed.snapshot()))
+    assert left[0] == left[1]
+
+
 def test_the_server_answers_programs_that_have_the_token(tmp_path: Path) -> None:
     folders = [small(tmp_path / "one"), small(tmp_path / "two")]
     _, live = scripted(tmp_path)

@@ -128,7 +128,7 @@ def pack(folder: Path, out: Path, figures: Mapping[Path, str], lab: Path | None 
         if len(folders) > 1 and ForeignFolder(folder).has(table):
             copied.file(ForeignFolder(folder), table, out / RESULTS / table)
     for name, source in files.items():
-        (out / FILES).mkdir(exist_ok=True)
+        (out / FILES / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, out / FILES / name)
     _write_code(code, out / CODE)
     if lab is not None:
@@ -210,24 +210,38 @@ def _is_text(again: Again) -> bool:
 
 
 def _user_files(results: Sequence[tuple[Path, Result]], code: Mapping[str, bytes]) -> dict[str, Path]:
-    """Return the user's files that commands name, by their names in the artifact."""
-    found: dict[str, Path] = {}
-    digests: dict[str, str] = {}
+    """Return the user's files that commands name, by their names in the artifact.
+
+    A program finds the files beside it as before: those of a folder, and of folders in it, lie to each other as they
+    did. A second folder with other files of the same names gets a folder of its own.
+    """
+    digests: dict[Path, str] = {}
+    as_given: dict[Path, Path] = {}
     for path, result in results:
         assert result.again is not None
         for given, digest in result.again.files.items():
-            source = Path(given)
-            if _in_code(source) in code:
+            if _in_code(Path(given)) in code:
                 continue
-            if not source.is_file() or _sha256(source) != digest:
+            source = Path(os.path.normpath(Path(given).absolute()))
+            as_given.setdefault(source, Path(given))
+            if not source.is_file() or _sha256(source) != digest or digests.setdefault(source, digest) != digest:
                 raise ArtifactError(
                     f"{path} was made with {given}, which is not there now or not the same; call this in the folder in "
                     "which the run was made, or run it again"
                 )
-            if digests.setdefault(source.name, digest) != digest:
-                raise ArtifactError(f"two different files have the name {source.name}; rename one, and run it again")
-            found[source.name] = source
-    return found
+    folders: dict[Path, list[Path]] = {}
+    for source in digests:
+        around = (one.parent for one in digests if source.is_relative_to(one.parent))
+        outermost = min(around, key=lambda folder: len(folder.parts))
+        folders.setdefault(outermost, []).append(source)
+    found: dict[str, Path] = {}
+    for number, (folder, sources) in enumerate(folders.items(), 1):
+        for prefix in ("", f"{folder.name}/", f"{folder.name}-{number}/"):
+            named = {f"{prefix}{source.relative_to(folder).as_posix()}": source for source in sources}
+            if all(digests[found.get(name, source)] == digests[source] for name, source in named.items()):
+                break
+        found |= named
+    return {name: as_given[source] for name, source in found.items()}
 
 
 def _commands(
@@ -291,8 +305,9 @@ def _in_artifact(words: Sequence[str], files: Mapping[str, Path]) -> tuple[str, 
 def _place(word: str, files: Mapping[str, Path]) -> str:
     name, equals, value = word.rpartition("=")
     path, colon, rest = value.partition(":")
-    if path and Path(path).name in files and Path(path).resolve() == files[Path(path).name].resolve():
-        return f"{name}{equals}../{FILES}/{Path(path).name}{colon}{rest}"
+    placed = next((one for one, source in files.items() if path and source.resolve() == Path(path).resolve()), None)
+    if placed is not None:
+        return f"{name}{equals}../{FILES}/{placed}{colon}{rest}"
     if Path(path).is_absolute() and Path(path).is_relative_to(_ROOT):
         return f"{name}{equals}{Path(path).relative_to(_ROOT)}{colon}{rest}"
     return word
@@ -405,8 +420,9 @@ def crate(out: Path, commands: Sequence[Command], made_with: Mapping[str, str]) 
         parts.append({"@id": LAB, "@type": "File", "name": "The lab: kernel and root file system"})
     if (out / FILES).is_dir():
         parts += [
-            {"@id": f"{FILES}/{path.name}", "@type": "File", "name": path.name, "sha256": _sha256(path)}
-            for path in sorted((out / FILES).iterdir())
+            {"@id": path.relative_to(out).as_posix(), "@type": "File", "name": path.name, "sha256": _sha256(path)}
+            for path in sorted((out / FILES).rglob("*"))
+            if path.is_file()
         ]
     actions: list[dict[str, Any]] = []
     for number, one in enumerate(commands, 1):

@@ -117,6 +117,47 @@ def test_a_mistake_is_one_line_with_the_way_out(
     assert message in capsys.readouterr().err
 
 
+def test_files_of_one_name_in_two_folders_both_travel_and_lie_to_each_other_as_they_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    of_runs = {"mine.py": ("mine.py", "sub/x", "other/x"), "second/mine.py": ("second/mine.py", "second/sub/x")}
+    of_runs["/".join(("..", tmp_path.name, "third", "deep.py"))] = ("third/deep.py",)
+    for place in sum(of_runs.values(), ()):
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        Path(place).write_text(f"# {place}\n")
+    for number, (script, names) in enumerate(of_runs.items()):
+        digests = {name: hashlib.sha256(f"# {name}\n".encode()).hexdigest() for name in names[1:]}
+        digests[script] = hashlib.sha256(f"# {names[0]}\n".encode()).hexdigest()
+        made(tmp_path / "r" / str(number), "run", script, files=digests)
+    packed = artifact.pack(tmp_path / "r", tmp_path / "out", {})
+    files = tmp_path / "out/files"
+    assert {str(path.relative_to(files)): path.read_text() for path in files.rglob("*") if path.is_file()} == {
+        name: f"# {name}\n" for name in sum(of_runs.values(), ())
+    }
+    assert [one.words[1] for one in packed.commands] == [f"../files/{one[0]}" for one in of_runs.values()]
+
+
+def test_a_second_folder_with_the_same_names_has_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, folder in enumerate(("a/study", "b/study", "c/study")):
+        (tmp_path / folder / "sub").mkdir(parents=True)
+        digests = {}
+        for name in ("mine.py", "sub/x"):
+            (tmp_path / folder / name).write_text(folder)
+            digests[f"{folder}/{name}"] = hashlib.sha256(folder.encode()).hexdigest()
+        made(tmp_path / "r" / str(number), "run", f"{folder}/mine.py", files=digests)
+    packed = artifact.pack(tmp_path / "r", tmp_path / "out", {})
+    placed = ("", "study/", "study-3/")
+    assert [one.words[1] for one in packed.commands] == [f"../files/{place}mine.py" for place in placed]
+    for place, folder in zip(placed, "abc", strict=True):
+        assert (tmp_path / "out/files" / place / "sub/x").read_text() == f"{folder}/study"
+    rerun = [sys.executable, str(tmp_path / "out/rerun.py"), "--list"]
+    assert subprocess.run(rerun, capture_output=True, check=True).stdout.count(b"mine.py") == 3
+
+
 def test_who_packs_sees_what_will_run_and_which_files_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

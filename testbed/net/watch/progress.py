@@ -20,7 +20,7 @@ from typing import Any
 from testbed.experiment.run import Run
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import READY, PacketPipe
-from testbed.linux.process.observing import Clock, Observer
+from testbed.linux.process.observing import Clock, Observer, observing
 from testbed.net.fabric.ports import is_elsewhere
 from testbed.net.partition.parts import Parts
 from testbed.net.watch import description
@@ -32,7 +32,8 @@ _MOST_EVENTS = 200
 
 def reporting(net: Any, run: Run, case: str) -> Observer:
     """Start the process that writes lines about a running network, in a divided one about the nodes that are here."""
-    parts = Parts.asked()
+    with observing():
+        parts = Parts.asked()
     start_ns = run.start_ns if parts is None else parts.started[0][1]
     return Observer(
         "following the network failed", lambda pipe: _follow(net, run, case, start_ns, pipe), name="xoff-follow"

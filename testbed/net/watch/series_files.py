@@ -36,15 +36,16 @@ class SeriesFiles:
         unless the series are those of the run itself (`of_run`).
         """
         self._paths = {series: run.directory / file_name(series) for series in columns}
-        self._every_ns, parts = every_ns, Parts.asked()
-        self._parts = None if of_run else parts
+        self._every_ns = every_ns
         with observing():
+            parts = Parts.asked()
             for series, path in self._paths.items():
                 if not path.exists():
                     path.write_text(f"{columns[series]}\n", encoding="utf-8")
             self._sizes = {series: path.stat().st_size for series, path in self._paths.items()}
             self.first_ns = time.monotonic_ns()
             """The moment of the first sample."""
+        self._parts = None if of_run else parts
         self.start_ns = run.start_ns
         """The moment at which the run began, by the clock of the lab."""
         if parts is not None:

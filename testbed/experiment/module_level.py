@@ -29,10 +29,6 @@ WAITING = 20
 """The factor by which a file may take longer that waits, or whose CPU others have."""
 
 
-class TooLongError(UsageError):
-    """Raised if a file does not come to the end of its module level in time."""
-
-
 class _OverError(BaseException):
     """Ends a module level that may catch every Exception."""
 
@@ -64,7 +60,7 @@ def ending_within(seconds: float, path: Path) -> Iterator[None]:
         yield
     except _OverError as error:
         limit, place = error.args
-        raise TooLongError(
+        raise UsageError(
             f"{path} did not come to the end of its module level within {limit}; it was {place}. This machine reads "
             "the file too, for its parameters: what takes longer belongs into the experiment's function"
         ) from None

@@ -31,7 +31,6 @@ _SERVED = struct.Struct("=qqQQQ")
 _TAKEN = struct.Struct("=qI4x")
 _STATE = struct.Struct("=10B2xI8s4q8q8q8q48I")
 _STATE_SIZE = 512
-_NO_POLL = 2**63 - 1
 PRIORITIES = 8
 PLACES = 4
 """The plugs that one queue has at the most."""

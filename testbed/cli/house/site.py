@@ -29,10 +29,6 @@ _READING = 0.4
 """The part of the time that goes into reading pages."""
 
 
-class SiteError(XoffError):
-    """Raised if pages have an error or a broken link."""
-
-
 def docs_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="where the site goes (default build/site in the source)"
@@ -122,7 +118,7 @@ def build(root: Path, out: Path) -> None:
         said.seek(0)
         text = said.read().strip()
     if sphinx.returncode:
-        raise SiteError("the site was not built:\n" + text)
+        raise XoffError("the site was not built:\n" + text)
 
 
 def _follow(marks: IO[bytes]) -> None:

@@ -67,10 +67,6 @@ _LARGEST_DEB, _MOST_DEBS = 1 << 30, 1000
 _DEB = re.compile(r"debian/([0-9a-f]{64})\.deb")
 
 
-class LabFileError(UsageError):
-    """A file that is not one of ours, is damaged, or is of another version of Xoff."""
-
-
 class TransferError(XoffError):
     """This machine cannot write the file, or import it."""
 
@@ -136,7 +132,7 @@ def import_(file: Path, report: Report, progress: Progress) -> Contents:
     try:
         handle = regular_files.opened(file)
     except OSError as error:
-        raise LabFileError(f"{file} cannot be read: {error.strerror}") from None
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     with handle:
         archive = plain_tar.members(handle)
         content = _manifest(file, archive)
@@ -195,7 +191,7 @@ def _replaced(file: Path) -> Iterator[IO[bytes]]:
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.absolute().parent)
     except OSError as error:
-        raise LabFileError(f"{file} cannot be written: {error.strerror}") from None
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from None
     try:
         with os.fdopen(descriptor, "wb") as out:
             yield out
@@ -224,7 +220,7 @@ def _manifest(file: Path, archive: Iterator[Member]) -> dict[str, Any]:
             raise MalformedError
         text = b"".join(first.pieces())
     except (MalformedError, StopIteration, OSError):
-        raise LabFileError(f"{file} is not a lab file: `xoff image export FILE` writes one") from None
+        raise UsageError(f"{file} is not a lab file: `xoff image export FILE` writes one") from None
     try:
         content: dict[str, Any] = json.loads(text)
         digest = content.pop("digest")
@@ -238,7 +234,7 @@ def _manifest(file: Path, archive: Iterator[Member]) -> dict[str, Any]:
 def _require_ours(file: Path, content: Mapping[str, Any]) -> None:
     """Refuse a file that this version of Xoff cannot use."""
     if content.get("format") != _FORMAT:
-        raise LabFileError(
+        raise UsageError(
             f"{file} was written by Xoff {str(content.get('xoff'))[:40]} in format {str(content.get('format'))[:40]}, "
             f"and this Xoff {testbed.__version__} reads format {_FORMAT}; export it again with this version of Xoff"
         )
@@ -249,7 +245,7 @@ def _require_ours(file: Path, content: Mapping[str, Any]) -> None:
         theirs, ours = theirs | {"python": ""}, ours | {"python": ""}
     if differs := [name for name, key in ours.items() if theirs[name] != key]:
         what = {"image": "image", "kernel": "kernel", "python": "list of Python packages"}
-        raise LabFileError(
+        raise UsageError(
             f"{file} has the lab of another version of Xoff ({content['xoff'][:40]}; this is {testbed.__version__}), "
             f"with another {' and another '.join(what[name] for name in differs)}; export it with the version that is "
             "to run"
@@ -362,9 +358,9 @@ def _publish_debs(file: Path, folder: Path, report: Report) -> None:
                 debs.put(Locked(path.name, "", path.stem, ""), path)
 
 
-def _damaged(file: Path, what: str, why: str = "") -> LabFileError:
+def _damaged(file: Path, what: str, why: str = "") -> UsageError:
     reason = f" ({why})" if why else ""
-    return LabFileError(
+    return UsageError(
         f"{file} is damaged: {what} is not as it was exported{reason}; copy the file again, or export it anew"
     )
 

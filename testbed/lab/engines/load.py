@@ -28,10 +28,6 @@ _LIKE_ANY = "udp"
 """The transport whose costs one has that was not measured, as that of a plugin."""
 
 
-class OverloadError(UsageError):
-    """A run whose traffic the lab's CPU cannot carry at its scale."""
-
-
 @dataclass(frozen=True)
 class Load:
     """The traffic of ports that all send at line rate at once."""
@@ -117,13 +113,13 @@ class RunCosts:
 
 
 def require(load: Load, scale: int, cpu_work_takes_no_time: bool) -> None:
-    """Raise OverloadError if the lab would be late at this scale."""
+    """Raise UsageError if the lab would be late at this scale."""
     if cpu_work_takes_no_time:
         return
     table = frame_costs()
     share = load.share(scale, table)
     if share > _ROOM:
-        raise OverloadError(
+        raise UsageError(
             f"{load.ports} ports that send frames of {load.frame} B at {load.rate} would take "
             f"{float(share * 100):.0f} % of "
             f"the lab's CPU at scale {scale}, and {float(_ROOM * 100):.0f} % is the most: give --scale "

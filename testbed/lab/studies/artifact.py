@@ -47,10 +47,6 @@ _ELSEWHERE = ("--scheduler", "--lab", "--out", "--output", "-o")
 """Options by which a command would leave the reviewer's lab or the artifact's folder."""
 
 
-class ArtifactError(UsageError):
-    """Raised if something cannot be packed."""
-
-
 @dataclass(frozen=True)
 class Command:
     """A command that makes one run or several again, with the digests that have to come out."""
@@ -98,9 +94,9 @@ def result_folders(folder: Path) -> list[Path]:
         if (inner := place.inside(name)).is_there() and inner.is_file(RESULT)
     ]
     if not found:
-        raise ArtifactError(f"{folder} has no results: neither {RESULT} nor folders with one; `xoff run` makes some")
+        raise UsageError(f"{folder} has no results: neither {RESULT} nor folders with one; `xoff run` makes some")
     if len(found) > _MOST:
-        raise ArtifactError(f"{folder} has {len(found)} results; an artifact has {_MOST} at most")
+        raise UsageError(f"{folder} has {len(found)} results; an artifact has {_MOST} at most")
     return found
 
 
@@ -111,7 +107,7 @@ def pack(folder: Path, out: Path, figures: Mapping[Path, str], lab: Path | None 
     known = {path.resolve() for path in folders}
     for path, name in figures.items():
         if path.resolve() not in known:
-            raise ArtifactError(f"--figure {name}={path}: that is no result folder in {folder}")
+            raise UsageError(f"--figure {name}={path}: that is no result folder in {folder}")
     named = {path.resolve(): name for path, name in figures.items()}
     results = [(path, _read(path)) for path in folders]
     code = _checkout() or code_of(OURS)
@@ -162,7 +158,7 @@ class _Copied:
         try:
             target.mkdir()
         except FileExistsError:
-            raise ArtifactError(f"{source.path} would be {target.name}, as another result is; rename one") from None
+            raise UsageError(f"{source.path} would be {target.name}, as another result is; rename one") from None
         for name in source.listing():
             inner = source.inside(name)
             if not inner.is_there():
@@ -182,9 +178,9 @@ class _Copied:
 
 def _require_empty(out: Path, folder: Path) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ArtifactError(f"{out} is there already; name an empty or new folder with -o")
+        raise UsageError(f"{out} is there already; name an empty or new folder with -o")
     if out.resolve().is_relative_to(folder.resolve()):
-        raise ArtifactError(f"{out} is in {folder}, which it is to have a copy of; name a folder elsewhere with -o")
+        raise UsageError(f"{out} is in {folder}, which it is to have a copy of; name a folder elsewhere with -o")
 
 
 def _read(path: Path) -> Result:
@@ -195,13 +191,11 @@ def _read(path: Path) -> Result:
         if not 0 <= result.times.wall_s < _LONGEST_S:
             raise ValueError(f"it took {shown(result.times.wall_s)} s")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArtifactError(f"{path / RESULT} cannot be read ({error}); remove its folder, and run it again") from None
+        raise UsageError(f"{path / RESULT} cannot be read ({error}); remove its folder, and run it again") from None
     if result.status is not Status.OK:
-        raise ArtifactError(f"{path}: the run ended with {result.status}; an artifact has runs that came to their end")
+        raise UsageError(f"{path}: the run ended with {result.status}; an artifact has runs that came to their end")
     if result.again is None:
-        raise ArtifactError(
-            f"{path} does not say by which command it was made, as older versions of Xoff; run it again"
-        )
+        raise UsageError(f"{path} does not say by which command it was made, as older versions of Xoff; run it again")
     return result
 
 
@@ -225,7 +219,7 @@ def _user_files(results: Sequence[tuple[Path, Result]], code: Mapping[str, bytes
             source = Path(os.path.normpath(Path(given).absolute()))
             as_given.setdefault(source, Path(given))
             if not source.is_file() or _sha256(source) != digest or digests.setdefault(source, digest) != digest:
-                raise ArtifactError(
+                raise UsageError(
                     f"{path} was made with {given}, which is not there now or not the same; call this in the folder in "
                     "which the run was made, or run it again"
                 )
@@ -253,7 +247,7 @@ def _commands(
         assert result.again is not None
         words = result.again.command
         if words[0] not in _OUT:
-            raise ArtifactError(
+            raise UsageError(
                 f"{path} was made by `xoff {words[0]}`, and an artifact takes results of {', '.join(_OUT)} and sweep"
             )
         found.setdefault(_in_artifact(words, files), []).append((path, result))
@@ -278,12 +272,12 @@ def _require_known(path: Path, words: Sequence[str], files: Mapping[str, Path], 
     for word, following in zip(words, (*words[1:], ""), strict=True):
         option, _, value = word.partition("=")
         if option in _ELSEWHERE or (option == "--engine" and (value or following) == "host"):
-            raise ArtifactError(f"{path} was made by `xoff {shown}`; {option} has no place in an artifact's command")
+            raise UsageError(f"{path} was made by `xoff {shown}`; {option} has no place in an artifact's command")
     for word in words[1:]:
         for part in _files_in(word):
             placed = _place(part, files)
             if not placed.startswith(f"../{FILES}/") and os.path.normpath(placed) not in code:
-                raise ArtifactError(
+                raise UsageError(
                     f"{path} was made by `xoff {shown}`, and {part} is not among the files whose digests it has; run "
                     "it again"
                 )

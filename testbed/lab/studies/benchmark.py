@@ -24,10 +24,6 @@ FILE = "benchmark.json"
 SCHEMA = 1
 
 
-class BenchmarkError(UsageError):
-    """Raised if a folder has no benchmark that can be read."""
-
-
 @dataclass(frozen=True)
 class DraftTest:
     """A test of the draft."""
@@ -231,7 +227,7 @@ class Benchmark:
     @classmethod
     def read(cls, folder: Path) -> Benchmark:
         """Read the benchmark of a folder."""
-        with ForeignFolder(folder).reading(FILE, "`xoff benchmark`", BenchmarkError) as content:
+        with ForeignFolder(folder).reading(FILE, "`xoff benchmark`", UsageError) as content:
             return cls(
                 str(content["fabric"]),
                 tuple((str(name), str(value)) for name, value in content["settings"].items()),

@@ -26,10 +26,6 @@ PLANS = ("pfc", "rocev2")
 """SONiC's plans, by the words of `--plan`."""
 
 
-class ConformanceError(UsageError):
-    """Raised if a run of conformance cases cannot be made, or read."""
-
-
 def case_name(experiment: str) -> str:
     """Return a plan's name for the case of an experiment: L01 of l01_storm, WATCHDOG-TIMER of watchdog_timer."""
     match = _NUMBERED.match(experiment)
@@ -149,7 +145,7 @@ class Matrix:
     @classmethod
     def read(cls, folder: Path) -> Matrix:
         """Read the matrix of a folder."""
-        with ForeignFolder(folder).reading(FILE, "`xoff switch conformance`", ConformanceError) as content:
+        with ForeignFolder(folder).reading(FILE, "`xoff switch conformance`", UsageError) as content:
             return cls(
                 str(content["switch"]),
                 tuple(map(str, content["columns"])),

@@ -28,10 +28,6 @@ from testbed.subjects.routing.router import Software
 from testbed.switch.ways.settings import By, Ways, WaysSource, ways_of
 from testbed.units import Duration, Scale
 
-_OF_ALL = (
-    "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "ways", "mismatch", "dcbx",
-    "deadlock_poll", "forwarding", "line", "rdma", "controller", "routing",
-)  # fmt: skip
 _ANYTHING = "**"
 _OF_MININET = ("hopts", "sopts", "lopts")
 
@@ -90,23 +86,9 @@ class LosslessTopo(Topo):
     """
 
     OPTIONS = (
-        "scale",
-        "cable",
-        "rate",
-        "length",
-        "delay",
-        "port",
-        "buffer",
-        "ways",
-        "mismatch",
-        "dcbx",
-        "deadlock_poll",
-        "forwarding",
-        "line",
-        "rdma",
-        "controller",
-        "routing",
-    )
+        "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "ways", "mismatch", "dcbx",
+        "deadlock_poll", "forwarding", "line", "rdma", "controller", "routing",
+    )  # fmt: skip
     """The options of every topology beside the arguments of its `build`."""
 
     scale = Scale(1000)
@@ -160,7 +142,7 @@ class LosslessTopo(Topo):
         if not isinstance(self.port, Port):
             raise TopoError(f"{kind}: port is {self.port!r}; write port=Port(...)")
         if _ANYTHING not in own:
-            words.refuse_unknown(kind, options, (*own, *_OF_ALL, *_OF_MININET))
+            words.refuse_unknown(kind, options, (*own, *LosslessTopo.OPTIONS, *_OF_MININET))
         super().__init__(*args, **options)
         if self._routing is not None and not any(self.nodeInfo(name).get("routing") for name in self.nodes()):
             raise TopoError(f"{kind}: routing is given, and there is no router that would use it")

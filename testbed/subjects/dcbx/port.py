@@ -45,10 +45,6 @@ from testbed.subjects.dcbx.transmit import Transmitter
 from testbed.units import Scale
 
 
-class TimeError(XoffError):
-    """A call with an earlier time than the one before."""
-
-
 class DcbxPort:
     """See the module's docstring. All times are whole nanoseconds of one clock that never goes back."""
 
@@ -201,7 +197,7 @@ class DcbxPort:
 
     def _advance(self, now_ns: int) -> None:
         if now_ns < self._now_ns:
-            raise TimeError(f"time went back from {self._now_ns} to {now_ns} ns; use a clock that does not")
+            raise XoffError(f"time went back from {self._now_ns} to {now_ns} ns; use a clock that does not")
         self._now_ns = now_ns
 
     def _read(self, octets: bytes) -> None:

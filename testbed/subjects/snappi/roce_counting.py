@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from testbed.errors import XoffError
 from testbed.frames import roce_cm
-from testbed.frames.roce import PORT, Opcode, parse
+from testbed.frames.roce import Opcode, parse
 from testbed.subjects.snappi.counting import WINDOW_NS
 from testbed.subjects.snappi.rocev2 import RoceFlow, RocePlan
 
@@ -286,13 +286,3 @@ class RoceCounts:
     @staticmethod
     def _show(connection: _Connection) -> None:
         connection.counts.source_pair, connection.counts.target_pair = connection.at_source, connection.at_target
-
-
-def is_roce(octets: bytes) -> bool:
-    """Return True if a frame is RoCEv2 over IPv4."""
-    return (
-        len(octets) >= BTH_AT + _BTH.size
-        and octets[12:15] == b"\x08\x00\x45"
-        and octets[IP_AT + 9] == 17
-        and int.from_bytes(octets[UDP_AT + 2 : UDP_AT + 4]) == PORT
-    )

@@ -134,10 +134,6 @@ class Transmitter:
         self._pauses = [_Pause() for _ in _QUEUES]
         self.received_pauses = 0
 
-    @property
-    def is_active(self) -> bool:
-        return any(stream.state is State.STARTED for stream in self.streams)
-
     def next(self) -> Start | None:
         """Return the frame that starts next, or None if none does."""
         best: Start | None = None

@@ -127,11 +127,6 @@ class Ways:
         return found
 
     @property
-    def is_by_flow(self) -> bool:
-        """True if a flow keeps its way as long as all ways stay."""
-        return self.by in (By.HOST_NUMBER, By.HASH, By.RESILIENT)
-
-    @property
     def is_by_frame(self) -> bool:
         """True if each frame gets a way of its own, so that frames of a flow can overtake each other."""
         return self.by in (By.SPRAY, By.RANDOM, By.LEAST_LOADED)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from experiments.conformance import _tables
-from testbed.errors import warn, warnings_of
+from testbed.errors import UsageError, warn, warnings_of
 from testbed.experiment import definition
 from testbed.lab.results.foreign import ForeignError
 from testbed.lab.results.result import Claim, Figure
-from testbed.lab.studies.conformance import FILE, Cell, ColumnPorts, ConformanceError, Matrix, case_name, ports_of
+from testbed.lab.studies.conformance import FILE, Cell, ColumnPorts, Matrix, case_name, ports_of
 from testbed.report.pages.page import report
 from testbed.subjects.sonic.check import check
 from testbed.subjects.sonic.lab.settings import Switch
@@ -152,7 +152,7 @@ PORTS = '{"switch": "", "columns": [], "cases": [], "cells": [], "tested": %s}'
 )
 def test_what_is_no_matrix_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
-    with pytest.raises(ConformanceError, match=r"conformance\.json is no result of `xoff switch conformance`"):
+    with pytest.raises(UsageError, match=r"conformance\.json is no result of `xoff switch conformance`"):
         Matrix.read(tmp_path)
 
 
@@ -165,7 +165,7 @@ def test_a_cell_with_what_is_no_claim_or_figure_is_refused(tmp_path: Path, kind:
     content = json.loads(json.dumps(MATRIX.as_json()))
     content["cells"][0][kind][0][key] = value
     (tmp_path / FILE).write_text(json.dumps(content))
-    with pytest.raises(ConformanceError, match=rf"is no result of `xoff switch conformance`: .* is no {kind[:-1]}"):
+    with pytest.raises(UsageError, match=rf"is no result of `xoff switch conformance`: .* is no {kind[:-1]}"):
         Matrix.read(tmp_path)
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from testbed.errors import UsageError
 from testbed.lab.studies.benchmark import (
     FILE,
     LARGER_IS_BETTER,
     SMALLER_IS_BETTER,
     Benchmark,
-    BenchmarkError,
     Failed,
     OutcomeOfTest,
     Value,
@@ -96,7 +96,7 @@ def test_names_are_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["[]", "{}", '{"tests": [{"test": "none"}]}'])
 def test_something_else_is_refused_by_its_name(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
-    with pytest.raises(BenchmarkError, match="is no result of `xoff benchmark`"):
+    with pytest.raises(UsageError, match="is no result of `xoff benchmark`"):
         report([tmp_path])
 
 

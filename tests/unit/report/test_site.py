@@ -19,6 +19,7 @@ from testbed import cli
 from testbed.cli import commands
 from testbed.cli.house import site
 from testbed.cli.screen import amount
+from testbed.errors import XoffError
 from testbed.lab.runs import api
 from testbed.lab.studies import costs
 from tests import pages
@@ -119,7 +120,7 @@ def test_a_broken_link_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "conf.py").write_text('extensions = ["myst_parser"]\nroot_doc = "index"\n')
     (tmp_path / "index.md").write_text("# A page\n\n[there](nowhere.md)\n")
-    with pytest.raises(site.SiteError, match=r"nowhere\.md"):
+    with pytest.raises(XoffError, match=r"nowhere\.md"):
         site.build(tmp_path, tmp_path / "out")
 
 

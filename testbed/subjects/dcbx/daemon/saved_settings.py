@@ -23,10 +23,6 @@ _LONGEST = 1 << 16
 _NUMBERS = {selector: number for number, selector in SELECTORS.items()}
 
 
-class SavedSettingsError(XoffError):
-    """A file that cannot be written, or is damaged."""
-
-
 def folders() -> list[Path]:
     """Return the folders in which agents may keep files: the system's, and the user's own."""
     own = os.environ.get("XDG_RUNTIME_DIR")
@@ -64,7 +60,7 @@ class SavedSettingsFile:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, octets, 0)
         except OSError as error:
-            raise SavedSettingsError(f"{self._path} cannot be written: {error.strerror}") from None
+            raise XoffError(f"{self._path} cannot be written: {error.strerror}") from None
 
     def clear(self) -> None:
         """Empty the file and remove it: the NIC is restored."""
@@ -89,7 +85,7 @@ class SavedSettingsFile:
                 self._open(folder / self._name, os.O_RDWR | os.O_CREAT)
                 return
         listed = " or ".join(map(str, folders()))
-        raise SavedSettingsError(f"{listed} cannot be written")
+        raise XoffError(f"{listed} cannot be written")
 
     def _open(self, path: Path, flags: int) -> None:
         if self._file is None:
@@ -114,7 +110,7 @@ def encode(found: SavedSettings, index: int) -> bytes:
 
 
 def decode(octets: bytes, index: int) -> SavedSettings | None:
-    """Return the settings in a file, or None if it is about another interface; SavedSettingsError if it was cut short
+    """Return the settings in a file, or None if it is about another interface; XoffError if it was cut short
     or changed.
     """
     try:
@@ -128,7 +124,7 @@ def decode(octets: bytes, index: int) -> SavedSettings | None:
         mode = None if content["mode"] is None else _number(content["mode"], 256)
         state = NicSettings(_struct(content["ets"], ETS_OCTETS), _struct(content["pfc"], PFC_OCTETS), entries)
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise SavedSettingsError("it is damaged") from None
+        raise XoffError("it is damaged") from None
     return SavedSettings(mode, state)
 
 

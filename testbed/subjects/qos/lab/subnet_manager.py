@@ -48,10 +48,6 @@ class Sweep:
     rerouted: int = 0
     """The number of changed entries of forwarding tables."""
 
-    @property
-    def is_quiet(self) -> bool:
-        return not (self.drift or self.changes or self.rerouted)
-
 
 @dataclass
 class SubnetManager:

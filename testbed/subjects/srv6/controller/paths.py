@@ -28,10 +28,6 @@ _HOP_BITS = 20
 _UNREACHABLE = -1
 
 
-class StaleError(XoffError):
-    """The error of paths that are asked for after their topology has changed."""
-
-
 @dataclass(frozen=True)
 class Constraints:
     """The constraints on the links of a path. The default is every link that is up."""
@@ -218,4 +214,4 @@ class Paths:
 
     def _check_fresh(self) -> None:
         if self._topology.revision != self._revision:
-            raise StaleError("the topology has changed since these paths were computed; make a new Paths")
+            raise XoffError("the topology has changed since these paths were computed; make a new Paths")

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
+from testbed.errors import UsageError
 from testbed.lab.engines import lab_file
-from testbed.lab.engines.lab_file import LabFileError
 from testbed.lab.engines.table import ENGINES
 from testbed.lab.host import cache
 from testbed.lab.image import image, plain_tar, recipe, wheels
@@ -140,7 +140,7 @@ def test_progress_goes_from_little_to_all(file: Path, lab: Path, tmp_path: Path)
 
 
 def _refused(file: Path, there: Path) -> str:
-    with pytest.raises(LabFileError) as raised:
+    with pytest.raises(UsageError) as raised:
         lab_file.import_(file, ignore, ignore)
     assert _content(there) == {}
     assert not list(there.glob("*-*"))
@@ -285,7 +285,7 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(
 
 
 def test_an_export_to_where_nothing_can_be_written_is_refused(lab: Path, tmp_path: Path) -> None:
-    with pytest.raises(LabFileError, match="cannot be written: No such file or directory"):
+    with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
         lab_file.export(tmp_path / "none" / "lab.tar", lab_file.ENGINES, ignore, ignore)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from testbed.errors import UsageError
 from testbed.lab.engines import lab_file
-from testbed.lab.engines.lab_file import LabFileError
 from testbed.lab.host import cache
 from testbed.lab.image import plain_tar
 from testbed.lab.um import disks
@@ -188,7 +188,7 @@ def test_what_is_no_regular_file_is_refused_at_once(lab: Path, tmp_path: Path) -
     (tmp_path / "link").symlink_to(fifo)
     for file in (fifo, tmp_path / "link", Path("/dev/zero"), Path("/dev/tty")):
         began = time.monotonic()
-        with pytest.raises(LabFileError, match=f"^{file} cannot be read: it is a pipe, socket or device"):
+        with pytest.raises(UsageError, match=f"^{file} cannot be read: it is a pipe, socket or device"):
             lab_file.import_(file, cache.quiet, lambda *_: None)
         assert time.monotonic() - began < 5
 

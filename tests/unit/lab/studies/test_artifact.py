@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
+from testbed.errors import UsageError
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.results.result import Again, Provenance, Result, Status, Times
 from testbed.lab.studies import artifact
-from testbed.lab.studies.artifact import ArtifactError
 
 CODE = {"xoff": b"import sys\n", "testbed/a.py": b"1\n"}
 
@@ -74,7 +74,7 @@ def test_files_of_the_user_s_travel_and_commands_name_their_copies(
     assert one.words == ("run", "../files/mine.py:two", "--set", "table=../files/mine.py")
     assert (tmp_path / "out/files/mine.py").read_text() == "x = 1\n"
     Path("mine.py").write_text("x = 2\n")
-    with pytest.raises(ArtifactError, match=r"made with mine.py, which is not there now or not the same"):
+    with pytest.raises(UsageError, match=r"made with mine.py, which is not there now or not the same"):
         artifact.pack(tmp_path / "r", tmp_path / "other", {})
 
 

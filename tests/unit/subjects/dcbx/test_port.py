@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from testbed.errors import XoffError
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId, parse
@@ -27,7 +28,7 @@ from testbed.subjects.dcbx.events import (
     TrafficClassesChanged,
     VersionMismatch,
 )
-from testbed.subjects.dcbx.port import DcbxPort, TimeError
+from testbed.subjects.dcbx.port import DcbxPort
 from testbed.subjects.dcbx.settings import (
     ApplicationAdmin,
     CnAdmin,
@@ -705,7 +706,7 @@ def test_every_frame_is_counted_under_what_became_of_it() -> None:
 def test_time_does_not_go_back() -> None:
     port = running(pfc(0x08))
     port.expire(10)
-    with pytest.raises(TimeError) as caught:
+    with pytest.raises(XoffError) as caught:
         port.receive(b"", 9)
     assert str(caught.value) == "time went back from 10 to 9 ns; use a clock that does not"
 

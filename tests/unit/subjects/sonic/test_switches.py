@@ -13,7 +13,7 @@ import pytest
 
 from testbed.cli import main
 from testbed.errors import UsageError
-from testbed.lab.engines.load import Load, OverloadError, frame_costs, require
+from testbed.lab.engines.load import Load, frame_costs, require
 from testbed.strict.problems import json_path as path
 from testbed.subjects.sonic.check import check, check_fabric
 from testbed.subjects.sonic.classes import classes_of
@@ -390,7 +390,7 @@ def test_a_run_that_would_overload_the_lab_has_the_scale_that_would_do() -> None
     require(load, 1, cpu_work_takes_no_time=True)
     least = load.least_scale(frame_costs())
     require(load, least, cpu_work_takes_no_time=False)
-    with pytest.raises(OverloadError, match=f"give --scale {least}, longer frames, or --engine um"):
+    with pytest.raises(UsageError, match=f"give --scale {least}, longer frames, or --engine um"):
         require(load, least // 4, cpu_work_takes_no_time=False)
     assert Load(8, Rate("100Gb/s"), 1514).least_scale(frame_costs()) <= least / 10
 

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.subjects.srv6.controller.paths import Constraints, Path, Paths, StaleError
+from testbed.errors import XoffError
+from testbed.subjects.srv6.controller.paths import Constraints, Path, Paths
 from testbed.subjects.srv6.controller.policy import Outcome, check, compute, trace
 from testbed.subjects.srv6.controller.topology import Hop, Link, Topology
 from testbed.subjects.srv6.protocol import behaviours
@@ -584,7 +585,7 @@ def test_paths_of_a_topology_that_has_changed_are_refused() -> None:
     topology = figure_3()
     paths = Paths(topology)
     topology.set_link(RouterPort("R1", "to2"), up=False)
-    with pytest.raises(StaleError, match=r"^the topology has changed since these paths were computed"):
+    with pytest.raises(XoffError, match=r"^the topology has changed since these paths were computed"):
         paths.shortest("R1", "R3")
 
 

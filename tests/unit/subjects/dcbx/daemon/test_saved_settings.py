@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from testbed.errors import XoffError
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import AppEntry, Ets, Selector
 from testbed.linux.netlink.dcb import NicSettings, SavedSettings
 from testbed.subjects.dcbx.daemon import saved_settings as module
 from testbed.subjects.dcbx.daemon.nic import Nic
-from testbed.subjects.dcbx.daemon.saved_settings import SavedSettingsError, SavedSettingsFile, decode, encode
+from testbed.subjects.dcbx.daemon.saved_settings import SavedSettingsFile, decode, encode
 from testbed.subjects.dcbx.negotiation import PortState, negotiate
 from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin
 from tests.dcb_driver import Driver
@@ -156,7 +157,7 @@ def test_another_users_file_is_ignored(place: Path, monkeypatch: pytest.MonkeyPa
     file.close()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert SavedSettingsFile("eth0").read(7) is None
-    with pytest.raises(SavedSettingsError, match="cannot be written"):
+    with pytest.raises(XoffError, match="cannot be written"):
         SavedSettingsFile("eth0").write(7, FOUND)
 
 
@@ -186,7 +187,7 @@ def test_what_is_written_is_read_again() -> None:
 def test_what_was_not_written_by_an_agent_is_refused(change: dict[str, object]) -> None:
     wrong = json.dumps(json.loads(encode(FOUND, 7)) | change).encode()
     for octets in (wrong, b"x", b"[]", b"{}", b"[" * 60_000, encode(FOUND, 7)[:-3]):
-        with pytest.raises(SavedSettingsError):
+        with pytest.raises(XoffError):
             decode(octets, 7)
 
 

@@ -1,6 +1,8 @@
 """The settings of the NICs of a RoCE flow: how they recover from loss, what they keep, and how long they take.
 
 docs/nic.md sets them beside what is public of real NICs. All times are those of hardware.
+
+Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A packet is reordered if one with a higher number has come before it (section 3)
 from the first of those on (section 4.2): 1 if two neighbours have changed places. Of several packets with a number the
 first one counts. A receiver cannot tell a packet that another way has delayed from one that was lost and sent again, so
 that is late too.
+
+Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 """
 
 from __future__ import annotations

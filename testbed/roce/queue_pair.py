@@ -7,6 +7,8 @@ Acknowledgements and CNPs are not paced.
 
 Notification point: data that arrive with CE are answered by a CNP, at most one in each `cnp_interval`. Its delay, that
 of acknowledgements and that of the doorbell are those of the NIC.
+
+Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Works are sent in order. An acknowledgement completes all up to its PSN. After a
 responses or the retransmission timer the requester sends again what `Recovery` says: everything from the oldest packet
 that is missing (go-back-N), from the first packet of its message (go-back-0), or what is missing alone (selective
 repeat, which is `testbed.roce.selective_requester`). Numbers are `sequence`s, which do not wrap.
+
+Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ their turn; selective repeat says in each NAK which those are. With go-back-0 a 
 again. A message that needs a receive and finds none posted is refused for a while by an RNR NAK.
 
 Acknowledgements are coalesced: one for all packets that came in since the last call of `answer`.
+
+Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 """
 
 from __future__ import annotations

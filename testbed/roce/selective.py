@@ -3,6 +3,8 @@
 It follows IRN (Mittal et al., "Revisiting Network Support for RDMA", SIGCOMM 2018): a NAK names the missing packet and
 what has come behind it; a packet is lost if one behind it has arrived; each lost packet is sent again once, until the
 timer begins anew (decision 0570). Numbers are `sequence`s.
+
+Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 IRN's limit of a bandwidth-delay product is its window; a read asks for as much as that has room for. Its timer is short
 while few packets are under way, so that the loss of the last packets of a message does not cost the long one.
+
+Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 """
 
 from __future__ import annotations

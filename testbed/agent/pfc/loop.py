@@ -5,6 +5,8 @@ a successor needs is in shared memory before the request to the kernel: until wh
 
 An event takes four system calls at most: the wait that it ends, the wait for the reaction time, what is
 sent, and a look at the clock if the log has how long it took.
+
+Runs in C: `testbed/lab/um/linux/xoff_pfc_rules.h`.
 """
 
 from __future__ import annotations

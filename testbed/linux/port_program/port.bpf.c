@@ -16,13 +16,13 @@
  * With TELEMETRY defined it also stamps RoCE packets that collect telemetry (testbed/frames/telemetry.py); that object
  * has WAITS as well.
  *
- * What a port's line is doing is modelled in testbed/switch/pfc/line.py.
- *
- * The buffer rules A1-A4, D1-D2, Q1-Q3 and H1-H4 are those of testbed/switch/buffer/model.py and charging.py, and a test
- * drives both with the same frames.
- * How a priority is found is decision 0136; testbed/priority is its reference, and of the VLs of a QoS policy too
- * (lanes.py). The structures are mirrored by
- * testbed/linux/port_program/__init__.py, which checks their sizes when it loads the object.
+ * Stated in: testbed/switch/buffer/model.py, testbed/switch/buffer/charging.py, testbed/switch/priority/classify.py,
+ * testbed/switch/priority/marking.py, testbed/switch/priority/applications.py, testbed/switch/priority/lanes.py,
+ * testbed/switch/ways/model.py, testbed/switch/ways/frame.py, testbed/switch/pfc/line.py.
+ * Compared by: tests/lab/test_buffers.py, tests/lab/test_priorities.py, tests/lab/test_lanes.py,
+ * tests/lab/test_equal_ways.py, tests/lab/test_line.py.
+ * The structures are mirrored by testbed/linux/port_program/__init__.py, which checks their sizes when it loads the
+ * object. (The lines of this file are counted in the object.)
  *
  * A port is known by its slot: interface indices are given out by us, FIRST_INTERFACE + slot, so that they are unique
  * over all namespaces of the network and `ingress_ifindex` says everything.

@@ -2,6 +2,8 @@
 
 A flow sends as fast as its port takes frames, or at its rate. Each datagram has a number, so the receiver counts which
 are missing, doubled or out of order. What the ends count is independent of the port program.
+
+Runs in C: `testbed/lab/um/linux/xoff_udp_kern.c`.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ file. It differs in three ways:
 counter, so that stages are those of the paper, by both counters. What firmware can be set to beside that is in
 `DcqcnParameters` from `decrease_divisor` on. The lab's kernel knows none of these settings, nor separate timers with a
 byte counter: such a flow is served by Python.
+
+Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 """
 
 from __future__ import annotations

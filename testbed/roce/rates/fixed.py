@@ -1,4 +1,7 @@
-"""A constant rate."""
+"""A constant rate.
+
+Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
+"""
 
 from __future__ import annotations
 

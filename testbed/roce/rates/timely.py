@@ -12,6 +12,8 @@ minimum round trip,
 It needs no marks and no notifications. Two things differ, since a queue pair measures one round trip after the other,
 not one for each segment (decision 0371): a difference is divided by the time between the two measurements if that is
 longer than the minimum round trip, and delta is a part of the line.
+
+Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 """
 
 from __future__ import annotations

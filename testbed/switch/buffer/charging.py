@@ -19,6 +19,8 @@ group these rules stand in place of A1 to A4 and D2, and a lossy group has those
 
 A group's PAUSE thus comes early enough for what is in flight to find room in the shared pool; in the worst case, in
 which all groups of all ports are paused at once, each port has the insurance of its line's worth of headroom.
+
+Runs in C: `testbed/linux/port_program/port.bpf.c`.
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ is tested against its queue before all of this, and where it is refused nothing 
 
 A dynamic threshold also moves when others come and go. XOFF then comes with the group's next frame (0131); XON with
 its next departure, or when `recheck` is called, which is meant for the moment before PAUSE is sent again.
+
+Runs in C: `testbed/linux/port_program/port.bpf.c`.
 """
 
 from __future__ import annotations

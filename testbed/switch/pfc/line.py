@@ -3,6 +3,8 @@
 A frame leaves with its first bit when the last bit of the one before it has left, preamble and gap included. A PFC
 frame goes before all frames that wait, and waits itself for the one that is leaving. The cells of a frame come free
 with its last bit.
+
+Runs in C: `testbed/linux/port_program/port.bpf.c`.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ The far end's transmission, and which priorities a frame names (decision 0137):
 A hot path, from an event to the frame that is sent or the queue that is stopped, has some 250 byte codes in the lab's
 emulated machine, the caller's included. Hence bit masks, frames prepared in advance (`wire`), and counters that are
 summed up later (`record`); and the caller has to pass masks of 8 bits and time that does not go back.
+
+Runs in C: `testbed/lab/um/linux/xoff_pfc_rules.h`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The timers of a PFC port, as numbers in memory that the agent's successor reads."""
+"""The timers of a PFC port, as numbers in memory that the agent's successor reads.
+
+Runs in C: `testbed/lab/um/linux/xoff_pfc_rules.h`.
+"""
 
 from __future__ import annotations
 

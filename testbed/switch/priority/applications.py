@@ -11,6 +11,8 @@ into the form in which it is looked up, once; the eBPF program has the same form
   E4 Else the entry for everything else (published: EtherType 0), if the frame is unmarked: no DSCP but 0, and
      no socket priority but 0.
   E5 Of two entries for the same the first counts. An entry that names a transport goes before one for several.
+
+Runs in C: `testbed/linux/port_program/port.bpf.c`.
 """
 
 from __future__ import annotations

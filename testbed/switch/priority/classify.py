@@ -24,6 +24,8 @@ Rewriting, where the tables name the dot1p value, whatever the trust mode:
   W2 The DSCP of an IP frame. ECN stays. IPv4's header checksum is updated, not computed anew (RFC 1624, equation 3:
      HC' = ~(~HC + ~m + m') for the 16 bits that hold the DS field), so that a wrong one stays wrong. An IPv4 frame that
      ends before its checksum does (octet 11 of the header) keeps its DSCP. IPv6 has no checksum.
+
+Runs in C: `testbed/linux/port_program/port.bpf.c`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ the VL (decision 0181): VL n is priority n, with its queue and its PFC. This mod
   L3 VL 0 to 7: the number of the frame's queue, and the PCP that it leaves with; a tag is added if it has none. The
      priority that the buffer charges is that of the input link, as ever.
   L4 VL 8 to 15: the frame is dropped, and counted at the output port by its SL.
+
+Runs in C: `testbed/linux/port_program/port.bpf.c`.
 """
 
 from __future__ import annotations

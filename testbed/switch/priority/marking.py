@@ -17,6 +17,8 @@ The frame is made to carry what is wanted:
 Then the frame's priority, which is its queue at this host and the one that a PFC frame stops, is what `classify` finds
 in it. So both ends of the cable agree about every frame, even one that cannot carry what was wanted. Rewriting tables
 are for forwarding and play no part.
+
+Runs in C: `testbed/linux/port_program/port.bpf.c`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The fields of a frame that a switch hashes, read from its octets: the reference of the port program's parser."""
+"""The fields of a frame that a switch hashes, read from its octets: the reference of the port program's parser.
+
+Runs in C: `testbed/linux/port_program/port.bpf.c`.
+"""
 
 from __future__ import annotations
 

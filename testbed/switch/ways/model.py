@@ -1,6 +1,8 @@
 """The rules of equal ways, without a kernel: what the port program does for each frame.
 
 `Group` is a set of ways from one switch to some stations. Its members are numbered; which of them are there can change.
+
+Runs in C: `testbed/linux/port_program/port.bpf.c`.
 """
 
 from __future__ import annotations

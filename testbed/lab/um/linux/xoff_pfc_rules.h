@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a PFC agent does with one event, in C: the rules of testbed/switch/pfc/port.py and testbed/agent/pfc/loop.py for
- * what is frequent. They know no clock, socket or memory but their caller's, who includes this file and has the
- * functions that are declared first: the driver in the kernel (xoff_pfc_kern.c), and the library by which
- * tools/compare_pfc.py compares them with Python (xoff_pfc_library.c). What changes here changes there.
+ * What a PFC agent does with one event, in C, as far as it is frequent. The rules know no clock, socket or memory but
+ * their caller's, who includes this file and has the functions that are declared first: the driver in the kernel
+ * (xoff_pfc_kern.c), and the library of tests (xoff_pfc_library.c).
+ *
+ * Stated in: testbed/switch/pfc/port.py, testbed/switch/pfc/timers.py, testbed/agent/pfc/loop.py.
+ * Compared by: tools/compare_pfc.py, tests/lab/test_pfc_in_kernel.py.
  */
 #ifndef __XOFF_PFC_RULES_H
 #define __XOFF_PFC_RULES_H

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RoCEv2 queue pairs: requester, responder, pacing, congestion notification and the rate controls of testbed/roce.
+ * RoCEv2 queue pairs: requester, responder, pacing, congestion notification and rate controls.
  *
- * This is testbed/roce/{queue_pair,requester,selective_requester,responder,nic}.py and testbed/roce/rates in C, for
- * speed. The names are those of Python, which has the reasons; a test compares the packets of both. It is compiled as
- * code of the host's side, because rate controls compute with floating point, and as a library for that test. It uses
- * nothing of either side.
+ * The names are those of Python, which states the rules and has the reasons. This is compiled as code of the host's
+ * side, because rate controls compute with floating point, and as a library. It uses nothing of either side.
  *
  * Of packets that are kept until those before them have come it has the CRC-32 of the payload, and compares that.
+ *
+ * Stated in: testbed/roce/queue_pair.py, testbed/roce/requester.py, testbed/roce/selective_requester.py,
+ * testbed/roce/selective.py, testbed/roce/responder.py, testbed/roce/nic.py, testbed/roce/order.py,
+ * testbed/roce/rates/dcqcn.py, testbed/roce/rates/timely.py, testbed/roce/rates/fixed.py.
+ * Compared by: tests/lab/test_roce_in_kernel.py.
  */
 #include "xoff_roce.h"
 

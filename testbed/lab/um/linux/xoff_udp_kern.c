@@ -5,10 +5,12 @@
  * A process opens /dev/xoff-udp, and gives it connected sockets to send by and bound ones to receive from. What leaves
  * is what the socket makes of a datagram, in each octet and in what it holds. A sender has a timer, and goes on when its
  * socket would wake a process that waits for room; datagrams that come go no further than the socket's entrance. All of
- * it runs in softirqs, so nothing here costs a switch to a process. testbed/net/traffic/udp.py does the same in a
- * process and says more.
+ * it runs in softirqs, so nothing here costs a switch to a process.
  *
  * When the file is closed the flows end: nothing is sent any more, and the datagrams are the sockets' again.
+ *
+ * Stated in: testbed/net/traffic/udp.py.
+ * Compared by: tests/lab/test_udp_in_kernel.py.
  */
 #include <linux/file.h>
 #include <linux/fs.h>

@@ -11,7 +11,7 @@ from testbed.frames.roce import Nak, Opcode, RoceReason
 from testbed.roce.memory import UNLIMITED
 from testbed.roce.rates import Line, RateControlError, control
 from testbed.roce.rates.base import KernelRate
-from testbed.roce.settings import Settings
+from testbed.roce.settings import Settings, Timing
 
 REFUSALS: tuple[str, ...] = (
     RoceReason.TOO_SHORT,
@@ -55,6 +55,12 @@ def failure(numbers: Sequence[int]) -> str:
         opcode=Opcode(first).name if first in list(Opcode) else first,
         next=f"; {fourth} is next" if fourth <= UNLIMITED else " of memory that is only read",
     )
+
+
+def settings(of: Settings, timing: Timing) -> dict[str, int]:
+    """Return the settings of an endpoint by name, as struct xr_settings has them."""
+    whole = {name: getattr(of, name) for name in ("mtu", "ack_every", "window", "retries")}
+    return whole | {"retransmit_ns": timing.retransmit_ns, "cnp_ns": timing.cnp_ns}
 
 
 _PARTS = 1024

@@ -167,14 +167,9 @@ class NicTiming:
             lab(nic.timeout_low), lab(nic.timeout_high), nic.low_packets, seed & _MASK,
         )  # fmt: skip
 
-    def numbers(self) -> tuple[int, ...]:
-        """Return all of it, in the order of struct xr_nic (testbed/lab/um/linux/xoff_roce.h)."""
-        return (
-            list(Recovery).index(self.recovery), self.reads, self.reorder_packets, self.receives,
-            self.rnr_code, self.rnr_retries, self.bdp_packets, self.low_packets,
-            self.cnp_ns, self.ack_ns, self.doorbell_ns, self.jitter_ns, self.reorder_ns, self.receive_ns,
-            self.rnr_unit_ns, self.low_ns, self.high_ns, self.seed,
-        )  # fmt: skip
+    def numbers(self) -> dict[str, int]:
+        """Return all of it by name, as struct xr_nic has it (testbed/lab/um/linux/xoff_roce.h)."""
+        return vars(self) | {"recovery": list(Recovery).index(self.recovery)}
 
     @property
     def is_selective(self) -> bool:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from testbed.roce.counters import Counters
+
 _LATEST = 2048
 """Numbers by which a packet may be late and still be known as one that was missing."""
 
@@ -19,9 +21,9 @@ _LATEST = 2048
 class Order:
     """The packets of one direction of a queue pair."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, counters: Counters | None = None) -> None:
         """`first`: the number of the first packet."""
-        self.reordered = self.extent = 0
+        self.counters = counters or Counters()
         self._highest = first - 1
         self._arrived = 0
         self._missing: dict[int, int] = {}
@@ -33,8 +35,8 @@ class Order:
                 self._missing[missing] = self._arrived
             self._highest = number
         elif number > self._highest - _LATEST and number in self._missing:
-            self.reordered += 1
-            self.extent = max(self.extent, self._arrived - self._missing.pop(number))
+            self.counters.reordered += 1
+            self.counters.extent = max(self.counters.extent, self._arrived - self._missing.pop(number))
         else:
             return
         self._arrived += 1

@@ -23,6 +23,7 @@ from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, READ_RESPONSES, REQUEST
 from testbed.frames.roce_run import PacketRun
 from testbed.frames.telemetry import Telemetry
 from testbed.roce.acknowledged import Acknowledged
+from testbed.roce.counters import Counters
 from testbed.roce.memory import Region
 from testbed.roce.nic import PLAIN, Jitter, NicTiming
 from testbed.roce.order import Order, Orders
@@ -104,12 +105,13 @@ class QueuePair:
         asks = replace(settings, ack_every=1) if rate.counts_acknowledgements else settings
         self._nic, self._jitter = nic, Jitter(nic.seed, nic.jitter_ns)
         kind = SelectiveRequester if nic.is_selective else Requester
-        responses = Order(first)
-        self.requester = kind(0, first, asks, timing, nic=nic, jitter=self._jitter, order=responses)
+        self.counters = counters = Counters()
+        responses = Order(first, counters)
+        self.requester = kind(0, first, asks, timing, nic=nic, jitter=self._jitter, order=responses, counters=counters)
         self._returned: Telemetry | None = None
         """The telemetry that the next acknowledgement brings back."""
-        self.responder = Responder(0, 0, settings, memory, nic=nic, jitter=self._jitter)
-        self.responder.orders = Orders(Order(0), responses)
+        self.responder = Responder(0, 0, settings, memory, nic=nic, jitter=self._jitter, counters=counters)
+        self.responder.orders = Orders(Order(0, counters), responses)
         self._timing = timing
         self._wire_octets = _IPV6_WIRE_OCTETS if ":" in far_address else _IPV4_WIRE_OCTETS
         self._ahead_ns = ahead_ns(rate.line, settings.mtu)
@@ -118,9 +120,6 @@ class QueuePair:
         self._cnp_pace = cnp_pace or CnpPace()
         self._cnps_due_ns: deque[int] = deque()
         """The moments at which CNPs leave; 0: at once."""
-        self.sent_packets = self.sent_octets = self.received_packets = self.received_octets = 0
-        """Data alone; octets of payload."""
-        self.marked = self.cnps_sent = self.cnps_received = 0
 
     def established(self, far_qp: int, first: int, far_first: int, far_path: roce.Path) -> None:
         """The peer is known, and with which PSN each end begins; data may come from now on."""
@@ -128,7 +127,7 @@ class QueuePair:
         self.requester.connected(far_qp, first)
         self.responder.far_qp = far_qp
         self.responder.expect(far_first)
-        self.responder.orders.requests = Order(far_first)
+        self.responder.orders.requests = Order(far_first, self.counters)
         self.far_path = far_path
         self.state = State.READY
 
@@ -140,11 +139,6 @@ class QueuePair:
         if self.state is not State.FAILED:
             self.state, self.failure = State.FAILED, why
             self.requester.fail(why)
-
-    @property
-    def fresh_packets(self) -> int:
-        """Packets of data that were sent, each counted once however often it was sent."""
-        return self.requester.fresh + self.responder.fresh
 
     def _gap_ns(self, octets: int, rate_bps: float) -> int:
         """The time of a datagram on the wire."""
@@ -160,19 +154,19 @@ class QueuePair:
         first = self.responder.expected
         many = self.responder.take_run(self.far_path, run)
         self.responder.orders.requests.arrive_in_row(first, many)
-        self.received_packets += many
-        self.received_octets += many * self.settings.mtu
+        self.counters.received_packets += many
+        self.counters.received_octets += many * self.settings.mtu
         return many
 
     def receive(self, packet: Packet, is_marked: bool, now_ns: int) -> None:
         """A packet for this queue pair, whose ICRC is right."""
         opcode = packet.opcode
         if opcode in REQUESTS or opcode in READ_RESPONSES:
-            self.received_packets += 1
-            self.received_octets += len(packet.payload)
+            self.counters.received_packets += 1
+            self.counters.received_octets += len(packet.payload)
             if is_marked:
                 self._notify(now_ns)
-        went_back, before = self.requester.went_back, self.requester.oldest
+        went_back, before = self.counters.went_back, self.requester.oldest
         if opcode in REQUESTS:
             if packet.telemetry is not None:
                 self._returned = packet.telemetry.returned()
@@ -182,7 +176,7 @@ class QueuePair:
         elif opcode in READ_RESPONSES:
             self.requester.on_read_response(packet, now_ns)
         elif opcode == Opcode.CNP:
-            self.cnps_received += 1
+            self.counters.cnps_received += 1
             self.rate.on_cnp(now_ns)
         elif packet.aeth is not None:
             if packet.aeth.rnr is not None:
@@ -198,7 +192,7 @@ class QueuePair:
             self.fail(self.requester.failure)
 
     def _notify(self, now_ns: int) -> None:
-        self.marked += 1
+        self.counters.marked += 1
         if now_ns - self._cnp_pace.last_ns >= self._timing.cnp_ns:
             self._cnp_pace.last_ns = now_ns
             self._owe_notification(now_ns)
@@ -222,7 +216,7 @@ class QueuePair:
     def _count(self, packet: Packet, went_back: int, before: int, now_ns: int) -> None:
         """Tell a rate control that counts acknowledgements what this one has brought."""
         assert self._acknowledged is not None
-        if self.requester.went_back != went_back:
+        if self.counters.went_back != went_back:
             self.rate.on_loss(now_ns)
         if self.requester.oldest > before:
             self.rate.on_acknowledged(now_ns, self._acknowledged.told(self.requester, before, packet, now_ns))
@@ -234,7 +228,7 @@ class QueuePair:
         if not self._cnps_due_ns or self._cnps_due_ns[0] > now_ns:
             return None
         self._cnps_due_ns.popleft()
-        self.cnps_sent += 1
+        self.counters.cnps_sent += 1
         return self.path.seal(roce.encode(Packet.cnp(self.responder.far_qp)))
 
     def transmit(self, now_ns: int, most: int) -> list[bytes]:
@@ -264,8 +258,8 @@ class QueuePair:
             datagram = self._sealed(packet)
             octets = len(datagram) + self._wire_octets
             self._pace(now_ns, self._gap_ns(len(datagram), self.rate.rate_bps), 1)
-            self.sent_packets += 1
-            self.sent_octets += len(packet.payload)
+            self.counters.sent_packets += 1
+            self.counters.sent_octets += len(packet.payload)
             self.rate.on_sent(now_ns, octets)
             made.append(datagram)
         if not responder.has_response and (answer := responder.answer(now_ns)) is not None:
@@ -292,8 +286,8 @@ class QueuePair:
             return None
         many = run.heads.many
         self._pace(now_ns, gap_ns, many)
-        self.sent_packets += many
-        self.sent_octets += len(run.payload)
+        self.counters.sent_packets += many
+        self.counters.sent_octets += len(run.payload)
         self.rate.on_sent_run(now_ns, octets + self._wire_octets, many)
         return roce_run.seal(self.path, run.heads, run.payload, run.crcs)
 
@@ -317,12 +311,12 @@ class QueuePair:
         return self.path.seal(roce.encode(packet))
 
     def _on_deadline(self, now_ns: int) -> None:
-        went_back = self.requester.went_back
+        went_back = self.counters.went_back
         self.requester.on_timer(now_ns)
         self.responder.on_timer(now_ns)
         if self.requester.failure:
             self.fail(self.requester.failure)
-        if self.requester.went_back != went_back:
+        if self.counters.went_back != went_back:
             self.rate.on_loss(now_ns)
         while self.rate.deadline_ns <= now_ns:
             self.rate.on_deadline(now_ns)

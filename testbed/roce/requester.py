@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from testbed.frames.roce import Nak, Opcode, Packet, Reth, head_of
 from testbed.frames.roce_run import Heads
+from testbed.roce.counters import Counters
 from testbed.roce.memory import MemoryFault
 from testbed.roce.nic import NO_RNR_LIMIT, PLAIN, RNR_UNITS, Jitter, NicTiming, Recovery
 from testbed.roce.order import Order
@@ -78,6 +79,7 @@ class Requester:
         nic: NicTiming = PLAIN,
         jitter: Jitter | None = None,
         order: Order | None = None,
+        counters: Counters | None = None,
     ) -> None:
         """`order` counts the read responses."""
         self._far_qp = far_qp
@@ -100,9 +102,7 @@ class Requester:
         self._tries = self._rnr_tries = 0
         self._doorbell_ns = self._resume_ns = 0
         """The moments at which the last doorbell takes effect, and at which the wait after an RNR NAK ends."""
-        self.kept = self.rnr_naks = 0
-        """Read responses that were kept because one before them was missing, and RNR NAKs."""
-        self.retransmitted = self.went_back = self.timeouts = 0
+        self.counters = counters or Counters()
         self.failure = ""
         self.completed: list[Completed] = []
         self.round_trips: list[int] = []
@@ -111,11 +111,6 @@ class Requester:
     def idle(self) -> bool:
         """Is every work complete?"""
         return not self._works
-
-    @property
-    def fresh(self) -> int:
-        """Packets that were sent, each counted once."""
-        return self._highest - self._first
 
     @property
     def unsent(self) -> int:
@@ -139,11 +134,6 @@ class Requester:
     @property
     def outstanding(self) -> int:
         return len(self._works)
-
-    @property
-    def done(self) -> int:
-        """The works that are complete."""
-        return self._count - len(self._works)
 
     @property
     def deadline_ns(self) -> int:
@@ -204,9 +194,10 @@ class Requester:
         if self._next == posted.end:
             self._cursor += 1
         if number < self._highest:
-            self.retransmitted += 1
+            self.counters.retransmitted += 1
         elif made.ack_request and self._timed is None:
             self._timed = number, now_ns
+        self.counters.fresh += max(0, self._next - self._highest)
         self._highest = max(self._highest, self._next)
         if self.timer_ns == NEVER:
             self.timer_ns = now_ns + self._retransmit_ns()
@@ -241,6 +232,7 @@ class Requester:
             if self._timed is None:
                 self._timed = number + every - 1 - since, now_ns
         self._next = self._highest = number + many
+        self.counters.fresh += many
         if self.timer_ns == NEVER:
             self.timer_ns = now_ns + self._timing.retransmit_ns
         work, mtu = posted.work, self._settings.mtu
@@ -320,7 +312,7 @@ class Requester:
         wanted = sequence(wire_psn, self._oldest)
         if not self._oldest <= wanted < self._highest:
             return
-        self.rnr_naks += 1
+        self.counters.rnr_naks += 1
         self._advance(wanted, now_ns)
         if self._nic.rnr_retries != NO_RNR_LIMIT and self._rnr_tries >= self._nic.rnr_retries:
             self.fail(f"the far end has no receive for packet {wire_psn} after {self._rnr_tries} retries")
@@ -377,7 +369,7 @@ class Requester:
         if self._tries > self._settings.retries:
             self.fail(f"no acknowledgement after {self._settings.retries} retransmissions")
             return
-        self.timeouts += 1
+        self.counters.timeouts += 1
         self._time_out()
         self.timer_ns = now_ns + self._retransmit_ns()
 
@@ -410,6 +402,7 @@ class Requester:
             self._timed = None
         while self._works and self._works[0].end <= until:
             self.completed.append(Completed(self._works.popleft().number, now_ns))
+            self.counters.completed += 1
             self._cursor -= 1
         self._find_cursor()
         self.timer_ns = now_ns + self._retransmit_ns() if self._oldest < self._highest else NEVER
@@ -420,7 +413,7 @@ class Requester:
         if self._went_back_to == number or self._next <= number:
             return
         self._went_back_to = number
-        self.went_back += 1
+        self.counters.went_back += 1
         self._next = number
         self._timed = None  # Karn: the round trip of a packet that was sent twice has no meaning
         self._find_cursor()

@@ -31,6 +31,7 @@ from testbed.frames.roce import (
     head_of,
 )
 from testbed.frames.roce_run import Heads, PacketRun
+from testbed.roce.counters import Counters
 from testbed.roce.memory import MemoryFault, Region
 from testbed.roce.nic import PLAIN, Jitter, NicTiming, Recovery
 from testbed.roce.order import Order, Orders
@@ -88,6 +89,7 @@ class Responder:
         *,
         nic: NicTiming = PLAIN,
         jitter: Jitter | None = None,
+        counters: Counters | None = None,
     ) -> None:
         self.far_qp = far_qp
         self._settings, self._nic = settings, nic
@@ -112,11 +114,8 @@ class Responder:
         """The moment from which on an answer that is due may be sent."""
         self._busy_ns = 0
         """The moment at which all receives are posted again."""
-        self.kept = self.messages = 0
-        """Packets that were kept because one before them was missing, and messages that have come to their end."""
+        self.counters = counters or Counters()
         self.received: list[Received] = []
-        self.duplicates = self.out_of_order = self.fresh = 0
-        """`fresh`: packets of read responses that were sent, each counted once."""
         self._served = 0
         self.failure = ""
         self.orders = Orders(Order(expected), Order(0))
@@ -156,7 +155,7 @@ class Responder:
         if number > self._expected:
             self._come_early(packet, number, now_ns)
         elif number < self._expected:
-            self.duplicates += 1
+            self.counters.duplicates += 1
             if packet.opcode == Opcode.READ_REQUEST:
                 self._serve(packet, number)
             else:
@@ -181,7 +180,7 @@ class Responder:
 
     def _come_early(self, packet: Packet, number: int, now_ns: int) -> None:
         """A packet behind a missing one."""
-        self.out_of_order += 1
+        self.counters.out_of_order += 1
         if not self._nic.keeps:
             self._nak_is_due |= not self._nak_was_sent
             self._nak_was_sent = True
@@ -189,7 +188,7 @@ class Responder:
         beyond = number - self._expected
         if beyond < self._nic.keeps and number not in self._early:
             self._early[number] = packet
-            self.kept += 1
+            self.counters.kept += 1
             self._latest, self._furthest = number, max(self._furthest, number)
         if self._waits_for_receive:
             return
@@ -372,10 +371,11 @@ class Responder:
     def _end(self, packet: Packet, message: _Message, now_ns: int) -> None:
         self._message = None
         self._msn += 1
-        self.messages += 1
+        self.counters.messages += 1
         if message.is_send:
             self._receive_address = message.address
         if message.is_send or packet.immediate is not None:
+            self.counters.received += 1
             self.received.append(Received(message.octets, packet.immediate))
             if self._nic.receives:
                 self._busy_ns = max(self._busy_ns, now_ns) + self._nic.receive_ns
@@ -442,7 +442,9 @@ class Responder:
         made = Packet(opcode, self.far_qp, psn(serving.number), payload, aeth=aeth)
         if serving.number >= self._served:
             self._served = serving.number + 1
-            self.fresh += 1
+            self.counters.fresh += 1
+        else:
+            self.counters.retransmitted += 1
         serving.address += length
         serving.left -= length
         serving.number += 1

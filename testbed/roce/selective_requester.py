@@ -9,6 +9,7 @@ Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 from __future__ import annotations
 
 from testbed.frames.roce import Nak, Packet
+from testbed.roce.counters import Counters
 from testbed.roce.nic import PLAIN, Jitter, NicTiming
 from testbed.roce.order import Order
 from testbed.roce.requester import Posted, Requester
@@ -32,8 +33,9 @@ class SelectiveRequester(Requester):
         nic: NicTiming = PLAIN,
         jitter: Jitter | None = None,
         order: Order | None = None,
+        counters: Counters | None = None,
     ) -> None:
-        super().__init__(far_qp, first, settings, timing, nic=nic, jitter=jitter, order=order)
+        super().__init__(far_qp, first, settings, timing, nic=nic, jitter=jitter, order=order, counters=counters)
         self._window = self._most_window = min(settings.window, nic.bdp_packets)
         self._board = Scoreboard()
         self._early: dict[int, bytes] = {}
@@ -88,7 +90,7 @@ class SelectiveRequester(Requester):
         is_read = posted.work.operation is Operation.READ
         until = self._board.lost_until(number, posted.end) if is_read else number + 1
         self._board.sent_again(until)
-        self.retransmitted += 1
+        self.counters.retransmitted += 1
         made = self._read(posted, number, until) if is_read else self._data(posted, number, now_ns)
         if self.timer_ns == NEVER:
             self.timer_ns = now_ns + self._retransmit_ns()
@@ -144,7 +146,7 @@ class SelectiveRequester(Requester):
 
     def _begin_repair(self, was_whole: bool) -> None:
         if was_whole and self._board.lost(self._oldest) is not None:
-            self.went_back += 1
+            self.counters.went_back += 1
             self._timed = None  # Karn: the round trip of a packet that was sent twice has no meaning
 
     def on_read_response(self, packet: Packet, now_ns: int) -> bool:
@@ -158,7 +160,7 @@ class SelectiveRequester(Requester):
         self._order.arrive(number)
         was_whole, has_placed = board.lost(self._oldest) is None, False
         board.arrived.add(number)
-        self.kept += number != self._next_response()
+        self.counters.kept += number != self._next_response()
         self._early[number] = packet.payload
         while (place := self._next_response()) in self._early:
             reading = next(one for one in self._works if place < one.end)
@@ -205,7 +207,7 @@ class SelectiveRequester(Requester):
 
     def _time_out(self) -> None:
         self._board.lose_again(self._oldest, self._next)
-        self.went_back += 1
+        self.counters.went_back += 1
         self._timed = None
 
     def fail(self, why: str) -> None:

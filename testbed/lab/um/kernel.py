@@ -37,6 +37,7 @@ _DRIVER = {
     "xoff_udp_device.h": "arch/um/drivers",
     "xoff_udp_kern.c": "arch/um/drivers",
     "xoff_roce.h": "arch/um/drivers",
+    "xoff_roce_counters.h": "arch/um/drivers",
     "xoff_roce_device.h": "arch/um/drivers",
     "xoff_roce_kern.c": "arch/um/drivers",
     "xoff_roce_user.c": "arch/um/drivers",

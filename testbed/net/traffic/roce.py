@@ -35,6 +35,7 @@ from testbed.net.traffic.roce_flow import (
     settings_at,
     stalled,
     transport_of,
+    whole_messages,
 )
 from testbed.net.traffic.transport import Endpoint, Outcome, Transport, register
 from testbed.roce import rates
@@ -233,15 +234,16 @@ class Roce(RoceOptions, Transport):
     def report(self, flow: Flow, outcome: Outcome) -> Report:
         taken: Taken = outcome.receiver
         given: Given = outcome.sender or Given()
+        here, there = given.counters, taken.counters
         return RoceReport(
             sent=outcome.sent,
             received=taken.packets,
             # A sender that failed, or was stopped within a message, has packets that it would have sent again.
             lost=max(0, outcome.sent - taken.packets) if outcome.sender and not given.failure else 0,
-            doubled=taken.doubled,
-            out_of_order=taken.out_of_order,
-            reordered=taken.reordered,
-            reordering_extent=taken.extent,
+            doubled=there.duplicates,
+            out_of_order=there.out_of_order,
+            reordered=there.reordered,
+            reordering_extent=there.extent,
             ecn=taken.ecn,
             octets=taken.frame_octets,
             first_lab_ns=taken.first_ns,
@@ -251,13 +253,13 @@ class Roce(RoceOptions, Transport):
             begin_lab_ns=outcome.begin_ns,
             size=Size.from_bytes(taken.octets),
             intact=bool(taken.digest) and taken.digest == taken.expected,
-            retransmitted=given.retransmitted,
-            went_back=given.went_back + taken.went_back,
-            timeouts=given.timeouts + taken.timeouts,
-            cnps_sent=taken.cnps,
-            cnps_received=given.cnps,
-            rnr_naks=given.rnr_naks,
-            messages=taken.messages,
+            retransmitted=here.retransmitted,
+            went_back=here.went_back + there.went_back,
+            timeouts=here.timeouts + there.timeouts,
+            cnps_sent=there.cnps_sent,
+            cnps_received=here.cnps_received,
+            rnr_naks=here.rnr_naks,
+            messages=whole_messages(flow, taken),
             failure=given.failure or taken.failure,
             samples=outcome.observed or (),
             in_kernel=given.in_kernel,

@@ -280,7 +280,7 @@ class _Loop(Connections):
             if source.has_reported:
                 continue
             own = self._askers.get(index)
-            session.count_sent(index, source.pair.fresh_packets)
+            session.count_sent(index, source.pair.counters.fresh)
             if own.is_over if own is not None else source.has_been_read:
                 source.has_reported = True
                 report_sent(session, {index: source.given()})
@@ -316,7 +316,7 @@ def _progress(target: Target | None) -> tuple[int, int]:
     """Return what grows when a packet of data is taken, or is kept until those before it come."""
     if target is None or target.pair is None:
         return 0, 0
-    return target.sink.received, target.pair.requester.kept + target.pair.responder.kept
+    return target.sink.received, target.pair.counters.kept
 
 
 def _places_by_queue_pair(heads: bytes) -> dict[int, Sequence[int]]:

@@ -17,6 +17,7 @@ from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, Report
 from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import rates
+from testbed.roce.counters import Counters
 from testbed.roce.memory import Content, Region, Sink
 from testbed.roce.nic import Nic, NicTiming, Recovery, recovery_named
 from testbed.roce.queue_pair import QueuePair, State
@@ -98,41 +99,31 @@ def used(pair: QueuePair | None) -> UsedQueuePair | None:
 
 @dataclass(frozen=True)
 class Given:
-    """The counters of a flow's source."""
+    """What a flow's source has to report."""
 
-    retransmitted: int = 0
-    went_back: int = 0
-    timeouts: int = 0
-    cnps: int = 0
+    counters: Counters = field(default_factory=Counters)
     failure: str = ""
     samples: tuple[dict[str, Any], ...] = ()
     in_kernel: bool = False
-    rnr_naks: int = 0
     used: UsedQueuePair | None = None
 
 
 @dataclass(frozen=True)
 class Taken:
-    """The counters of a flow's target."""
+    """What a flow's target has to report."""
 
-    packets: int = 0
+    counters: Counters = field(default_factory=Counters)
+    failure: str = ""
     octets: int = 0
-    frame_octets: int = 0
     digest: str = ""
     expected: str = ""
-    doubled: int = 0
-    out_of_order: int = 0
+    packets: int = 0
+    """Those of data that were taken, by their ECN fields in `ecn` and by 10 ms from the first one in `windows`."""
+    frame_octets: int = 0
     ecn: tuple[int, ...] = (0, 0, 0, 0)
     first_ns: int = 0
     last_ns: int = 0
     windows: tuple[int, ...] = ()
-    cnps: int = 0
-    failure: str = ""
-    went_back: int = 0
-    timeouts: int = 0
-    messages: int = 0
-    reordered: int = 0
-    extent: int = 0
 
 
 def ds_field(flow: Flow) -> int:
@@ -192,9 +183,10 @@ def nic_timing(flow: Flow, index: int, scale: Scale, *, at_source: bool) -> NicT
     return NicTiming.of(transport.nic, recovery_named(transport.recovery), scale, drawn)
 
 
-def whole_messages(flow: Flow, done: int, received: int) -> int:
-    """Return how many messages have arrived, of those that are done; a read has one more, its end."""
-    return min(done, -(-received // transport_of(flow).message.bytes))
+def whole_messages(flow: Flow, taken: Taken) -> int:
+    """Return how many messages have arrived: works of a read, which has one more, its end."""
+    done = taken.counters.completed if transport_of(flow).operation == Operation.READ else taken.counters.messages
+    return min(done, -(-taken.octets // transport_of(flow).message.bytes))
 
 
 def sent_again_in_vain(ended: Sequence[tuple[Flow, Report]]) -> list[str]:
@@ -278,22 +270,12 @@ class Source:
         pair = self.pair
         if pair is None:
             return Given(failure="no connection was made")
-        requester = pair.requester
-        return Given(
-            pair.sent_packets - pair.fresh_packets,
-            requester.went_back,
-            requester.timeouts,
-            pair.cnps_received,
-            pair.failure,
-            tuple(self.samples),
-            rnr_naks=requester.rnr_naks,
-            used=used(pair),
-        )
+        return Given(pair.counters, pair.failure, tuple(self.samples), used=used(pair))
 
     @property
     def has_been_read(self) -> bool:
         """True if the target of a read has reported its end, or failed."""
-        return self.pair is not None and (bool(self.pair.responder.received) or self.pair.state is State.FAILED)
+        return self.pair is not None and (self.pair.counters.received > 0 or self.pair.state is State.FAILED)
 
     def take_samples(self, now_ns: int) -> None:
         """Take a sample for each moment of the interval that has passed, before anything happens to the flow now.
@@ -305,7 +287,9 @@ class Source:
             if self.pair is not None:
                 rate = copy.copy(self.pair.rate)
                 rate.on_deadline(self.next_sample_ns)
-                self.samples.append({"lab_ns": self.next_sample_ns, "sent": self.pair.sent_octets, **rate.state()})
+                self.samples.append(
+                    {"lab_ns": self.next_sample_ns, "sent": self.pair.counters.sent_octets, **rate.state()}
+                )
             self.next_sample_ns += self.sample_ns
 
 
@@ -353,32 +337,19 @@ class Target:
         if pair is None:
             return Taken(failure="no connection was made")
         octets, digest = self.sink.received, self.sink.digest
-        orders = pair.responder.orders
-        order = orders.responses if self._is_read else orders.requests
         return Taken(
-            self.packets,
+            pair.counters,
+            pair.failure,
             octets,
-            self.frame_octets,
             digest,
             digest or self.content.digest(octets),  # it is empty unless all came as it is at the source
-            pair.responder.duplicates,
-            pair.responder.out_of_order,
+            self.packets,
+            self.frame_octets,
             tuple(self.ecn),
             self.first_ns,
             self.last_ns,
             tuple(self.windows),
-            pair.cnps_sent,
-            pair.failure,
-            pair.requester.went_back,
-            pair.requester.timeouts,
-            whole_messages(self.flow, pair.requester.done if self._is_read else pair.responder.messages, octets),
-            order.reordered,
-            order.extent,
         )
-
-    @property
-    def _is_read(self) -> bool:
-        return transport_of(self.flow).operation == Operation.READ
 
 
 class Asker:

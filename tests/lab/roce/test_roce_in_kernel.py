@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import heapq
 import random
-import struct
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.um import PreparedUm
 from testbed.lab.results.result import Status
 from testbed.linux import roce_device
+from testbed.linux.roce_device import C, network_order
 from testbed.roce import in_kernel, rates
 from testbed.roce.memory import UNLIMITED, Content, Sink, content_block
 from testbed.roce.nic import Nic, NicTiming, Recovery
@@ -37,7 +37,6 @@ KEYS = (roce_device.FIRST_KEY, roce_device.FIRST_KEY + 1)
 """The keys of the content and of the sink."""
 SEEDS = 1, 2
 OPERATIONS = {Operation.WRITE: 0, Operation.READ: 1, Operation.SEND: 2}
-_SETTINGS = struct.Struct("=4I2q")
 
 
 def quick(line: Line) -> RateControl:
@@ -68,18 +67,11 @@ def any_nic(dice: random.Random) -> Nic:
 class Compiled:
     """A queue pair of the library."""
 
-    def __init__(self, library: Any, settings: Settings, given: dict[str, Any]) -> None:
-        timing = Timing.of(settings, SCALE)
+    def __init__(self, library: Any, settings: Settings, given: Any) -> None:
         self._library = library
-        packed = _SETTINGS.pack(
-            settings.mtu, settings.ack_every, settings.window, settings.retries, timing.retransmit_ns, timing.cnp_ns
-        )
-        added = struct.pack(
-            "=4I4s4s2H28xQ48xQ24x", *(given[name] for name in ("number", "far", "first", "far_first")),
-            *given["addresses"], *given["ports"], given["content"], given["line_bps"],
-        ) + given["nic"] + given["rate"]  # fmt: skip
+        kept = C.xr_settings(**in_kernel.settings(settings, Timing.of(settings, SCALE)))
         self._block = ctypes.create_string_buffer(content_block() * 2, 2 * len(content_block()))
-        self._pair = ctypes.c_void_p(library.xl_new(packed, added, self._block))
+        self._pair = ctypes.c_void_p(library.xl_new(ctypes.byref(kept), ctypes.byref(given), self._block))
         self._room = ctypes.create_string_buffer(512 * 4200)
         self._lengths = (ctypes.c_uint32 * 512)()
 
@@ -116,11 +108,11 @@ class Compiled:
         found: int = self._library.xl_deadline(self._pair)
         return found
 
-    def state(self) -> tuple[tuple[int, ...], str, tuple[float, ...]]:
-        """Counters, the failure, and rate, target, alpha and gradient."""
-        counters, rate = (ctypes.c_uint64 * 32)(), (ctypes.c_double * 4)()
-        self._library.xl_state(self._pair, counters, rate)
-        return tuple(counters[:27]), in_kernel.failure(counters[27:]), tuple(rate)
+    def state(self) -> tuple[Any, tuple[float, ...]]:
+        """Return the report, and rate, target, alpha and gradient."""
+        report, rate = C.xr_report(), (ctypes.c_double * 4)()
+        self._library.xl_state(self._pair, ctypes.byref(report), rate)
+        return report, tuple(rate)
 
     def end(self) -> None:
         self._library.xl_end(self._pair)
@@ -148,13 +140,12 @@ class Both:
         self.pair.established(far_number, first, far_first, roce.Path(far, near, from_number(far_number)))
         kind = rate.in_kernel()
         assert kind is not None
-        packed = [bytes(map(int, address.split("."))) for address in (near, far)]
-        self.compiled = Compiled(library, settings, {
-            "number": number, "far": far_number, "first": first, "far_first": far_first, "addresses": packed,
-            "ports": (from_number(number), from_number(far_number)), "content": self.content.start,
-            "line_bps": line.rate.bps, "rate": roce_device.packed_rate(*kind),
-            "nic": roce_device.packed_nic(nic.numbers()),
-        })  # fmt: skip
+        self.compiled = Compiled(library, settings, C.xr_add(
+            number=number, far_number=far_number, first=first, far_first=far_first, address=network_order(near),
+            far_address=network_order(far), port=from_number(number), far_port=from_number(far_number),
+            content=self.content.start, line_bps=line.rate.bps, rate=roce_device.rate(*kind),
+            nic=C.xr_nic(**nic.numbers()),
+        ))  # fmt: skip
 
     def transmit(self, now_ns: int, most: int) -> list[bytes]:
         notification = self.pair.notification(now_ns)
@@ -196,23 +187,18 @@ class Both:
 
     def compare(self) -> None:
         pair, rate = self.pair, self.pair.rate
-        requester, responder, orders = pair.requester, pair.responder, pair.responder.orders
-        completed = requester._count - requester.outstanding
-        counters, failure, numbers = self.compiled.state()
-        assert counters == (
-            pair.sent_packets, pair.sent_octets, pair.received_packets, pair.received_octets, pair.marked,
-            pair.cnps_sent, pair.cnps_received, requester.retransmitted, requester.went_back, requester.timeouts,
-            completed, requester.outstanding, responder.duplicates, responder.out_of_order, responder.fresh,
-            len(responder.received), self.sink.received, self.sink.is_as_expected, pair.state is State.FAILED,
-            requester.kept, requester.rnr_naks, responder.kept, responder.messages, orders.responses.reordered,
-            orders.responses.extent, orders.requests.reordered, orders.requests.extent,
-        )  # fmt: skip
-        assert failure == pair.failure
+        report, numbers = self.compiled.state()
+        assert report.counters.values() == asdict(pair.counters)
+        assert report.received == self.sink.received
+        assert bool(report.as_expected) is self.sink.is_as_expected
+        assert report.packets == pair.requester.outstanding
+        assert in_kernel.failure((report.failure.why, *getattr(report.failure, "with"))) == pair.failure
+        assert bool(report.failure.why) is (pair.state is State.FAILED)
         assert numbers[0] == rate.rate_bps
         if isinstance(rate, Dcqcn):
             assert numbers[1:3] == (rate.target_bps, rate.alpha)
         assert self.compiled.deadline_ns == pair.deadline_ns
-        requester.completed.clear()
+        pair.requester.completed.clear()
 
 
 @dataclass

@@ -231,7 +231,7 @@ def with_rping(run: Run) -> None:
         into = Buffer(octets)
         peer.advertise(pair, text)  # it reads this
         peer.told(pair, 1)
-        run.claim("packets that Soft-RoCE was given of a read", pair.responder.fresh, equals=20)
+        run.claim("packets that Soft-RoCE was given of a read", pair.counters.fresh, equals=20)
         peer.advertise(pair, into)  # and writes that
         peer.told(pair, 2)
         run.claim("what Soft-RoCE read it has written", into.octets == text.octets, equals=True)
@@ -250,7 +250,7 @@ def with_rping(run: Run) -> None:
         printed(client)  # it compares what came back with what it had
         run.claim("octets that Xoff's RoCE read", read.octets.startswith(b"rdma-ping-0"), equals=True)
         run.claim("refused, beside DREQ", dict(peer.host.refused - Counter(["attribute_not_known"])), equals={})
-        run.claim("sent again", [one.requester.retransmitted for one in peer.accepted], equals=[0, 0])
+        run.claim("sent again", [one.counters.retransmitted for one in peer.accepted], equals=[0, 0])
 
 
 @experiment(debs=["perftest"], files=("jobs/verbs_peer.py",), timeout="5s")
@@ -260,7 +260,9 @@ def with_kernel(run: Run) -> None:
     These have no connection management: the process of a host does it for them. Here both ends are told the numbers.
     """
     from testbed.linux import roce_device
+    from testbed.linux.flow_device import NOWHERE
     from testbed.linux.process import kernel
+    from testbed.linux.roce_device import network_order
     from testbed.net.build.network import network
     from testbed.net.traffic.roce_connections import open_listener
 
@@ -269,7 +271,7 @@ def with_kernel(run: Run) -> None:
     source, target, asker = roce_device.IS_SOURCE, roce_device.IS_TARGET, roce_device.IS_ASKER
     content = Content(0).read(0, octets)
     Path("content").write_bytes(content)
-    rate = roce_device.packed_rate(*(rates.control("fixed", line).in_kernel() or (0, {})))
+    rate = roce_device.rate(*(rates.control("fixed", line).in_kernel() or (0, {})))
     with network(Mixed(rate="100Gb/s"), run) as net, run.measuring():
         verbs, own = net["verbs"], net["own"]
         told = {
@@ -281,23 +283,31 @@ def with_kernel(run: Run) -> None:
         its = json.loads(peer.stdout.readline())
         with kernel.in_network_of(own.pid):
             listener = open_listener()
-            settings = roce_device.Settings(1024, 16, 4096, 7, 1_000_000_000, 50_000_000, False)
+            settings = roce_device.C.xr_settings(
+                mtu=1024, ack_every=16, window=4096, retries=7, retransmit_ns=1_000_000_000, cnp_ns=50_000_000
+            )
             device = roce_device.RoceDevice(
-                listener, 6, settings, content_block(), mmap.mmap(-1, mmap.PAGESIZE), first=FIRST_QP
+                listener,
+                6,
+                settings,
+                content_block(),
+                mmap.mmap(-1, mmap.PAGESIZE),
+                first=FIRST_QP,
+                is_per_priority=False,
             )
             for place, (far_number, far_key) in enumerate(zip(its["numbers"], its["keys"], strict=True)):
                 kind = kinds[place % 3]
                 begins = place < 3
                 gives = (kind == roce_device.READ) is not begins
-                device.add(roce_device.Pair(
+                device.add(roce_device.C.xr_add(
                     number=FIRST_QP + place, far_number=far_number, first=far_psn, far_first=psn,
-                    address=own.IP(), far_address=verbs.IP(), port=0xC100 + place,
+                    address=network_order(own.IP()), far_address=network_order(verbs.IP()), port=0xC100 + place,
                     far_port=from_both(far_number, FIRST_QP + place),
                     priority=LOSSLESS, ds_field=LOSSLESS << 5, cnp_priority=6, cnp_ds_field=0xC0, buffer=32_000,
                     roles=(source if gives else target) | asker * begins, region=place, operation=kind,
-                    far_key=far_key, lag=0, content=0, message=message, size=octets, messages=NEVER,
-                    begin_ns=time.monotonic_ns(), end_ns=NEVER, sample_ns=0, line_bps=line.rate.bps,
-                    nic=roce_device.packed_nic(PLAIN.numbers()), rate=rate,
+                    far_key=far_key, message=message, left=octets, messages=NEVER,
+                    begin_ns=time.monotonic_ns(), end_ns=NEVER, line_bps=line.rate.bps,
+                    nic=roce_device.C.xr_nic(**PLAIN.numbers()), rate=rate, sent_at=NOWHERE, received_at=NOWHERE,
                 ))  # fmt: skip
         said: dict[str, list[str]] = {}
         for _ in ("it posts its works", "it says what it holds"):
@@ -312,10 +322,14 @@ def with_kernel(run: Run) -> None:
         device.close()
         listener.close()
     run.claim("contents that Soft-RoCE holds", Counter(said["held"]), equals={hashlib.sha256(content).hexdigest(): 6})
-    got = [(one.received_octets, one.is_as_expected) for one in reports if one.received_octets]
+    got = [(one.octets, one.is_as_expected) for one in reports if one.octets]
     run.claim("contents that the kernel got", got, equals=[(octets, True)] * 3)
     run.claim("failures", [one.failure[0] for one in reports], equals=[0] * 6)
-    run.claim("sent again, and by mistake", [(one.went_back, one.duplicates) for one in reports], equals=[(0, 0)] * 6)
+    run.claim(
+        "sent again, and by mistake",
+        [(one.counters.went_back, one.counters.duplicates) for one in reports],
+        equals=[(0, 0)] * 6,
+    )
 
 
 class SlowEnd(LosslessTopo):

@@ -162,7 +162,7 @@ def test_each_operation_moves_every_octet(operation: Operation, length: int) -> 
     (completed,) = link.near.requester.take_completed()
     assert completed.number == number
     assert far.octets == near.octets == content
-    assert link.near.requester.retransmitted == 0
+    assert link.near.counters.retransmitted == 0
 
 
 def test_immediate_data_and_sends_are_reported_to_the_receiver() -> None:
@@ -193,7 +193,7 @@ def test_a_slow_sender_asks_for_acknowledgements_before_its_timer_ends() -> None
     link = Link(settings=settings, rate_control=lambda line: Fixed(line, slow))
     link.near.post(written(link, 256 * 60))
     link.until(lambda: link.near.requester.idle)
-    assert link.near.requester.timeouts == link.near.requester.retransmitted == 0
+    assert link.near.counters.timeouts == link.near.counters.retransmitted == 0
 
 
 def test_packets_go_one_after_the_other_at_the_rate() -> None:
@@ -235,7 +235,7 @@ def test_packets_that_are_made_and_taken_together_are_those_made_and_taken_one_b
     assert together.near.transmit_run(now_ns) is None, "the last packet is another one"
     made = [first, *run.datagrams(), *together.near.transmit(now_ns, 9)]
     assert made == single.near.transmit(now_ns, 64)
-    for name in ("sent_packets", "sent_octets", "deadline_ns"):
+    for name in ("counters", "deadline_ns"):
         assert getattr(together.near, name) == getattr(single.near, name)
     assert together.far is not None
     assert single.far is not None
@@ -246,7 +246,7 @@ def test_packets_that_are_made_and_taken_together_are_those_made_and_taken_one_b
         single.b.receive(datagram, ECT_0, now_ns)
     assert sinks[0].digest == sinks[1].digest == Content(7).digest(256 * 40 + 9)
     assert together.far.transmit(now_ns, 9) == single.far.transmit(now_ns, 9)
-    assert (together.far.received_packets, together.far.received_octets) == (41, 256 * 40 + 9)
+    assert (together.far.counters.received_packets, together.far.counters.received_octets) == (41, 256 * 40 + 9)
 
 
 def run_of(datagrams: list[bytes]) -> PacketRun:
@@ -287,7 +287,7 @@ def test_a_run_ends_where_a_packet_is_missing_damaged_or_another_one(is_known: b
         datagrams = made.datagrams()
         damage(datagrams)
         assert link.far.receive_run(run_of(datagrams)) == taken
-        assert link.far.received_packets == 1 + taken
+        assert link.far.counters.received_packets == 1 + taken
         assert sink.received == 256 * (1 + taken)
         assert sink.digest == Content(1).digest(sink.received)
 
@@ -306,11 +306,11 @@ def test_one_lost_packet_costs_one_nak_and_what_was_sent_after_it() -> None:
     link.near.post(Work(Operation.WRITE, Content(1), 256 * 30, r_key=key))
     link.until(lambda: link.near.requester.idle)
     assert target.octets == Content(1).read(0, 256 * 30)
-    assert (link.near.requester.went_back, link.near.requester.timeouts) == (1, 0)
+    assert (link.near.counters.went_back, link.near.counters.timeouts) == (1, 0)
     naks = [one for _, one in link.network.delivered if opcode(one) == Opcode.ACKNOWLEDGE and one.datagram[12] == 0x60]
     assert len(naks) == 1
     assert link.far is not None
-    assert link.near.requester.retransmitted == link.far.responder.out_of_order + 1
+    assert link.near.counters.retransmitted == link.far.counters.out_of_order + 1
 
 
 def test_the_last_packet_lost_is_sent_again_by_the_timer() -> None:
@@ -325,7 +325,7 @@ def test_the_last_packet_lost_is_sent_again_by_the_timer() -> None:
     link = Link(Network(lose=lose), rate_control=paced)
     link.near.post(written(link, 2560))
     link.until(lambda: link.near.requester.idle)
-    assert (link.near.requester.timeouts, link.near.requester.retransmitted) == (1, 2), "from the last acknowledged on"
+    assert (link.near.counters.timeouts, link.near.counters.retransmitted) == (1, 2), "from the last acknowledged on"
 
 
 def test_a_queue_pair_without_answers_fails_after_its_retries() -> None:
@@ -417,8 +417,8 @@ def test_marked_data_are_answered_by_at_most_one_cnp_in_each_interval() -> None:
     link.near.post(written(link, 256 * 4000))
     link.until(lambda: link.near.requester.idle)
     assert link.far is not None
-    assert link.far.marked == 4000
-    assert link.near.cnps_received == link.far.cnps_sent == len(Counting.times)
+    assert link.far.counters.marked == 4000
+    assert link.near.counters.cnps_received == link.far.counters.cnps_sent == len(Counting.times)
     gaps = [after - before for before, after in zip(Counting.times, Counting.times[1:], strict=False)]
     assert len(gaps) >= 1
     assert min(gaps) >= 50_000_000, "50 us at a scale of 1000"
@@ -433,7 +433,7 @@ def test_an_interval_of_cnps_is_that_of_a_queue_pair_a_sender_or_the_nic(moderat
     for pair in pairs:
         pair.post(written(link, 256))
     link.until(lambda: all(pair.requester.idle for pair in pairs))
-    assert sum(pair.cnps_received for pair in pairs) == cnps
+    assert sum(pair.counters.cnps_received for pair in pairs) == cnps
     marked = roce.Packet(roce.Opcode.SEND_ONLY, 0, 0)
     both = [link.b.connect(address, PORT, 0) for address in (A, "10.0.0.3")]
     later_ns = link.now_ns + 10**9
@@ -461,7 +461,7 @@ def test_the_reader_notifies_of_marked_responses_and_the_server_slows_down() -> 
     link.near.post(Work(Operation.READ, Buffer(100_000), 100_000, r_key=key))
     link.until(lambda: link.near.requester.idle)
     assert link.far is not None
-    assert link.near.cnps_sent == link.far.cnps_received >= 1
+    assert link.near.counters.cnps_sent == link.far.counters.cnps_received >= 1
 
 
 def test_a_round_trip_is_measured_from_the_packet_that_asks_to_its_acknowledgement() -> None:

@@ -153,7 +153,7 @@ def test_losses_further_apart_than_an_acknowledgement_tells_are_found_within_one
     link.near.post(Work(Operation.WRITE, Content(1), 256 * 5000, r_key=link.memory(Sink(content=Content(1)))))
     link.until(lambda: link.near.requester.idle)
     requester = link.near.requester
-    assert (requester.retransmitted, requester.timeouts) == (10, 0)
+    assert (requester.counters.retransmitted, requester.counters.timeouts) == (10, 0)
     # The connection, all packets at half of 100 Mb/s, and two round trips: the NAK, and what is sent again.
     assert link.now_ns < 2 * delay_ns + 5000 * (256 + 16 + 66) * 160 + 4 * delay_ns
 
@@ -164,7 +164,7 @@ def test_no_timer_ends_at_a_low_rate_without_a_loss(rate: str) -> None:
     link = Link(nic=timing(), settings=Settings(), rate_control=lambda line: Fixed(line, line.scale.lab(Rate(rate))))
     link.near.post(Work(Operation.WRITE, Content(1), 1024 * 400, r_key=link.memory(Sink(content=Content(1)))))
     link.until(lambda: link.near.requester.idle, most_ns=10**12)
-    assert (link.near.requester.retransmitted, link.near.requester.timeouts) == (0, 0)
+    assert (link.near.counters.retransmitted, link.near.counters.timeouts) == (0, 0)
 
 
 def lost_once(*places: int) -> Network:
@@ -189,8 +189,8 @@ def test_each_way_of_recovery_sends_again_what_it_says(recovery: Recovery, again
     key = link.memory(Sink(content=Content(1)))
     link.near.post(Work(Operation.WRITE, Content(1), 256 * 60, r_key=key))
     link.until(lambda: link.near.requester.idle)
-    assert link.near.requester.timeouts == 0
-    assert link.near.requester.retransmitted == again
+    assert link.near.counters.timeouts == 0
+    assert link.near.counters.retransmitted == again
 
 
 def test_a_selective_acknowledgement_has_the_private_opcode_a_nak_and_what_has_come() -> None:
@@ -223,7 +223,7 @@ def test_a_message_longer_than_what_is_sent_between_two_losses_never_arrives_by_
         link.run(10**8)
         assert link.far is not None
         assert sink.is_as_expected
-        assert (link.far.responder.messages == 0) is (recovery is Recovery.GO_BACK_0)
+        assert (link.far.counters.messages == 0) is (recovery is Recovery.GO_BACK_0)
         assert link.near.state is State.READY
 
 
@@ -236,7 +236,7 @@ def test_a_receiver_that_waits_asks_for_nothing_while_packets_are_only_late() ->
         finish(link)
         naks = [one for _, one in network.delivered if one.datagram[0] == Opcode.ACKNOWLEDGE and one.datagram[12] >= 96]
         assert bool(naks) is is_asked
-        assert bool(link.near.requester.retransmitted) is is_asked
+        assert bool(link.near.counters.retransmitted) is is_asked
 
 
 def test_a_packet_that_stays_away_is_asked_for_when_the_time_is_over_or_many_have_come_behind_it() -> None:
@@ -267,9 +267,9 @@ def test_a_sender_waits_as_an_rnr_nak_says_when_no_receive_is_posted() -> None:
     nic = Nic(receives=2, receive_takes=Duration("100us"), rnr_timer=Duration("60us"))
     link = sends(nic)
     assert link.near.state is State.READY
-    assert link.near.requester.rnr_naks == 7  # at 0, 60, 120, 180, 240, 300 and 360 us
-    assert link.near.requester.timeouts == 0
-    assert sends(replace(nic, receives=6)).near.requester.rnr_naks == 0
+    assert link.near.counters.rnr_naks == 7  # at 0, 60, 120, 180, 240, 300 and 360 us
+    assert link.near.counters.timeouts == 0
+    assert sends(replace(nic, receives=6)).near.counters.rnr_naks == 0
 
 
 def test_a_sender_gives_up_after_the_retries_that_are_set() -> None:

@@ -36,7 +36,7 @@ def test_cases_by_hand(arrivals: list[int], reordered: int, extent: int) -> None
     order = Order(0)
     for number in arrivals:
         order.arrive(number)
-    assert (order.reordered, order.extent) == (reordered, extent) == by_definition(arrivals)
+    assert (order.counters.reordered, order.counters.extent) == (reordered, extent) == by_definition(arrivals)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -55,7 +55,9 @@ def test_any_arrivals_are_counted_as_the_definitions_say_by_roce_and_by_udp(seed
         elif (since := gaps.fill(number)) is not None:
             extents.append(distinct - since)
             distinct += 1
-    assert (order.reordered, order.extent) == by_definition(arrivals) == (len(extents) - 1, max(extents))
+    assert (
+        (order.counters.reordered, order.counters.extent) == by_definition(arrivals) == (len(extents) - 1, max(extents))
+    )
 
 
 def test_packets_in_a_row_are_the_same_as_one_by_one() -> None:
@@ -65,13 +67,13 @@ def test_packets_in_a_row_are_the_same_as_one_by_one() -> None:
         together.arrive_in_row(first, many)
         for number in range(first, first + many):
             single.arrive(number)
-    assert vars(together) == vars(single) and together.reordered == 2
+    assert vars(together) == vars(single) and together.counters.reordered == 2
 
 
 def test_a_number_that_is_too_late_is_not_known_any_more() -> None:
     order = Order(5)
     order.arrive(5 + 2048)
     order.arrive(5)
-    assert order.reordered == 0
+    assert order.counters.reordered == 0
     order.arrive(6)
-    assert (order.reordered, order.extent) == (1, 1)
+    assert (order.counters.reordered, order.counters.extent) == (1, 1)

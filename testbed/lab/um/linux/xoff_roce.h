@@ -20,6 +20,8 @@ typedef unsigned long long u64;
 typedef long long s64;
 #endif
 
+#include "xoff_roce_counters.h"
+
 #define XR_NEVER ((s64)(~0ULL >> 1))
 #define XR_BLOCK 65544		/* octets of content, after which it repeats */
 #define XR_MOST_WORKS 72
@@ -129,17 +131,16 @@ struct xr_work {
 /* The order in which packets of data have come: of each PSN the first one counts (testbed/roce/order.py) */
 struct xr_order {
 	s64 highest;
-	u64 arrived, reordered, extent;
+	u64 arrived;
 	u16 since[XR_LATEST];		/* of a missing number: the packets that had come when a higher one came; a ring */
 };
 
 struct xr_requester {
-	s64 first, oldest, next, highest, end;
+	s64 oldest, next, highest, end;
 	s64 went_back_to, asked_ns, timer_ns;
 	s64 timed, timed_ns;		/* timed: -1 without a measurement */
 	s64 round_trip_ns;		/* -1: none was measured */
 	s64 doorbell_ns, resume_ns;
-	u64 retransmitted, went_back, timeouts, posted, completed, kept, rnr_naks;
 	u32 since_ack, tries, rnr_tries, window;
 	/* Of selective repeat: what is sent again, and the responses of reads that have come early */
 	s64 repair, repair_end, placed, gap_ns, gap_end;
@@ -172,7 +173,6 @@ struct xr_responder {
 	u64 address, left, octets;
 	struct xr_region *receive_into;
 	u64 receive_address;
-	u64 duplicates, out_of_order, fresh, received, kept, messages;
 	u32 head, count;		/* of reads */
 	struct xr_failure failure;
 	struct xr_order order;		/* of writes and sends */
@@ -193,7 +193,7 @@ struct xr_queue_pair {
 	s64 cnps_due_ns[XR_MOST_CNPS];	/* a ring; 0: at once */
 	u32 was_idle, cnps_head, cnps_count;
 	u8 bitmap[XR_OFFSET + XR_BITMAP];
-	u64 sent_packets, sent_octets, received_packets, received_octets, marked, cnps_sent, cnps_received;
+	struct xr_counters counters;
 	u32 prefix_length[2], prefix[2];	/* the CRC of headers before a packet, sent and received */
 	struct xr_rate rate;
 	struct xr_requester requester;

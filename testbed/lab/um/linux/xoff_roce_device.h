@@ -38,7 +38,7 @@ struct xr_add {
 	u16 port, far_port;
 	u8 priority, ds_field, cnp_priority, cnp_ds_field;
 	u32 buffer;			/* of a socket that would send as many frames at a time */
-	u32 is;				/* XR_IS_... */
+	u32 roles;			/* XR_IS_... */
 	u32 region, operation, far_key, lag;
 	u64 content;			/* the place of the flow's content in the block */
 	u64 message, left, messages;
@@ -56,13 +56,13 @@ struct xr_progress {
 };
 
 struct xr_report {
-	u64 sent_packets, fresh, went_back, timeouts, cnps_received, cnps_sent;
-	u64 received, frames_octets, packets, duplicates, out_of_order, ecn[4];
-	s64 first_ns, last_ns;
-	u32 windows, samples, has_failed, as_expected;
+	struct xr_counters counters;
 	struct xr_failure failure;
-	u64 rnr_naks, messages;		/* messages: reads that are complete at their target, and the last send */
-	u64 reordered, extent;
+	u64 received;			/* octets, in their order, and are they those of the source? */
+	u64 as_expected;
+	u64 packets, frame_octets, ecn[4];	/* as they came */
+	s64 first_ns, last_ns;
+	u32 windows, samples;
 };
 
 struct xr_sample {

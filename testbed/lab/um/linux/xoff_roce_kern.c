@@ -235,25 +235,18 @@ static int xr_may_post(void *context, s64 blocks)
 	return 1;
 }
 
-static u64 xr_fresh(const struct xr_pair *pair)
-{
-	const struct xr_requester *requester = &pair->core.requester;
-
-	return requester->highest - requester->first + pair->core.responder.fresh;
-}
-
 static bool xr_is_over(const struct xr_pair *pair)
 {
-	if (pair->given.is & XR_IS_ASKER)
+	if (pair->given.roles & XR_IS_ASKER)
 		return pair->asker.is_over;
-	return pair->core.has_failed || pair->core.responder.received;
+	return pair->core.has_failed || pair->core.counters.received;
 }
 
 /* Show how far the flow is, and wake its process at the end */
 static void xr_show(struct xr_pair *pair)
 {
 	if (pair->sent)
-		WRITE_ONCE(*pair->sent, xr_fresh(pair));
+		WRITE_ONCE(*pair->sent, pair->core.counters.fresh);
 	if (!pair->was_over && xr_is_over(pair)) {
 		pair->was_over = 1;
 		pair->endpoint->has_news = true;
@@ -281,7 +274,7 @@ static void xr_notify(struct xr_pair *pair, s64 now_ns)
 static void xr_run(struct xr_pair *pair, s64 now_ns)
 {
 	struct xr_endpoint *endpoint = pair->endpoint;
-	bool is_asker = pair->given.is & XR_IS_ASKER;
+	bool is_asker = pair->given.roles & XR_IS_ASKER;
 	s64 due_ns;
 
 	for (;;) {
@@ -352,16 +345,10 @@ static void xr_take_sample(struct time_travel_event *event)
 		return;
 	pair->samples = samples;
 	pair->samples[pair->samples_count].at_ns = pair->sample_at_ns;
-	pair->samples[pair->samples_count].sent_octets = pair->core.sent_octets;
+	pair->samples[pair->samples_count].sent_octets = pair->core.counters.sent_octets;
 	xr_rate_state(&pair->core, pair->sample_at_ns, pair->samples[pair->samples_count].state);
 	pair->samples_count++;
 	xr_sample_at(pair, pair->sample_at_ns + pair->given.sample_ns);
-}
-
-/* Packets that were kept count when they come, and not when it is their turn */
-static u64 xr_kept(const struct xr_pair *pair)
-{
-	return pair->core.requester.kept + pair->core.responder.kept;
 }
 
 static struct xr_pair *xr_find(const struct xr_endpoint *endpoint, u32 number)
@@ -403,10 +390,10 @@ static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 	now_ns = ktime_get_ns();
 	sink = &endpoint->memory.regions[pair->given.region];
 	before = sink->received;
-	kept = xr_kept(pair);
+	kept = pair->core.counters.kept;	/* packets that are kept count when they come, and not when it is their turn */
 	refused = xr_receive(&pair->core, datagram, skb->len - sizeof(struct udphdr), ecn == XR_CE, now_ns);
 	endpoint->refused[refused]++;
-	if (pair->given.is & XR_IS_TARGET && (sink->received > before || xr_kept(pair) > kept)) {
+	if (pair->given.roles & XR_IS_TARGET && (sink->received > before || pair->core.counters.kept > kept)) {
 		if (xf_arrived(&pair->arrivals, ecn, now_ns))
 			pair->frames_octets += XR_HEADERS + skb->len - sizeof(struct udphdr);
 		xr_wake_waiting(endpoint, now_ns);
@@ -571,7 +558,7 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 		goto refused;
 	pair->most_on_the_way = xr_frames_of(pair, endpoint->settings.mtu);
 	region = &endpoint->memory.regions[pair->given.region];
-	region->kind = pair->given.is & XR_IS_TARGET ? XR_SINK : XR_CONTENT;
+	region->kind = pair->given.roles & XR_IS_TARGET ? XR_SINK : XR_CONTENT;
 	region->has_content = region->as_expected = 1;
 	region->size = 1ULL << 62;
 	region->start = pair->given.content % XR_BLOCK;
@@ -587,7 +574,7 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	pair->core.memory = &endpoint->memory;
 	pair->core.rate = pair->given.rate;
 	pair->core.nic = pair->given.nic;
-	pair->core.responder.receive_into = pair->given.is & XR_IS_TARGET ? region : &pair->spare;
+	pair->core.responder.receive_into = pair->given.roles & XR_IS_TARGET ? region : &pair->spare;
 	xr_start(&pair->core, pair->given.first, pair->given.far_first, pair->given.line_bps, pair->room);
 	pair->asker = (struct xr_asker) {
 		.operation = pair->given.operation, .key = pair->given.far_key, .local = region,
@@ -650,22 +637,13 @@ static long xr_make_report(const struct xr_endpoint *endpoint, const struct xr_p
 {
 	const struct xr_queue_pair *core = &pair->core;
 	const struct xr_region *region = &endpoint->memory.regions[pair->given.region];
-	bool reads = pair->given.is & XR_IS_TARGET && pair->given.is & XR_IS_ASKER;
-	const struct xr_order *order = reads ? &core->requester.order : &core->responder.order;
 
 	*made = (struct xr_report) {
-		.sent_packets = core->sent_packets,
-		.fresh = xr_fresh(pair),
-		.went_back = core->requester.went_back, .timeouts = core->requester.timeouts,
-		.cnps_received = core->cnps_received, .cnps_sent = core->cnps_sent,
+		.counters = core->counters, .failure = core->failure,
 		.received = region->received, .as_expected = region->as_expected,
-		.frames_octets = pair->frames_octets, .packets = pair->arrivals.packets,
-		.duplicates = core->responder.duplicates, .out_of_order = core->responder.out_of_order,
+		.frame_octets = pair->frames_octets, .packets = pair->arrivals.packets,
 		.first_ns = pair->arrivals.first_ns, .last_ns = pair->arrivals.last_ns,
 		.windows = pair->arrivals.windows_count, .samples = pair->samples_count,
-		.has_failed = core->has_failed, .failure = core->failure,
-		.reordered = order->reordered, .extent = order->extent,
-		.rnr_naks = core->requester.rnr_naks, .messages = reads ? core->requester.completed : core->responder.messages,
 	};
 	memcpy(made->ecn, pair->arrivals.ecn, sizeof(made->ecn));
 	return 0;

@@ -115,23 +115,15 @@ void xl_cnp(struct xl *of, s64 now_ns)
 }
 
 /* Counters, the failure, and the rate as it is now */
-void xl_state(struct xl *of, u64 *state, double *rate)
+void xl_state(const struct xl *of, struct xr_report *made, double *rate)
 {
 	const struct xr_queue_pair *pair = &of->pair;
-	const struct xr_requester *requester = &pair->requester;
-	const struct xr_responder *responder = &pair->responder;
-	u64 counters[] = {
-		pair->sent_packets, pair->sent_octets, pair->received_packets, pair->received_octets, pair->marked,
-		pair->cnps_sent, pair->cnps_received, requester->retransmitted, requester->went_back,
-		requester->timeouts, requester->completed, requester->count, responder->duplicates,
-		responder->out_of_order, responder->fresh, responder->received, of->regions[1].received,
-		of->regions[1].as_expected, pair->has_failed, requester->kept, requester->rnr_naks, responder->kept,
-		responder->messages, requester->order.reordered, requester->order.extent, responder->order.reordered,
-		responder->order.extent, pair->failure.why, pair->failure.with[0],
-		pair->failure.with[1], pair->failure.with[2], pair->failure.with[3],
-	};
 
-	memcpy(state, counters, sizeof(counters));
+	*made = (struct xr_report) {
+		.counters = pair->counters, .failure = pair->failure,
+		.received = of->regions[1].received, .as_expected = of->regions[1].as_expected,
+		.packets = pair->requester.count,
+	};
 	rate[0] = pair->rate.rate_bps;
 	rate[1] = pair->rate.target_bps;
 	rate[2] = pair->rate.alpha;

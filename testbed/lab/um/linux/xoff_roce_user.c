@@ -488,7 +488,7 @@ static s64 sequence(u32 wire, s64 near)
 }
 
 /* Count a packet of data in the order of arrivals: reordering and its extent as in RFC 4737, 3 and 4.2 */
-static void note_order(struct xr_order *order, s64 number)
+static void note_order(struct xr_counters *counters, struct xr_order *order, s64 number)
 {
 	u16 now = order->arrived % XR_TURN + 1, *since = &order->since[number & (XR_LATEST - 1)];
 
@@ -499,8 +499,8 @@ static void note_order(struct xr_order *order, s64 number)
 			order->since[missing & (XR_LATEST - 1)] = now;
 		order->highest = number;
 	} else if (number > order->highest - XR_LATEST && *since) {
-		order->reordered++;
-		order->extent = most_of(order->extent, (now + XR_TURN - *since) % XR_TURN);
+		counters->reordered++;
+		counters->extent = most_of(counters->extent, (now + XR_TURN - *since) % XR_TURN);
 	} else {
 		return;
 	}
@@ -546,7 +546,6 @@ int xr_post(struct xr_queue_pair *pair, const struct xr_work *work, s64 now_ns)
 		requester->doorbell_ns = most_of(requester->doorbell_ns, now_ns + delay(pair, pair->nic.doorbell_ns));
 	posted->ready_ns = requester->doorbell_ns;
 	requester->reads += work->operation == XR_READ;
-	requester->posted++;
 	return 1;
 }
 
@@ -676,7 +675,7 @@ static void move(struct xr_queue_pair *pair, s64 until, s64 now_ns)
 		requester->reads -= work_at(requester, 0)->operation == XR_READ;
 		requester->head = (requester->head + 1) % XR_MOST_WORKS;
 		requester->count--;
-		requester->completed++;
+		pair->counters.completed++;
 		cursor--;
 	}
 	find_cursor(requester, cursor);
@@ -710,7 +709,7 @@ static void go_back(struct xr_queue_pair *pair, s64 number)
 	if (requester->went_back_to == number || requester->next <= number)
 		return;
 	requester->went_back_to = number;
-	requester->went_back++;
+	pair->counters.went_back++;
 	requester->next = number;
 	requester->timed = -1;
 	find_cursor(requester, requester->cursor);
@@ -730,7 +729,7 @@ static void move_over(struct xr_queue_pair *pair, s64 now_ns)
 static void begin_repair(struct xr_queue_pair *pair, int was_whole)
 {
 	if (was_whole && lost(pair) >= 0) {
-		pair->requester.went_back++;
+		pair->counters.went_back++;
 		pair->requester.timed = -1;
 	}
 }
@@ -840,11 +839,11 @@ static void on_timer(struct xr_queue_pair *pair, s64 now_ns)
 		requester_fail(requester, XR_NO_ACKNOWLEDGEMENT, pair->settings->retries, 0, 0, 0);
 		return;
 	}
-	requester->timeouts++;
+	pair->counters.timeouts++;
 	if (is_selective(pair)) {
 		requester->repair = least(requester->repair, requester->oldest);
 		lose(requester, requester->next);
-		requester->went_back++;
+		pair->counters.went_back++;
 		requester->timed = -1;
 	} else {
 		requester->went_back_to = -1;
@@ -900,7 +899,7 @@ static void on_rnr(struct xr_queue_pair *pair, const struct packet *packet, s64 
 
 	if (wanted < requester->oldest || wanted >= requester->highest)
 		return;
-	requester->rnr_naks++;
+	pair->counters.rnr_naks++;
 	advance(pair, wanted, now_ns);
 	if (pair->nic.rnr_retries != NO_RNR_LIMIT && requester->rnr_tries >= pair->nic.rnr_retries) {
 		requester_fail(requester, XR_NO_RECEIVE, packet->psn, requester->rnr_tries, 0, 0);
@@ -1007,10 +1006,10 @@ static void take_response(struct xr_queue_pair *pair, const struct packet *packe
 	if (*arrived_at(pair, number) || number < posted->first)
 		return;
 	was_whole = lost(pair) < 0;
-	note_order(&requester->order, number);
+	note_order(&pair->counters, &requester->order, number);
 	*arrived_at(pair, number) = 1;
 	if (number != next_response(requester)) {
-		requester->kept++;
+		pair->counters.kept++;
 		keep(&requester->early[number % pair->nic.bdp_packets], packet);
 		requester->early_count++;
 	} else {
@@ -1054,7 +1053,7 @@ static void on_read_response(struct xr_queue_pair *pair, const struct packet *pa
 			posted = work_at(requester, i);
 	if (!posted || number < posted->first || number >= least(posted->end, requester->highest))
 		return;
-	note_order(&requester->order, number);
+	note_order(&pair->counters, &requester->order, number);
 	wanted = most_of(requester->oldest, posted->first);
 	if (number > wanted) {
 		advance(pair, posted->first, now_ns);
@@ -1196,11 +1195,11 @@ static int take(struct xr_queue_pair *pair, const struct packet *packet, s64 now
 	if (is_last) {
 		responder->has_message = 0;
 		responder->msn++;
-		responder->messages++;
+		pair->counters.messages++;
 		if (responder->is_send)
 			responder->receive_address = responder->address;
 		if (responder->is_send || IS(packet->opcode, WITH_IMMEDIATE)) {
-			responder->received++;
+			pair->counters.received++;
 			if (pair->nic.receives)
 				responder->busy_ns = most_of(responder->busy_ns, now_ns) + pair->nic.receive_ns;
 		}
@@ -1232,7 +1231,7 @@ static void come_early(struct xr_queue_pair *pair, const struct packet *packet, 
 	struct xr_responder *responder = &pair->responder;
 	s64 beyond = number - responder->expected;
 
-	responder->out_of_order++;
+	pair->counters.out_of_order++;
 	if (!responder->keeps) {
 		responder->nak_is_due |= !responder->nak_was_sent;
 		responder->nak_was_sent = 1;
@@ -1241,7 +1240,7 @@ static void come_early(struct xr_queue_pair *pair, const struct packet *packet, 
 	if (beyond < responder->keeps && !responder->early[number % responder->keeps].is_there) {
 		keep(&responder->early[number % responder->keeps], packet);
 		responder->early_count++;
-		responder->kept++;
+		pair->counters.kept++;
 		responder->latest = number;
 		responder->furthest = most_of(responder->furthest, number);
 	}
@@ -1352,13 +1351,13 @@ static void on_request(struct xr_queue_pair *pair, const struct packet *packet, 
 		return;
 	number = sequence(packet->psn, responder->expected);
 	if (packet->opcode != READ_REQUEST)
-		note_order(&responder->order, number);
+		note_order(&pair->counters, &responder->order, number);
 	if (pair->nic.recovery == XR_GO_BACK_0)
 		begin_again(responder, packet, number);
 	if (number > responder->expected) {
 		come_early(pair, packet, number, now_ns);
 	} else if (number < responder->expected) {
-		responder->duplicates++;
+		pair->counters.duplicates++;
 		if (packet->opcode == READ_REQUEST)
 			serve(pair, packet, number);
 		else
@@ -1529,7 +1528,9 @@ static void response(struct xr_queue_pair *pair, struct xr_packet *made)
 	seal(pair, made, at, serving->region, serving->address);
 	if (serving->number >= responder->served) {
 		responder->served = serving->number + 1;
-		responder->fresh++;
+		pair->counters.fresh++;
+	} else {
+		pair->counters.retransmitted++;
 	}
 	serving->address += length;
 	serving->left -= length;
@@ -1600,7 +1601,7 @@ static void request_again(struct xr_queue_pair *pair, struct xr_packet *made, s6
 		while (until < least(work->end, requester->repair_end) && !*arrived_at(pair, until))
 			until++;
 	requester->repair = until;
-	requester->retransmitted++;
+	pair->counters.retransmitted++;
 	if (work->operation == XR_READ)
 		read_request(pair, made, work, number, until);
 	else
@@ -1635,12 +1636,15 @@ static void request(struct xr_queue_pair *pair, struct xr_packet *made, s64 now_
 	if (requester->next == work->end)
 		requester->cursor++;
 	if (number < requester->highest) {
-		requester->retransmitted++;
+		pair->counters.retransmitted++;
 	} else if (ack_request && requester->timed < 0) {
 		requester->timed = number;
 		requester->timed_ns = now_ns;
 	}
-	requester->highest = most_of(requester->highest, requester->next);
+	if (requester->next > requester->highest) {
+		pair->counters.fresh += requester->next - requester->highest;
+		requester->highest = requester->next;
+	}
 	if (requester->timer_ns == XR_NEVER)
 		requester->timer_ns = now_ns + retransmit_ns(pair);
 }
@@ -1685,7 +1689,7 @@ void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps
 	pair->was_idle = 1;
 	pair->drawn = pair->nic.seed;
 	pair->prefix_length[0] = pair->prefix_length[1] = ~0u;
-	requester->first = requester->oldest = requester->next = requester->highest = requester->end = first;
+	requester->oldest = requester->next = requester->highest = requester->end = first;
 	requester->went_back_to = requester->timed = requester->round_trip_ns = -1;
 	requester->timer_ns = requester->gap_ns = pair->responder.gap_ns = XR_NEVER;
 	requester->placed = first;
@@ -1830,10 +1834,10 @@ int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 i
 	if (!is_intact(pair, &packet, datagram, length, head_length))
 		return XR_BAD_ICRC;
 	if (IS(packet.opcode, REQUESTS | RESPONSES)) {
-		pair->received_packets++;
-		pair->received_octets += packet.octets;
+		pair->counters.received_packets++;
+		pair->counters.received_octets += packet.octets;
 		if (is_marked) {
-			pair->marked++;
+			pair->counters.marked++;
 			if (now_ns - pair->last_cnp_ns >= pair->settings->cnp_ns) {
 				pair->last_cnp_ns = now_ns;
 				owe_notification(pair, now_ns);
@@ -1845,7 +1849,7 @@ int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 i
 	} else if (IS(packet.opcode, RESPONSES)) {
 		on_read_response(pair, &packet, now_ns);
 	} else if (packet.opcode == CNP) {
-		pair->cnps_received++;
+		pair->counters.cnps_received++;
 		rate_on_cnp(&pair->rate, now_ns);
 	} else if (packet.rnr >= 0) {
 		on_rnr(pair, &packet, now_ns);
@@ -1880,7 +1884,7 @@ int xr_notification(struct xr_queue_pair *pair, s64 now_ns, xr_emit emit, void *
 		return 0;
 	pair->cnps_head = (pair->cnps_head + 1) % XR_MOST_CNPS;
 	pair->cnps_count--;
-	pair->cnps_sent++;
+	pair->counters.cnps_sent++;
 	at = bth(&made, pair, CNP, 0, 0);
 	made.head[4] = 1 << 6;	/* BECN */
 	made.payload = nothing;
@@ -1932,8 +1936,8 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 		octets = made.head_length + made.length + made.padding + ICRC + XR_WIRE;
 		pair->next_ns = xr_rate_next(&pair->rate, pair->next_ns, pair->was_idle, octets, now_ns);
 		pair->was_idle = 0;
-		pair->sent_packets++;
-		pair->sent_octets += made.length;
+		pair->counters.sent_packets++;
+		pair->counters.sent_octets += made.length;
 		emit(context, &made);
 		many++;
 	}

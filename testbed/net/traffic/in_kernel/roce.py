@@ -12,11 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from typing import Any
 
 from testbed.linux import roce_device
+from testbed.linux.flow_device import NOWHERE
 from testbed.linux.process import kernel
-from testbed.linux.roce_device import Pair, PairReport, RoceDevice, Wait
+from testbed.linux.roce_device import C, PairReport, RoceDevice, Wait, network_order
 from testbed.net.traffic.roce_connections import FAST_SEND_BUFFER, SEND_BUFFER, Connections, not_sent, open_listener
 from testbed.net.traffic.roce_flow import (
     KEY,
@@ -31,10 +32,10 @@ from testbed.net.traffic.roce_flow import (
     report_sent,
     transport_of,
     used,
-    whole_messages,
 )
 from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import in_kernel, rates
+from testbed.roce.counters import Counters
 from testbed.roce.memory import content_block
 from testbed.roce.queue_pair import QueuePair, State, ahead_ns
 from testbed.roce.settings import CnpScope, Timing
@@ -143,22 +144,14 @@ class KernelHost(Connections):
 
     def _open_device(self, session: EndpointControl) -> RoceDevice:
         settings = self.settings
-        timing = Timing.of(settings, self.line.scale)
         return RoceDevice(
             self.listener,
             max(1, len(self.sources) + len(self.targets)),
-            roce_device.Settings(
-                settings.mtu,
-                settings.ack_every,
-                settings.window,
-                settings.retries,
-                timing.retransmit_ns,
-                timing.cnp_ns,
-                settings.cnp_scope is CnpScope.PRIORITY,
-            ),
+            C.xr_settings(**in_kernel.settings(settings, Timing.of(settings, self.line.scale))),
             content_block(),
             session.counters,
             first=self.host.first,
+            is_per_priority=settings.cnp_scope is CnpScope.PRIORITY,
         )
 
     def _manage(self, session: EndpointControl) -> None:
@@ -175,7 +168,7 @@ class KernelHost(Connections):
                 pair = self.host.queue_pairs[number]
                 if pair.state is State.READY:
                     try:
-                        self._device.add(self._pair(pair))
+                        self._device.add(*self._pair(pair))
                     except OSError as error:
                         raise not_sent(error, pair.far_address) from None
                     self._served.add(number)
@@ -183,7 +176,7 @@ class KernelHost(Connections):
             session.ready(False)  # before anybody has what is sent here, and is ready itself
         self.manager.send(list(self.host.management(now_ns)))
 
-    def _plan(self, index: int, *, is_source: bool) -> Pair:
+    def _plan(self, index: int, *, is_source: bool) -> Any:
         """Describe the queue pair of a flow, as far as it is known before there is a connection.
 
         It is made before this process is forked, like all that is: afterwards each page that is touched is copied.
@@ -197,15 +190,7 @@ class KernelHost(Connections):
         content = self.sources[index].content if is_source else self.targets[index].content
         usual = FAST_SEND_BUFFER if ahead_ns(self.line, self.settings.mtu) else SEND_BUFFER
         nic = nic_timing(flow, index, self.line.scale, at_source=is_source)
-        return Pair(
-            number=0,
-            far_number=0,
-            first=0,
-            far_first=0,
-            address=self.host.address,
-            far_address="",
-            port=0,
-            far_port=0,
+        return C.xr_add(
             priority=flow.priority if is_source else far_priority(flow),
             ds_field=ds_field(flow) if is_source else far_ds_field(flow),
             cnp_priority=transport.cnp_priority,
@@ -214,44 +199,39 @@ class KernelHost(Connections):
             roles=(roce_device.IS_SOURCE if is_source else roce_device.IS_TARGET) | roce_device.IS_ASKER * is_asker,
             region=self._region(index, is_source),
             operation=_OPERATIONS[Operation(transport.operation)],
-            far_key=0,
             lag=transport.lag,
             content=content.start,
             message=transport.message.bytes,
-            size=flow.size.bytes if flow.size else NEVER,
+            left=flow.size.bytes if flow.size else NEVER,
             messages=flow.count if flow.count is not None else NEVER,
             begin_ns=flow.start.ns,
             end_ns=flow.start.ns + flow.duration.ns if flow.duration else NEVER,
             sample_ns=transport.sample.ns if transport.sample and is_source else 0,
             line_bps=self.line.rate.bps,
-            nic=roce_device.packed_nic(nic.numbers()),
-            rate=roce_device.packed_rate(*kernel_rate),
-            waits=[self._wait(other) for other in transport.after] if is_asker else (),
+            nic=C.xr_nic(**nic.numbers()),
+            rate=roce_device.rate(*kernel_rate),
         )
 
-    def _pair(self, pair: QueuePair) -> Pair:
-        """Describe a queue pair whose connection has been made, and its flow."""
+    def _pair(self, pair: QueuePair) -> tuple[Any, Sequence[Wait]]:
+        """Describe a queue pair whose connection has been made, its flow, and the flows that this one waits for."""
         index = self.index_of[pair.number]
         is_source = index in self.sources and self.sources[index].pair is pair
         plan = self._plans[index, is_source]
         assert pair.far_path is not None  # the connection has been made
         (far_key,) = KEY.unpack_from(pair.reply.ljust(KEY.size, b"\0"))
         sent_at, received_at = self._places(index)
-        return replace(
-            plan,
-            number=pair.number,
-            far_number=pair.responder.far_qp,
-            first=pair.first,
-            far_first=pair.responder.expected,
-            far_address=pair.far_address,
-            port=pair.path.source_port,
-            far_port=pair.far_path.source_port,
-            far_key=far_key,
-            begin_ns=self._begin_ns + plan.begin_ns,
-            end_ns=plan.end_ns if plan.end_ns == NEVER else self._begin_ns + plan.end_ns,
-            sent_at=sent_at if is_source else None,
-            received_at=None if is_source else received_at,
-        )
+        made = type(plan).from_buffer_copy(plan)
+        made.number, made.far_number = pair.number, pair.responder.far_qp
+        made.first, made.far_first = pair.first, pair.responder.expected
+        made.address, made.far_address = network_order(self.host.address), network_order(pair.far_address)
+        made.port, made.far_port = pair.path.source_port, pair.far_path.source_port
+        made.far_key = far_key
+        made.begin_ns += self._begin_ns
+        made.end_ns = min(NEVER, made.end_ns + self._begin_ns)
+        made.sent_at = sent_at if is_source else NOWHERE
+        made.received_at = NOWHERE if is_source else received_at
+        is_asker = made.roles & roce_device.IS_ASKER
+        return made, [self._wait(other) for other in transport_of(self.flows[index]).after] if is_asker else []
 
     def _region(self, index: int, at_source: bool) -> int:
         return self.keys[index, at_source] - roce_device.FIRST_KEY
@@ -291,20 +271,12 @@ class KernelHost(Connections):
         if found is None or source.pair is None:
             return source.given()
         names = list(source.pair.rate.state())
-        return Given(
-            found.sent_packets - found.fresh,
-            found.went_back,
-            found.timeouts,
-            found.cnps_received,
-            in_kernel.failure(found.failure),
-            tuple(
-                {"lab_ns": at_ns, "sent": sent, **dict(zip(names, state, strict=False))}
-                for at_ns, sent, state in found.samples
-            ),
-            in_kernel=True,
-            rnr_naks=found.rnr_naks,
-            used=used(source.pair),
+        samples = tuple(
+            {"lab_ns": at_ns, "sent": sent, **dict(zip(names, state, strict=False))}
+            for at_ns, sent, state in found.samples
         )
+        counters, failure = Counters(**found.counters.values()), in_kernel.failure(found.failure)
+        return Given(counters, failure, samples, in_kernel=True, used=used(source.pair))
 
     def _taken(self, index: int) -> Taken:
         target = self.targets[index]
@@ -312,22 +284,15 @@ class KernelHost(Connections):
         if found is None:
             return target.taken()
         return Taken(
-            found.packets,
-            found.received_octets,
-            found.frame_octets,
+            Counters(**found.counters.values()),
+            in_kernel.failure(found.failure),
+            found.octets,
             _COMPARED if found.is_as_expected else "",
             _COMPARED,
-            found.duplicates,
-            found.out_of_order,
+            found.packets,
+            found.frame_octets,
             found.ecn,
             found.first_ns,
             found.last_ns,
             found.windows,
-            found.cnps_sent,
-            in_kernel.failure(found.failure),
-            found.went_back,
-            found.timeouts,
-            whole_messages(target.flow, found.messages, found.received_octets),
-            found.reordered,
-            found.extent,
         )

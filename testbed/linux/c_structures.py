@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +48,11 @@ class Structure(ctypes.Structure):
 class Headers:
     """The structures of some headers, each of which may use those before it, as attributes by their names in C.
 
-    Headers are read when the first one is asked for.
+    The headers are read at once: in a running lab a file that is read takes time.
     """
 
     def __init__(self, *headers: str) -> None:
-        self._headers = headers
+        self._headers, self._found = headers, structures(*headers)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -61,22 +60,21 @@ class Headers:
         except KeyError:
             raise AttributeError(f"{', '.join(self._headers)} have no struct {name}") from None
 
-    @cached_property
-    def _found(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        numbers: dict[str, int] = {}
-        for header in self._headers:
-            text = _COMMENT.sub("", (_HEADERS / header).read_text())
-            text = re.sub(r"[ \t]+$", "", text, flags=re.M).replace("\t", " ")
-            numbers |= {name: int(value, 0) << int(shift or 0) for name, value, shift in _MACRO.findall(text)}
-            for body in _ENUMERATION.findall(text):
-                numbers |= _enumerated(body)
-            for name, body in _STRUCTURE.findall(text):
-                fields = [
-                    one for line in body.split(";") if line.strip() for one in _fields(line.strip(), found, numbers)
-                ]
-                found[name] = type(name, (Structure,), {"_fields_": fields})
-        return found
+
+def structures(*headers: str) -> dict[str, Any]:
+    """Return the structures of some headers by their names."""
+    found: dict[str, Any] = {}
+    numbers: dict[str, int] = {}
+    for header in headers:
+        text = _COMMENT.sub("", (_HEADERS / header).read_text())
+        text = re.sub(r"[ \t]+$", "", text, flags=re.M).replace("\t", " ")
+        numbers |= {name: int(value, 0) << int(shift or 0) for name, value, shift in _MACRO.findall(text)}
+        for body in _ENUMERATION.findall(text):
+            numbers |= _enumerated(body)
+        for name, body in _STRUCTURE.findall(text):
+            fields = [one for line in body.split(";") if line.strip() for one in _fields(line.strip(), found, numbers)]
+            found[name] = type(name, (Structure,), {"_fields_": fields})
+    return found
 
 
 def _enumerated(body: str) -> dict[str, int]:

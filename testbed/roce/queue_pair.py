@@ -22,12 +22,11 @@ from testbed.frames import roce, roce_run
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, READ_RESPONSES, REQUESTS, Opcode, Packet
 from testbed.frames.roce_run import PacketRun
 from testbed.frames.telemetry import Telemetry
-from testbed.roce.acknowledged import Acknowledged
 from testbed.roce.counters import Counters
 from testbed.roce.memory import Region
 from testbed.roce.nic import PLAIN, Jitter, NicTiming
 from testbed.roce.order import Order, Orders
-from testbed.roce.rates.base import Line, RateControl
+from testbed.roce.rates.base import Acknowledgement, Line, RateControl
 from testbed.roce.requester import Requester
 from testbed.roce.responder import Responder
 from testbed.roce.selective_requester import SelectiveRequester
@@ -68,6 +67,38 @@ class CnpPace:
 
     def __init__(self) -> None:
         self.last_ns = _NEVER_NS
+
+
+class Acknowledged:
+    """The packets under way that were sent once, for rate controls that count acknowledgements: a packet that was sent
+    twice has no round trip (Karn).
+    """
+
+    def __init__(self) -> None:
+        self._sent: deque[tuple[int, int]] = deque()  # number and moment, in the order of numbers
+        self._highest = -1
+
+    def sent(self, number: int, now_ns: int) -> None:
+        """A packet was sent, for the first time or again."""
+        while self._sent and self._sent[-1][0] >= number:
+            self._sent.pop()
+        if number > self._highest:
+            self._sent.append((number, now_ns))
+            self._highest = number
+
+    def told(self, requester: Requester, before: int, packet: Packet, now_ns: int) -> Acknowledgement:
+        """Return what an acknowledgement has brought; `before` is the oldest packet under way until then."""
+        until, newest = requester.oldest, None
+        while self._sent and self._sent[0][0] < until:
+            newest = self._sent.popleft()
+        is_known = newest is not None and newest[0] == until - 1
+        return Acknowledgement(
+            until - before,
+            until,
+            requester.next,
+            now_ns - newest[1] if newest is not None and is_known else None,
+            packet.telemetry.stamps if packet.telemetry is not None else (),
+        )
 
 
 class QueuePair:

@@ -19,8 +19,8 @@
  * Stated in: testbed/switch/buffer/model.py, testbed/switch/buffer/charging.py, testbed/switch/priority/classify.py,
  * testbed/switch/priority/marking.py, testbed/switch/priority/applications.py, testbed/switch/priority/lanes.py,
  * testbed/switch/ways/model.py, testbed/switch/ways/frame.py, testbed/switch/pfc/line.py.
- * Compared by: tests/lab/test_buffers.py, tests/lab/test_priorities.py, tests/lab/test_lanes.py,
- * tests/lab/test_equal_ways.py, tests/lab/test_line.py.
+ * Compared by: tests/lab/pfc/test_buffers.py, tests/lab/pfc/test_priorities.py, tests/lab/qos/test_lanes.py,
+ * tests/lab/ways/test_equal_ways.py, tests/lab/pfc/test_line.py.
  * The structures are mirrored by testbed/linux/port_program/__init__.py, which checks their sizes when it loads the
  * object. (The lines of this file are counted in the object.)
  *

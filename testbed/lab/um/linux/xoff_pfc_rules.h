@@ -5,7 +5,7 @@
  * (xoff_pfc_kern.c), and the library of tests (xoff_pfc_library.c).
  *
  * Stated in: testbed/switch/pfc/port.py, testbed/switch/pfc/timers.py, testbed/agent/pfc/loop.py.
- * Compared by: tools/compare_pfc.py, tests/lab/test_pfc_in_kernel.py.
+ * Compared by: tools/compare_pfc.py, tests/lab/pfc/test_pfc_in_kernel.py.
  */
 #ifndef __XOFF_PFC_RULES_H
 #define __XOFF_PFC_RULES_H

@@ -3,7 +3,7 @@
  * The counters of a queue pair; made by tools/roce_counters.py of the list in Python, which says what each of them is.
  *
  * Stated in: testbed/roce/counters.py.
- * Compared by: tests/unit/roce/test_counters.py, tests/lab/test_roce_in_kernel.py.
+ * Compared by: tests/unit/roce/test_counters.py, tests/lab/roce/test_roce_in_kernel.py.
  */
 #ifndef __XOFF_ROCE_COUNTERS_H
 #define __XOFF_ROCE_COUNTERS_H

@@ -10,7 +10,7 @@
  * Stated in: testbed/roce/queue_pair.py, testbed/roce/requester.py, testbed/roce/selective_requester.py,
  * testbed/roce/selective.py, testbed/roce/responder.py, testbed/roce/nic.py, testbed/roce/order.py,
  * testbed/roce/rates/dcqcn.py, testbed/roce/rates/timely.py, testbed/roce/rates/fixed.py.
- * Compared by: tests/lab/test_roce_in_kernel.py.
+ * Compared by: tests/lab/roce/test_roce_in_kernel.py.
  */
 #include "xoff_roce.h"
 

@@ -10,7 +10,7 @@
  * When the file is closed the flows end: nothing is sent any more, and the datagrams are the sockets' again.
  *
  * Stated in: testbed/net/traffic/udp.py.
- * Compared by: tests/lab/test_udp_in_kernel.py.
+ * Compared by: tests/lab/roce/test_udp_in_kernel.py.
  */
 #include <linux/file.h>
 #include <linux/fs.h>

@@ -31,6 +31,11 @@ class Subject(NamedTuple):
     exports: str = ""
     """Options of `xoff export`: a mapping of their names to `cli/look/export.py:Export`."""
 
+    scripts: str = ""
+    """Kinds of scripts that run as they are: each an `experiment/script.py:ScriptKind`."""
+    fabric: str = ""
+    """The fabric that a benchmark measures, of files of others: a function of the files, the rate control and the
+    recovery, which returns a `measures/fabric_under_test.py:FabricUnderTest`."""
     agent: str = ""
     """A part in the speakers of nodes: a function that makes its plan, as `net/fabric/agent_plans.py:MakePart`."""
 
@@ -60,7 +65,7 @@ class Subject(NamedTuple):
 
 def every() -> tuple[Subject, ...]:
     """Return all subjects: those of the table in its order, then those of packages."""
-    return (*_own(), *_of_packages())
+    return (*own(), *_of_packages())
 
 
 def loaded(member: str) -> Iterator[Any]:
@@ -72,7 +77,7 @@ def loaded(member: str) -> Iterator[Any]:
 
 
 @cache
-def _own() -> tuple[Subject, ...]:
+def own() -> tuple[Subject, ...]:
     table: tuple[str, ...] = importlib.import_module("testbed.subjects").TABLE
     return tuple(importlib.import_module(f"testbed.subjects.{name}.subject").SUBJECT for name in table)
 
@@ -90,7 +95,7 @@ def _of_packages() -> tuple[Subject, ...]:
 def _checked(plugin: Plugin, found: Any) -> Subject:
     if not isinstance(found, Subject):
         raise plugin.error("it is no Subject")
-    if found.name in {one.name for one in _own()}:
+    if found.name in {one.name for one in own()}:
         raise plugin.error(f"Xoff has a subject {found.name} already; it needs another name")
     return found
 

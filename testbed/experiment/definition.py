@@ -24,7 +24,7 @@ from typing import Any, overload
 
 from testbed import plugins, shipped_packages
 from testbed.errors import UsageError
-from testbed.experiment import script, snappi_script
+from testbed.experiment import script
 from testbed.experiment.module_level import ending_within, importing_from_folder_of
 from testbed.experiment.parameters import ExperimentError, Parameter, parameters_of
 from testbed.experiment.run import Run, running
@@ -225,20 +225,16 @@ def script_in(path: Path) -> Experiment | None:
     if script.is_marked(path):  # nearly all files are, and parsing takes longer
         return None
     origin = Origin(("run", str(path)), (str(path),))
-    if snappi_script.is_script(path):
-        return _of_script(path.resolve(), ScriptKind.SNAPPI, snappi_script.body, origin, snappi_script.PACKAGE)
-    if script.is_script(path):
-        return _of_script(path.resolve(), ScriptKind.PROGRAM, script.body, origin)
-    return None
+    kind = next((one for one in script.kinds() if one.is_script(path)), None)
+    return None if kind is None else _of_script(path.resolve(), kind, origin)
 
 
-def _of_script(
-    path: Path, kind: ScriptKind, signature: Callable[..., None], origin: Origin, *packages: str
-) -> Experiment:
-    """Return the experiment that a script is; the lab runs the file, and `signature` has its parameters."""
+def _of_script(path: Path, kind: ScriptKind, origin: Origin) -> Experiment:
+    """Return the experiment that a script is; the lab runs the file."""
+    signature = kind.signature
     parameters, limit = parameters_of(signature), Duration(script.TIMEOUT)
     return Experiment(
-        path.stem, signature, parameters, limit, script.files(path), packages, path, script=kind, origin=origin
+        path.stem, signature, parameters, limit, script.files(path), kind.packages, path, script=kind, origin=origin
     )
 
 

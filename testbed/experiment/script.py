@@ -2,20 +2,20 @@
 
 A script defines no experiment. It is not imported on this machine: its text shows what it is, and which of the files
 beside it go along. The lab runs it as a program in a folder with these files, and what it prints and its exit status
-are the result (`net/build/script.py`). Scripts of snappi have more to them (`snappi_script.py`).
+are the result (`net/build/script.py`). Subjects have other kinds.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from enum import Enum
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from testbed import subject
 from testbed.errors import warn
 from testbed.units import Rate
 
@@ -48,13 +48,17 @@ _parsing = Lock()
 """Python before 3.11.9 raises SystemError if two threads make syntax trees at a time (cpython issue 106905)."""
 
 
-class ScriptKind(Enum):
-    """The kinds of scripts, by the program that runs them in the lab."""
+class ScriptKind(NamedTuple):
+    """A kind of scripts that run as they are."""
 
-    PROGRAM = "program"
-    """Python, as it runs any program; with networks of Mininet made ready if the script imports that."""
-    SNAPPI = "snappi"
-    """Python or pytest, with snappi's API on the lab's test ports."""
+    is_script: Callable[[Path], bool]
+    """A function that tells by a file's text whether it is one."""
+    signature: Callable[..., None]
+    """A function with the parameters and the docstring of such an experiment; it is not called."""
+    runner: str
+    """The name of the function that runs it in the lab, "MODULE:OBJECT"; its first argument is the file."""
+    packages: tuple[str, ...] = ()
+    """Python packages that it takes."""
 
 
 def is_marked(path: Path) -> bool:
@@ -249,3 +253,12 @@ def _imports(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]
+
+
+PROGRAM = ScriptKind(is_script, body, "testbed.net.build.script:run_script")
+"""A script of Mininet."""
+
+
+def kinds() -> tuple[ScriptKind, ...]:
+    """Return all kinds of scripts, those of subjects first: they are told by what they import."""
+    return (*(kind for kinds in subject.loaded("scripts") for kind in kinds), PROGRAM)

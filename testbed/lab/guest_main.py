@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 
 import testbed
+from testbed import subject
 from testbed.experiment.demand import Board
 from testbed.experiment.output import Record
 from testbed.lab.job import job_stack
@@ -38,7 +39,7 @@ COMMAND_PORT = "xoff.commands"
 _EARLIEST_NS = 20 * 10**9
 _KERNEL_PRIORITIES = {"rcu_": 60, "ksoftirqd": 46}
 """The real-time priorities, by the beginning of a thread's name. Agents have 50, speakers 30."""
-_PACKAGES = ("agent", "experiment", "frames", "linux", "net", "subjects/dcbx", "subjects/srv6", "switch")
+_PACKAGES = ("agent", "experiment", "frames", "linux", "net", "switch")
 _FIXED_CPU_FEATURES = {
     "OPENBLAS_CORETYPE": "Prescott",
     "OPENBLAS_NUM_THREADS": "1",
@@ -46,11 +47,7 @@ _FIXED_CPU_FEATURES = {
     "AVX512_SPR X86_V3 X86_V4",
 }
 """The features that numpy may not use: the last digits of sums differ with them. No version of numpy has all."""
-_NOT_IN_LABS = (
-    "testbed.linux.port_program.build",
-    "testbed.subjects.dcbx.commands",
-    "testbed.subjects.srv6.commands",
-)
+_NOT_IN_LABS = ("testbed.linux.port_program.build",)
 """Modules and packages for the host alone, some of whose imports are not in the image."""
 
 
@@ -136,6 +133,8 @@ def _import_packages() -> None:
         for module in pkgutil.walk_packages([f"{testbed.__path__[0]}/{package}"], of_package):
             if not module.name.startswith(_NOT_IN_LABS):
                 importlib.import_module(module.name)
+    for one in subject.own():
+        one.load("agent")
 
 
 def _raise_kernel_threads() -> None:

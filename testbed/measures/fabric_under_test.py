@@ -1,4 +1,4 @@
-"""The fabric that a benchmark measures: a topology, one of a user's file, or switches of config_db.json files.
+"""The fabric that a benchmark measures: a topology, one of a user's file, or what a subject makes of other files.
 
 Its hosts and the way to make it anew for each network are the same for all tests. A test changes what it is about: the
 rule of equal ways, PFC, or the interval at which deadlocks are looked for. Switches of config_db.json have the marks,
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from testbed import subject
 from testbed.errors import UsageError
 from testbed.measures import offered_load
 from testbed.measures.own_files import rate_control
@@ -23,18 +24,13 @@ from testbed.net.traffic import Flow
 from testbed.net.traffic.roce import Roce
 from testbed.roce.nic import Recovery, recovery_named
 from testbed.roce.rates import Maker
-from testbed.subjects.sonic.lab.places import free_places, hosts_at
-from testbed.subjects.sonic.lab.settings import Switch
-from testbed.subjects.sonic.lab.topo import SonicTopo
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.ways.settings import Ways, ways_of
 from testbed.units import Rate, Size
 
 MOST_HOSTS = 64
-_LEAST_HOSTS = 3
+LEAST_HOSTS = 3
 """An incast has two senders."""
-_OF_CONFIG = 16
-"""The hosts at switches of config_db.json files, at the ports most at risk first."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,10 @@ class FabricUnderTest:
                 raise UsageError(
                     f"{topo[:60]!r} is beside {files[0].name}, whose switches are the topology; leave it out"
                 )
-            return _of_config(files, chosen, again)
+            for make in subject.loaded("fabric"):
+                found: FabricUnderTest = make(files, chosen, again)
+                return found
+            raise UsageError(f"{files[0].name}: Xoff has no subject that reads such a file; name a topology")
         if len(files) > 1:
             raise UsageError(f"{files[0].name} and {len(files) - 1} more: a topology is in one file of Python")
         marks = offered_load.needs_marks(chosen) if ecn == "auto" else ecn == "on"
@@ -119,8 +118,8 @@ def _of_topology(
     plain = ",".join(word for word in words if not word.startswith("ways="))
     built = offered_load.built(plain)
     line, hosts = line_of(built, plain), tuple(built.hosts())
-    if not _LEAST_HOSTS <= len(hosts) <= MOST_HOSTS:
-        raise UsageError(f"{shown} has {len(hosts)} hosts; a benchmark takes {_LEAST_HOSTS} to {MOST_HOSTS}")
+    if not LEAST_HOSTS <= len(hosts) <= MOST_HOSTS:
+        raise UsageError(f"{shown} has {len(hosts)} hosts; a benchmark takes {LEAST_HOSTS} to {MOST_HOSTS}")
     curve = offered_load.curve_of(line)
 
     def make(pfc: bool = pfc, marks: bool = marks, **options: Any) -> LosslessTopo:
@@ -137,58 +136,22 @@ def _of_topology(
         ("switches", str(len(built.switches()))),
         ("buffer of a switch", f"{total}, cells of {built.buffer.cell} B"),
         ("PFC", f"priority {ROCE}" if pfc else "off"),
-        ("ECN", _of_curve(curve if marks else None)),
+        ("ECN", curve_shown(curve if marks else None)),
         ("equal ways", str((ways or ways_of(built.ways)).by)),
         ("rate control", shown_control(control)),
-        ("recovery", _of_recovery(recovery, ways or ways_of(built.ways))),
+        ("recovery", recovery_shown(recovery, ways or ways_of(built.ways))),
     )
     marked = curve if marks else None
     return FabricUnderTest(shown, hosts, line, control, ways, marked, settings, recovery, pfc, False, make)
 
 
-def _of_config(files: Sequence[Path], control: str | Maker, recovery: Recovery) -> FabricUnderTest:
-    scale = max((Switch.from_config_db(file).scale for file in files), key=lambda one: one.k)
-    switches = [Switch.from_config_db(file, scale=scale) for file in files]
-    for switch in switches:
-        switch.require()
-    by_name = {switch.name: switch for switch in switches}
-    names = ", ".join(file.name for file in files)
-    free = hosts_at(switches, len(free_places(switches)), last_receives=True)
-    places = [one for one in free if ROCE in by_name[one[0]].ports[one[1]].settings.pfc.enabled][-_OF_CONFIG:]
-    many = len(places)
-    if many < _LEAST_HOSTS:
-        raise UsageError(
-            f"{names}: {many} ports are up and free and have PFC of priority {ROCE}, and a benchmark takes "
-            f"{_LEAST_HOSTS} hosts or more"
-        )
-    ports = [by_name[name].ports[port] for name, port in places]
-    hosts = tuple(f"h{number}" for number in range(1, many + 1))
-    dscp = {host: by_name[name].dscp(ROCE, port) for host, (name, port) in zip(hosts, places, strict=True)}
-    curve = ports[-1].settings.ecn.get(ROCE)
-    line = min((port.rate for port in ports), key=lambda rate: rate.bps)
-
-    def make(marks: bool = True, **options: Any) -> LosslessTopo:
-        return SonicTopo(*switches, places=places, **options)
-
-    settings = (
-        ("switches", names),
-        ("hosts", f"{many}, with lines of {line}, at {', '.join(f'{name} {port}' for name, port in places)}"),
-        ("PFC", f"priority {ROCE}"),
-        ("ECN", _of_curve(curve)),
-        ("equal ways", str(SonicTopo.ways.by if isinstance(SonicTopo.ways, Ways) else SonicTopo.ways)),
-        ("rate control", shown_control(control)),
-        ("recovery", _of_recovery(recovery, ways_of(SonicTopo.ways))),
-    )
-    return FabricUnderTest(names, hosts, line, control, None, curve, settings, recovery, True, True, make, dscp)
-
-
-def _of_recovery(recovery: Recovery, ways: Ways) -> str:
+def recovery_shown(recovery: Recovery, ways: Ways) -> str:
     if recovery is Recovery.SELECTIVE_REPEAT or not ways.is_by_frame:
         return str(recovery)
     return f"{recovery}; ways by {str(ways.by)!r} change the order of packets, and what comes late is sent again"
 
 
-def _of_curve(curve: EcnCurve | None) -> str:
+def curve_shown(curve: EcnCurve | None) -> str:
     if curve is None:
         return "no marks"
     return f"{float(curve.pmax) * 100:g} % at most, from {curve.kmin} to {curve.kmax} of queue, all above"

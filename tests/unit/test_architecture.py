@@ -65,6 +65,23 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     TopologicalSorter({module: _imports(module) for module in MODULES}).prepare()  # CycleError names the cycle
 
 
+HALVES = {"agent", "commands", "daemon", "lab", "report", "rest", "script", "subject"}
+"""The rooms and modules of a subject that stand on the lab; all others are its model."""
+OF_THE_LAB = re.compile(r"testbed\.(agent|cli|experiment|lab|linux|measures|net|plot|report|serve)\b")
+
+
+def test_the_model_of_a_subject_imports_nothing_of_the_lab() -> None:
+    found = []
+    for module in MODULES:
+        _, *rest = module.split(".")
+        if rest[:1] != ["subjects"] or len(rest) < 3 or rest[1] == "lessons" or rest[2] in HALVES:
+            continue
+        found += [f"{module} -> {name}" for name in _imports(module) if OF_THE_LAB.match(name)]
+        own = tuple(f"testbed.subjects.{rest[1]}.{half}" for half in HALVES - {"rest"})
+        found += [f"{module} -> {name}" for name in _imports(module) if name.startswith(own)]
+    assert found == []
+
+
 MININETS = ("testbed.net.build.graph.Topo",)
 """Classes with the interface of one of Mininet's: who knows that knows these names."""
 

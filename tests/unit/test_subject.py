@@ -41,8 +41,6 @@ def test_the_core_names_no_subject() -> None:
     mine = {path for path in (ROOT / "testbed").rglob("*.py") if "subjects" not in path.relative_to(ROOT).parts}
     found = {str(path.relative_to(ROOT)) for path in mine if named.search(path.read_text())}
     assert found == {
-        "testbed/lab/job/run_job.py",
-        "testbed/measures/fabric_under_test.py",
         "testbed/net/build/network.py",
         "testbed/net/build/nodes.py",
         "testbed/net/build/topo.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import time
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +13,6 @@ from testbed import plugins
 from testbed.experiment import definition, script
 from testbed.experiment.definition import Experiment
 from testbed.experiment.run import Run, running
-from testbed.experiment.script import ScriptKind
 from testbed.lab.job.job import Job, in_lab
 from testbed.linux.process import heap, kernel
 
@@ -68,12 +68,7 @@ def _perform(experiment: Experiment, run: Run, job: Job, code: Path) -> None:
 
 def _script_runner(experiment: Experiment) -> Callable[..., None] | None:
     """Return the function that runs the experiment's file, if it is a script."""
-    if experiment.script is ScriptKind.SNAPPI:
-        from testbed.subjects.snappi.lab.script import run_script as run_snappi_script
-
-        return partial(run_snappi_script, experiment.source)
-    if experiment.script is ScriptKind.PROGRAM:
-        from testbed.net.build.script import run_script
-
-        return partial(run_script, experiment.source)
+    if experiment.script is not None:
+        module, _, name = experiment.script.runner.partition(":")
+        return partial(getattr(importlib.import_module(module), name), experiment.source)
     return None

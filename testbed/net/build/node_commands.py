@@ -7,12 +7,14 @@ each would be most of what a router takes to start: a program of the lab takes s
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
+from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.process import kernel
 
 _SYSCTL = ("sysctl", "-qw")
@@ -20,6 +22,24 @@ _BATCHED = (("ip", "-6"), ("ip",), ("tc",))
 _NEEDS_A_SHELL = re.compile(r"[^\w\s./:,=@+-]")
 _QUOTED = re.compile(r'"([^"]+)"')
 _FAILED = re.compile(r"^Command failed -:(\d+)$", re.MULTILINE)
+
+
+class Step(Protocol):
+    """A step of a router's set-up that is netlink requests, not a command."""
+
+    def requests(self, index_of: Callable[[str], int]) -> list[Message]:
+        """Return the requests; `index_of` gives the index of an interface."""
+        ...
+
+
+def send(node: Any, step: Step) -> None:
+    """Send the requests of a step to the kernel of a node. NetlinkError if one is refused."""
+    with kernel.in_network_of(node.pid):
+        connection = Socket()
+        try:
+            connection.send(step.requests(socket.if_nametoindex))
+        finally:
+            connection.close()
 
 
 @dataclass(frozen=True)

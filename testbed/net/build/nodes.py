@@ -21,7 +21,6 @@ from testbed.net.build.options import LEAF, ROUTER, SWITCH, refuse_unknown
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import FabricError
 from testbed.subjects.routing.lab.daemons import Daemons
-from testbed.subjects.srv6.lab.routers import apply
 from testbed.switch.ways.network import seed_in_force
 from testbed.switch.ways.settings import Ways
 
@@ -128,7 +127,7 @@ class LosslessRouter(Node):
 
     And `routes`, static ones from destinations to neighbours on the way, {"10.2.0.0/16": "10.0.1.2"}, or to a list of
     neighbours, among which Linux chooses by `ways`; `commands` to be run when its ports are there, and other steps of
-    set-up (`testbed.subjects.srv6.lab.routers.Setup`); `wan`, the settings of End.X.PFC; `routing`, the daemons that
+    set-up (`node_commands.Step`); `wan`, the settings of End.X.PFC; `routing`, the daemons that
     find routes (`testbed.subjects.routing`).
     """
 
@@ -160,7 +159,7 @@ class LosslessRouter(Node):
                 self._run(*steps)
             else:
                 for step in steps:
-                    apply(self, step)
+                    node_commands.send(self, step)
         return done
 
     def vtysh(self, *commands: str) -> str:

@@ -8,4 +8,5 @@ SUBJECT = Subject(
     name="sonic",
     commands="testbed.subjects.sonic.commands:COMMANDS",
     shell="testbed.subjects.sonic.lab.shell:SHELL",
+    fabric="testbed.subjects.sonic.lab.fabric:of_config",
 )

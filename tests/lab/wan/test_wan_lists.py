@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from testbed.lab import Run, experiment
+from testbed.net.build import node_commands
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.protocol import behaviours
 from testbed.subjects.srv6.protocol.sid import Adjacency, Sid
@@ -50,7 +51,7 @@ def test_the_drafts_literal_lists_teach_a_tunnel_and_deliver_where_the_last_segm
         site = srv6.Site("red", srv6.FIRST_TABLE, "r1-eth0", srv6.vpn_sid("r1"))
         for sid in (plain, to_b1):
             forward = [one.address for one in (to_pause, srv6.end_sid("r2"), sid)]
-            srv6.apply(r1, site.route("10.2.0.0/16", forward, leg1.interface))
+            node_commands.send(r1, site.route("10.2.0.0/16", forward, leg1.interface))
             if sid is plain:
                 lost = probe(net["a1"], net["b1"])
                 run.claim("R3.End.X to the WAN: data arrive", lost is not None, equals=False)

@@ -48,7 +48,7 @@ def write(tmp_path: Path) -> Write:
 def test_a_script_for_mininet_is_taken_as_it_is_and_not_executed_here(write: Write) -> None:
     path = write(NETWORK)
     found = definition.find(str(path))
-    assert (found.name, found.source, found.packages, found.script) == ("my_net", path, (), script.ScriptKind.PROGRAM)
+    assert (found.name, found.source, found.packages, found.script) == ("my_net", path, (), script.PROGRAM)
     assert {one.name: str(one.default) for one in found.parameters} == {"arguments": "", "line": "1Gb/s"}
 
 

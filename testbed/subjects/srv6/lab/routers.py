@@ -22,7 +22,6 @@ from outside. They match priority-tagged packets too.
 from __future__ import annotations
 
 import json
-import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +30,7 @@ from typing import Any
 
 from testbed.errors import UsageError, XoffError
 from testbed.linux.netlink import seg6
-from testbed.linux.netlink.messages import Message, Socket
-from testbed.linux.process import kernel
+from testbed.linux.netlink.messages import Message
 from testbed.net.fabric.port import Buffer
 from testbed.subjects.routing.frr import SID_INTERFACE
 from testbed.subjects.srv6.agent.kernel_sr import sid_action
@@ -375,16 +373,6 @@ class SegmentRoute:
 
 Setup = str | SidRoute | Site | SegmentRoute
 """A step of a router's set-up: a command for its shell, or netlink requests."""
-
-
-def apply(node: Any, step: SidRoute | Site | SegmentRoute) -> None:
-    """Send the requests of a step to the kernel of a node. NetlinkError if one is refused."""
-    with kernel.in_network_of(node.pid):
-        connection = Socket()
-        try:
-            connection.send(step.requests(socket.if_nametoindex))
-        finally:
-            connection.close()
 
 
 def headroom(rate: Rate, delay: Duration, routers: int) -> int:

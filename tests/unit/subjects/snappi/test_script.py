@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.experiment import definition, snappi_script
+from testbed.experiment import definition
 from testbed.experiment.script import files
+from testbed.subjects.snappi import script as snappi_script
 
 SCRIPT = "import snappi\n\napi = snappi.api(location='https://nowhere')\nraise SystemExit('it is not run here')\n"
 

@@ -1,0 +1,10 @@
+"""What snappi plugs into the core."""
+
+from __future__ import annotations
+
+from testbed.subject import Subject
+
+SUBJECT = Subject(
+    name="snappi",
+    scripts="testbed.subjects.snappi.script:SCRIPTS",
+)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 
 from testbed.cli import machine
 from testbed.cli.arguments import one_of
-from testbed.lab.engines import forecast, table
+from testbed.cli.house import lab_file as lab_files
+from testbed.lab.engines import forecast, prebuilt, table
 from testbed.lab.engines.engine import Engine, PreparedEngine
 
 
@@ -37,7 +38,7 @@ def engine_option(
 def soonest() -> Engine:
     """Return `um`, unless its kernel has to be built first: the virtual machine is ready in a third of that time."""
     usual = table.find(table.DEFAULT)
-    if forecast.Step.KERNEL not in usual.forecast():
+    if prebuilt.is_named() or forecast.Step.KERNEL not in usual.forecast():
         return usual
     from testbed.cli.screen import console  # not above: an import comes before rich is installed
 
@@ -53,6 +54,10 @@ def ready(engine: Engine | str) -> PreparedEngine:
 
     if isinstance(engine, str):
         engine = table.find(engine)
+    if prebuilt.is_named() and not engine.is_built():
+        taken = lab_files.take()
+        if not engine.is_built():
+            say(f"the lab of XOFF_LAB is for {' and '.join(taken.engines)}; that of {engine.name} is set up here")
     steps = engine.forecast()
     with setting_up(steps) as report:
         packages = engine.requirements(building=not engine.is_built())

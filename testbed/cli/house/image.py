@@ -18,7 +18,7 @@ from testbed.lab.host import cache, prerequisites
 from testbed.lab.image import image
 from testbed.lab.image.image import Image
 from testbed.lab.results.result import Exit
-from testbed.lab.um import kernel
+from testbed.lab.um import disks, kernel
 from testbed.lab.vm import snapshot
 
 _ALL = "all"
@@ -87,6 +87,7 @@ def reference(options: argparse.Namespace) -> int:
             return Exit.OK
         image.write_reference(image.build(report, pinned=False))
         found = image.build(report)  # after the reference again: it is part of what an image is made of
+        disks.write_reference(found, report)
     return _show(found, options.json)
 
 

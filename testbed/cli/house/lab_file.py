@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from testbed.cli.screen.streams import exact
 from testbed.errors import plain
-from testbed.lab.engines import lab_file
+from testbed.lab.engines import lab_file, prebuilt
 from testbed.lab.engines.lab_file import Contents
 from testbed.lab.host import cache
 
@@ -30,9 +31,10 @@ def import_options(parser: argparse.ArgumentParser) -> None:
 def export(options: argparse.Namespace, engines: Sequence[str]) -> int:
     """Write the lab to a file."""
     names = [name for names in options.with_deb for name in names.split(",") if name]
-    with _Meter(f"exporting to {options.file}") as meter:
-        done = lab_file.export(options.file, engines, say, meter.show, names)
-    return _tell(done, options.json, "carry it to the other machine, and there: ./xoff image import FILE")
+    file = options.file / prebuilt.name() if options.file.is_dir() else options.file
+    with _Meter(f"exporting to {file}") as meter:
+        done = lab_file.export(file, engines, say, meter.show, names)
+    return _tell(done, options.json, f"carry it to the other machine, and there: XOFF_LAB={file.name} ./xoff demo")
 
 
 def import_(options: argparse.Namespace) -> int:
@@ -40,6 +42,12 @@ def import_(options: argparse.Namespace) -> int:
     with _Meter(f"importing {options.file}") as meter:
         done = lab_file.import_(options.file, say, meter.show)
     return _tell(done, options.json, f"in {cache.root()}; next: ./xoff run incast --engine {done.engines[0]}")
+
+
+def take() -> Contents:
+    """Put the lab that `XOFF_LAB` names into the cache, if it is the one of this version."""
+    with _Meter(f"taking the lab from {os.environ[prebuilt.VARIABLE]}") as meter:
+        return prebuilt.take(say, meter.show)
 
 
 def say(text: str) -> None:

@@ -127,8 +127,8 @@ def export(
     return Contents(file, tuple(sorted(engines)), digest, total)
 
 
-def import_(file: Path, report: Report, progress: Progress) -> Contents:
-    """Put what is in `file` into the cache, all of it checked first."""
+def import_(file: Path, report: Report, progress: Progress, *, as_reference: bool = False) -> Contents:
+    """Put what is in `file` into the cache, all of it checked first; with `as_reference` only the reference's lab."""
     try:
         handle = regular_files.opened(file)
     except OSError as error:
@@ -142,6 +142,8 @@ def import_(file: Path, report: Report, progress: Progress) -> Contents:
             cache.require_room(cache.root(), total + (64 << 20), f"what is in {file}")
             with cache.owned("import") as work:
                 _unpack(file, archive, content["files"], work, progress)
+                if as_reference:
+                    _require_reference(file, content["files"], work)
                 digest = _publish(file, work, content["engines"], report)
         except OSError as error:
             if error.errno == errno.ENOSPC:
@@ -250,6 +252,21 @@ def _require_ours(file: Path, content: Mapping[str, Any]) -> None:
             f"with another {' and another '.join(what[name] for name in differs)}; export it with the version that is "
             "to run"
         )
+
+
+def _require_reference(file: Path, files: Mapping[str, Any], work: Path) -> None:
+    """Refuse a file whose kernel, disk or image are not those that this version names; what it names not is built."""
+    found = image.describe(work / "image")
+    for what, theirs, ours in (
+        ("kernel", files.get(f"kernel/{kernel.KERNEL}", {}).get("sha256"), kernel.reference_digest()),
+        ("disk", files.get(f"disk/{disks.DISK}", {}).get("sha256"), disks.reference_digest()),
+        ("image", found.digest if found else "", image.reference().get("digest")),
+    ):
+        if theirs not in (None, ours):
+            raise UsageError(
+                f"{file} is not the lab of this version: its {what} has the digest {theirs or 'none'}, and this "
+                f"version names {ours or 'none, for its sources were changed'}; take the file of this version"
+            )
 
 
 def _is_sound(content: Mapping[str, Any]) -> bool:

@@ -77,6 +77,19 @@ def root(of: Image, report: Report) -> Path:
     return cache.used(place) / DISK
 
 
+def write_reference(of: Image, report: Report) -> None:
+    """Make this image's disk the reference: a prebuilt lab has to have it."""
+    place = root(of, report).parent
+    image.amend_reference({"um_root": {"name": place.name, "digest": cache.sha256(place / DISK)}})
+
+
+def reference_digest() -> str:
+    """Return the digest of the reference's disk; an empty text if this version makes another one of its image."""
+    content = image.reference()
+    entry = content.get("um_root", {})
+    return str(entry["digest"]) if entry.get("name") == _name_of_root(str(content.get("digest"))) else ""
+
+
 def note_use(disk: Path) -> None:
     """Note that a run uses a disk, so that it stays while a study of hours goes on and its user's code changes."""
     try:
@@ -135,8 +148,12 @@ def _rewrite_library(tree: erofs.Node, archive: IO[bytes]) -> None:
 
 
 def _root(of: Image) -> Path:
+    return cache.root() / _name_of_root(of.digest)
+
+
+def _name_of_root(digest: str) -> str:
     made_by = recipe.without_imports(Path(system_calls.__file__)) + _SEEN.encode()
-    return cache.root() / f"um-root-{of.digest[:16]}-{hashlib.sha256(made_by).hexdigest()[:8]}"
+    return f"um-root-{digest[:16]}-{hashlib.sha256(made_by).hexdigest()[:8]}"
 
 
 def publish(work: Path, place: Path) -> None:

@@ -260,6 +260,12 @@ def reference() -> dict[str, Any]:
     return entry
 
 
+def reference_digest() -> str:
+    """Return the reference kernel's digest; an empty text if this version's sources are not the reference's."""
+    entry = reference()
+    return str(entry["digest"]) if entry.get("sources") == sources_digest() else ""
+
+
 def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -24,6 +24,7 @@ from testbed.lab.image.image import Image
 from testbed.lab.image.packages import Packages
 from testbed.lab.job.job import HELD
 from testbed.lab.results.result import Provenance
+from testbed.lab.um.machine import CONSOLE_MB, EXCESS, EXCESS_OF_CONSOLE, WRITTEN_MB, largest
 from testbed.lab.vm import qemu, snapshot
 from testbed.lab.vm.qemu import Machine
 from testbed.lab.vm.snapshot import Snapshot
@@ -92,7 +93,11 @@ class PreparedMachine(PreparedEngine):
     """A virtual machine that waits for a job."""
 
     snapshot: Snapshot
+    written_mb: int = WRITTEN_MB
     holds: ClassVar[tuple[str, ...]] = HELD
+
+    def with_room(self, memory_mb: int, written_mb: int) -> PreparedMachine:
+        return replace(self, written_mb=written_mb)
 
     @contextmanager
     def start(self, job: bytes, folder: Path) -> Iterator[MachineSession]:
@@ -100,7 +105,7 @@ class PreparedMachine(PreparedEngine):
             cores.taken(1) if self.engine.reproducible else nullcontext()
         )
         with one_or_any as chosen, self.snapshot.start(job, folder, chosen) as machine:
-            yield MachineSession(machine)
+            yield MachineSession(machine, self.written_mb)
 
     def provenance(self) -> Provenance:
         accelerator, of = self.snapshot.accelerator, self.snapshot.image
@@ -115,14 +120,24 @@ class PreparedMachine(PreparedEngine):
 class MachineSession:
     """A job in a virtual machine."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, written_mb: int) -> None:
         self.stream = machine.folder / "out"
         self._machine = machine
+        self._most = {
+            self.stream: (largest(written_mb), EXCESS),
+            machine.folder / "console": (CONSOLE_MB << 20, EXCESS_OF_CONSOLE),
+        }
+        self._excess = ""
         self._commands: socket.socket | None = None
 
     def lost(self) -> str | None:
         if self._machine.process.poll() is None:
-            return None
+            for path, (most, excess) in self._most.items():
+                if path.exists() and path.stat().st_size > most:
+                    self._machine.close()
+                    self._excess = excess
+        if self._excess or self._machine.process.poll() is None:
+            return self._excess or None
         said = self._machine.last_words()
         what = "the lab's kernel panicked" if qemu.PANIC in said else "the lab's machine ended before the job did"
         return f"{what}{said}"

@@ -40,6 +40,8 @@ _RECORDS = 1.25
 """The most octets that a lab writes for each of its job, with heads of records and samples of fidelity."""
 SYSCALL_NS = 500
 """The lab time in ns that each system call of a process takes; all other work of the CPU takes none."""
+EXCESS = "the lab wrote more than its job may print and leave, and was ended"
+EXCESS_OF_CONSOLE = f"the lab wrote more than {CONSOLE_MB} MB to its console, and was ended"
 _USUAL = re.compile(r"xoff-init: \[[0-9.]+\] cannot mount devtmpfs on /dev: Device or resource busy")
 """A line that process 1 prints in each lab, as its root has /dev already: it is the reason of no end."""
 PANIC = "Kernel panic"
@@ -114,7 +116,7 @@ class Machine:
             descriptors["XOFF_OUT"] = ours.enter_context(self.stream.open("ab")).fileno()
             console = ours.enter_context(self._console.open("ab"))
             # The kernel forbids itself to have a larger file (`linux/xoff_user.c`); the host ends it if it goes on.
-            numbers = {"XOFF_LARGEST": int(written_mb * _RECORDS) + CONSOLE_MB << 20}
+            numbers = {"XOFF_LARGEST": largest(written_mb)}
             if part is not None:
                 descriptors["XOFF_CABLES"], numbers["XOFF_PART"] = part
             ours.enter_context(cores.pinned(own))
@@ -130,13 +132,13 @@ class Machine:
         """Return the reason for which nothing will come any more, or None while the lab runs."""
         if self.process.poll() is None and self._console.stat().st_size > CONSOLE_MB << 20:
             self._end()
-            self._excess = f"the lab wrote more than {CONSOLE_MB} MB to its console, and was ended"
+            self._excess = EXCESS_OF_CONSOLE
         if self.process.poll() is None:
             return None
         if self._excess:
             return self._excess
         if self.process.returncode == -signal.SIGXFSZ:
-            return "the lab wrote more than its job may print and leave, and was ended"
+            return EXCESS
         text = self.last_words()
         what = "the lab's kernel panicked" if PANIC in text else "the lab's kernel ended before the job did"
         return f"{what}{text}"
@@ -209,7 +211,8 @@ class Machine:
         """Give the kernel its turn if a process has made no system call for a while.
 
         In all other cases the kernel reads the command by itself. A process that waits for the kernel in stub_call(),
-        where no signal may reach it, is not running.
+        where no signal may reach it, is not running. One that runs and has blocked the signal is hostile: its end is
+        the lab's.
         """
         for _ in range(_LOOKS):
             before = _state(self.kernel)
@@ -218,7 +221,7 @@ class Machine:
                 for pid in _children(self.kernel):
                     if _state(pid).startswith(_RUNNING):
                         with suppress(OSError):
-                            os.kill(pid, signal.SIGALRM)
+                            os.kill(pid, signal.SIGKILL if _blocks(pid, signal.SIGALRM) else signal.SIGALRM)
                 return
 
     def last_words(self) -> str:
@@ -235,6 +238,11 @@ class Machine:
         return "; its last output:\n  " + "\n  ".join(lines) if lines else ""
 
 
+def largest(written_mb: int) -> int:
+    """Return the octets that a lab's stream and its console may have, if its job prints and leaves so much."""
+    return int(written_mb * _RECORDS) + CONSOLE_MB << 20
+
+
 def _children(pid: int) -> list[int]:
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
@@ -242,11 +250,26 @@ def _children(pid: int) -> list[int]:
         return []
 
 
+def _status(pid: int) -> dict[str, str]:
+    """Return what the host shows of a process; empty if it has ended."""
+    try:
+        return dict(line.partition(":")[::2] for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    except OSError:
+        return {}
+
+
+def _blocks(pid: int, number: signal.Signals) -> bool:
+    """Return True if a process has blocked a signal in two looks that are some time apart."""
+    for _ in range(2):
+        if not int(_status(pid).get("SigBlk", "0"), 16) >> number - 1 & 1:
+            return False
+        time.sleep(_LOOK_S)
+    return True
+
+
 def _state(pid: int) -> str:
     """Return the state of a process with the number of times that it has gone to sleep; empty if it has ended."""
-    try:
-        lines = dict(line.partition(":")[::2] for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    except OSError:
+    if not (lines := _status(pid)):
         return ""
     return f"{lines['State'].strip()[:1]} {lines.get('voluntary_ctxt_switches', '').strip()}"
 

@@ -134,7 +134,7 @@ def test_a_job_that_prints_for_ever_ends(run: Runner, output: Output) -> None:
 def test_a_lab_that_writes_more_than_its_job_may_ends(run: Runner, output: Output, ready: PreparedEngine) -> None:
     """A job can write to the console of its kernel, which is a file on the user's machine."""
     if ready.engine.name != "um":
-        pytest.skip("the console of a virtual machine is not kept")
+        pytest.skip("a virtual machine takes minutes to write so much: tests/unit/lab/engines/test_qemu.py")
     result = run("misbehave:floods", path="/dev/console")
     assert result.status is Status.LOST
     assert result.reason == "the lab wrote more than 64 MB to its console, and was ended"

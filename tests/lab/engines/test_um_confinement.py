@@ -109,6 +109,25 @@ def test_a_process_that_tampers_with_its_stub_ends_and_the_lab_goes_on(
     assert time.monotonic() - begun < 5 * len(STUB) + 60
 
 
+def test_a_program_that_blocks_the_signal_by_which_the_kernel_gets_its_turn_ends_with_the_first_ctrl_c(
+    ready: PreparedEngine, attack: definition.Experiment, tmp_path: Path
+) -> None:
+    with at_work(ready, tmp_path, attack, words="spin-deaf") as end:
+        while not any(deaf(pid) for pid in UmProcesses(os.getpid()).stubs):
+            time.sleep(0.05)
+        begun = time.monotonic()
+        assert end().status is Status.INTERRUPTED
+        assert time.monotonic() - begun < 8, "the lab that does not end by itself is killed after 20 s"
+
+
+def deaf(pid: int) -> bool:
+    """Return True if a process runs and has blocked SIGALRM."""
+    with suppress(OSError, KeyError):
+        found = status(pid)
+        return found["State"].startswith("R") and int(found["SigBlk"], 16) >> signal.SIGALRM - 1 & 1 == 1
+    return False
+
+
 def test_calls_of_32_bit_programs_and_by_the_page_of_old_ones_reach_the_lab_alone(
     run: Runner, attack: definition.Experiment
 ) -> None:
@@ -118,13 +137,14 @@ def test_calls_of_32_bit_programs_and_by_the_page_of_old_ones_reach_the_lab_alon
 
 
 @contextmanager
-def spinning(ready: PreparedEngine, out: Path) -> Iterator[tuple[UmProcesses, Callable[[], lab.Result]]]:
-    """A lab at work, with a function that ends it and gives its result."""
+def at_work(
+    ready: PreparedEngine, out: Path, job: definition.Experiment, **parameters: str
+) -> Iterator[Callable[[], lab.Result]]:
+    """A lab at work since its job has said that it has begun; a function that ends it and gives its result."""
     ended, output, results = threading.Event(), Output(), []
 
     def work() -> None:
-        job = definition.load_file(JOBS / "misbehave.py", "spins")
-        results.append(lab.run(job, on=ready, out=out, cancel=ended, watcher=output))
+        results.append(lab.run(job, parameters=parameters, on=ready, out=out, cancel=ended, watcher=output))
 
     def end() -> lab.Result:
         ended.set()
@@ -137,9 +157,16 @@ def spinning(ready: PreparedEngine, out: Path) -> Iterator[tuple[UmProcesses, Ca
         while b"begun" not in output.out:
             assert working.is_alive()
             time.sleep(0.05)
-        yield UmProcesses(os.getpid()), end
+        yield end
     finally:
         end()
+
+
+@contextmanager
+def spinning(ready: PreparedEngine, out: Path) -> Iterator[tuple[UmProcesses, Callable[[], lab.Result]]]:
+    """A lab in which a process spins, with a function that ends it and gives its result."""
+    with at_work(ready, out, definition.load_file(JOBS / "misbehave.py", "spins")) as end:
+        yield UmProcesses(os.getpid()), end
 
 
 _CALLS: dict[str, tuple[int | bytes, ...]] = {

@@ -45,7 +45,7 @@ __attribute__((noinline)) static long stub_call(long number, u64 a, u64 b, u64 c
 struct context {
 	u64 flags, link, stack[3], registers[23];
 };
-enum { RAX = 13, RIP = 16 };
+enum { RAX = 13, RSP = 15, RIP, EFLAGS, SELECTORS };
 
 static void trapped(int number, void *info, struct context *context)
 {
@@ -291,6 +291,29 @@ static long outlive(const char *way, u64 size)
 	return seen;
 }
 
+static void spin(void)
+{
+	for (;;)
+		__builtin_ia32_pause();
+}
+
+/* Block the host's SIGALRM by a return from a signal that never came, and never do anything again */
+static void spin_deaf(void)
+{
+	static char stack[PAGE] __attribute__((aligned(16)));
+	static struct {
+		struct context context;
+		u64 floating, reserved[8], mask;
+	} frame;
+
+	frame.context.registers[RSP] = (u64)(stack + sizeof(stack) - 8);
+	frame.context.registers[RIP] = (u64)spin;
+	frame.context.registers[EFLAGS] = 0x202;
+	frame.context.registers[SELECTORS] = 0x2bUL << 48 | 0x33;
+	frame.mask = 1 << (14 /* SIGALRM */ - 1);
+	__asm__ volatile("mov %0, %%rsp\n jmp *%1" : : "r"(&frame), "r"(site), "a"((long)SIGRETURN));
+}
+
 static volatile int thread_done;
 
 __attribute__((used)) static void thread(void)
@@ -367,6 +390,8 @@ static void attempt(const char *what, u64 size)
 		say(what, 0);
 	} else if (equal(what, "ring") || equal(what, "map") || equal(what, "perf") || equal(what, "events") || equal(what, "memory"))
 		say(what, outlive(what, size));
+	else if (equal(what, "spin-deaf"))
+		spin_deaf();
 	else if (equal(what, "vsyscall"))
 		say(what, ((long (*)(long *))0xffffffffff600400UL)(0));
 	else

@@ -14,6 +14,7 @@ def attacks(run: Run, words: str = "", megabytes: int = 0, uid: int = 0) -> None
     program = Path("/tmp/attack")
     shutil.copy(Path(__file__).parent / "attack", program)
     program.chmod(0o755)
+    print("begun", flush=True)
     for word in words.split(","):
         done = subprocess.run(
             [program, str(megabytes), word], capture_output=True, text=True, check=False, user=uid or None

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from testbed.lab.engines.vm import MachineSession
 from testbed.lab.image.image import Image
 from testbed.lab.vm import qemu, snapshot
 from testbed.lab.vm.qemu import ICOUNT, KVM, TCG, Accelerator, Machine, QemuError
@@ -419,3 +420,40 @@ def test_qemu_does_not_outlive_us(tmp_path: Path) -> None:
     ended, _, _ = select.select([process], [], [], WAIT_S)
     os.close(process)
     assert ended
+
+
+# What a lab writes
+
+
+@pytest.mark.parametrize(
+    ("name", "octets", "reason"),
+    [
+        ("console", 64 << 20, "the lab wrote more than 64 MB to its console, and was ended"),
+        ("out", 74 << 20, "the lab wrote more than its job may print and leave, and was ended"),
+    ],
+)
+def test_a_machine_that_writes_more_than_it_may_is_ended(tmp_path: Path, name: str, octets: int, reason: str) -> None:
+    class Endless:
+        folder = tmp_path
+
+        def __init__(self) -> None:
+            self.process = subprocess.Popen(["sleep", "60"])
+
+        def close(self) -> None:
+            self.process.kill()
+            self.process.wait()
+
+        def last_words(self) -> str:
+            return ""
+
+    machine: Any = Endless()
+    try:
+        session = MachineSession(machine, written_mb=8)
+        assert session.lost() is None
+        for size, said in ((octets, None), (octets + 1, reason), (octets + 1, reason)):
+            with (tmp_path / name).open("ab") as file:
+                file.truncate(size)
+            assert session.lost() == said
+        assert machine.process.poll() is not None
+    finally:
+        machine.close()

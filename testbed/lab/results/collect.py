@@ -136,6 +136,7 @@ class Collector:
                     digest.update(row)
                     target.write(row)
             except (ValueError, IndexError):
+                joined.unlink()
                 raise StreamError(f"{place} of a part of the network has a row without a time") from None
         joined.replace(self.folder / place)
         self._digests[place] = digest

@@ -699,3 +699,19 @@ def test_no_file_of_another_collector_takes_the_place_of_one(folder: Path, colle
     with pytest.raises(StreamError, match=r"^two parts of the network have a file captures/1/a$"):
         collector.adopt(other, "captures")
     other.close()
+
+
+def test_rows_of_a_series_of_all_parts_are_in_the_order_of_time(collector: Collector, folder: Path) -> None:
+    head = b"t_ns,lab_ns,port\n"
+    others = [Collector(folder.parent / f"part-{number}", lambda *_: None) for number in (1, 2)]
+    feed(collector, *left("series-links.csv", head, b"1,10,a\n", b"3,30,a\n"))
+    feed(others[0], *left("series-links.csv", head, b"1,10,b\n", b"2,20,b\n"))
+    collector.join_series(others, "series-links.csv")
+    collector.join_series(others, "series-marks.csv")  # which no part has
+    rows = b"1,10,a\n1,10,b\n2,20,b\n3,30,a\n"
+    assert there(folder) == {"series-links.csv": head + rows}
+    assert collector.files == {"series-links.csv": sha256(head + rows)}
+    feed(others[1], *left("series-links.csv", head, b"of no time\n"))
+    with pytest.raises(StreamError, match=r"series-links.csv of a part of the network has a row without a time"):
+        collector.join_series(others, "series-links.csv")
+    assert set(there(folder)) == {"series-links.csv"}

@@ -199,8 +199,12 @@ def no_scheduler(cluster: Workers, worker: str, commands: list[dict[str, Any]]) 
     raise OSError("connection refused")
 
 
+has_been_asked, may_end = threading.Event(), threading.Event()
+
+
 def hangs(*_: object) -> None:
-    time.sleep(0.4)
+    has_been_asked.set()
+    may_end.wait(60)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +212,7 @@ def hangs(*_: object) -> None:
     [
         (gone, "the worker has left the cluster"),
         (no_scheduler, "the scheduler at tcp://scheduler:1 has gone or was restarted"),
-        (hangs, "the worker has not answered for 0.15 s"),
+        (hangs, "the worker has not answered for 30 s"),
         (lambda *_: None, "its task was ended there"),
         (lambda *_: says(answer={"worker": "b", "error": "exit code -9"}), "exit code -9"),
         (lambda *_: says({"part": 1, "lost": "the kernel ended"}), "the kernel ended"),
@@ -219,17 +223,21 @@ def test_what_ends_a_worker_while_it_runs_ends_its_parts(
     then: Answer, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gang, "_ENDS_WITHIN_S", 0.2)  # some of these do not end
-    if then is hangs:
-        monkeypatch.setattr(gang, "_SILENT_S", 0.15)
+    has_been_asked.clear()
+    may_end.clear()
     cluster = Workers(a=sound, b=sound)
     with begin(cluster) as workers:
         parts = [part for one in workers for part in one.begin(tmp_path)]
         cluster.workers["b"] = then
-        end_s = time.monotonic() + 5
+        if then is hangs:
+            assert has_been_asked.wait(60)
+            workers[1]._heard_s -= gang._SILENT_S
+        end_s = time.monotonic() + 60
         while parts[1].lost() is None and time.monotonic() < end_s:
             time.sleep(0.001)
         assert (parts[1].lost() or "").partition(" (")[0] == expected
         assert parts[0].lost() == cluster.no_scheduler  # of a scheduler that has gone all parts say the same
+    may_end.set()
 
 
 def test_what_a_part_writes_and_how_it_is_comes_to_its_gang(tmp_path: Path) -> None:

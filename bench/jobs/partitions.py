@@ -51,7 +51,8 @@ def racks(
 
 def _windows() -> list[tuple[int, ...]]:
     """Return what each part's kernel has worked in each window since the last call, in ns of CPU time."""
-    from testbed.net.partition.parts import Parts
+    from testbed.net.fabric.core import FabricCore
+    from testbed.net.partition.divided import Divided
 
-    parts = Parts.current()
-    return parts.exchange("windows", parts.device.windows()) if parts else []
+    parts = FabricCore.current().parts
+    return parts.exchange("windows", parts.device.windows()) if isinstance(parts, Divided) else []

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from testbed import subject
@@ -17,7 +18,7 @@ from testbed.experiment.output import DCBX_LOG
 from testbed.experiment.run import Run
 from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
-from testbed.linux.process.kernel import arp_entry, in_network_of, set_arp
+from testbed.linux.process.kernel import arp_entry, set_arp
 from testbed.linux.process.observing import Observer
 from testbed.net.build import flow_path, router_ways
 from testbed.net.build.flow_path import FlowNames
@@ -27,13 +28,11 @@ from testbed.net.build.node_shells import few_processes
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.ports import FabricError, is_elsewhere
+from testbed.net.fabric.ports import FabricError
 from testbed.net.fabric.switch_ways import WayCount
-from testbed.net.partition.parts import Parts
-from testbed.net.partition.run import note_partition, partitioned
-from testbed.net.partition.stand_in import share_commands, stand_in
+from testbed.net.partition.core import core_of
 from testbed.net.traffic import Flow, FlowOptionError, Flows
-from testbed.net.watch import captures, description, progress, readings
+from testbed.net.watch import captures, description, progress
 from testbed.net.watch.run_series import recorded
 from testbed.subjects.routing.lab import control_plane
 from testbed.subjects.routing.lab.control_plane import ControlPlane
@@ -65,10 +64,10 @@ class Network(Mininet):
     """The classes of nodes that name none."""
 
     def addHost(self, name: str, cls: Any = None, **params: Any) -> Any:
-        return super().addHost(name, _class_of(name, cls or self.host), **params)
+        return super().addHost(name, FabricCore.current().class_of(name, cls or self.host), **params)
 
     def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Any:
-        return super().addSwitch(name, _class_of(name, cls or self.switch), **params)
+        return super().addSwitch(name, FabricCore.current().class_of(name, cls or self.switch), **params)
 
     def __getitem__(self, name: str) -> Any:
         return self.getNodeByName(name)
@@ -148,16 +147,8 @@ class Network(Mininet):
         known = [(host, host.IP(), host.MAC()) for host in self.hosts]
         entries = {host: arp_entry(address, mac) for host, address, mac in known if address and mac}
         for host in self.hosts:
-            if is_elsewhere(host):
-                continue
-            with in_network_of(host.pid):
-                set_arp(entry for other, entry in entries.items() if other is not host)
-
-
-def _class_of(name: str, kind: Any) -> Any:
-    """Return the class of a node, or that of its stand-in if another part of the network has it."""
-    parts = Parts.current()
-    return kind if parts is None or parts.has(name) else stand_in(kind)
+            others = [entry for other, entry in entries.items() if other is not host]
+            self.fabric.core.sockets.inside(host, partial(set_arp, others))
 
 
 def prepare_mininet() -> None:
@@ -258,7 +249,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
 
     setLogLevel(log)
     prepare_mininet()
-    parts = partitioned(topo)
+    core = core_of(topo)
     if run is not None:
         run.sets_up(len(topo.nodes()))
     for member in _OF_SUBJECTS:
@@ -272,7 +263,6 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
         vswitch.ensure_daemons()
         chosen = {"switch": OVSBridge, "link": TCLink} | chosen
         shaped = line_rate.of_links(line_rate.DEFAULT)
-    core = FabricCore.current()
     fabric = Fabric(core)
     core.ports.is_in_lab_time = run is not None and run.is_in_lab_time
     poll, scale = getattr(topo, "deadlock_poll", None), getattr(topo, "scale", Scale(1))
@@ -302,33 +292,25 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
         if run is not None and run.capture_octets:
             about = " ".join(filter(None, [type(topo).__name__, case]))
             captured = captures.capturing(net, run, about)
-        if parts is not None:
-            parts.exchange("the network is built", None)
+        core.parts.meet("the network is built")
         wait_for_round_moment()
         net.start()
         core.start()  # for a network without switches, whose start would have done it
-        if parts is not None:
-            began_ns = 0 if run is None else run.start_ns
-            parts.started = parts.exchange("the network has started", (time.monotonic_ns(), began_ns))
-            for node in net.nameToNode.values():
-                share_commands(node, parts)
-        if run is not None:
-            run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__, since_ns)])
-            is_described = True
-            if run.follower >= 0:
-                followed = progress.reporting(net, run, case)
-        with run.network_is_up() if run is not None else nullcontext():
-            with (
-                control_plane.running(net.hosts, core.ports, run) as net.routing,
-                recorded(fabric, run) if run is not None else nullcontext(),
-            ):
-                yield net
+        with core.together(run):
             if run is not None:
-                description.account_for_losses(run, core.lost, fabric.losses)
-                soft_roce = readings.each_soft_roce(fabric)
-        if parts is not None:
-            note_partition(parts, run)
-            core.stop(gathers=True)
+                run.lines(description.NETWORKS_LOG, [description.started(net, case, type(topo).__name__, since_ns)])
+                is_described = True
+                if run.follower >= 0:
+                    followed = progress.reporting(net, run, case)
+            with run.network_is_up() if run is not None else nullcontext():
+                with (
+                    control_plane.running(net.hosts, core, run) as net.routing,
+                    recorded(fabric, run) if run is not None else nullcontext(),
+                ):
+                    yield net
+                if run is not None:
+                    description.account_for_losses(run, core.lost, fabric.losses)
+                    soft_roce = core.soft_roce()
     finally:
         if followed is not None:
             followed.stop()
@@ -338,8 +320,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
         wait_for_round_moment()  # what follows is at the same moments with and without observers
         if net is not None:
             net.stop()
-        if parts is not None:
-            parts.end()
+        core.leave()
         if run is not None:
             run.lines(description.NETWORKS_LOG, [description.ended(soft_roce)] if is_described else [])
             run.history(core.history)

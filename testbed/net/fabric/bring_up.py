@@ -9,12 +9,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from testbed.errors import UsageError, warn
 from testbed.linux.netlink import links
 from testbed.linux.netlink.messages import Message
 from testbed.linux.port_program import PortProgram, PortTables
-from testbed.linux.process import kernel
 from testbed.linux.vswitch import Bridge, Vswitch
 from testbed.net.fabric.port import Port
 from testbed.net.fabric.ports import (
@@ -24,7 +24,6 @@ from testbed.net.fabric.ports import (
     PortTable,
     bridges,
     forwards,
-    is_elsewhere,
     is_leaf,
 )
 from testbed.net.fabric.queues import Queues
@@ -194,10 +193,12 @@ class NodeSetup:
             requests += [request for port in ports for request in links.patient(port.interface)]
         requests += [links.up(port.interface) for port in ports]
         self._sockets.of(node).send(requests)
-        if attach and not is_elsewhere(node):
-            with kernel.in_network_of(node.pid):
-                for port in ports:
-                    self._program.attach(port.slot)
+        if attach:
+            self._sockets.inside(node, partial(self._attach, ports))
+
+    def _attach(self, ports: list[PortState]) -> None:
+        for port in ports:
+            self._program.attach(port.slot)
 
     def _octet_ps(self, port: PortState) -> int:
         """Return the time of an octet on a line whose frames keep their cells; 0 if they give them back at once."""

@@ -6,12 +6,11 @@ cable is one veth pair. netem also delays frames by what the node that they come
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import mmap
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
@@ -24,24 +23,17 @@ from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
 from testbed.net.fabric.cable import HEADER, Cable, Forwarding
-from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards, is_elsewhere
-from testbed.net.partition.parts import Parts
+from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards
 from testbed.units import Duration, Scale
 
 _MIDDLES = 256 * FIRST_INTERFACE
 """The interface index of the middle's end at slot 0."""
 _LOCAL_MACS = 0x02_58_00_00_00_00
-_URGENCY = 45
+CableEnd = tuple[Any, str, str | None]
+"""An end of a cable that is to be laid: the node, the interface's name, and its MAC address if one was chosen."""
+URGENCY = 45
 """The SCHED_FIFO priority of this process while it changes a running network. The kernel makes one change at a time,
 and an agent that has to stop a queue waits for it, so a process less urgent than agents must not preempt a change."""
-
-
-@dataclass(frozen=True)
-class CutEnds:
-    """A cable between two parts of the network."""
-
-    parts: Parts
-    number: int
 
 
 class Cabling:
@@ -68,15 +60,16 @@ class Cabling:
         self._forwarding: dict[int, Forwarding] = {}
         """By slot, of nodes that have the setting."""
         self._pending: dict[int, tuple[Mac, Cable]] = {}
-        self._cut: dict[int, CutEnds] = {}
-        """The cables between parts of the network, by their lower slot."""
 
     # While the network is being built
 
-    def connect(
-        self, one: tuple[Any, str, str | None], other: tuple[Any, str, str | None], cable: Cable
-    ) -> tuple[int, int]:
-        """Lay a cable, on the lab's scale, between two ends (node, interface's name, MAC address); return its slots."""
+    def connect(self, one: CableEnd, other: CableEnd, cable: Cable) -> tuple[int, int]:
+        """Lay a cable, on the lab's scale, between two ends; return its slots."""
+        slots = self._reserve(one, other, cable)
+        self._lay(slots, one, other, cable)
+        return slots
+
+    def _reserve(self, one: CableEnd, other: CableEnd, cable: Cable) -> tuple[int, int]:
         if self._is_running:
             raise FabricError(
                 f"{one[1]} and {other[1]}: the network runs, and a cable laid now would not be lossless; "
@@ -86,66 +79,34 @@ class Cabling:
         if slots[1] >= SLOTS:
             raise FabricError(f"a network has at most {SLOTS} lossless ports; this one needs more")
         self._next_slot += 2
-        ends, here = [], not (is_elsewhere(one[0]) or is_elsewhere(other[0]))
-        for slot, (node, name, mac) in zip(slots, (one, other), strict=True):
+        for slot, (node, _, mac) in zip(slots, (one, other), strict=True):
             address = Mac.parse(mac) if mac else Mac((_LOCAL_MACS + slot).to_bytes(6, "big"))
-            if not is_elsewhere(node):
-                ends.append(links.End(name, FIRST_INTERFACE + slot, _namespace_of(node), address, cable.mtu))
             self._pending[slot] = address, cable
             if chosen := Forwarding.of(node.name, node.params.get("forwarding")):
                 self._forwarding[slot] = chosen
-        try:
-            if not here:
-                self._connect_to_part(slots, one[0], other[0], ends, cable)
-            elif self._has_middle(slots[0], cable):
-                self._connect_through_middle(slots[0], ends[0], ends[1], cable)
-            else:
-                self._sockets.of(one[0]).send([links.pair(ends[0], ends[1])])
-            for slot, (node, _, _) in zip(slots, (one, other), strict=True):
-                self._sockets.of(node).send([links.quiet(FIRST_INTERFACE + slot)])
-        finally:
-            for end in ends:
-                os.close(end.namespace)
         return slots
 
-    def _connect_to_part(
-        self, slots: tuple[int, int], one: Any, other: Any, ends: Sequence[links.End], cable: Cable
-    ) -> None:
-        """Lay what is here of a cable that has an end or both in other parts of the network."""
-        parts = Parts.current()
-        number = parts.lay(one.name, other.name) if parts else None
-        if parts is None or number is None:
-            return
-        if Forwarding.STORE_AND_FORWARD in (self._forwarding.get(slot) for slot in slots):
-            raise FabricError(
-                f"the cable of {one.name} and {other.name} is between two parts of the network, and store-and-forward "
-                "cannot wait for its last bit yet; use forwarding='cut-through', or put both into one part"
-            )
-        if ends:
-            self._cut[slots[0]] = CutEnds(parts, number)
-        for end in ends:
-            node = other if is_elsewhere(one) else one
-            self._sockets.of(node).send([links.end_of_cable(end, number)])
-            self._change_cut(end.index - FIRST_INTERFACE, cable)
+    def _lay(self, slots: tuple[int, int], one: CableEnd, other: CableEnd, cable: Cable) -> None:
+        with self._end(slots[0], one) as first, self._end(slots[1], other) as second:
+            if self._has_middle(slots[0], cable):
+                self._lay_through_middle(slots[0], first, second, cable)
+            else:
+                self._sockets.of(one[0]).send([links.pair(first, second)])
+            for slot, (node, _, _) in zip(slots, (one, other), strict=True):
+                self._sockets.of(node).send([links.quiet(FIRST_INTERFACE + slot)])
 
-    def _change_cut(self, slot: int, cable: Cable) -> None:
-        """Set the delay, loss and carrier of the end that is here of a cable between parts."""
-        pair, cut = slot & ~1, self._cut[slot & ~1]
-        far = slot ^ 1  # loss and delay of what is sent here count for the node at the other end
+    @contextmanager
+    def _end(self, slot: int, end: CableEnd) -> Iterator[links.End]:
+        """Yield an end of a cable that is to be laid, whose namespace is open while the block lasts."""
+        node, name, _ = end
+        mac, cable = self._pending[slot]
+        namespace = os.open(f"/proc/{node.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            cut.parts.device.change(
-                cut.number, carrier=pair not in self._pulled and far not in self._down, pulled=pair in self._pulled,
-                loss=round(cable.loss * (2**32 - 1)), seed=_loss_seed(pair), delay_ns=self._delay(far, cable).ns,
-            )  # fmt: skip
-        except OSError as error:
-            if error.errno != errno.ERANGE:
-                raise
-            raise FabricError(
-                "the cable is between two parts of the network, and its delay cannot become shorter than it was laid "
-                "with; lay it with the shortest delay, or put both ends into one part"
-            ) from None
+            yield links.End(name, FIRST_INTERFACE + slot, namespace, mac, cable.mtu)
+        finally:
+            os.close(namespace)
 
-    def _connect_through_middle(self, slot: int, one: links.End, other: links.End, cable: Cable) -> None:
+    def _lay_through_middle(self, slot: int, one: links.End, other: links.End, cable: Cable) -> None:
         if self._namespace is None or self.socket is None:
             self._namespace = kernel.new_network()
             with kernel.in_network(self._namespace):
@@ -199,9 +160,8 @@ class Cabling:
 
         It comes up with the IPv6 addresses and static routes that it had, as those of a configured router do.
         """
-        has_addresses = not (is_elsewhere(intf.node) or forwards(intf.node))
-        if has_addresses and not is_up and intf.slot not in self._down:
-            self._forgotten[intf.slot] = remember(intf.node.pid, intf.name)
+        if not (is_up or intf.slot in self._down or forwards(intf.node)):
+            self._remember(intf)
         self._send(intf, links.up(FIRST_INTERFACE + intf.slot, is_up))
         if is_up and (forgotten := self._forgotten.pop(intf.slot, None)):
             for reason in forgotten.restore():
@@ -209,6 +169,9 @@ class Cabling:
         if is_up == (intf.slot in self._down):
             (self._down.discard if is_up else self._down.add)(intf.slot)
             self._set_carriers(intf.slot)
+
+    def _remember(self, intf: Any) -> None:
+        self._forgotten[intf.slot] = remember(intf.node.pid, intf.name)
 
     def remove(self, intf: Any) -> None:
         """Remove a port and its cable."""
@@ -225,32 +188,31 @@ class Cabling:
         one.
         """
         state = self._ports.port(port)
-        far = self._ports.far_end(state)
-        if not self._can_change(state):
+        if not self._can_change(state.slot):
             raise FabricError(f"the cable of {port} was laid without a delay, so it cannot get another one")
         lab_delay = state.units.lab(delay)
-        cable = state.lab_cable.with_delay(lab_delay)
-        with kernel.urgently(_URGENCY):
-            if state.slot & ~1 in self._cut:
-                self._change_ends(state.slot, cable)
-            elif self.socket is not None:
-                self.socket.send(self._netem(slot, cable) for slot in (state.slot, far.slot))
-        state.lab_cable = far.lab_cable = cable
-        self.delays[state.slot] = self.delays[far.slot] = lab_delay.ps
+        self._change(state, state.lab_cable.with_delay(lab_delay))
+        self.delays[state.slot] = self.delays[state.slot ^ 1] = lab_delay.ps
 
     def change_loss(self, port: str, loss: Fraction | str | int) -> None:
         """Change which part of the frames the cable at a port loses, in both directions; 1 loses all of them, and both
         ends keep their carrier. A cable that was laid without a delay or a loss cannot change.
         """
         state = self._ports.port(port)
-        far = self._ports.far_end(state)
-        if self.socket is None or not self._has_middle(state.slot, state.lab_cable):
+        if not self._can_change(state.slot):
             raise FabricError(f"the cable of {port} was laid without a delay, so it cannot lose frames")
         old = state.lab_cable
-        cable = Cable(old.rate, delay=old.delay, loss=loss, mtu=old.mtu)
-        with kernel.urgently(_URGENCY):
-            self.socket.send(self._netem(slot, cable) for slot in (state.slot, far.slot))
-        state.lab_cable = far.lab_cable = cable
+        self._change(state, Cable(old.rate, delay=old.delay, loss=loss, mtu=old.mtu))
+
+    def _change(self, state: PortState, cable: Cable) -> None:
+        """Change the delay and loss of the cable at a port."""
+        with kernel.urgently(URGENCY):
+            self._set(state.slot, cable)
+        state.lab_cable = self._ports.far_end(state).lab_cable = cable
+
+    def _set(self, slot: int, cable: Cable) -> None:
+        assert self.socket is not None
+        self.socket.send(self._netem(end, cable) for end in (slot, slot ^ 1))
 
     def pull(self, port: str) -> None:
         """Pull the cable at a port: both ends lose their carrier, and the frames in the cable are lost.
@@ -265,41 +227,30 @@ class Cabling:
 
     def _set_plugged(self, port: str, is_in: bool) -> None:
         state = self._ports.port(port)
-        if not self._can_change(state):
+        if not self._can_change(state.slot):
             raise FabricError(
                 f"the cable of {port} was laid without a delay, so it cannot be pulled; set the link down"
             )
         (self._pulled.discard if is_in else self._pulled.add)(state.slot & ~1)
         self._set_carriers(state.slot)
 
-    def _can_change(self, state: PortState) -> bool:
-        """Return True if a cable has what its delay is in: a middle, or its length between two parts."""
-        return self._has_middle(state.slot, state.lab_cable)
-
-    def _change_ends(self, slot: int, cable: Cable) -> None:
-        """Set what a cable between parts does, at the end that is here."""
-        for end in (slot, slot ^ 1):
-            if not is_elsewhere(self._ports.by_slot[end].node):
-                self._change_cut(end, cable)
+    def _can_change(self, slot: int) -> bool:
+        """Return True if a cable has what its delay is in."""
+        return _MIDDLES + slot in self._middle_ends
 
     def _set_carriers(self, slot: int) -> None:
         """Give each end of a cable with a middle a carrier if the cable is plugged and the far port is up."""
-        if slot & ~1 in self._cut:
-            with kernel.urgently(_URGENCY):
-                self._change_ends(slot, self._ports.by_slot[slot].lab_cable)
+        if self.socket is None or not self._can_change(slot):
             return
-        if self.socket is None or _MIDDLES + slot not in self._middle_ends:
-            return
-        with kernel.urgently(_URGENCY):
+        with kernel.urgently(URGENCY):
             self.socket.send(
                 links.up(_MIDDLES + end, slot & ~1 not in self._pulled and end ^ 1 not in self._down)
                 for end in (slot, slot ^ 1)
             )
 
-    def lost_between_parts(self) -> int:
-        """Return how many of the frames that were sent here were lost in cables between parts, or found no port."""
-        counts = [cut.parts.device.count(cut.number) for cut in self._cut.values()]
-        return sum(one.lost + one.dropped for one in counts)
+    def lost(self) -> int:
+        """Return how many frames were lost in cables beside those that the port program counts."""
+        return 0
 
     def close(self) -> None:
         """Give up the namespace of the middles, which removes the cables in it."""
@@ -319,7 +270,7 @@ class Cabling:
         loss = round(cable.loss * (2**32 - 1))
         delay = self._delay(slot, cable)
         rate = cable.rate if forwarding is Forwarding.STORE_AND_FORWARD else None
-        return qdiscs.netem(interface, qdiscs.handle(1), delay, loss=loss, seed=_loss_seed(interface), rate=rate)
+        return qdiscs.netem(interface, qdiscs.handle(1), delay, loss=loss, seed=loss_seed(interface), rate=rate)
 
     def _delay(self, slot: int, cable: Cable) -> Duration:
         """Return the delay of frames to the port in a slot."""
@@ -327,11 +278,11 @@ class Cabling:
         return cable.delay + cable.rate.time_for(HEADER) if is_cut_through else cable.delay
 
     def _send(self, intf: Any, *requests: Message) -> None:
-        with kernel.urgently(_URGENCY):
+        with kernel.urgently(URGENCY):
             self._sockets.of(intf.node).send(requests)
 
 
-def _loss_seed(number: int) -> int:
+def loss_seed(number: int) -> int:
     """Return the seed of a cable's losses, by its number and the seed of the run.
 
     It is a hash, since the first numbers that netem draws after a small seed are small, too, and a small one is a loss.
@@ -339,7 +290,3 @@ def _loss_seed(number: int) -> int:
     run = Run.current()
     named = f"{run.seed if run else 1} {number}".encode()
     return int.from_bytes(hashlib.blake2b(named, digest_size=8).digest(), "little")
-
-
-def _namespace_of(node: Any) -> int:
-    return os.open(f"/proc/{node.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)

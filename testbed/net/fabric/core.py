@@ -6,30 +6,37 @@ There is one core per process at a time, as there is one network.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from testbed.agent import event_log
 from testbed.agent.agents import Agents
 from testbed.agent.event_log import LoggedEvent
 from testbed.errors import listed, warn
+from testbed.experiment.run import Run
 from testbed.frames import Mac
+from testbed.linux import ip_counters
+from testbed.linux.netlink import qdiscs
+from testbed.linux.netlink.rdma import SOFT_ROCE
 from testbed.linux.port_program import NODES, PortProgram
 from testbed.linux.process.forked_helper import ForkedHelper
-from testbed.linux.rdma_devices import RdmaDevices
+from testbed.linux.rdma_devices import RdmaDevices, counters
 from testbed.linux.vswitch import Vswitch
 from testbed.net.fabric import bring_up, deadlocks
 from testbed.net.fabric.agent_plans import agent_plan
 from testbed.net.fabric.bring_up import Mismatch, NodeSetup
 from testbed.net.fabric.cabling import Cabling
-from testbed.net.fabric.deadlocks import DeadlockNotes
+from testbed.net.fabric.parts import Parts, Whole
 from testbed.net.fabric.ports import (
     FabricError,
     NodeSockets,
     PortState,
     PortTable,
-    is_elsewhere,
+    bridges,
+    forwards,
     is_leaf,
     rdma_of,
     soft_roce_settings,
@@ -37,9 +44,6 @@ from testbed.net.fabric.ports import (
 )
 from testbed.net.fabric.routes import Graph
 from testbed.net.fabric.switch_ways import SwitchWays
-from testbed.net.partition import gathered
-from testbed.net.partition.gathered import AgentsOfAll, VswitchOfAll
-from testbed.net.partition.parts import Parts
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
 from testbed.switch.priority.path import Disagreement
@@ -71,9 +75,12 @@ class RunningFlows:
 
 
 class FabricCore:
-    """The lossless parts of one network."""
+    """The lossless parts of one network. Where several kernels have it together, each has its own
+    (`net/partition/core.py`).
+    """
 
     _current: FabricCore | None = None
+    parts: Parts = Whole()
 
     @classmethod
     def current(cls) -> FabricCore:
@@ -83,14 +90,21 @@ class FabricCore:
         return cls._current
 
     @classmethod
+    def begin(cls, core: FabricCore) -> None:
+        """Have the core of a network that is about to be built."""
+        cls._current = core
+
+    @classmethod
     def running(cls) -> FabricCore | None:
         """Return the core of the network that is being built, or runs, or None if there is no network."""
         return cls._current
 
     def __init__(self) -> None:
         self.ports = PortTable()
-        self.sockets = NodeSockets()
-        self.cabling = Cabling(self.ports, self.sockets)
+        self.sockets = self._sockets()
+        self.cabling = self._cabling()
+        self.run_began_ns = 0
+        """The moment by the lab's clock at which the network's run began, in part 0 of several."""
         self.program: PortProgram | None = None
         self.agents: Agents | None = None
         self.buffers: dict[str, BufferSettings] = {}
@@ -117,7 +131,6 @@ class FabricCore:
         """The places where priorities are mapped differently along a path, so that PFC cannot work."""
         self._rdma = RdmaDevices()
         self._deadlock_watch: ForkedHelper[Any] | None = None
-        self._deadlock_notes: DeadlockNotes | None = None
         self.ways: SwitchWays | None = None
         """The equal ways of the switches, once the network has started."""
         self._names: dict[int, str] = {}
@@ -134,7 +147,7 @@ class FabricCore:
                 telemetry=bool(self._stamping()),
                 lines=any(port.has_line for port in self.ports),
             )
-            by_node = self.ports.by_node()
+            by_node, here = self.ports.by_node(), self.here()
             if len(by_node) > NODES:
                 raise FabricError(
                     f"a network has at most {NODES} nodes with lossless ports; this one has {len(by_node)}"
@@ -151,8 +164,8 @@ class FabricCore:
             for name, ports in by_node.items():
                 setup.set_up_node(name, ports, attach=not self.queues_only)
             self.ways.warn()
-            for name, ports in by_node.items():
-                if is_leaf(ports[0].node) and not is_elsewhere(ports[0].node):
+            for name, ports in here.items():
+                if is_leaf(ports[0].node):
                     self.vswitches[name] = setup.start_vswitch(name, ports)
             self.cabling.attach(program)
             if not self.queues_only:
@@ -161,7 +174,7 @@ class FabricCore:
                 vswitch.watch()
             for port in self.ports:
                 kind = rdma_of(port.node)
-                if kind and not is_elsewhere(port.node) and port.settings is not None:
+                if kind and port.node.name in here and port.settings is not None:
                     service = type_of_service(port.settings)
                     self._rdma.add(port.node.pid, kind, port.name, service, soft_roce_settings(port))
         except BaseException:
@@ -175,13 +188,10 @@ class FabricCore:
         return NodeSetup(self.ports, self.sockets, program, self.ports.graph, self.numbers, ways=ways)
 
     def _start_agents(self, setup: NodeSetup, program: PortProgram) -> None:
-        by_node = self.ports.by_node()
         program.watch_queues()
         self._names = {port.slot: port.name for port in self.ports.by_slot.values()}
         plans = []
-        for name, ports in by_node.items():
-            if is_elsewhere(ports[0].node):
-                continue
+        for name, ports in self.here().items():
             buffer = setup.buffers[name][0] if name in setup.buffers else None
             ways = self.ways.plans.get(name, []) if self.ways else []
             plans.append(agent_plan(self.ports, self.numbers[name], ports, buffer, ways=ways))
@@ -189,18 +199,11 @@ class FabricCore:
         self.agents.start()
         if self.deadlock_poll:
             numbers = {name: self.numbers[name] for name in self.buffers}
-            look = deadlocks.Look(self.ports, numbers, program, self.agents)
-            if Parts.current() is None:
-                self._deadlock_watch = deadlocks.watching(look, self.agents.new_log(), self.deadlock_poll)
-            else:
-                self._deadlock_notes = DeadlockNotes()
-                self._deadlock_watch = self._deadlock_notes.watching(look, self.deadlock_poll)
+            look = deadlocks.Look(self.ports, self.here(), numbers, program, self.agents)
+            self._deadlock_watch = self._watching(look, self.agents, self.deadlock_poll)
 
-    def stop(self, *, gathers: bool = False) -> None:
-        """End the agents and detach the program from all ports; a second call does nothing.
-
-        With `gathers` a network over several kernels has the logs of all agents afterwards, not only of its own.
-        """
+    def stop(self) -> None:
+        """End the agents and detach the program from all ports; a second call does nothing."""
         self._rdma.close()
         if self.agents and not self.flows.read_telemetry and (stamping := self._stamping()):
             names = listed([port.name for port in stamping], 8)
@@ -210,18 +213,11 @@ class FabricCore:
             watch.stop()
         if self.agents:
             self.agents.stop()
-            self.lateness_ns = self.agents.lateness_ns
-            self._records, self._lines = self.agents.records(), self.agents.lines()
-            self.agents.close()
-            self.agents = None
-            if gathers and (parts := Parts.current()) is not None:
-                self._records = gathered.event_log(parts, self._records, self._deadlock_notes)
-                logs = parts.exchange("lines of speakers and lateness", (self._lines, self.lateness_ns))
-                self._lines = gathered.merged_lines(lines for lines, _ in logs)
-                self.lateness_ns = max(lateness for _, lateness in logs)
-        if self._deadlock_notes:
-            self._deadlock_notes.close()
-            self._deadlock_notes = None
+            agents, self.agents = self.agents, None
+            try:
+                self._keep_logs(agents)
+            finally:
+                agents.close()
         for vswitch in self.vswitches.values():
             vswitch.stop()
         self.vswitches.clear()
@@ -234,35 +230,83 @@ class FabricCore:
         if FabricCore._current is self:
             FabricCore._current = None
 
+    def together(self, run: Run | None) -> AbstractContextManager[object]:
+        """Be one network for the block in which the script uses it, over however many kernels."""
+        self.run_began_ns = run.start_ns if run is not None else 0
+        return nullcontext()
+
+    def leave(self) -> None:
+        """Leave the network, when its nodes have ended."""
+
+    def class_of(self, name: str, kind: Any) -> Any:
+        """Return the class of a node in this kernel."""
+        return kind
+
+    def here(self) -> dict[str, list[PortState]]:
+        """Return the lossless ports of each node that this kernel has; of a network in one kernel it has all."""
+        return self.ports.by_node()
+
+    def _sockets(self) -> NodeSockets:
+        return NodeSockets()
+
+    def _cabling(self) -> Cabling:
+        return Cabling(self.ports, self.sockets)
+
+    def _watching(self, look: deadlocks.Look, agents: Agents, poll: Duration) -> ForkedHelper[Any]:
+        return deadlocks.watching(look, agents.new_log(), poll)
+
+    def _keep_logs(self, agents: Agents) -> None:
+        """Keep what agents that have ended have logged."""
+        self.lateness_ns = agents.lateness_ns
+        self._records, self._lines = agents.records(), agents.lines()
+
     def running_agents(self) -> Agents:
         """Return the agents; FabricError if the network does not run."""
         if self.agents is None:
             raise FabricError("the network does not run")
-        if (parts := Parts.asked()) is not None:
-            return cast(Agents, AgentsOfAll(self.agents, parts, self._deadlock_notes))
         return self.agents
 
     def running_program(self) -> PortProgram:
-        """Return the port program to read from; FabricError if the network does not run.
-
-        In a network with parts it has the counters of all of them at this moment, the same in each.
-        """
+        """Return the port program to read from; FabricError if the network does not run."""
         if self.program is None:
             raise FabricError("the network does not run")
-        if (parts := Parts.asked()) is None:
-            return self.program
-        slots = {port.slot: port.node.name for port in self.ports}
-        buffers = {name: self.numbers[name] for name in self.buffers}
-        return gathered.bring_counters(parts, self.program, slots, buffers)
+        return self.program
 
     def vswitch(self, leaf: str) -> Vswitch:
         """Return the Open vSwitch of a leaf."""
-        parts, node = Parts.asked(), self.ports.known_nodes.get(leaf)
-        if parts is not None and self.program is not None and is_leaf(node):
-            return cast(Vswitch, VswitchOfAll(leaf, self.vswitches.get(leaf), parts))
         if leaf not in self.vswitches:
             raise FabricError(f"{leaf} is not a leaf of a running network, so it has no Open vSwitch")
         return self.vswitches[leaf]
+
+    def waiting_or_dropped(self) -> Counter[str] | None:
+        """Return the frames that Open vSwitch, routes, sockets and queues have dropped or hold, by reason; None if a
+        daemon was restarted.
+        """
+        found = Counter[str]()
+        for vswitch in self.vswitches.values():
+            found["Open vSwitch had no flow yet"] += vswitch.missed
+        here = [(ports[0].node, self.sockets.of(ports[0].node)) for ports in self.here().values()]
+        for node, socket in here:
+            if forwards(node) and not bridges(node):
+                found["router without a route"] += ip_counters.without_route(node.pid)
+            qdisc = qdiscs.counters(socket)
+            found["ECN curve"] += qdisc["red"].dropped
+            found["full queue"] += qdisc["plug"].dropped
+            found["waiting"] += (qdisc["netem"] if "netem" in qdisc else qdisc["plug"]).waiting
+        if self.cabling.socket:
+            found["waiting"] += qdiscs.counters(self.cabling.socket)["netem"].waiting
+        found["cable"] += self.cabling.lost()
+        # What waited when its flow was stopped comes later. It is read last, so that no frame arrives unseen meanwhile.
+        for node, _ in here:
+            if not forwards(node):
+                found["host where nothing listens"] += ip_counters.without_listener(node.pid)
+        return None if any(one.restarts for one in self.vswitches.values()) else found
+
+    def soft_roce(self) -> dict[str, dict[str, int]]:
+        """Return the counters of all Soft-RoCE devices by port, with the names that the kernel's drivers give them."""
+        here = self.here()
+        having = [port for port in self.ports if port.node.name in here and rdma_of(port.node) == SOFT_ROCE]
+        return {port.name: counters(port.node.pid, port.name) for port in having}
 
     def set_mac(self, intf: Any, mac: Mac) -> None:
         """Give a port another MAC address, which switches forward to from now on."""

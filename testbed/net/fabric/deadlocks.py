@@ -7,20 +7,17 @@ could, and sends nothing (decision 0295). It runs if the topology has a `deadloc
 It looks at each whole multiple of the interval on the lab's clock, and writes into the event log: a
 `deadlock_detected` for each queue of the circle, and `deadlock_broken` when one of them can resume.
 
-In a network over several kernels each part looks at its own nodes, and keeps what it has seen (`DeadlockNotes`). When
-the event log is read, all parts get what each has seen, and search it.
+In a network over several kernels each part looks at its own nodes, and keeps what it has seen
+(`net/partition/deadlock_notes.py`).
 """
 
 from __future__ import annotations
 
-import mmap
 import os
-import pickle
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from io import BytesIO
 from typing import Any
 
 from testbed.agent.agents import Agents
@@ -29,7 +26,7 @@ from testbed.agent.events import AgentEvent
 from testbed.linux.port_program import GroupLimits, PortProgram
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import READY, Ending, ForkedHelper, PacketPipe
-from testbed.net.fabric.ports import PortState, PortTable, is_elsewhere
+from testbed.net.fabric.ports import PortState, PortTable
 from testbed.switch.pfc import PRIORITIES_IN, mask_of
 from testbed.switch.pfc.deadlock import Deadlock, DeadlockWatch, Place, Waits
 from testbed.units import Duration
@@ -102,7 +99,9 @@ class Seen:
 class Look:
     """Reads what waits for what at the moment of the call, of the nodes that are in this kernel."""
 
-    def __init__(self, ports: PortTable, nodes: Mapping[str, int], program: PortProgram, agents: Agents) -> None:
+    def __init__(
+        self, ports: PortTable, here: Container[str], nodes: Mapping[str, int], program: PortProgram, agents: Agents
+    ) -> None:
         self._program, self._agents = program, agents
         self._buffer_of: dict[int, int] = {}
         self._at_node: dict[int, list[PortState]] = {}
@@ -111,7 +110,7 @@ class Look:
             if name not in nodes:
                 continue
             forwarding |= {port.slot for port in found}
-            if not is_elsewhere(found[0].node):
+            if name in here:
                 for port in found:
                     self._buffer_of[port.slot] = nodes[name]
                     self._at_node[port.slot] = found
@@ -181,21 +180,21 @@ def watching(look: Look, log: int, poll: Duration) -> ForkedHelper[PacketPipe]:
 
     def watch(pipe: PacketPipe) -> None:
         search = Search()
-        for _ in _moments(poll.ns, pipe):
+        for _ in moments(poll.ns, pipe):
             now_ns = time.monotonic_ns()
             if records := search.records(look.seen(), now_ns):
                 os.write(log, b"".join(RECORD.pack(*record) for record in records))
 
-    return _helper(watch)
+    return helper(watch)
 
 
-def _helper(body: Callable[[PacketPipe], None]) -> ForkedHelper[PacketPipe]:
+def helper(body: Callable[[PacketPipe], None]) -> ForkedHelper[PacketPipe]:
     return ForkedHelper(
         "looking for deadlocks failed", body, PacketPipe.pair(), Ending.CONFIRMS, name="xoff-deadlocks"
     )  # fmt: skip
 
 
-def _moments(poll_ns: int, pipe: PacketPipe) -> Iterator[int]:
+def moments(poll_ns: int, pipe: PacketPipe) -> Iterator[int]:
     """Wait for each whole multiple of the interval, and yield it, until a message comes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     timer = kernel.Timer()
@@ -207,73 +206,6 @@ def _moments(poll_ns: int, pipe: PacketPipe) -> Iterator[int]:
             return
         timer.clear()
         yield due_ns
-
-
-class DeadlockNotes:
-    """The findings of one part of a network at each look, and the search in those of all parts.
-
-    A part's process notes what it has seen if it is not what it has seen before, first all of it, then its end and the
-    moment of the look.
-    """
-
-    def __init__(self) -> None:
-        self._log = os.memfd_create("xoff-deadlocks", os.MFD_CLOEXEC)
-        self._memory = memoryview(mmap.mmap(-1, 16)).cast("q")
-        """The end of what is noted, and the moment of the last look."""
-        self._given = 0
-        self._pending: list[list[tuple[int, Seen]]] = []
-        """The findings of each part that have not been searched yet, as another part has not come to their moment."""
-        self._latest: list[Seen] = []
-        self._search = Search()
-        self._records: list[Record] = []
-
-    def watching(self, look: Look, poll: Duration) -> ForkedHelper[PacketPipe]:
-        """Start the process that notes what is seen in this part."""
-
-        def note(pipe: PacketPipe) -> None:
-            before = _NOTHING
-            for due_ns in _moments(poll.ns, pipe):
-                if (seen := look.seen()) != before:
-                    self._memory[0] += os.write(self._log, pickle.dumps((due_ns, seen)))
-                    before = seen
-                self._memory[1] = due_ns
-
-        return _helper(note)
-
-    def close(self) -> None:
-        os.close(self._log)
-
-    def noted(self) -> tuple[int, bytes]:
-        """Return the moment of the last look here, and what was noted since the last call."""
-        looked_ns, end = self._memory[1], self._memory[0]  # in this order: the end may be of a later look
-        new = os.pread(self._log, end - self._given, self._given)
-        self._given = end
-        return looked_ns, new
-
-    def found(self, of_parts: Sequence[tuple[int, bytes]]) -> list[Record]:
-        """Return the records of all deadlocks so far, with what each part has noted since the last call."""
-        self._pending = self._pending or [[] for _ in of_parts]
-        self._latest = self._latest or [_NOTHING for _ in of_parts]
-        for pending, (_, noted) in zip(self._pending, of_parts, strict=True):
-            pending.extend(_unpacked(noted))
-        until_ns = min(looked_ns for looked_ns, _ in of_parts)
-        moments = {due_ns for pending in self._pending for due_ns, _ in pending if due_ns <= until_ns}
-        for due_ns in sorted(moments):
-            for part, pending in enumerate(self._pending):
-                if pending and pending[0][0] == due_ns:
-                    self._latest[part] = pending.pop(0)[1]
-            first, *others = self._latest
-            self._records += self._search.records(first.joined(others), due_ns)
-        return self._records
-
-
-_NOTHING = Seen({}, {}, {})
-
-
-def _unpacked(noted: bytes) -> Iterator[tuple[int, Seen]]:
-    file = BytesIO(noted)
-    while file.tell() < len(noted):
-        yield pickle.load(file)
 
 
 def remaining(used: tuple[int, int, int], cells: int) -> tuple[int, int, int]:

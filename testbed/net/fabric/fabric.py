@@ -14,8 +14,6 @@ from typing import Any
 from testbed.agent.event_log import LoggedEvent
 from testbed.agent.events import AgentEvent
 from testbed.errors import listed, nearest
-from testbed.linux import ip_counters
-from testbed.linux.netlink import qdiscs
 from testbed.linux.port_program import (
     DROP_REASONS,
     BufferCounters,
@@ -28,8 +26,7 @@ from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cabling import Cabling
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.deadlocks import FoundDeadlock, found_deadlocks
-from testbed.net.fabric.ports import FabricError, PortState, bridges, forwards, is_elsewhere
-from testbed.net.partition.parts import Parts
+from testbed.net.fabric.ports import FabricError, PortState
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
 from testbed.units import Scale, hardware_times
@@ -157,43 +154,14 @@ class Fabric:
             found[with_queue] += port.died_frames.with_queue
             found["cable"] += port.died_frames.in_cable
             found["longer than the MTU"] += port.died_frames.too_long
-        of_parts = self._waiting_or_dropped()
-        if of_parts is None:
+        waiting_or_dropped = core.waiting_or_dropped()
+        if waiting_or_dropped is None:
             return None
-        for one in of_parts:
-            found.update(one)
+        found.update(waiting_or_dropped)
         # The drops of ECN and of full queues are counted a second time by_queue. A qdisc that replaced another begins
         # at zero, so that some of its drops can count as those of a port without a link, but none is left out.
         found[_NO_LINK] -= found["ECN curve"] + found["full queue"]
         return {reason: frames for reason, frames in found.items() if frames > 0}
-
-    def _waiting_or_dropped(self) -> list[Counter[str]] | None:
-        """Return the frames that Open vSwitch and queues have dropped or hold, of each part of the network; None if a
-        daemon was restarted.
-        """
-        core, found = self.core, Counter[str]()
-        for vswitch in core.vswitches.values():
-            found["Open vSwitch had no flow yet"] += vswitch.missed
-        for ports in core.ports.by_node().values():
-            if is_elsewhere(ports[0].node):
-                continue
-            if forwards(ports[0].node) and not bridges(ports[0].node):
-                found["router without a route"] += ip_counters.without_route(ports[0].node.pid)
-            qdisc = qdiscs.counters(core.sockets.of(ports[0].node))
-            found["ECN curve"] += qdisc["red"].dropped
-            found["full queue"] += qdisc["plug"].dropped
-            found["waiting"] += (qdisc["netem"] if "netem" in qdisc else qdisc["plug"]).waiting
-        if core.cabling.socket:
-            found["waiting"] += qdiscs.counters(core.cabling.socket)["netem"].waiting
-        found["cable"] += core.cabling.lost_between_parts()
-        # What waited when its flow was stopped comes later. It is read last, so that no frame arrives unseen meanwhile.
-        for ports in core.ports.by_node().values():
-            if not forwards(ports[0].node) and not is_elsewhere(ports[0].node):
-                found["host where nothing listens"] += ip_counters.without_listener(ports[0].node.pid)
-        parts, own = Parts.asked(), None if any(one.restarts for one in core.vswitches.values()) else found
-        of_parts = [own] if parts is None else parts.exchange("losses", own)
-        known = [one for one in of_parts if one is not None]
-        return known if len(known) == len(of_parts) else None
 
     # States of agents
 

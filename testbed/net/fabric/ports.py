@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import UsageError, nearest
 from testbed.frames import Mac
-from testbed.linux.netlink.messages import Message, Socket
+from testbed.linux.netlink.messages import Socket
 from testbed.linux.netlink.rdma import SOFT_IWARP, SOFT_ROCE
 from testbed.linux.port_program import FIRST_INTERFACE
 from testbed.linux.process import kernel
@@ -187,16 +187,6 @@ class PortTable:
         return pause_ns(port.lab_cable.rate, self.far_end(port).line, port.forwarding)
 
 
-class _NoSocket(Socket):
-    """In place of the socket of a node that is in another part of the network."""
-
-    def __init__(self) -> None: ...
-
-    def send(self, messages: Iterable[Message]) -> None:
-        for _ in messages:
-            pass
-
-
 class NodeSockets:
     """A pool of netlink sockets, one in the namespace of each node."""
 
@@ -205,23 +195,25 @@ class NodeSockets:
 
     def of(self, node: Any) -> Socket:
         """Return the socket in the namespace of a node, which is opened when it is first needed."""
-        if is_elsewhere(node):
-            return _NoSocket()
         socket = self._by_name.get(node.name)
         if socket is None:
-            with kernel.in_network_of(node.pid):
-                socket = self._by_name[node.name] = Socket()
+            socket = self._by_name[node.name] = self.another(node)
         return socket
+
+    def another(self, node: Any) -> Socket:
+        """Open a further socket in the namespace of a node."""
+        with kernel.in_network_of(node.pid):
+            return Socket()
+
+    def inside(self, node: Any, do: Callable[[], None]) -> None:
+        """Do something in the namespace of a node."""
+        with kernel.in_network_of(node.pid):
+            do()
 
     def close(self) -> None:
         for socket in self._by_name.values():
             socket.close()
         self._by_name.clear()
-
-
-def is_elsewhere(node: Any) -> bool:
-    """Return True if the node is in another part of the network, and only a stand-in is here."""
-    return getattr(node, "pid", None) == 0
 
 
 def forwards(node: Any) -> bool:

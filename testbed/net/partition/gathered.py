@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
+from testbed.agent.agents import Agents
+from testbed.agent.event_log import Record
+from testbed.agent.orders import Order
 from testbed.linux.port_program import PortProgram, copied_counters
+from testbed.linux.vswitch import Vswitch
 from testbed.net.partition.cut import PartitionError
-from testbed.net.partition.parts import Parts
-
-if TYPE_CHECKING:
-    from testbed.agent.agents import Agents
-    from testbed.agent.event_log import Record
-    from testbed.agent.orders import Order
-    from testbed.linux.vswitch import Vswitch
+from testbed.net.partition.deadlock_notes import DeadlockNotes
+from testbed.net.partition.divided import Divided
 
 
-class Notes(Protocol):
-    """Notes that each part takes, and a search in those of all parts (`net/fabric/deadlocks.py:DeadlockNotes`)."""
-
-    def noted(self) -> tuple[int, bytes]: ...
-    def found(self, of_parts: Sequence[tuple[int, bytes]]) -> list[Record]: ...
-
-
-def bring_counters(parts: Parts, program: PortProgram, slots: dict[int, str], buffers: dict[str, int]) -> PortProgram:
+def bring_counters(parts: Divided, program: PortProgram, slots: dict[int, str], buffers: dict[str, int]) -> PortProgram:
     """Give the counters of this part's ports and buffers to all, and put those of the others into the program's tables.
 
     Returns a program that has the counters of all as they were given, for here they go on meanwhile. `slots` has the
@@ -46,23 +38,7 @@ def bring_counters(parts: Parts, program: PortProgram, slots: dict[int, str], bu
     return copied_counters.at_one_moment(program, every_row, every_entry)
 
 
-def bring_flow_counts(
-    parts: Parts, ends: Sequence[tuple[str, str]], sent: memoryview[int], received: memoryview[int]
-) -> None:
-    """Put what other parts have counted of flows into `sent` and `received`, by the flows' sources and targets.
-
-    What is counted here goes on meanwhile, and stays.
-    """
-    own = list(sent[: len(ends)]), list(received[: len(ends)])
-    found = parts.exchange("counts of flows", own)
-    for place, (source, target) in enumerate(ends):
-        if not parts.has(source):
-            sent[place] = found[parts.cut.part_of[source]][0][place]
-        if not parts.has(target):
-            received[place] = found[parts.cut.part_of[target]][1][place]
-
-
-def crossed(parts: Parts) -> list[dict[str, Any]]:
+def crossed(parts: Divided) -> list[dict[str, Any]]:
     """Return what has crossed each cable between parts so far, of both directions."""
     own = {
         number: asdict(parts.device.count(number))
@@ -80,10 +56,11 @@ def crossed(parts: Parts) -> list[dict[str, Any]]:
     ]
 
 
-class AgentsOfAll:
+class AgentsOfAll(Agents):
     """The agents of all parts: each question goes to the part that has the node."""
 
-    def __init__(self, own: Agents, parts: Parts, notes: Notes | None) -> None:
+    def __init__(self, own: Agents, parts: Divided, notes: DeadlockNotes | None) -> None:
+        """It has no processes of its own, so it is not made as others are."""
         self._own, self._parts, self._notes = own, parts, notes
 
     def snapshot(self, node: str) -> dict[str, Any]:
@@ -105,34 +82,38 @@ class AgentsOfAll:
         return merged_lines(self._parts.exchange("lines of speakers", self._own.lines()))
 
     def __getattr__(self, name: str) -> Any:
-        raise PartitionError(f"agents of a network with partitions have no {name}; run it without partitions")
+        raise PartitionError(
+            "of the agents of a network with partitions this can be asked of one part alone; run it without partitions"
+        )
 
 
-class VswitchOfAll:
+class VswitchOfAll(Vswitch):
     """The Open vSwitch of a leaf of any part: each question goes to the part that has the leaf."""
 
-    def __init__(self, leaf: str, own: Vswitch | None, parts: Parts) -> None:
+    def __init__(self, leaf: str, own: Vswitch | None, parts: Divided) -> None:
+        """It has no daemons of its own, so it is not made as others are."""
         self._leaf, self._own, self._parts = leaf, own, parts
 
     def vsctl(self, *arguments: str) -> str:
-        return self._run("vsctl", *arguments)
+        return self._ask("vsctl", *arguments)
 
     def ofctl(self, *arguments: str) -> str:
-        return self._run("ofctl", *arguments)
+        return self._ask("ofctl", *arguments)
 
     def appctl(self, *arguments: str) -> str:
-        return self._run("appctl", *arguments)
+        return self._ask("appctl", *arguments)
 
-    def _run(self, what: str, *arguments: str) -> str:
+    def _ask(self, what: str, *arguments: str) -> str:
         return self._parts.of(self._leaf, what, lambda: str(getattr(self._own, what)(*arguments)))
 
     def __getattr__(self, name: str) -> Any:
         raise PartitionError(
-            f"the Open vSwitch of {self._leaf} has no {name} in a network with partitions; run it without partitions"
+            f"the Open vSwitch of {self._leaf} answers vsctl, ofctl and appctl in a network with partitions, no more; "
+            "run it without partitions"
         )
 
 
-def event_log(parts: Parts, own: list[Record], notes: Notes | None) -> list[Record]:
+def event_log(parts: Divided, own: list[Record], notes: DeadlockNotes | None) -> list[Record]:
     """Return the records of all parts and those of deadlocks, if `notes` has what this part has seen of them, in the
     order of time; those of one moment by slot.
     """

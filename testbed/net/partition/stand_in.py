@@ -9,8 +9,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from testbed.net.fabric.core import FabricCore
 from testbed.net.partition.cut import PartitionError
-from testbed.net.partition.parts import Parts
+from testbed.net.partition.divided import Divided
 
 
 class StandIn:
@@ -40,17 +41,13 @@ class StandIn:
         return ""
 
     def popen(self, *words: Any, **_: Any) -> Any:
+        part = FabricCore.current().parts.part_of(self.name)
         raise PartitionError(
-            f"{self.name} is in part {_part(self.name)}, and a program that another part would wait for cannot run "
-            "there; node.cmd() and node.pexec() run one to its end in any part; or run it without partitions"
+            f"{self.name} is in part {part}, and a program that another part would wait for cannot run there; "
+            "node.cmd() and node.pexec() run one to its end in any part; or run it without partitions"
         )
 
     sendCmd = popen
-
-
-def _part(name: str) -> int:
-    parts = Parts.current()
-    return parts.cut.part_of[name] if parts else 0
 
 
 @functools.cache
@@ -68,7 +65,7 @@ def _config(self: Any, mac: Any = None, ip: Any = None, **params: Any) -> dict[s
     return {}
 
 
-def share_commands(node: Any, parts: Parts) -> None:
+def share_commands(node: Any, parts: Divided) -> None:
     """Have `node.cmd`, `node.pexec`, and a router's `vtysh` and `birdc`, give to all parts what was printed.
 
     The part that has the node runs them.

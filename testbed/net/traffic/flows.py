@@ -23,9 +23,7 @@ from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import Ending, ForkedHelper
 from testbed.linux.process.observing import observing
 from testbed.net.fabric.core import FabricCore
-from testbed.net.fabric.ports import PortState, is_elsewhere
-from testbed.net.partition.gathered import bring_flow_counts
-from testbed.net.partition.parts import Parts
+from testbed.net.fabric.ports import PortState
 from testbed.net.traffic.demand import asked_of, demand
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.mismatches import mismatches
@@ -138,9 +136,14 @@ class Flows:
         by_transport: dict[type[Transport], dict[int, Flow]] = {}
         for index, flow in enumerate(self._parts, first):
             by_transport.setdefault(type(flow.transport), {})[index] = flow
-        self._of_parts = Parts.current()
+        self._kernels = fabric.parts
+        self._arriving = [place for place, flow in enumerate(self._parts) if self._kernels.has(flow.target.name)]
+        """The places in `_parts` of the flows that arrive in this kernel."""
         self._endpoints = [
-            one for kind, chosen in by_transport.items() for one in kind.endpoints(chosen) if not is_elsewhere(one.node)
+            one
+            for kind, chosen in by_transport.items()
+            for one in kind.endpoints(chosen)
+            if self._kernels.has(one.node.name)
         ]
         for kind, chosen in by_transport.items():
             whole = {index: flow for index, flow in chosen.items() if index < first + len(self._flows)}
@@ -220,16 +223,13 @@ class Flows:
             state <= self._shared.states[place] or one.reader.poll() for place, one in enumerate(self._processes)
         ):
             time.sleep(_READY_POLL_S)
-        now = time.monotonic_ns()
-        if self._of_parts is None:
-            return now
-        return max(self._of_parts.exchange(what, now)) + self._of_parts.cut.farthest_ns
+        return self._kernels.meet(what)
 
     def _bring_counts(self) -> None:
         """Have what the flows of all parts of the network have sent and received by now."""
-        if self._of_parts is not None and self._shared.told:
+        if self._shared.told:
             ends = [(flow.source.name, flow.target.name) for flow in self._parts]
-            bring_flow_counts(self._of_parts, ends, self._shared.sent, self._shared.received)
+            self._kernels.bring_flow_counts(ends, self._shared.sent, self._shared.received)
 
     def __exit__(self, *failure: object) -> None:
         self._mark.close()
@@ -239,7 +239,7 @@ class Flows:
         try:
             if failure[0] is None:
                 self.reports = self._finish()
-                with observing() if self._of_parts is None else nullcontext():
+                with observing() if self._kernels.many == 1 else nullcontext():
                     self._remark()
                 if fabric:
                     fabric.lost += sum(report.lost for report in self.reports)
@@ -331,7 +331,7 @@ class Flows:
             (f"{flow.source.name} to {flow.target.name} p{flow.priority}", flow.frame.bytes + WIRE_OVERHEAD,
              [at + 8 * place for place in self._places[index]])
             for index, flow in enumerate(self._flows)
-            if flow.transport.name != "tcp" and not is_elsewhere(flow.target)  # TCP counts octets, at its end
+            if flow.transport.name != "tcp" and self._kernels.has(flow.target.name)  # TCP counts octets, at its end
         ]  # fmt: skip
 
     def stop_sending(self) -> None:
@@ -371,7 +371,7 @@ class Flows:
         late = [
             flow
             for index, flow in enumerate(self._parts, self._first)
-            if index not in ended and flow.start.ns < now and not is_elsewhere(flow.source)
+            if index not in ended and flow.start.ns < now and self._kernels.has(flow.source.name)
         ]
         told = False
         for kind in dict.fromkeys(type(flow.transport) for flow in late):
@@ -387,11 +387,10 @@ class Flows:
         deadline = time.monotonic() + self._settle.ns / 1e9
         self._take_until_sent(deadline)
         self._bring_counts()
-        here = [place for place, flow in enumerate(self._parts) if not is_elsewhere(flow.target)]
-        sent = sum(self._shared.sent[place] for place in here)
+        sent = sum(self._shared.sent[place] for place in self._arriving)
         quiet_since, before = time.monotonic(), -1
         while time.monotonic() < deadline:
-            arrived = sum(self._shared.received[place] for place in here)
+            arrived = sum(self._shared.received[place] for place in self._arriving)
             if arrived >= sent:
                 break
             if arrived != before:
@@ -408,10 +407,9 @@ class Flows:
         found: dict[tuple[str, int], Any] = {
             key: outcome for process in self._processes for key, outcome in process.reports.items()
         } | {("observed", index): outcome for index, outcome in self._shared.observed().items()}
-        if self._of_parts is not None:
-            found = {
-                key: outcome for one in self._of_parts.exchange("what flows did", found) for key, outcome in one.items()
-            }
+        found = {
+            key: outcome for one in self._kernels.exchange("what flows did", found) for key, outcome in one.items()
+        }
         reports = [
             flow.transport.report(
                 flow,

@@ -25,7 +25,6 @@ from testbed.linux.process import kernel
 from testbed.linux.process.observing import observing
 from testbed.linux.sockets import mmsg
 from testbed.net.fabric.core import FabricCore
-from testbed.net.fabric.ports import is_elsewhere
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.roce import KernelHost, serve
 from testbed.net.traffic.roce_connections import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Connections, Way, open_listener
@@ -89,7 +88,7 @@ def endpoints(flows: Mapping[int, Flow]) -> list[RoceEndpoint]:
     mtu = transport_of(next(iter(flows.values()))).settings.mtu
     roce_run.prepare(mtu)
     known_crcs(mtu)
-    hosts = [_host(node, flows, *indices) for node, *indices in by_host(flows) if not is_elsewhere(node)]
+    hosts = [_host(node, flows, *indices) for node, *indices in by_host(flows)]
     groups = in_groups([host for host in hosts if isinstance(host, KernelHost)])
     return [
         *(RoceEndpoint(flows, [host], host.run) for host in hosts if isinstance(host, _Loop)),

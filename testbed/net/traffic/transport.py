@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from testbed.errors import UsageError, nearest
 from testbed.linux.process import kernel
 from testbed.linux.process.observing import observing
-from testbed.net.partition.parts import Parts
+from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.report import WIRE_OCTETS
 from testbed.units import Duration, Rate, Scale, Size
 
@@ -276,13 +276,14 @@ def in_groups(hosts: Sequence[T]) -> list[Sequence[T]]:
     """Divide hosts whose flows the kernel serves into groups that have a process each: of one host, or of more where
     there are many. A process copies the memory that it touches, and is pushed out of all caches between its turns.
     """
-    parts = Parts.current()
-    each = -(-len(hosts) // max(1, _MOST_PROCESSES // (parts.many if parts else 1))) or 1
+    each = -(-len(hosts) // max(1, _MOST_PROCESSES // FabricCore.current().parts.many)) or 1
     return [hosts[place : place + each] for place in range(0, len(hosts), each)]
 
 
 def by_host(flows: Mapping[int, Flow]) -> list[tuple[Any, list[int], list[int]]]:
-    """Return each host of some flows, with the indices of those that it sends and of those that it receives."""
+    """Return each host of some flows that this kernel has, with the indices of those that it sends and of those that it
+    receives.
+    """
     nodes = {flow.source.name: flow.source for flow in flows.values()}
     nodes |= {flow.target.name: flow.target for flow in flows.values()}
     sends: dict[str, list[int]] = {name: [] for name in nodes}
@@ -290,7 +291,8 @@ def by_host(flows: Mapping[int, Flow]) -> list[tuple[Any, list[int], list[int]]]
     for index, flow in flows.items():
         sends[flow.source.name].append(index)
         receives[flow.target.name].append(index)
-    return [(node, sends[name], receives[name]) for name, node in nodes.items()]
+    parts = FabricCore.current().parts
+    return [(node, sends[name], receives[name]) for name, node in nodes.items() if parts.has(name)]
 
 
 class Transport(ABC):

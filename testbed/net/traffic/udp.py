@@ -23,7 +23,6 @@ from testbed.linux import udp_device
 from testbed.linux.sockets import mmsg
 from testbed.net.fabric.cable import MTU, MTUS
 from testbed.net.fabric.core import FabricCore
-from testbed.net.fabric.ports import is_elsewhere
 from testbed.net.traffic import udp_sockets
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.udp import KernelEndpoint
@@ -104,9 +103,7 @@ class Udp(Transport):
 
 def in_kernel(flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
     """Return the endpoints of all hosts that are here."""
-    return [
-        KernelEndpoint(group, flows) for group in in_groups([one for one in by_host(flows) if not is_elsewhere(one[0])])
-    ]
+    return [KernelEndpoint(group, flows) for group in in_groups(by_host(flows))]
 
 
 def _require_mtu(flow: Flow, mtu: int) -> None:

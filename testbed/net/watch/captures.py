@@ -26,7 +26,6 @@ from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import READY, PacketPipe
 from testbed.linux.process.observing import Clock, Observer
 from testbed.linux.sockets.packet_tap import LONGEST, PacketTap
-from testbed.net.fabric.ports import is_elsewhere
 from testbed.units import Rate, Scale
 
 MOST_OCTETS = 384 << 20
@@ -68,7 +67,7 @@ def directions(net: Any) -> list[Direction]:
     found = []
     for link in net.links:
         for source, target in ((link.intf1, link.intf2), (link.intf2, link.intf1)):
-            if is_elsewhere(target.node):
+            if not net.fabric.core.parts.has(target.node.name):
                 continue
             port = ports.get(target.name)
             if port is None:

@@ -20,9 +20,7 @@ from typing import Any
 from testbed.experiment.run import Run
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import READY, PacketPipe
-from testbed.linux.process.observing import Clock, Observer, observing
-from testbed.net.fabric.ports import is_elsewhere
-from testbed.net.partition.parts import Parts
+from testbed.linux.process.observing import Clock, Observer
 from testbed.net.watch import description
 
 _EVERY_NS = 100_000_000
@@ -32,18 +30,13 @@ _MOST_EVENTS = 200
 
 def reporting(net: Any, run: Run, case: str) -> Observer:
     """Start the process that writes lines about a running network, in a divided one about the nodes that are here."""
-    with observing():
-        parts = Parts.asked()
-    start_ns = run.start_ns if parts is None else parts.started[0][1]
-    return Observer(
-        "following the network failed", lambda pipe: _follow(net, run, case, start_ns, pipe), name="xoff-follow"
-    )
+    return Observer("following the network failed", lambda pipe: _follow(net, run, case, pipe), name="xoff-follow")
 
 
-def _follow(net: Any, run: Run, case: str, start_ns: int, pipe: PacketPipe) -> None:
+def _follow(net: Any, run: Run, case: str, pipe: PacketPipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    fabric = net.fabric
-    here = [name for name in fabric.buffers if not is_elsewhere(net.nameToNode[name])]
+    fabric, start_ns = net.fabric, net.fabric.core.run_began_ns
+    here = [name for name in fabric.core.here() if name in fabric.buffers]
     agents, marks = fabric.core.agents, list[int]()
     _write(
         run.follower,

@@ -16,8 +16,7 @@ from testbed.linux.netlink.rdma import SOFT_ROCE
 from testbed.linux.port_program import DROP_REASONS, WholePort
 from testbed.linux.rdma_devices import counters
 from testbed.net.fabric.fabric import Fabric, FabricError, PortState
-from testbed.net.fabric.ports import is_elsewhere, rdma_of
-from testbed.net.partition.parts import Parts
+from testbed.net.fabric.ports import rdma_of
 from testbed.units import real_ns
 
 Reading = dict[str, Any]
@@ -46,15 +45,6 @@ def soft_roce(fabric: Fabric, port: str) -> dict[str, int]:
     if rdma_of(found.node) != SOFT_ROCE:
         raise FabricError(f"{port}: {found.node.name} has no Soft-RoCE; make it with rdma=True")
     return counters(found.node.pid, port)
-
-
-def each_soft_roce(fabric: Fabric) -> dict[str, dict[str, int]]:
-    """Return the counters of all Soft-RoCE devices by port, in a network over several kernels of those in all parts."""
-    ports = [port for port in fabric.ports.values() if rdma_of(port.node) == SOFT_ROCE]
-    own = {port.name: soft_roce(fabric, port.name) for port in ports if not is_elsewhere(port.node)}
-    if not ports or (parts := Parts.current()) is None:
-        return own
-    return {name: found for part in parts.exchange("counters of Soft-RoCE", own) for name, found in part.items()}
 
 
 def buffers(fabric: Fabric, wanted: str = "") -> Reading:

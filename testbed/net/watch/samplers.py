@@ -16,10 +16,9 @@ from testbed.linux.netlink.link_state import Sent
 from testbed.linux.netlink.messages import Socket
 from testbed.linux.netlink.qdiscs import WIRE_OVERHEAD
 from testbed.linux.port_program import GroupCounters
-from testbed.linux.process import kernel
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.ports import PortState, is_elsewhere
+from testbed.net.fabric.ports import PortState
 from testbed.net.watch import readings
 
 _PRIORITIES = range(8)
@@ -37,20 +36,16 @@ def ticks(every_ns: int, ended: threading.Event, first_ns: int = 0) -> Iterator[
 
 
 def buffered_ports(fabric: Fabric) -> list[PortState]:
-    """Return the ports of all nodes that have a buffer, in a divided network of those that are in this kernel."""
-    return [port for port in fabric.ports.values() if port.node.name in fabric.buffers and not is_elsewhere(port.node)]
+    """Return the ports of all nodes in this kernel that have a buffer."""
+    having = fabric.buffers.keys() & fabric.core.here().keys()
+    return [port for port in fabric.ports.values() if port.node.name in having]
 
 
 def own_sockets(fabric: Fabric) -> dict[str, Socket]:
     """Open a netlink socket in the namespace of each node that is in this kernel; another thread uses those of the
     fabric at the same time.
     """
-    found = {}
-    for name, ports in fabric.core.ports.by_node().items():
-        if not is_elsewhere(ports[0].node):
-            with kernel.in_network_of(ports[0].node.pid):
-                found[name] = Socket()
-    return found
+    return {name: fabric.core.sockets.another(ports[0].node) for name, ports in fabric.core.here().items()}
 
 
 class GroupSampler:

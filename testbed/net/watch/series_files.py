@@ -10,17 +10,13 @@ and change the run.
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from testbed.experiment.output import merged
 from testbed.experiment.run import Run
 from testbed.linux.process.observing import observing
-from testbed.net.partition.parts import Parts
-
-_LEAD_NS = 1_000_000
-"""The lab's time from an agreement to the first sample, in which a process starts."""
+from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.parts import Parts, Whole
 
 
 def file_name(series: str) -> str:
@@ -38,52 +34,24 @@ class SeriesFiles:
         self._paths = {series: run.directory / file_name(series) for series in columns}
         self._every_ns = every_ns
         with observing():
-            parts = Parts.asked()
             for series, path in self._paths.items():
                 if not path.exists():
                     path.write_text(f"{columns[series]}\n", encoding="utf-8")
             self._sizes = {series: path.stat().st_size for series, path in self._paths.items()}
-            self.first_ns = time.monotonic_ns()
-            """The moment of the first sample."""
-        self._parts = None if of_run else parts
-        self.start_ns = run.start_ns
-        """The moment at which the run began, by the clock of the lab."""
-        if parts is not None:
-            began = (self.first_ns, self.start_ns)
-            agreed = parts.started if of_run else parts.exchange("series begin", began)
-            now_ns = self.first_ns
-            self.first_ns = max(then_ns for then_ns, _ in agreed) + parts.cut.farthest_ns + _LEAD_NS
-            self.first_ns += max(0, -(-(now_ns - self.first_ns) // every_ns)) * every_ns
-            _, self.start_ns = agreed[0]
+            now_ns = time.monotonic_ns()
+        parts = FabricCore.current().parts
+        self.first_ns, self.start_ns = parts.first_sample(now_ns, run.start_ns, every_ns, of_run=of_run)
+        """The moments of the first sample and of the run's begin, by the clock of the lab."""
+        self._parts: Parts = Whole() if of_run else parts
 
     def path(self, series: str) -> Path:
         """Return the path of a file; rows are appended to it."""
         return self._paths[series]
 
     def wait_for_end(self) -> None:
-        """Wait until all parts have made the same number of samples: the middle between two of them."""
-        if self._parts is not None:
-            now_ns = max(self._parts.exchange("series end", time.monotonic_ns())) + self._parts.cut.farthest_ns
-            samples = max(0, now_ns - self.first_ns) // self._every_ns + 1
-            end_ns = self.first_ns + samples * self._every_ns + self._every_ns // 2
-            time.sleep(max(0, end_ns - time.monotonic_ns()) / 1e9)
+        """Wait until all parts have made the same number of samples."""
+        self._parts.wait_for_samples(self.first_ns, self._every_ns)
 
     def gather(self) -> None:
         """Have the rows of all parts in the files, once nobody writes them any more."""
-        if self._parts is None:
-            return
-        with observing():
-            own = {series: zlib.compress(self._rows(series)) for series in self._paths}
-        of_all = self._parts.exchange("series", own)
-        with observing():
-            for series, path in self._paths.items():
-                rows = [zlib.decompress(one[series]).splitlines(keepends=True) for one in of_all]
-                with path.open("r+b") as file:
-                    file.seek(self._sizes[series])
-                    file.writelines(merged(rows))
-
-    def _rows(self, series: str) -> bytes:
-        """Return the rows that this part has added to a file."""
-        with self._paths[series].open("rb") as file:
-            file.seek(self._sizes[series])
-            return file.read()
+        self._parts.gather_rows({path: self._sizes[series] for series, path in self._paths.items()})

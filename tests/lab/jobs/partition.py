@@ -143,6 +143,28 @@ def circle(run: Run, clockwise: bool = True, watchdog: bool = False) -> None:
     run.figure("circles", [str(one) for one in found])
 
 
+class LongEnds(LosslessTopo):
+    """Two racks whose hosts' cables have a delay, as the one between the racks has."""
+
+    def build(self) -> None:
+        for rack in ("1", "2"):
+            self.addLink(self.addHost(f"h{rack}"), self.addSwitch(f"s{rack}"), cable=Cable("10Gb/s", "100m"))
+        self.addLink("s1", "s2", cable=Cable("10Gb/s", "100m"))
+
+
+@experiment(timeout="60s", partitions=2)
+def changed(run: Run) -> None:
+    """Cables in either part and between them that get another delay, lose all frames, and lose none again."""
+    with network(LongEnds(port=Port().with_pfc(3))) as net:
+        for ends in (("s1", "h1"), ("s2", "h2"), ("s1", "s2")):
+            port, name = net.port(*ends), "-".join(ends)
+            net.fabric.cabling.change_delay(port, Duration("2us"))
+            run.figure(f"{name}: delay", net.run(Flow("h1", "h2", count=1)).reports[0].worst_delay.ns)
+            for loss in (1, 0):
+                net.fabric.cabling.change_loss(port, loss)
+                run.figure(f"{name}: lost of 20 at {loss}", net.run(Flow("h1", "h2", count=20), settle="1ms").lost)
+
+
 @experiment(timeout="60s", partitions=2)
 def read(run: Run) -> None:
     """Counters of both parts that are read while frames come: the part that counts does not see more than the other."""

@@ -73,6 +73,15 @@ def test_all_parts_read_the_same_of_counters_that_go_on(run: Runner) -> None:
     assert failed_claims(run("partition:read").check()) == set()
 
 
+@pytest.mark.engines("um")
+def test_cables_of_any_part_and_between_them_change_as_in_one_kernel(ready: PreparedEngine, tmp_path: Path) -> None:
+    job = definition.load_file(JOBS / "partition.py", "changed")
+    whole, divided = (lab.run(job, on=ready, out=tmp_path, partitions=parts).check() for parts in (1, 2))
+    assert {one.name: one.value for one in divided.figures} == {one.name: one.value for one in whole.figures}
+    assert [one.value for one in divided.figures if "lost of 20 at 1" in one.name] == [20] * 3
+    assert [one.value for one in divided.figures if "lost of 20 at 0" in one.name] == [0] * 3
+
+
 @pytest.mark.long
 @pytest.mark.engines("um")
 def test_more_parts_than_cores_end_with_the_digest_of_any_other_placement(

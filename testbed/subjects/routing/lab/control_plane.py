@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ipaddress import ip_interface
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from testbed.errors import listed
 from testbed.experiment.output import ROUTE_LOG
 from testbed.experiment.run import Run
-from testbed.net.fabric.ports import PortTable, is_elsewhere
-from testbed.net.partition.parts import Parts
+from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.ports import PortTable
 from testbed.subjects.routing.bird import Bird
 from testbed.subjects.routing.expected import Routes, expected
 from testbed.subjects.routing.frr import Frr
@@ -27,7 +27,6 @@ from testbed.subjects.routing.protocols import Bgp, Isis
 from testbed.subjects.routing.router import Router, RouterPort, same_for_all
 from testbed.units import Duration
 
-T = TypeVar("T")
 _KINDS: tuple[tuple[type, type], ...] = ((Frr, FrrDaemons), (Bird, BirdDaemons))
 _SHOWN = 3
 _STEP_NS = 1_000_000_000
@@ -41,13 +40,13 @@ _TOGETHER_S = 0.02
 class ControlPlane:
     """The routing daemons of a network that runs: `net.routing`. A network without any has none."""
 
-    def __init__(self, nodes: Sequence[Any], ports: PortTable, run: Run | None) -> None:
+    def __init__(self, nodes: Sequence[Any], core: FabricCore, run: Run | None) -> None:
+        self._parts, ports = core.parts, core.ports
         speaking = [node for node in nodes if node.params.get("routing") is not None]
         self.routers = {node.name: _router(node, number, ports) for number, node in enumerate(speaking, start=1)}
         """What each router's daemons are configured by."""
         self._nodes = {node.name: node for node in speaking}
-        self._here = {name: node for name, node in self._nodes.items() if not is_elsewhere(node)}
-        self._parts = Parts.asked()
+        self._here = {name: node for name, node in self._nodes.items() if self._parts.has(name)}
         self._run = run
         self._daemons: list[Daemons] = []
         self._tables: dict[str, RouteTable] = {}
@@ -62,7 +61,7 @@ class ControlPlane:
         if not self.routers:
             return
         self._require_other_ases()
-        if self._parts is not None and self._run is not None:
+        if self._run is not None:
             self._before = len(events(self._run))
         pids = {name: node.pid for name, node in self._here.items()}
         self._watch = RouteWatch(pids, self._run)
@@ -86,11 +85,7 @@ class ControlPlane:
         applied = [(one, program) for one in self._daemons if (program := one.apply()) is not None]
         for one, program in applied:
             one.require_done(program, "its configuration")
-        self._of_all("routing daemons run", None)
-
-    def _of_all(self, what: str, value: T) -> list[T]:
-        """Return the value of each part."""
-        return [value] if self._parts is None else self._parts.exchange(what, value)
+        self._parts.exchange("routing daemons run", None)
 
     def _require_other_ases(self) -> None:
         """Refuse neighbours of one AS, which would take each other for no neighbours of external BGP."""
@@ -133,12 +128,12 @@ class ControlPlane:
         def read() -> Routes:
             return self._tables[router].routes()
 
-        return read() if self._parts is None else self._parts.of(router, "routes", read)
+        return self._parts.of(router, "routes", read)
 
     def changes(self, router: str = "") -> list[RouteEvent]:
         """Return the changes of routes in this run so far, of one router or of all."""
         own = [] if self._run is None or self._watch is None else events(self._run)
-        of_all = self._of_all("changes of routes", (own[: self._before], own[self._before :]))
+        of_all = self._parts.exchange("changes of routes", (own[: self._before], own[self._before :]))
         before, now = of_all[0][0], chain.from_iterable(found for _, found in of_all)
         found = [*before, *sorted(now, key=lambda one: one.lab_ns)]
         return [one for one in found if router in ("", one.router)]
@@ -153,7 +148,7 @@ class ControlPlane:
         if protocols is None:
             return None
         links = [link for table in self._tables.values() for link in table.links()]
-        up = set[str]().union(*self._of_all("links", {link.name for link in links if link.can_talk}))
+        up = set[str]().union(*self._parts.exchange("links", {link.name for link in links if link.can_talk}))
         return expected(
             self.routers, protocols, lambda router: software[router.name].asn(router), lambda port: port in up
         )
@@ -172,7 +167,7 @@ class ControlPlane:
                 "net.converged: which routes there should be is known if all routers speak the same protocols, "
                 'configured by the topology; here say after which time without a change it is over: quiet="3s"'
             )
-        since_ns, begin_ns = self._of_all("net.converged", (since_ns, begin_ns))[0]
+        since_ns, begin_ns = self._parts.exchange("net.converged", (since_ns, begin_ns))[0]
         deadline_ns = begin_ns + Duration(within).ns
         changes = self._watch.after(-1, begin_ns)
         if goal is None:
@@ -190,22 +185,22 @@ class ControlPlane:
                     missing.add(name)
                 else:
                     missing.discard(name)
-            state = self._of_all("routes of all", (len(missing), changes.last_ns))
+            state = self._parts.exchange("routes of all", (len(missing), changes.last_ns))
             if not sum(many for many, _ in state):
                 return max(last_ns for _, last_ns in state)
             self.require_alive()
             now_ns = time.monotonic_ns()
             if self._is_late(now_ns, deadline_ns):
-                late = chain(*self._of_all("what is late", self._late(goal, sorted(missing))))
+                late = chain(*self._parts.exchange("what is late", self._late(goal, sorted(missing))))
                 raise RoutingError(f"net.converged: not all routers have their routes in time: {_shown(list(late))}")
             changes = self._next(changes, min(deadline_ns, now_ns + _STEP_NS))
             look = set(self._here) if changes.routers is None else set(changes.routers)
 
     def _until_quiet(self, changes: Changes, quiet_ns: int, deadline_ns: int) -> int:
         changes = self._until_sessions_were_up(changes, deadline_ns)
-        begin_ns = max(self._of_all("it is to be quiet", time.monotonic_ns()))
+        begin_ns = max(self._parts.exchange("it is to be quiet", time.monotonic_ns()))
         while True:
-            state = self._of_all("changes of all", (changes.last_ns, time.monotonic_ns()))
+            state = self._parts.exchange("changes of all", (changes.last_ns, time.monotonic_ns()))
             last_ns, now_ns = max(last for last, _ in state), max(now for _, now in state)
             if now_ns >= max(last_ns, begin_ns) + quiet_ns:
                 return last_ns
@@ -227,23 +222,23 @@ class ControlPlane:
                         self._were_up.add((one.router.name, neighbour))
                     elif (one.router.name, neighbour) not in self._were_up:
                         down[one.router.name, neighbour] = state
-            if not sum(self._of_all("sessions that are down", len(down))):
+            if not sum(self._parts.exchange("sessions that are down", len(down))):
                 return changes
             self.require_alive()
             now_ns = time.monotonic_ns()
             if self._is_late(now_ns, deadline_ns):
                 lines = [f"{router} with {far} is {state}" for (router, far), state in down.items()]
-                late = chain(*self._of_all("what is late", lines))
+                late = chain(*self._parts.exchange("what is late", lines))
                 raise RoutingError(f"net.converged: not all sessions of BGP were up in time: {_shown(list(late))}")
             changes = self._next(changes, min(deadline_ns, now_ns + _LOOK_NS))
 
     def _is_late(self, now_ns: int, deadline_ns: int) -> bool:
-        return self._of_all("is it late", now_ns >= deadline_ns)[0]
+        return self._parts.exchange("is it late", now_ns >= deadline_ns)[0]
 
     def _next(self, changes: Changes, until_ns: int) -> Changes:
         """Return what has happened after the next change, or at a moment; of several parts, after a time."""
         assert self._watch is not None
-        if self._parts is None:
+        if self._parts.many == 1:
             return self._watch.after(changes.count, until_ns)
         time.sleep(_TOGETHER_S)
         return self._watch.after(-1, 0)
@@ -261,7 +256,7 @@ class ControlPlane:
 
     def gather(self) -> None:
         """Have the changes of all parts' routes in the run's log, in which each part has noted its own."""
-        if self._parts is None or self._watch is None or self._run is None:
+        if self._parts.many == 1 or self._watch is None or self._run is None:
             return
         self._watch.stop()
         self._watch = None
@@ -275,9 +270,9 @@ def _shown(lines: list[str]) -> str:
 
 
 @contextmanager
-def running(nodes: Sequence[Any], ports: PortTable, run: Run | None) -> Iterator[ControlPlane]:
+def running(nodes: Sequence[Any], core: FabricCore, run: Run | None) -> Iterator[ControlPlane]:
     """Run the daemons of a network's routers for the time of the block; one that dies in it is an error at its end."""
-    plane = ControlPlane(nodes, ports, run)
+    plane = ControlPlane(nodes, core, run)
     try:
         plane.start()
         yield plane

@@ -25,22 +25,18 @@ from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv6Network
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from testbed.errors import XoffError
 from testbed.experiment.run import Run
-from testbed.linux import parts_device
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import is_leaf
-from testbed.net.partition.cut import PartitionError
-from testbed.net.partition.management import doors
-from testbed.net.partition.parts import Parts
+from testbed.net.partition.first_part import InFirstPart
 from testbed.rest.client import Client
 from testbed.subjects.routing.router import Router
 from testbed.subjects.srv6.lab.igp_reader import IgpInbox, IgpReader, send
 from testbed.subjects.srv6.session.messages import router_key
 
-T = TypeVar("T")
 _PATIENCE_S = 30
 _ROUND_NS = 10_000_000
 """An experiment goes on at a whole multiple of this after a controller has started."""
@@ -75,17 +71,14 @@ class SrController:
         run = Run.current()
         seed = ways_seed if ways_seed is not None else run.seed if run else 1
         self._library = library
-        self._has_parts, self._is_here = parts_device.is_there(), Parts.own_number() == 0
         self._folder = tempfile.TemporaryDirectory(prefix="xoff-sr-")
         folder = Path(self._folder.name)
         key, token = secrets.token_hex(32), secrets.token_hex(32)
-        if Parts.current() is not None:
-            raise PartitionError(
-                "the parts of a network that runs cannot reach a new controller; make it before the network, as in "
-                "`with SrController() as controller, network(...) as net:`"
-            )
-        if self._has_parts:  # agents of all parts have keys of this one
-            key = hashlib.sha256(f"{run.seed if run else 1} {len(doors)}".encode()).hexdigest()
+        self.session = ControllerAccess(str(folder / "agents"), self._admit, f"unix:{folder / 'openflow'}")
+        self._inbox = str(folder / "inbox")
+        self._place = InFirstPart("controller", [self.session.path, str(folder / "openflow"), self._inbox])
+        if self._place.is_divided:  # agents of all parts have keys of this one
+            key = hashlib.sha256(f"{run.seed if run else 1} {self._place.number}".encode()).hexdigest()
         self._environment = dict(os.environ)
         for name, secret in (("KEY", key), ("TOKEN", token)):
             file = folder / name.lower()
@@ -101,10 +94,6 @@ class SrController:
         self._environment["XOFF_SR_WAYS_SEED"] = str(seed)
         self._igp, self._number = folder / "igp.json", folder / "number"
         self._environment["XOFF_SR_IGP"] = str(self._igp)
-        self.session = ControllerAccess(str(folder / "agents"), self._admit, f"unix:{folder / 'openflow'}")
-        self._inbox = str(folder / "inbox")
-        self._doors = [self.session.path, str(folder / "openflow"), self._inbox]
-        doors.extend(self._doors)
         self._client = Client(f"http://{_REST}", token)
         self._process: subprocess.Popen[str] | None = None
 
@@ -114,8 +103,7 @@ class SrController:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        for door in self._doors:
-            doors.remove(door)
+        self._place.close()
         self._folder.cleanup()
 
     @property
@@ -126,23 +114,14 @@ class SrController:
     @property
     def client(self) -> Client:
         """The client of the controller's REST. A network over several kernels has none; its parts use `ask`."""
-        if self._has_parts:
-            raise PartitionError(
-                "the controller's client is in one part of the network; use controller.ask, which tells all parts, or "
-                "run it without --partitions"
-            )
+        self._place.require_one_kernel(
+            "the controller's client is in one part of the network; use controller.ask, which tells all parts"
+        )
         return self._client
 
     def start(self) -> None:
         """Start the controller, also again after a stop, and wait until it listens."""
-        self._do("the controller starts", self._start)
-
-    def _do(self, what: str, do: Callable[[], T]) -> T | None:
-        """Do something where the controller is. In a network that runs, all parts get what comes of it."""
-        parts = Parts.asked()
-        if parts is not None:
-            return parts.by_first(what, do)
-        return do() if self._is_here else None
+        self._place.do("the controller starts", self._start)
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "controllers", "--library", self._library]
@@ -167,16 +146,13 @@ class SrController:
         It is read from the database of one router, `net["r1"]`, whenever that router's routes have changed. `routers`
         are those of the network, `net.routing.routers`, whose names IS-IS does not know.
         """
-        names, parts, take = {one.system_id: name for name, one in routers.items()}, Parts.asked(), self._take_igp
-        if parts is not None and (part := parts.cut.part_of[router.name]):
-            inbox = IgpInbox(self._inbox, take) if self._is_here else None
-            parts.exchange("following the IGP", None)  # from now on the inbox is there
-            if parts.number != part:
-                return inbox or nullcontext()
+        names, parts = {one.system_id: name for name, one in routers.items()}, FabricCore.current().parts
+        part, take, inbox = parts.part_of(router.name), self._take_igp, None
+        if part:
+            inbox = IgpInbox(self._inbox, take) if self._place.is_here else None
+            parts.meet("following the IGP")  # from now on the inbox is there
             take = partial(send, self._inbox)
-        elif not self._is_here:
-            return nullcontext()
-        return IgpReader(router, names, take)
+        return IgpReader(router, names, take) if parts.number == part else inbox or nullcontext()
 
     def _take_igp(self, text: str) -> None:
         """Write what the IGP says into the controller's file, and have the controller read it."""
@@ -201,7 +177,7 @@ class SrController:
 
     def stop(self) -> None:
         """End the controller in order. Items on routers stay installed."""
-        self._do("the controller stops", self._stop)
+        self._place.do("the controller stops", self._stop)
 
     def _stop(self) -> None:
         if self._process is None:
@@ -215,7 +191,7 @@ class SrController:
 
     def kill(self) -> None:
         """Kill the controller, as if it crashed."""
-        self._do("the controller is killed", self._kill)
+        self._place.do("the controller is killed", self._kill)
 
     def _kill(self) -> None:
         if self._process is not None:
@@ -225,7 +201,7 @@ class SrController:
 
     def log(self) -> str:
         """Return what the controller has logged."""
-        return self._do("the controller's log", self._read_log) or ""
+        return self._place.do("the controller's log", self._read_log) or ""
 
     def _read_log(self) -> str:
         return self._log.read_text() if self._log.exists() else ""
@@ -235,12 +211,7 @@ class SrController:
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the JSON of the controller's answer. A refusal is an error."""
-        if self._has_parts and Parts.asked() is None:
-            raise PartitionError(
-                f"{method} {path}: the parts of a network ask its controller while the network runs; move the request "
-                "into its `with` block, or run it without --partitions"
-            )
-        return self._do(f"{method} {path}", lambda: self._client.ask(method, path, body))
+        return self._place.ask(f"{method} {path}", lambda: self._client.ask(method, path, body))
 
     def request(self, vpns: list[dict[str, Any]], policies: list[dict[str, Any]]) -> None:
         """Request these policies and VPNs, once all routers have reported."""
@@ -264,7 +235,7 @@ class SrController:
                 )
 
         while not until():
-            self._do(f"waiting until {what}", require_time)
+            self._place.do(f"waiting until {what}", require_time)
             time.sleep(0.02)
 
     def settled(self) -> bool:

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.linux.port_program import GroupLimits
-from testbed.net.fabric.deadlocks import DeadlockNotes, Group, Search, Seen
+from testbed.net.fabric.deadlocks import Group, Search, Seen
+from testbed.net.partition.deadlock_notes import DeadlockNotes
 from testbed.switch.pfc.deadlock import deadlocks
 
 NODES = 4

@@ -9,8 +9,8 @@ import pytest
 
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.cable import Cable
+from testbed.net.partition.core import require_possible
 from testbed.net.partition.cut import PartitionError
-from testbed.net.partition.run import _require_possible
 from testbed.subjects.srv6.agent.plan import ControlPlan, WanPlan
 from testbed.subjects.srv6.lab.routers import Wan
 from topologies.leaf_spine import LeafSpine
@@ -37,16 +37,16 @@ class Controlled(LosslessTopo):
 )  # fmt: skip
 def test_a_network_that_cannot_have_parts_is_refused(topo: Any, why: str) -> None:
     with pytest.raises(PartitionError) as caught:
-        _require_possible(topo())
+        require_possible(topo())
     assert str(caught.value).startswith(why)
     assert str(caught.value).endswith("; run it without --partitions")
 
 
 def test_a_network_of_lossless_switches_can_have_parts() -> None:
-    _require_possible(LeafSpine(deadlock_poll="10us"))
+    require_possible(LeafSpine(deadlock_poll="10us"))
 
 
 def test_the_leaves_and_routers_of_an_sr_controller_can_be_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("testbed.net.partition.run.doors", ["/run/agents", "/run/openflow"])
-    _require_possible(Controlled())
-    _require_possible(LeafSpine(controller="unix:/run/openflow"))
+    monkeypatch.setattr("testbed.net.partition.core.doors", ["/run/agents", "/run/openflow"])
+    require_possible(Controlled())
+    require_possible(LeafSpine(controller="unix:/run/openflow"))

@@ -10,6 +10,7 @@ import pytest
 
 from testbed.net.build.topo import TopoError
 from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.parts import Whole
 from testbed.subjects.srv6.lab.controller import ControllerAccess, SrController
 from topologies.srv6_wan import Srv6Wan
 
@@ -35,7 +36,7 @@ def settled(
     }
     nodes = [Node(name, True, {"controller": controller.openflow}) for name in ("s1", "s2")]
     nodes += [Node("s3", True, {"controller": "tcp:192.0.2.1:6653"}), Node("h1", False)]
-    fabric = SimpleNamespace(ports=SimpleNamespace(known_nodes={node.name: node for node in nodes}))
+    fabric = SimpleNamespace(parts=Whole(), ports=SimpleNamespace(known_nodes={node.name: node for node in nodes}))
     monkeypatch.setattr(controller, "ask", lambda method, path: answers[path])
     monkeypatch.setattr(FabricCore, "running", lambda: fabric)
     return controller.settled()

@@ -1,8 +1,8 @@
-"""The parts of a network while it runs, as the script of an experiment meets them.
+"""The parts of a divided network while it runs: `Parts` of `net/fabric/parts.py` over several kernels.
 
-Every part runs the same script. What only one part knows, it gives to all (`of`), what each knows a piece of, all get
-(`exchange`), and each of these is also the moment at which all parts go on together. It takes the lab's time of a
-frame between the parts that are farthest from each other.
+What only one part knows, it gives to all (`of`), what each knows a piece of, all get (`exchange`), and each of these is
+also the moment at which all parts go on together. It takes the lab's time of a frame between the parts that are
+farthest from each other.
 """
 
 from __future__ import annotations
@@ -10,101 +10,85 @@ from __future__ import annotations
 import errno
 import os
 import pickle
-from collections.abc import Callable
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.errors import XoffError
+from testbed.experiment.output import merged
 from testbed.linux import parts_device
 from testbed.linux.parts_device import PartsDevice
-from testbed.net.partition.cut import Cut, PartGoneError, PartitionError, cut
+from testbed.linux.process.observing import observing
+from testbed.net.partition.cut import PartGoneError, PartitionError, cut
 from testbed.net.partition.management import Management, doors
 
 T = TypeVar("T")
+_SAMPLING_BEGINS_NS = 1_000_000
+"""The lab's time from an agreement to the first sample, in which a process starts."""
 
 
-class Parts:
+class Divided:
     """This part of the running network, and its link to the others."""
 
-    _current: Parts | None = None
     _device: PartsDevice | None = None
 
-    def __init__(self, device: PartsDevice, divided: Cut) -> None:
-        self._link, self.cut = device, divided
-        self.number, self.many = device.number, device.many
+    def __init__(self, topo: Any) -> None:
+        """Divide a network, and wait for the other parts."""
+        self.device = self._opened()
+        self.number, self.many = self.device.number, self.device.many
+        self.cut = cut(topo, self.many)
+        if doors:
+            self.cut = self.cut.managed()
         self._pid = os.getpid()
         self._management: Management | None = None
         self.started: list[tuple[int, int]] = []
         """The moments at which the network had started in each part, and its run before; empty until then."""
         self._laid: dict[tuple[str, str], int] = {}
         """How many cables between two nodes have been laid."""
-
-    @classmethod
-    def current(cls) -> Parts | None:
-        """Return the parts of the network that is being built, or runs; None if it is whole."""
-        return cls._current
-
-    @classmethod
-    def asked(cls) -> Parts | None:
-        """Return the same in the process of the script, which is the one that agrees with other parts; None in its
-        other processes, which read what is here.
-        """
-        return cls._current if cls._current is not None and cls._current._pid == os.getpid() else None
-
-    @classmethod
-    def begin(cls, topo: Any, check: Callable[[], None]) -> Parts | None:
-        """Divide a network if this kernel has a part of it, and wait for the others; None if it has all.
-
-        `check` raises an error if a network of these options cannot have parts.
-        """
-        if not parts_device.is_there():
-            return None
-        check()
-        device = cls._device = cls._device or PartsDevice()
-        divided = cut(topo, device.many)
-        if doors:
-            divided = divided.managed()
-        parts = cls._current = cls(device, divided)
         try:
-            device.join([(*one.parts, one.delay_ns) for one in divided.cables])
+            self.device.join([(*one.parts, one.delay_ns) for one in self.cut.cables])
         except OSError as error:
-            cls._current = None
             raise PartitionError(f"the parts have made different networks of {type(topo).__name__} ({error})") from None
         try:
-            parts._manage()
+            self._manage()
         except BaseException:
-            parts.end()
+            self.leave()
             raise
-        return parts
 
     @classmethod
     def own_number(cls) -> int:
         """Return the number of this kernel's part, also while there is no network; 0 if each network is whole."""
-        if not parts_device.is_there():
-            return 0
+        return cls._opened().number if parts_device.is_there() else 0
+
+    @classmethod
+    def _opened(cls) -> PartsDevice:
         cls._device = cls._device or PartsDevice()  # it stays open: to close one leaves the network
-        return cls._device.number
+        return cls._device
 
     def _manage(self) -> None:
         if self.cut.management is not None:
             cables = list(enumerate(self.cut.cables))[self.cut.management :]
             self._management = Management(self.number, [(number, cable.parts[1]) for number, cable in cables])
 
-    def end(self) -> None:
+    def leave(self) -> None:
         """Leave the network."""
-        Parts._current = None
         try:
             if self._management is not None:
                 self._management.stop()
         finally:
-            self._link.leave()
+            self.device.leave()
 
     @property
-    def device(self) -> PartsDevice:
-        """The link to the other parts."""
-        return self._link
+    def is_asked(self) -> bool:
+        """True in the process of the script, which agrees with other parts; its other processes read what is here."""
+        return self._pid == os.getpid()
+
+    def part_of(self, node: str) -> int:
+        return self.cut.part_of.get(node, 0)
 
     def has(self, node: str) -> bool:
-        """Return True if a node is in this part. A node that is not of the topology is in each part."""
         return self.cut.part_of.get(node, self.number) == self.number
 
     def lay(self, one: str, other: str) -> int | None:
@@ -121,11 +105,10 @@ class Parts:
         raise PartitionError(f"the cable of {one} and {other} is not of the topology, and leads to another part")
 
     def exchange(self, what: str, value: T) -> list[T]:
-        """Give a value to all parts, and return that of each. `what` says what for, and has to be the same in all."""
-        if self._pid != os.getpid():
+        if not self.is_asked:
             raise PartitionError(f"{what}: only the experiment itself can ask other parts, not a process of it")
         try:
-            given = self._link.exchange(pickle.dumps((what, value)))
+            given = self.device.exchange(pickle.dumps((what, value)))
         except OSError as error:
             if error.errno != errno.EPIPE:
                 raise
@@ -142,12 +125,45 @@ class Parts:
         return [one for _, one in found]
 
     def of(self, node: str, what: str, read: Callable[[], T]) -> T:
-        """Have the part that has a node read something of it, and return that in all parts; an error is one in all."""
-        return self._by(self.cut.part_of.get(node, 0), self.has(node), f"{what} of {node}", read)
+        return self._by(self.part_of(node), self.has(node), f"{what} of {node}", read)
 
     def by_first(self, what: str, do: Callable[[], T]) -> T:
-        """Have part 0 do something, and return what comes of it in all parts; an error is one in all."""
         return self._by(0, self.number == 0, what, do)
+
+    def meet(self, what: str) -> int:
+        return max(self.exchange(what, time.monotonic_ns())) + self.cut.farthest_ns
+
+    def bring_flow_counts(
+        self, ends: Sequence[tuple[str, str]], sent: memoryview[int], received: memoryview[int]
+    ) -> None:
+        own = list(sent[: len(ends)]), list(received[: len(ends)])
+        found = self.exchange("counts of flows", own)
+        for place, (source, target) in enumerate(ends):  # what is counted here goes on meanwhile, and stays
+            if not self.has(source):
+                sent[place] = found[self.part_of(source)][0][place]
+            if not self.has(target):
+                received[place] = found[self.part_of(target)][1][place]
+
+    def first_sample(self, now_ns: int, run_ns: int, every_ns: int, *, of_run: bool) -> tuple[int, int]:
+        agreed = self.started if of_run else self.exchange("series begin", (now_ns, run_ns))
+        first_ns = max(then_ns for then_ns, _ in agreed) + self.cut.farthest_ns + _SAMPLING_BEGINS_NS
+        return first_ns + max(0, -(-(now_ns - first_ns) // every_ns)) * every_ns, agreed[0][1]
+
+    def wait_for_samples(self, first_ns: int, every_ns: int) -> None:
+        samples = max(0, self.meet("series end") - first_ns) // every_ns + 1
+        end_ns = first_ns + samples * every_ns + every_ns // 2  # the middle between two of them
+        time.sleep(max(0, end_ns - time.monotonic_ns()) / 1e9)
+
+    def gather_rows(self, files: Mapping[Path, int]) -> None:
+        with observing():
+            own = [zlib.compress(path.read_bytes()[begin:]) for path, begin in files.items()]
+        of_all = self.exchange("series", own)
+        with observing():
+            for place, (path, begin) in enumerate(files.items()):
+                rows = [zlib.decompress(one[place]).splitlines(keepends=True) for one in of_all]
+                with path.open("r+b") as file:
+                    file.seek(begin)
+                    file.writelines(merged(rows))
 
     def _by(self, part: int, does: bool, what: str, do: Callable[[], T]) -> T:
         own: tuple[Any, XoffError | None] = (None, None)

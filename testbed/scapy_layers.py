@@ -15,6 +15,7 @@ organisational one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scapy.config import conf
@@ -32,15 +33,16 @@ from scapy.fields import (
     BitEnumField,
     BitField,
     BitFieldLenField,
-    ByteEnumField,
     ByteField,
     FlagsField,
     PacketListField,
-    XByteField,
     XShortField,
     XStrLenField,
 )
 from scapy.packet import Packet
+
+from testbed.frames.dcbx.layouts import ENTRY, LAYOUTS, OUI, Field, Fields, Layout
+from testbed.frames.dcbx.values import DRAFT_SELECTORS, PUBLISHED_SELECTORS, DcbxVersion, Selector, Tsa
 
 __all__ = [
     "DcbxApplicationEntry",
@@ -64,197 +66,92 @@ __all__ = [
 
 conf.contribs["DCBX"] = {"version": "published"}
 
-_OUI = 0x0080C2
 _PRIORITIES = [f"p{priority}" for priority in range(8)]
-_TSA = {0: "strict", 1: "CBS", 2: "ETS", 255: "vendor"}
+_TSA = {int(tsa): tsa.name for tsa in Tsa}
+_HEAD = 4
+"""The octets of a TLV that its layout does not have: OUI and subtype."""
 
 
-def _head(subtype: int, length: int) -> list[Any]:
-    return [BitEnumField("_type", 127, 7, LLDPDU.TYPES), BitField("_length", length, 9), *_organisation(subtype)]
+def _scapys(fields: Fields, selectors: Mapping[int, Selector]) -> list[Any]:
+    """Return Scapy's fields for those of a layout."""
+    return [one for field in fields.fields for one in _field(field, selectors)]
 
 
-def _head_of(subtype: int, fixed: int, variable: str) -> list[Any]:
-    """Return the head of a TLV whose length follows from a field."""
-    length = BitFieldLenField("_length", None, 9, length_of=variable, adjust=lambda _, size: size + fixed)
-    return [BitEnumField("_type", 127, 7, LLDPDU.TYPES), length, *_organisation(subtype)]
+def _field(field: Field, selectors: Mapping[int, Selector]) -> list[Any]:
+    if field.is_set:
+        return [FlagsField(field.name, field.usual, field.bits, _PRIORITIES)]
+    if field.name == "selector":
+        words = {number: selector.value for number, selector in selectors.items()}
+        return [BitEnumField(field.name, next(iter(selectors)), field.bits, words)]
+    if field.name == "protocol":
+        return [XShortField(field.name, 0)]
+    if field.count == 1:
+        return [BitField(field.name, field.usual, field.bits)]
+    names = [f"{field.name}_{number}" for number in range(field.count)]
+    return [BitEnumField(n, 0, field.bits, _TSA) if field.name == "tsa" else BitField(n, 0, field.bits) for n in names]
 
 
-def _organisation(subtype: int) -> list[Any]:
-    codes = LLDPDUGenericOrganisationSpecific.ORG_UNIQUE_CODES
-    return [ThreeBytesEnumField("org_code", _OUI, codes), ByteField("subtype", subtype)]
+class _Entry(Packet):
+    """An entry of Application Priority."""
 
-
-def _assignment() -> list[Any]:
-    return [BitField(f"priority_{number}", 0, 4) for number in range(8)]
-
-
-def _bandwidth() -> list[Any]:
-    return [ByteField(f"bandwidth_{number}", 0) for number in range(8)]
-
-
-def _selection() -> list[Any]:
-    return [ByteEnumField(f"tsa_{number}", 0, _TSA) for number in range(8)]
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        return b"", s
 
 
 class _Dcbx(LLDPDU):
     """The base of all DCBX TLVs, which are found by OUI, subtype and length."""
 
-    subtype_here = 0
-    lengths = range(0)
+    layout: Layout
     version = ""  # where another format has the same subtype and lengths
 
     @classmethod
     def _match_organization_specific(cls, payload: bytes) -> bool:
         length = (payload[0] & 1) << 8 | payload[1]
-        here = int.from_bytes(payload[2:5], "big") == _OUI and payload[5] == cls.subtype_here and length in cls.lengths
-        return here and cls.version in {"", conf.contribs["DCBX"]["version"]}
+        is_here = payload[2:6] == OUI + bytes([cls.layout.subtype]) and cls.layout.fits(length - _HEAD)
+        return is_here and cls.version in {"", conf.contribs["DCBX"]["version"]}
 
 
-# The published format
+def _tlv(layout: Layout, version: DcbxVersion, entry: type[Packet] | None = None) -> Any:
+    """Return the layer of a TLV of one format."""
+    fixed, more = layout.octets + _HEAD, list[Any]()
+    if entry is not None:
+        more = [PacketListField("entries", [], entry, length_from=lambda tlv: tlv._length - fixed)]
+    elif layout.extra is not None:  # the draft's DefOn, and our headroom capability
+        more = [XStrLenField("extra", layout.extra, length_from=lambda tlv: tlv._length - fixed)]
+    length: Any = BitField("_length", fixed, 9)
+    if more:
+        length = BitFieldLenField("_length", None, 9, length_of=more[0].name, adjust=lambda _, size: size + fixed)
+    codes = LLDPDUGenericOrganisationSpecific.ORG_UNIQUE_CODES
+    fields = [
+        BitEnumField("_type", 127, 7, LLDPDU.TYPES), length,
+        ThreeBytesEnumField("org_code", int.from_bytes(OUI), codes), ByteField("subtype", layout.subtype),
+        *_scapys(layout, {}), *more,
+    ]  # fmt: skip
+    draft = version is DcbxVersion.DRAFT
+    name = f"{'Draft' if draft else 'Dcbx'}{layout.name.replace(' ', '')}"
+    shown = f"DCBX {'draft ' if draft else ''}{layout.name}"
+    both = str(version) if more else ""
+    return type(name, (_Dcbx,), {"name": shown, "layout": layout, "version": both, "fields_desc": fields})
 
 
-class DcbxEtsConfiguration(_Dcbx):
-    name = "DCBX ETS Configuration"
-    subtype_here, lengths = 9, range(25, 26)
-    fields_desc = [
-        *_head(9, 25),
-        BitField("willing", 0, 1),
-        BitField("cbs", 0, 1),
-        BitField("reserved", 0, 3),
-        BitField("traffic_classes", 0, 3),  # 0: 8
-        *_assignment(),
-        *_bandwidth(),
-        *_selection(),
-    ]
+def _entry(name: str, shown: str, selectors: Mapping[int, Selector]) -> Any:
+    return type(name, (_Entry,), {"name": shown, "fields_desc": _scapys(ENTRY, selectors)})
 
 
-class DcbxEtsRecommendation(_Dcbx):
-    name = "DCBX ETS Recommendation"
-    subtype_here, lengths = 10, range(25, 26)
-    fields_desc = [*_head(10, 25), XByteField("reserved", 0), *_assignment(), *_bandwidth(), *_selection()]
+_PUBLISHED, _DRAFT = LAYOUTS[DcbxVersion.PUBLISHED], LAYOUTS[DcbxVersion.DRAFT]
+DcbxApplicationEntry = _entry("DcbxApplicationEntry", "DCBX application", PUBLISHED_SELECTORS)
+DraftApplicationEntry = _entry("DraftApplicationEntry", "DCBX draft application", DRAFT_SELECTORS)
 
-
-class DcbxPfc(_Dcbx):
-    name = "DCBX PFC"
-    subtype_here, lengths, version = 11, range(6, 512), "published"
-    fields_desc = [
-        *_head_of(11, 6, "extra"),
-        BitField("willing", 0, 1),
-        BitField("mbc", 0, 1),
-        BitField("reserved", 0, 2),
-        BitField("cap", 8, 4),
-        FlagsField("enabled", 0, 8, _PRIORITIES),
-        XStrLenField("extra", b"", length_from=lambda tlv: tlv._length - 6),  # a1: our headroom capability
-    ]
-
-
-class DcbxApplicationEntry(Packet):
-    name = "DCBX application"
-    fields_desc = [
-        BitField("priority", 0, 3),
-        BitField("reserved", 0, 2),
-        BitEnumField("selector", 1, 3, {1: "Ethertype", 2: "TCP", 3: "UDP", 4: "any port", 5: "DSCP"}),
-        XShortField("protocol", 0),
-    ]
-
-    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        return b"", s
-
-
-class DcbxApplicationPriority(_Dcbx):
-    name = "DCBX Application Priority"
-    subtype_here, lengths, version = 12, range(5, 512, 3), "published"
-    fields_desc = [
-        *_head_of(12, 5, "entries"),
-        XByteField("reserved", 0),
-        PacketListField("entries", [], DcbxApplicationEntry, length_from=lambda tlv: tlv._length - 5),
-    ]
-
-
-class DcbxCongestionNotification(_Dcbx):
-    name = "DCBX Congestion Notification"
-    subtype_here, lengths = 8, range(6, 7)
-    fields_desc = [
-        *_head(8, 6),
-        FlagsField("cnpv", 0, 8, _PRIORITIES),
-        FlagsField("ready", 0, 8, _PRIORITIES),
-    ]
-
-
-# The draft's format
-
-
-class DraftTrafficClasses(_Dcbx):
-    name = "DCBX draft Traffic Classes Supported"
-    subtype_here, lengths = 8, range(5, 6)
-    fields_desc = [*_head(8, 5), BitField("reserved", 0, 5), BitField("traffic_classes", 0, 3)]  # 0: 8
-
-
-class DraftEtsConfiguration(_Dcbx):
-    name = "DCBX draft ETS Configuration"
-    subtype_here, lengths = 9, range(17, 18)
-    fields_desc = [
-        *_head(9, 17),
-        BitField("reserved", 0, 7),
-        BitField("willing", 0, 1),
-        *_assignment(),
-        *_bandwidth(),
-    ]
-
-
-class DraftEtsRecommendation(_Dcbx):
-    name = "DCBX draft ETS Recommendation"
-    subtype_here, lengths = 10, range(13, 14)
-    fields_desc = [*_head(10, 13), BitField("reserved", 0, 7), BitField("rv", 1, 1), *_bandwidth()]
-
-
-class DraftPfc(_Dcbx):
-    name = "DCBX draft PFC"
-    subtype_here, lengths, version = 11, range(6, 512), "draft"
-    fields_desc = [
-        *_head_of(11, 6, "extra"),
-        BitField("willing", 0, 1),
-        BitField("reserved", 0, 4),
-        BitField("cap", 0, 3),  # 0: 8
-        FlagsField("enabled", 0, 8, _PRIORITIES),
-        XStrLenField("extra", b"\0", length_from=lambda tlv: tlv._length - 6),  # DefOn; then a1: our capability
-    ]
-
-
-class DraftApplicationEntry(Packet):
-    name = "DCBX draft application"
-    fields_desc = [
-        BitField("priority", 0, 3),
-        BitField("reserved", 0, 2),
-        BitEnumField("selector", 0, 3, {0: "Ethertype", 1: "TCP", 2: "UDP", 3: "TCP or UDP", 4: "neither"}),
-        XShortField("protocol", 0),
-    ]
-
-    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        return b"", s
-
-
-class DraftApplicationPriority(_Dcbx):
-    name = "DCBX draft Application Priority"
-    subtype_here, lengths, version = 12, range(5, 512, 3), "draft"
-    fields_desc = [
-        *_head_of(12, 5, "entries"),
-        BitField("willing", 0, 1),
-        BitField("reserved", 0, 7),
-        PacketListField("entries", [], DraftApplicationEntry, length_from=lambda tlv: tlv._length - 5),
-    ]
-
-
-class DraftCongestionNotification(_Dcbx):
-    name = "DCBX draft Congestion Notification"
-    subtype_here, lengths = 13, range(7, 8)
-    fields_desc = [
-        *_head(13, 7),
-        BitField("willing", 0, 1),
-        BitField("reserved", 0, 7),
-        FlagsField("enabled", 0, 8, _PRIORITIES),
-        FlagsField("defended", 0, 8, _PRIORITIES),
-    ]
-
+DcbxEtsConfiguration = _tlv(_PUBLISHED[9], DcbxVersion.PUBLISHED)
+DcbxEtsRecommendation = _tlv(_PUBLISHED[10], DcbxVersion.PUBLISHED)
+DcbxPfc = _tlv(_PUBLISHED[11], DcbxVersion.PUBLISHED)
+DcbxApplicationPriority = _tlv(_PUBLISHED[12], DcbxVersion.PUBLISHED, DcbxApplicationEntry)
+DcbxCongestionNotification = _tlv(_PUBLISHED[8], DcbxVersion.PUBLISHED)
+DraftTrafficClasses = _tlv(_DRAFT[8], DcbxVersion.DRAFT)
+DraftEtsConfiguration = _tlv(_DRAFT[9], DcbxVersion.DRAFT)
+DraftEtsRecommendation = _tlv(_DRAFT[10], DcbxVersion.DRAFT)
+DraftPfc = _tlv(_DRAFT[11], DcbxVersion.DRAFT)
+DraftApplicationPriority = _tlv(_DRAFT[12], DcbxVersion.DRAFT, DraftApplicationEntry)
+DraftCongestionNotification = _tlv(_DRAFT[13], DcbxVersion.DRAFT)
 
 LLDPDU_CLASS_TYPES[127][:0] = _Dcbx.__subclasses__()

@@ -220,7 +220,7 @@ def _headroom(octets: bytes) -> str:
     except headroom.MeasurementFrameError as error:
         if error.reason is not headroom.MeasurementReason.WRONG_TAG:
             raise
-        tagged = octets[: headroom._TAGGED]
+        tagged = octets[: headroom.TAGGED]
         frame = headroom.parse(tagged + headroom._tag(tagged, _KEY), _KEY)
     _same(frame, headroom.parse(frame.encode(_KEY), _KEY))
     return type(frame).__name__
@@ -234,7 +234,7 @@ def _measurer() -> Callable[[bytes], str]:
     def read(octets: bytes) -> str:
         nonlocal now
         now += 1_000_000
-        tagged = octets[: headroom._TAGGED]
+        tagged = octets[: headroom.TAGGED]
         for frame in (octets, tagged + headroom._tag(tagged, _KEY)):
             measurer.receive(frame, now, now, now)
         if (deadline := measurer.deadline()) is not None and deadline <= now:

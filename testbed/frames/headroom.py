@@ -53,7 +53,7 @@ _ETHERNET = struct.Struct("!6s6sHH")
 _FIELDS = struct.Struct("!3sBBxHIQQQ")  # x: the reserved octet
 _BEGINS = struct.pack("!HH", ETHERTYPE, EXTENSION_OPCODE) + EXTENSION
 _TAG_OCTETS = 8
-_TAGGED = _ETHERNET.size + _FIELDS.size
+TAGGED = _ETHERNET.size + _FIELDS.size
 _PURPOSE = b"xoffhdrm"  # the same key in another protocol makes other tags
 
 
@@ -151,7 +151,7 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
         )
     if kind not in (_REQUEST, _RESPONSE):
         raise MeasurementFrameError(MeasurementReason.UNKNOWN_KIND, f"kind {kind} is neither request nor response")
-    if not hmac.compare_digest(data[_TAGGED:LENGTH], _tag(data[:_TAGGED], key)):
+    if not hmac.compare_digest(data[TAGGED:LENGTH], _tag(data[:TAGGED], key)):
         raise MeasurementFrameError(
             MeasurementReason.WRONG_TAG,
             f"a measurement frame from {Mac(source)} has the wrong tag: it is forged or damaged, "

@@ -220,6 +220,7 @@ SLICE = 0x1E
 _STRICT = 0x80
 _NETWORK_WIDE = 0  # the context type
 _SLICE = struct.Struct("!BBHI")
+SLICE_OCTETS = _SLICE.size
 
 
 @dataclass(frozen=True)

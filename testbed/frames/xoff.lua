@@ -15,8 +15,34 @@ set_plugin_info({ version = "1", author = "Xoff", description = "Headroom measur
 local xoff = Proto("xoff", "Xoff headroom measurement")
 local extras = Proto("xoff_extra", "Xoff capabilities and slices")
 
-local OPCODE, EXTENSION, LENGTH, TAGGED = 0xFFFE, 0x02584F, 60, 52
+-- Tables by tools/dissector_tables.py
+local OPCODE, EXTENSION = 0xFFFE, 0x02584F
+local VERSION, LENGTH, TAGGED = 1, 60, 52
 local CAPABLE, SLICE, SLICE_OCTETS = 0xA1, 0x1E, 8
+local OUI = 0x0080C2
+-- A field is its name, its first bit, its bits, and what 0 means.
+local ENTRY = { octets = 3, { "priority", 0, 3 }, { "selector", 5, 3 }, { "protocol", 8, 16 } }
+local DRAFT = {
+	[8] = { name = "Traffic Classes", octets = 1,
+		{ "classes", 5, 3, 8 } },
+	[9] = { name = "ETS Configuration", octets = 13,
+		{ "willing", 7, 1 }, { "assignment", 8, 4 }, { "assignment", 12, 4 }, { "assignment", 16, 4 },
+		{ "assignment", 20, 4 }, { "assignment", 24, 4 }, { "assignment", 28, 4 }, { "assignment", 32, 4 },
+		{ "assignment", 36, 4 }, { "bandwidth", 40, 8 }, { "bandwidth", 48, 8 }, { "bandwidth", 56, 8 },
+		{ "bandwidth", 64, 8 }, { "bandwidth", 72, 8 }, { "bandwidth", 80, 8 }, { "bandwidth", 88, 8 },
+		{ "bandwidth", 96, 8 } },
+	[10] = { name = "ETS Recommendation", octets = 9,
+		{ "valid", 7, 1 }, { "bandwidth", 8, 8 }, { "bandwidth", 16, 8 }, { "bandwidth", 24, 8 },
+		{ "bandwidth", 32, 8 }, { "bandwidth", 40, 8 }, { "bandwidth", 48, 8 }, { "bandwidth", 56, 8 },
+		{ "bandwidth", 64, 8 } },
+	[11] = { name = "PFC", octets = 2, extra = "defended",
+		{ "willing", 0, 1 }, { "cap", 5, 3, 8 }, { "enabled", 8, 8 } },
+	[12] = { name = "Application Priority", octets = 1, entries = true,
+		{ "willing", 0, 1 } },
+	[13] = { name = "Congestion Notification", octets = 3,
+		{ "willing", 0, 1 }, { "enabled", 8, 8 }, { "defended", 16, 8 } },
+}
+-- End of tables
 local KINDS = { [1] = "request", [2] = "response" }
 
 xoff.prefs.opcode = Pref.uint("Opcode", OPCODE, "MAC control opcode of measurement frames")
@@ -51,10 +77,9 @@ g.capable = ProtoField.bool("xoff.capable", "Measures headroom")
 g.slice = ProtoField.uint32("xoff.slice", "Slice")
 g.strict = ProtoField.bool("xoff.slice.strict", "Routers without this slice drop")
 
-local d = { names = {
-	[8] = "Traffic Classes", [9] = "ETS Configuration", [10] = "ETS Recommendation", [11] = "PFC",
-	[12] = "Application Priority", [13] = "Congestion Notification" } }
-d.subtype = ProtoField.uint8("xoff.draft.subtype", "Subtype", base.DEC, d.names)
+local d, names = {}, {}
+for subtype, layout in pairs(DRAFT) do names[subtype] = layout.name end
+d.subtype = ProtoField.uint8("xoff.draft.subtype", "Subtype", base.DEC, names)
 d.classes = ProtoField.uint8("xoff.draft.classes", "Traffic classes")
 d.willing = ProtoField.bool("xoff.draft.willing", "Willing")
 d.valid = ProtoField.bool("xoff.draft.valid", "Recommendation is valid")
@@ -67,9 +92,7 @@ d.entry = ProtoField.bytes("xoff.draft.entry", "Application")
 d.priority = ProtoField.uint8("xoff.draft.priority", "Priority")
 d.selector = ProtoField.uint8("xoff.draft.selector", "Selector")
 d.protocol = ProtoField.uint16("xoff.draft.protocol", "Protocol", base.HEX)
-for name, field in pairs(d) do
-	if name ~= "names" then g["draft_" .. name] = field end
-end
+for name, field in pairs(d) do g["draft_" .. name] = field end
 
 -- BLAKE2s (RFC 7693), for tags of 8 octets. Numbers stay below 2^35, which every Lua has exactly.
 
@@ -190,7 +213,7 @@ local function measurement(buffer, pinfo, tree)
 		own:add(f.held, buffer(22, 16), Int64(held:lower(), held:higher())):set_generated()
 	end
 	local tag_item = own:add(f.tag, buffer(38, 8))
-	if version ~= 1 or not KINDS[kind] then kind_item:add_proto_expert_info(unknown) end
+	if version ~= VERSION or not KINDS[kind] then kind_item:add_proto_expert_info(unknown) end
 	local targets, sources = { target_field() }, { source_field() }
 	if #targets > 0 and #sources > 0 then -- the innermost Ethernet header, if the frame came in a tunnel
 		local octets = targets[#targets].range:bytes():tohex() .. sources[#sources].range:bytes():tohex() .. "8808"
@@ -215,9 +238,6 @@ ethertypes:add(0x8808, xoff)
 
 -- The capability in LLDP, and slices
 
-local OUI = 0x0080C2
-local DRAFT_SHAPES = { [8] = 1, [9] = 13, [10] = 9, [13] = 3 }
-
 local function tlvs_of(buffer)
 	-- What an LLDPDU has of DCBX, as {subtype, offset, octets behind the subtype}; whether it is of the draft's format.
 	local found, is_draft, at = {}, false, 0
@@ -228,48 +248,41 @@ local function tlvs_of(buffer)
 		if kind == 127 and length >= 4 and buffer(at + 2, 3):uint() == OUI then
 			local subtype = buffer(at + 5, 1):uint()
 			if subtype >= 8 and subtype <= 13 then found[#found + 1] = { subtype, at, length - 4 } end
-			if DRAFT_SHAPES[subtype] == length - 4 then is_draft = true end
+			local layout = DRAFT[subtype]
+			if layout and not layout.entries and not layout.extra and layout.octets == length - 4 then is_draft = true end
 		end
 		at = at + 2 + length
 	end
 	return found, is_draft
 end
 
-local function draft_tlv(tree, subtype, range)
-	-- One TLV of the DCBX draft of April 2009, which Wireshark does not have; testbed/subjects/dcbx/features has the layouts.
-	local item = tree:add(extras, range, "DCBX draft: " .. (d.names[subtype] or "TLV"))
-	local length = range:len()
-	item:add(d.subtype, range(3, 1))
-	local info = length > 4 and range(4, length - 4)
-	if not info then return end
-	local function octet(place) return place < info:len() and info(place, 1) or nil end
-	local first = octet(0)
-	if subtype == 8 then
-		item:add(d.classes, first, (first:uint() - 1) % 8 + 1)
-	elseif subtype == 9 and info:len() >= 13 then
-		item:add(d.willing, first, first:bitfield(7, 1) == 1)
-		for n = 0, 7 do item:add(d.assignment, info(1 + math.floor(n / 2), 1), info(1, 4):bitfield(4 * n, 4)) end
-		for n = 0, 7 do item:add(d.bandwidth, info(5 + n, 1)) end
-	elseif subtype == 10 and info:len() >= 9 then
-		item:add(d.valid, first, first:bitfield(7, 1) == 1)
-		for n = 0, 7 do item:add(d.bandwidth, info(1 + n, 1)) end
-	elseif subtype == 11 and info:len() >= 2 then
-		item:add(d.willing, first, first:bitfield(0, 1) == 1)
-		item:add(d.cap, first, (first:bitfield(5, 3) - 1) % 8 + 1)
-		item:add(d.enabled, octet(1))
-		if octet(2) then item:add(d.defended, octet(2)) end
-	elseif subtype == 12 then
-		item:add(d.willing, first, first:bitfield(0, 1) == 1)
-		for at = 1, info:len() - 3, 3 do
-			local entry = item:add(d.entry, info(at, 3))
-			entry:add(d.priority, info(at, 1), info(at, 1):bitfield(0, 3))
-			entry:add(d.selector, info(at, 1), info(at, 1):bitfield(5, 3))
-			entry:add(d.protocol, info(at + 1, 2))
+local function add_fields(item, layout, range)
+	for _, field in ipairs(layout) do
+		local name, at, bits, zero = field[1], field[2], field[3], field[4]
+		local first = math.floor(at / 8)
+		local octets, value = range(first, math.ceil((at + bits) / 8) - first), range:bitfield(at, bits)
+		if bits == 1 then
+			item:add(d[name], octets, value == 1)
+		else
+			item:add(d[name], octets, value == 0 and zero or value)
 		end
-	elseif subtype == 13 and info:len() >= 3 then
-		item:add(d.willing, first, first:bitfield(0, 1) == 1)
-		item:add(d.enabled, octet(1))
-		item:add(d.defended, octet(2))
+	end
+end
+
+local function draft_tlv(tree, subtype, range)
+	-- One TLV of the DCBX draft of April 2009, which Wireshark does not have.
+	local layout = DRAFT[subtype]
+	local item = tree:add(extras, range, "DCBX draft: " .. (layout and layout.name or "TLV"))
+	item:add(d.subtype, range(3, 1))
+	if not layout or range:len() < 4 + layout.octets then return end
+	local info = range(4)
+	add_fields(item, layout, info)
+	if layout.extra and info:len() > layout.octets then item:add(d[layout.extra], info(layout.octets, 1)) end
+	if layout.entries then
+		for at = layout.octets, info:len() - ENTRY.octets, ENTRY.octets do
+			local entry = info(at, ENTRY.octets)
+			add_fields(item:add(d.entry, entry), ENTRY, entry)
+		end
 	end
 end
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from testbed.frames import FieldError
+from testbed.frames.dcbx.layouts import OUI
 from testbed.frames.dcbx.values import DcbxVersion, EtsRecommendation
 from testbed.frames.lldp_tlvs import Flaw, Organisational, Tlv
 from testbed.subjects.dcbx import features
 from testbed.subjects.dcbx.features.applications import MOST_ENTRIES, ApplicationPriority
-from testbed.subjects.dcbx.features.codec import OUI, Codec, DcbxReason, flaw
+from testbed.subjects.dcbx.features.codec import Codec, DcbxReason, flaw
 from testbed.subjects.dcbx.features.congestion_notification import CongestionNotification
 from testbed.subjects.dcbx.features.ets import EtsConfiguration
 from testbed.subjects.dcbx.features.feature import Feature

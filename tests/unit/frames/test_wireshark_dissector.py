@@ -17,6 +17,7 @@ from testbed.subjects.dcbx.tlvs import ApplicationPriority, CongestionNotificati
 from testbed.subjects.dcbx.tlvs import encode as dcbx_tlvs
 from tests.unit.frames.test_roce import frame
 from tests.unit.frames.tshark import TSHARK, decode
+from tools.dissector_tables import SCRIPT
 
 pytestmark = [
     pytest.mark.packages("tshark"),
@@ -24,7 +25,6 @@ pytestmark = [
 ]
 
 A, B = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
-SCRIPT = Path(headroom.__file__).parent / "xoff.lua"
 OURS = ["-X", f"lua_script:{SCRIPT}"]
 
 

@@ -15,11 +15,12 @@ from typing import Any
 
 from testbed.errors import XoffError
 from testbed.frames import FieldError
+from testbed.frames.dcbx.layouts import ENTRY, LAYOUTS
 from testbed.frames.dcbx.values import DRAFT_SELECTORS, PUBLISHED_SELECTORS, AppEntry, DcbxVersion, Selector
 from testbed.frames.lldp_tlvs import Flaw, Organisational
 from testbed.strict.tables import TomlTable, flag, whole
 from testbed.subjects.dcbx.config_values import ConfigError, section
-from testbed.subjects.dcbx.features.codec import Codec, Contents, DcbxReason, bad_length, flaw, layouts, organisational
+from testbed.subjects.dcbx.features.codec import Contents, DcbxReason, codec, flaw, layouts, packed, unpacked
 from testbed.subjects.dcbx.features.feature import (
     CommonSettings,
     Data,
@@ -34,7 +35,7 @@ from testbed.subjects.dcbx.features.feature import (
 MOST_ENTRIES = 168
 """The number of entries that one TLV can hold."""
 
-_SUBTYPE = 12
+_DRAFT, _PUBLISHED = (LAYOUTS[version][12] for version in (DcbxVersion.DRAFT, DcbxVersion.PUBLISHED))
 _NAME = "application_priority"
 _MOST_SHOWN = 3
 _FIRST_ETHERTYPE, _LAST_DSCP, _LAST_PORT = 0x0600, 63, 0xFFFF
@@ -94,51 +95,50 @@ class ApplicationsChanged(Event):
 
 
 def _encode_draft(content: ApplicationPriority, _: Contents) -> Organisational:
-    table = _pack_entries(content.entries, DRAFT_SELECTORS, "draft's")
-    return organisational(_SUBTYPE, content.willing << 7, table=table)
+    return packed(_DRAFT, _pack_entries(content.entries, DRAFT_SELECTORS, "draft's"), willing=content.willing)
 
 
 def _read_draft(info: bytes, flaws: list[Flaw]) -> ApplicationPriority | None:
-    entries = _unpack_entries(info, DRAFT_SELECTORS, flaws)
-    return None if entries is None else ApplicationPriority(entries, bool(info[0] & 0x80))
+    found = unpacked(_DRAFT, _NAME, info, flaws)
+    if found is None:
+        return None
+    return ApplicationPriority(_unpack_entries(info, DRAFT_SELECTORS, flaws), bool(found["willing"]))
 
 
 def _encode_published(content: ApplicationPriority, _: Contents) -> Organisational:
     if content.willing:
         raise FieldError("the published format has no W in Application Priority; leave `willing` at False")
-    table = _pack_entries(content.entries, PUBLISHED_SELECTORS, "published")
-    return organisational(_SUBTYPE, 0, table=table)
+    return packed(_PUBLISHED, _pack_entries(content.entries, PUBLISHED_SELECTORS, "published"))
 
 
 def _read_published(info: bytes, flaws: list[Flaw]) -> ApplicationPriority | None:
-    entries = _unpack_entries(info, PUBLISHED_SELECTORS, flaws)
-    return None if entries is None else ApplicationPriority(entries)
+    if unpacked(_PUBLISHED, _NAME, info, flaws) is None:
+        return None
+    return ApplicationPriority(_unpack_entries(info, PUBLISHED_SELECTORS, flaws))
 
 
 def _pack_entries(entries: Applications, selectors: Mapping[int, Selector], version: str) -> bytes:
     numbers = {selector: number for number, selector in selectors.items()}
-    octets = bytearray()
+    octets = b""
     for entry in entries:
         if entry.selector not in numbers:
             raise FieldError(f"the {version} format has no selector for {entry.selector.value}")
-        octets.append(entry.priority << 5 | numbers[entry.selector])
-        octets += entry.protocol.to_bytes(2, "big")
-    return bytes(octets)
+        values = {"priority": entry.priority, "selector": numbers[entry.selector], "protocol": entry.protocol}
+        octets += ENTRY.pack(values)
+    return octets
 
 
-def _unpack_entries(info: bytes, selectors: Mapping[int, Selector], flaws: list[Flaw]) -> Applications | None:
-    """Read the table after its first octet; None if its length cannot be."""
-    if len(info) % 3 != 1:
-        flaws.append(bad_length(_NAME, info, "5 and a multiple of 3"))
-        return None
+def _unpack_entries(info: bytes, selectors: Mapping[int, Selector], flaws: list[Flaw]) -> Applications:
+    """Read the table after its first octet."""
     entries = []
-    for at in range(1, len(info), 3):
-        selector = selectors.get(info[at] & 7)
+    for number, at in enumerate(range(1, len(info), ENTRY.octets)):
+        found = ENTRY.unpack(info[at:])
+        selector = selectors.get(found["selector"])
         if selector is None:
-            message = f"entry {at // 3} has selector {info[at] & 7}, which is reserved; the other entries count"
+            message = f"entry {number} has selector {found['selector']}, which is reserved; the other entries count"
             flaws.append(flaw(_NAME, DcbxReason.RESERVED_SELECTOR, message))
         else:
-            entries.append(AppEntry(info[at] >> 5, selector, info[at + 1] << 8 | info[at + 2]))
+            entries.append(AppEntry(found["priority"], selector, found["protocol"]))
     return tuple(entries)
 
 
@@ -150,8 +150,8 @@ class ApplicationFeature(Feature[ApplicationAdmin, Applications, ApplicationPrio
     event_field = "entries"
     is_symmetric = True
     codecs = layouts(
-        draft=Codec(_SUBTYPE, _NAME, _read_draft, _encode_draft),
-        published=Codec(_SUBTYPE, _NAME, _read_published, _encode_published),
+        draft=codec(_DRAFT, _NAME, _read_draft, _encode_draft),
+        published=codec(_PUBLISHED, _NAME, _read_published, _encode_published),
     )
 
     def check(self, admin: ApplicationAdmin, settings: CommonSettings) -> None:

@@ -7,17 +7,15 @@ frame. Lengths in messages are those of the formats' tables, which count the OUI
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from testbed.frames.dcbx.layouts import OUI, Layout
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp_tlvs import Flaw, Organisational
 
 C = TypeVar("C")
-
-OUI = bytes.fromhex("0080c2")
-"""IEEE 802.1."""
 
 
 class Contents(Protocol):
@@ -65,6 +63,31 @@ def layouts(*, draft: Codec[C] | None = None, published: Codec[C] | None = None)
 
 def organisational(subtype: int, *octets: int, table: bytes = b"") -> Organisational:
     return Organisational(OUI, subtype, bytes(octets) + table)
+
+
+def codec(
+    layout: Layout,
+    name: str,
+    read: Callable[[bytes, list[Flaw]], C | None],
+    encode: Callable[[C, Contents], Organisational],
+    *,
+    tells: bool = False,
+) -> Codec[C]:
+    """Return the codec of a layout; with `tells` its length tells the format."""
+    return Codec(layout.subtype, name, read, encode, layout.octets if tells else None)
+
+
+def packed(layout: Layout, tail: bytes = b"", /, **values: int | Sequence[int]) -> Organisational:
+    """Return a TLV of this layout with these values of its fields, and what follows them."""
+    return Organisational(OUI, layout.subtype, layout.pack(values) + tail)
+
+
+def unpacked(layout: Layout, tlv: str, info: bytes, flaws: list[Flaw]) -> dict[str, Any] | None:
+    """Return the values of the fields of a TLV, or None and a flaw if its length is none that it can have."""
+    if layout.fits(len(info)):
+        return layout.unpack(info)
+    flaws.append(bad_length(tlv, info, layout.length))
+    return None
 
 
 def flaw(tlv: str, reason: DcbxReason, message: str) -> Flaw:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.frames import FieldError
+from testbed.frames.dcbx.layouts import LAYOUTS
 from testbed.frames.dcbx.values import DcbxVersion, check_mask, priorities
 from testbed.frames.lldp_tlvs import Flaw, Organisational
 from testbed.strict.tables import TomlTable, flag
 from testbed.subjects.dcbx.config_values import priority_set, section
-from testbed.subjects.dcbx.features.codec import Codec, Contents, bad_length, layouts, organisational
+from testbed.subjects.dcbx.features.codec import Contents, codec, layouts, packed, unpacked
 from testbed.subjects.dcbx.features.feature import (
     CommonSettings,
     DcbxSettingsError,
@@ -31,7 +32,7 @@ from testbed.subjects.dcbx.features.feature import (
 from testbed.subjects.dcbx.features.priority_sets import PrioritiesChanged, PrioritySetFeature, defends
 from testbed.subjects.dcbx.machines import Outcome, defense, hold
 
-_DRAFT, _PUBLISHED = 13, 8
+_DRAFT, _PUBLISHED = LAYOUTS[DcbxVersion.DRAFT][13], LAYOUTS[DcbxVersion.PUBLISHED][8]
 _NAME = "congestion_notification"
 
 
@@ -75,28 +76,25 @@ class CnChanged(PrioritiesChanged):
 
 
 def _encode_draft(cn: CongestionNotification, _: Contents) -> Organisational:
-    return organisational(_DRAFT, cn.willing << 7, cn.enabled, cn.defended)
+    return packed(_DRAFT, willing=cn.willing, enabled=cn.enabled, defended=cn.defended)
 
 
 def _read_draft(info: bytes, flaws: list[Flaw]) -> CongestionNotification | None:
-    if len(info) != 3:
-        flaws.append(bad_length(_NAME, info, "7"))
+    found = unpacked(_DRAFT, _NAME, info, flaws)
+    if found is None:
         return None
-    return CongestionNotification(info[1], info[1] & info[2], bool(info[0] & 0x80))
+    return CongestionNotification(found["enabled"], found["enabled"] & found["defended"], bool(found["willing"]))
 
 
 def _encode_published(cn: CongestionNotification, _: Contents) -> Organisational:
     if cn.willing:
         raise FieldError("the published format has no W in Congestion Notification; leave `willing` at False")
-    return organisational(_PUBLISHED, cn.enabled, cn.enabled & ~cn.defended)
+    return packed(_PUBLISHED, cnpv=cn.enabled, ready=cn.enabled & ~cn.defended)
 
 
 def _read_published(info: bytes, flaws: list[Flaw]) -> CongestionNotification | None:
-    if len(info) != 2:
-        flaws.append(bad_length(_NAME, info, "6"))
-        return None
-    enabled, ready = info
-    return CongestionNotification(enabled, enabled & ~ready)
+    found = unpacked(_PUBLISHED, _NAME, info, flaws)
+    return None if found is None else CongestionNotification(found["cnpv"], found["cnpv"] & ~found["ready"])
 
 
 class CnFeature(PrioritySetFeature[CnAdmin, CongestionNotification]):
@@ -105,8 +103,8 @@ class CnFeature(PrioritySetFeature[CnAdmin, CongestionNotification]):
     tlv = "Congestion Notification"
     is_symmetric = True
     codecs = layouts(
-        draft=Codec(_DRAFT, _NAME, _read_draft, _encode_draft, telling_length=3),
-        published=Codec(_PUBLISHED, _NAME, _read_published, _encode_published, telling_length=2),
+        draft=codec(_DRAFT, _NAME, _read_draft, _encode_draft, tells=True),
+        published=codec(_PUBLISHED, _NAME, _read_published, _encode_published, tells=True),
     )
     event_type = CnChanged
 

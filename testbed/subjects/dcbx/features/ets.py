@@ -15,18 +15,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.frames import FieldError
+from testbed.frames.dcbx.layouts import LAYOUTS
 from testbed.frames.dcbx.values import PRIORITIES, DcbxVersion, Ets, Tsa
 from testbed.frames.lldp_tlvs import Flaw, Organisational
 from testbed.strict.tables import TomlTable, flag
 from testbed.subjects.dcbx.config_values import section
-from testbed.subjects.dcbx.features.codec import Codec, Contents, bad_length, layouts, organisational
+from testbed.subjects.dcbx.features.codec import Contents, codec, layouts, packed, unpacked
 from testbed.subjects.dcbx.features.ets_tables import (
-    ETS_CONFIGURATION,
     check_format,
     keys_of_tables,
     legend,
-    pack_halves,
-    pack_published,
+    published_tables,
     read_classes,
     read_percents,
     read_selection,
@@ -34,8 +33,6 @@ from testbed.subjects.dcbx.features.ets_tables import (
     table_data,
     table_flaws,
     table_text,
-    unpack_halves,
-    unpack_published,
 )
 from testbed.subjects.dcbx.features.feature import (
     CommonSettings,
@@ -50,6 +47,7 @@ from testbed.subjects.dcbx.features.feature import (
 from testbed.subjects.dcbx.features.recommendation import Recommend, Shares, read_recommend, recommend_lines
 from testbed.subjects.dcbx.machines import asymmetric
 
+_DRAFT, _PUBLISHED = (LAYOUTS[version][9] for version in (DcbxVersion.DRAFT, DcbxVersion.PUBLISHED))
 _NAME = "ets_configuration"
 
 
@@ -85,35 +83,34 @@ class EtsChanged(Event):
 def _encode_draft(content: EtsConfiguration, _: Contents) -> Organisational:
     if content.ets.tsa is not None or content.cbs:
         raise FieldError("the draft has no transmission selection; leave `tsa` at None and `cbs` at False")
-    table = pack_halves(content.ets.assignment) + bytes(content.ets.bandwidth)
-    return organisational(ETS_CONFIGURATION, content.willing, table=table)
+    ets = content.ets
+    return packed(_DRAFT, willing=content.willing, priority=ets.assignment, bandwidth=ets.bandwidth)
 
 
 def _read_draft(info: bytes, flaws: list[Flaw]) -> EtsConfiguration | None:
-    if len(info) != 13:
-        flaws.append(bad_length(_NAME, info, "17"))
+    found = unpacked(_DRAFT, _NAME, info, flaws)
+    if found is None:
         return None
-    ets = Ets(unpack_halves(info[1:5]), tuple(info[5:13]))
+    ets = Ets(found["priority"], found["bandwidth"])
     flaws += table_flaws(_NAME, ets.assignment, ets.bandwidth, None)
-    return EtsConfiguration(ets, bool(info[0] & 1))
+    return EtsConfiguration(ets, bool(found["willing"]))
 
 
 def _encode_published(content: EtsConfiguration, others: Contents) -> Organisational:
     classes = others.get("traffic_classes")
     if classes is None:
         raise FieldError("a published ETS Configuration has a number of traffic classes: give 1 to 8")
-    first = content.willing << 7 | content.cbs << 6 | classes & 7
-    table = pack_published(content.ets.assignment, content.ets.bandwidth, content.ets.tsa)
-    return organisational(ETS_CONFIGURATION, first, table=table)
+    tables = published_tables(content.ets.assignment, content.ets.bandwidth, content.ets.tsa)
+    return packed(_PUBLISHED, willing=content.willing, cbs=content.cbs, traffic_classes=classes, **tables)
 
 
 def _read_published(info: bytes, flaws: list[Flaw]) -> EtsConfiguration | None:
-    if len(info) != 21:
-        flaws.append(bad_length(_NAME, info, "25"))
+    found = unpacked(_PUBLISHED, _NAME, info, flaws)
+    if found is None:
         return None
-    ets = Ets(*unpack_published(info))
+    ets = Ets(found["priority"], found["bandwidth"], found["tsa"])
     flaws += table_flaws(_NAME, ets.assignment, ets.bandwidth, ets.tsa)
-    return EtsConfiguration(ets, bool(info[0] & 0x80), bool(info[0] & 0x40))
+    return EtsConfiguration(ets, bool(found["willing"]), bool(found["cbs"]))
 
 
 class EtsFeature(Feature[EtsAdmin, Ets, EtsConfiguration]):
@@ -123,8 +120,8 @@ class EtsFeature(Feature[EtsAdmin, Ets, EtsConfiguration]):
     event_type = EtsChanged
     event_field = "ets"
     codecs = layouts(
-        draft=Codec(ETS_CONFIGURATION, _NAME, _read_draft, _encode_draft, telling_length=13),
-        published=Codec(ETS_CONFIGURATION, _NAME, _read_published, _encode_published, telling_length=21),
+        draft=codec(_DRAFT, _NAME, _read_draft, _encode_draft, tells=True),
+        published=codec(_PUBLISHED, _NAME, _read_published, _encode_published, tells=True),
     )
 
     def check(self, admin: EtsAdmin, settings: CommonSettings) -> None:

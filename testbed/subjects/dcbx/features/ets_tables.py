@@ -22,9 +22,6 @@ from testbed.subjects.dcbx.config_values import ConfigError
 from testbed.subjects.dcbx.features.codec import DcbxReason, flaw
 from testbed.subjects.dcbx.features.feature import CommonSettings, Data, DcbxSettingsError
 
-ETS_CONFIGURATION, ETS_RECOMMENDATION = 9, 10
-"""Subtypes, in both formats."""
-
 LEGEND = "ETS is class:percent / class of priority 0 to 7"
 DRAFT_LEGEND = f"{LEGEND}; S is strict, A and B are the AVB groups"
 
@@ -40,25 +37,11 @@ _DRAFT_GROUPS = {13: "A", 14: "B", STRICT: "S"}
 # On the wire
 
 
-def pack_halves(table: Table) -> bytes:
-    """Pack eight entries of four bits, priority 0 in the high half of the first octet."""
-    return bytes(table[n] << 4 | table[n + 1] for n in range(0, 8, 2))
-
-
-def unpack_halves(octets: bytes) -> Table:
-    a, b, c, d = octets
-    return a >> 4, a & 15, b >> 4, b & 15, c >> 4, c & 15, d >> 4, d & 15
-
-
-def pack_published(assignment: Table | None, bandwidth: Table, tsa: Table | None) -> bytes:
+def published_tables(assignment: Table | None, bandwidth: Table, tsa: Table | None) -> dict[str, Table]:
+    """Return the tables of the published format, by the names of their fields."""
     if assignment is None or tsa is None:
         raise FieldError("the published format needs priority assignment and transmission selection; give both")
-    return pack_halves(assignment) + bytes(bandwidth) + bytes(tsa)
-
-
-def unpack_published(info: bytes) -> tuple[Table, Table, Table]:
-    """Return priority assignment, bandwidth and transmission selection."""
-    return unpack_halves(info[1:5]), tuple(info[5:13]), tuple(info[13:21])
+    return {"priority": assignment, "bandwidth": bandwidth, "tsa": tsa}
 
 
 def table_flaws(tlv: str, assignment: Table, bandwidth: Table, tsa: Table | None) -> list[Flaw]:

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.frames import FieldError
+from testbed.frames.dcbx.layouts import LAYOUTS
 from testbed.frames.dcbx.values import DcbxVersion, check_mask, priorities
 from testbed.frames.lldp_tlvs import Flaw, Organisational
 from testbed.strict.tables import TomlTable, flag, whole
 from testbed.subjects.dcbx.config_values import priority_set, section
-from testbed.subjects.dcbx.features.codec import Codec, Contents, DcbxReason, bad_length, flaw, layouts, organisational
+from testbed.subjects.dcbx.features.codec import Contents, DcbxReason, codec, flaw, layouts, packed, unpacked
 from testbed.subjects.dcbx.features.feature import (
     CommonSettings,
     Data,
@@ -34,11 +35,12 @@ from testbed.subjects.dcbx.features.feature import (
 from testbed.subjects.dcbx.features.priority_sets import PrioritiesChanged, PrioritySetFeature, defends
 from testbed.subjects.dcbx.machines import defense, hold
 
-SUBTYPE = 11
+_DRAFT, _PUBLISHED = (LAYOUTS[version][11] for version in (DcbxVersion.DRAFT, DcbxVersion.PUBLISHED))
 
 HEADROOM_CAPABLE = 0xA1
 """Our private octet at the end of the PFC TLV (decision 0113). Only this value announces headroom measurement: DefOn
 of a peer that speaks the other format, or what a later standard puts here, must not be taken for it."""
+_CAPABLE = bytes([HEADROOM_CAPABLE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,40 +102,38 @@ def _encode_draft(pfc: Pfc, _: Contents) -> Organisational:
         )
     if pfc.mbc:
         raise FieldError("the draft's PFC TLV has no MBC bit; leave `mbc` at False")
-    octets = [pfc.willing << 7 | pfc.cap & 7, pfc.enabled]
-    if pfc.defended is not None:
-        octets.append(pfc.defended & pfc.enabled)
-    elif pfc.headroom:
+    if pfc.headroom and pfc.defended is None:
         raise FieldError("in the draft's PFC TLV the headroom capability comes after DefOn; set `defended`, 0 for none")
-    if pfc.headroom:
-        octets.append(HEADROOM_CAPABLE)
-    return organisational(SUBTYPE, *octets)
+    defended = b"" if pfc.defended is None else bytes([pfc.defended & pfc.enabled])
+    tail = defended + _CAPABLE * pfc.headroom
+    return packed(_DRAFT, tail, willing=pfc.willing, cap=pfc.cap, enabled=pfc.enabled)
 
 
 def _read_draft(info: bytes, flaws: list[Flaw]) -> Pfc | None:
-    if len(info) < 2:
-        flaws.append(bad_length("pfc", info, "6 at least"))
+    found = unpacked(_DRAFT, "pfc", info, flaws)
+    if found is None:
         return None
-    willing, cap, enabled = bool(info[0] & 0x80), info[0] & 7 or 8, info[1]
-    defended = info[2] & enabled if len(info) > 2 else None
-    return Pfc(enabled, willing, cap, defended=defended, headroom=_is_capable(info[3:], flaws))
+    defended = info[2] & found["enabled"] if len(info) > 2 else None
+    headroom = _is_capable(info[3:], flaws)
+    return Pfc(found["enabled"], bool(found["willing"]), found["cap"] or 8, defended=defended, headroom=headroom)
 
 
 def _encode_published(pfc: Pfc, _: Contents) -> Organisational:
     if pfc.defended is not None:
         raise FieldError("the published format has no DefOn in its PFC TLV; leave `defended` at None")
-    capable = [HEADROOM_CAPABLE] if pfc.headroom else []
-    return organisational(SUBTYPE, pfc.willing << 7 | pfc.mbc << 6 | pfc.cap, pfc.enabled, *capable)
+    tail = _CAPABLE * pfc.headroom
+    return packed(_PUBLISHED, tail, willing=pfc.willing, mbc=pfc.mbc, cap=pfc.cap, enabled=pfc.enabled)
 
 
 def _read_published(info: bytes, flaws: list[Flaw]) -> Pfc | None:
-    if len(info) < 2:
-        flaws.append(bad_length("pfc", info, "6 at least"))
+    found = unpacked(_PUBLISHED, "pfc", info, flaws)
+    if found is None:
         return None
-    cap = info[0] & 0x0F
+    cap = found["cap"]
     if cap > 8:
         flaws.append(flaw("pfc", DcbxReason.UNDEFINED, f"its capability is {cap}, and there are 8 classes at most"))
-    return Pfc(info[1], bool(info[0] & 0x80), cap, bool(info[0] & 0x40), headroom=_is_capable(info[2:], flaws))
+    headroom = _is_capable(info[2:], flaws)
+    return Pfc(found["enabled"], bool(found["willing"]), cap, bool(found["mbc"]), headroom=headroom)
 
 
 def _is_capable(octets: bytes, flaws: list[Flaw]) -> bool:
@@ -141,7 +141,7 @@ def _is_capable(octets: bytes, flaws: list[Flaw]) -> bool:
     if octets and octets[0] != HEADROOM_CAPABLE:
         message = f"octet {octets[0]:#04x} after its fields is not the headroom capability, {HEADROOM_CAPABLE:#04x}"
         flaws.append(flaw("pfc", DcbxReason.UNKNOWN_CAPABILITY, message))
-    return octets[:1] == bytes([HEADROOM_CAPABLE])
+    return octets[:1] == _CAPABLE
 
 
 class PfcFeature(PrioritySetFeature[PfcAdmin, Pfc]):
@@ -150,8 +150,8 @@ class PfcFeature(PrioritySetFeature[PfcAdmin, Pfc]):
     tlv = "PFC TLV"
     is_symmetric = True
     codecs = layouts(
-        draft=Codec(SUBTYPE, "pfc", _read_draft, _encode_draft),
-        published=Codec(SUBTYPE, "pfc", _read_published, _encode_published),
+        draft=codec(_DRAFT, "pfc", _read_draft, _encode_draft),
+        published=codec(_PUBLISHED, "pfc", _read_published, _encode_published),
     )
     event_type = PfcChanged
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.frames import FieldError
+from testbed.frames.dcbx.layouts import LAYOUTS
 from testbed.frames.dcbx.values import (
     DcbxVersion,
     EtsRecommendation,
@@ -25,13 +26,12 @@ from testbed.frames.dcbx.values import (
 from testbed.frames.lldp_tlvs import Flaw, Organisational
 from testbed.strict.tables import TomlTable, flag
 from testbed.subjects.dcbx.config_values import section
-from testbed.subjects.dcbx.features.codec import Codec, Contents, DcbxReason, bad_length, flaw, layouts, organisational
+from testbed.subjects.dcbx.features.codec import Contents, DcbxReason, codec, flaw, layouts, packed, unpacked
 from testbed.subjects.dcbx.features.ets_tables import (
-    ETS_RECOMMENDATION,
     check_format,
     keys_of_tables,
     legend,
-    pack_published,
+    published_tables,
     read_classes,
     read_percents,
     read_selection,
@@ -40,10 +40,10 @@ from testbed.subjects.dcbx.features.ets_tables import (
     table_data,
     table_flaws,
     table_text,
-    unpack_published,
 )
 from testbed.subjects.dcbx.features.feature import CommonSettings, DcbxSettingsError, Feature, FeatureState, View
 
+_DRAFT, _PUBLISHED = (LAYOUTS[version][10] for version in (DcbxVersion.DRAFT, DcbxVersion.PUBLISHED))
 _NAME = "ets_recommendation"
 
 
@@ -82,34 +82,33 @@ class Advice:
 def _encode_draft(advice: EtsRecommendation, _: Contents) -> Organisational:
     if advice.assignment is not None:
         raise FieldError("the draft recommends bandwidth only; leave `assignment` and `tsa` at None")
-    return organisational(ETS_RECOMMENDATION, advice.valid, table=bytes(advice.bandwidth))
+    return packed(_DRAFT, rv=advice.valid, bandwidth=advice.bandwidth)
 
 
 def _read_draft(info: bytes, flaws: list[Flaw]) -> EtsRecommendation | None:
-    if len(info) != 9:
-        flaws.append(bad_length(_NAME, info, "13"))
+    found = unpacked(_DRAFT, _NAME, info, flaws)
+    if found is None:
         return None
-    if not info[0] & 1:
+    if not found["rv"]:
         return EtsRecommendation(valid=False)
-    wrong = bandwidth_problem(tuple(info[1:]), None)
+    wrong = bandwidth_problem(found["bandwidth"], None)
     if wrong:
         flaws.append(flaw(_NAME, DcbxReason.BANDWIDTH_SUM, wrong))
         return None
-    return EtsRecommendation(tuple(info[1:]))
+    return EtsRecommendation(found["bandwidth"])
 
 
 def _encode_published(advice: EtsRecommendation, _: Contents) -> Organisational:
     if not advice.valid:
         raise FieldError("the published format has no RV bit; leave the TLV out until there is a recommendation")
-    table = pack_published(advice.assignment, advice.bandwidth, advice.tsa)
-    return organisational(ETS_RECOMMENDATION, 0, table=table)
+    return packed(_PUBLISHED, **published_tables(advice.assignment, advice.bandwidth, advice.tsa))
 
 
 def _read_published(info: bytes, flaws: list[Flaw]) -> EtsRecommendation | None:
-    if len(info) != 21:
-        flaws.append(bad_length(_NAME, info, "25"))
+    found = unpacked(_PUBLISHED, _NAME, info, flaws)
+    if found is None:
         return None
-    assignment, bandwidth, tsa = unpack_published(info)
+    assignment, bandwidth, tsa = found["priority"], found["bandwidth"], found["tsa"]
     wrong = table_flaws(_NAME, assignment, bandwidth, tsa)
     flaws += wrong
     return None if wrong else EtsRecommendation(bandwidth, assignment, tsa)
@@ -122,8 +121,8 @@ class RecommendationFeature(Feature[Recommend | Shares, EtsRecommendation, EtsRe
     head = "ETS rec"
     tlv = "ETS Recommendation"
     codecs = layouts(
-        draft=Codec(ETS_RECOMMENDATION, _NAME, _read_draft, _encode_draft, telling_length=9),
-        published=Codec(ETS_RECOMMENDATION, _NAME, _read_published, _encode_published, telling_length=21),
+        draft=codec(_DRAFT, _NAME, _read_draft, _encode_draft, tells=True),
+        published=codec(_PUBLISHED, _NAME, _read_published, _encode_published, tells=True),
     )
 
     def admin(self, settings: CommonSettings) -> Recommend | Shares | None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.frames.dcbx.layouts import LAYOUTS
+from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp_tlvs import Flaw, Organisational
-from testbed.subjects.dcbx.features.codec import Codec, Contents, bad_length, layouts, organisational
-from testbed.subjects.dcbx.features.ets_tables import ETS_CONFIGURATION
+from testbed.subjects.dcbx.features.codec import Codec, Contents, codec, layouts, packed, unpacked
 from testbed.subjects.dcbx.features.feature import (
     CommonSettings,
     Data,
@@ -25,7 +26,7 @@ from testbed.subjects.dcbx.features.feature import (
     elected,
 )
 
-_SUBTYPE = 8
+_DRAFT, _IN_ETS = LAYOUTS[DcbxVersion.DRAFT][8], LAYOUTS[DcbxVersion.PUBLISHED][9]
 _NAME = "traffic_classes"
 
 
@@ -40,14 +41,12 @@ class TrafficClassesChanged(Event):
 
 
 def _encode_draft(classes: int, _: Contents) -> Organisational:
-    return organisational(_SUBTYPE, classes & 7)
+    return packed(_DRAFT, traffic_classes=classes)
 
 
 def _read_draft(info: bytes, flaws: list[Flaw]) -> int | None:
-    if len(info) != 1:
-        flaws.append(bad_length(_NAME, info, "5"))
-        return None
-    return info[0] & 7 or 8
+    found = unpacked(_DRAFT, _NAME, info, flaws)
+    return None if found is None else found["traffic_classes"] or 8
 
 
 def _read_published(info: bytes, _: list[Flaw]) -> int:
@@ -61,8 +60,8 @@ class TrafficClassesFeature(Feature[int, int, int]):
     event_type = TrafficClassesChanged
     event_field = "local"
     codecs = layouts(
-        draft=Codec(_SUBTYPE, _NAME, _read_draft, _encode_draft, telling_length=1),
-        published=Codec(ETS_CONFIGURATION, _NAME, _read_published),
+        draft=codec(_DRAFT, _NAME, _read_draft, _encode_draft, tells=True),
+        published=Codec(_IN_ETS.subtype, _NAME, _read_published),
     )
 
     def admin(self, settings: CommonSettings) -> int:

@@ -4,56 +4,62 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from testbed.cli import machine
 from testbed.cli.arguments import one_of
-from testbed.cli.house import lab_file as lab_files
-from testbed.lab.engines import forecast, prebuilt, table
-from testbed.lab.engines.engine import Engine, PreparedEngine
+from testbed.lab.engines.words import DEFAULT, WORDS, EngineWord
 
-
-def engines(wanted: Callable[[Engine], bool] = lambda _: True) -> list[Engine]:
-    """Return the engines that a command offers."""
-    return [engine for engine in table.ENGINES.values() if wanted(engine)]
+if TYPE_CHECKING:
+    from testbed.lab.engines.engine import Engine, PreparedEngine
 
 
 def engine_option(
-    parser: argparse.ArgumentParser, offered: Iterable[Engine], default: str | None = table.DEFAULT
+    parser: argparse.ArgumentParser, offered: Iterable[EngineWord] = WORDS, default: str | None = DEFAULT
 ) -> None:
     """Add the option `--engine`, which takes one of these engines; without a default it is the one that is ready
     soonest."""
-    by_name = {engine.name: engine for engine in offered}
-    read = one_of("engine", list(by_name))
-    told = "; ".join(f"{engine}: {engine.summary}" for engine in by_name.values())
+    told = "; ".join(f"{engine.name}: {engine.summary}" for engine in offered)
+    read = one_of("engine", [engine.name for engine in offered])
     parser.add_argument(
         "--engine",
-        type=lambda text: by_name[read(text)],
-        default=table.find(default) if default is not None else None,
+        type=lambda text: _engine(read(text)),
+        default=default,  # a text, which becomes an engine when a command line is read
         metavar="E",
         help=f"{told} (default {default or 'um, or vm while um has to be built'})",
     )
 
 
+def _engine(name: str) -> Engine:
+    from testbed.lab.engines import table  # takes importing all engines, which the help and completion do without
+
+    return table.find(name)
+
+
 def soonest() -> Engine:
     """Return `um`, unless its kernel has to be built first: the virtual machine is ready in a third of that time."""
-    usual = table.find(table.DEFAULT)
+    from testbed.lab.engines import forecast, prebuilt
+
+    usual = _engine(DEFAULT)
     if prebuilt.is_named() or forecast.Step.KERNEL not in usual.forecast():
         return usual
     from testbed.cli.screen import console  # not above: an import comes before rich is installed
 
     console.say("running on the engine vm; um is quicker, but its kernel has to be built first (5 to 15 minutes, by")
     console.say("xoff run, or here with --engine um)")
-    return table.find("vm")
+    return _engine("vm")
 
 
 def ready(engine: Engine | str) -> PreparedEngine:
     """Prepare an engine, with everything that it needs made or installed if it was not there."""
+    from testbed.cli import machine
+    from testbed.cli.house import lab_file as lab_files
     from testbed.cli.screen.console import say
     from testbed.cli.screen.progress import setting_up
+    from testbed.lab.engines import forecast, prebuilt
 
     if isinstance(engine, str):
-        engine = table.find(engine)
+        engine = _engine(engine)
     if prebuilt.is_named() and not engine.is_built():
         taken = lab_files.take()
         if not engine.is_built():

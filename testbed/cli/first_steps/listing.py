@@ -10,7 +10,6 @@ from typing import Any
 from testbed import plugins
 from testbed.cli import index
 from testbed.cli.index import Listed
-from testbed.lab.results.result import Exit
 
 
 def list_(options: argparse.Namespace) -> int:
@@ -44,7 +43,7 @@ def list_(options: argparse.Namespace) -> int:
             "rate_controls": [{"name": name, **_package(plugins.RATE_CONTROLS, name)} for name in controls],
         }
         print(json.dumps(content, indent=1))
-        return Exit.OK
+        return 0
     from rich.table import Table
 
     from testbed.cli.screen.console import shown, stdout
@@ -67,7 +66,7 @@ def list_(options: argparse.Namespace) -> int:
                 table.add_row("", f"[dim]{shown(parameters)}[/dim]")
         stdout.print(f"{title}:", style="dim")
         stdout.print(table)
-    return Exit.OK
+    return 0
 
 
 def _topologies(own: Mapping[str, str], report: Callable[[str], None]) -> dict[str, str]:

@@ -9,9 +9,10 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from testbed.cli import Terminated
-from testbed.cli.engine_setup import engine_option, engines, ready
+from testbed.cli.engine_setup import engine_option, ready
 from testbed.cli.screen import console
 from testbed.errors import UsageError
+from testbed.lab.engines.words import WORDS
 from testbed.lab.results.folder import read
 from testbed.net.shell import topologies
 from testbed.strict.numbers import whole
@@ -25,7 +26,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="a topology to run, as in incast,4, or result folders to replay, or both",
     )  # fmt: skip
     what.completer = lambda **_: topologies.names()  # type: ignore[attr-defined]
-    engine_option(parser, engines(lambda engine: engine.interactive))
+    engine_option(parser, [engine for engine in WORDS if engine.interactive])
     parser.add_argument(
         "--speed", type=_speed, default=1.0, metavar="N",
         help="on um: seconds of virtual time in a second (default 1; 0.1: ten times slower); viewers can change it",

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from testbed.cli.arguments import whole_number
-from testbed.cli.engine_setup import engine_option, engines, ready
+from testbed.cli.engine_setup import engine_option, ready
 from testbed.cli.house.packages import with_option, with_packages
 from testbed.cli.screen import console
 from testbed.errors import UsageError
@@ -32,6 +32,7 @@ from testbed.experiment import definition, script
 from testbed.experiment.fidelity import WINDOW_NS
 from testbed.experiment.output import DCBX_LOG, EVENT_LOG, Decoder, Record, RecordKind
 from testbed.lab.engines.engine import PreparedEngine, RunningJob
+from testbed.lab.engines.words import WORDS
 from testbed.lab.host import cache
 from testbed.lab.job.job import Job, Limits, Terminal, UserCode, job_for, pack, place_of
 from testbed.lab.results.collect import OUTPUT_LOG, Collector
@@ -203,7 +204,7 @@ def shell_options(parser: argparse.ArgumentParser) -> None:
     what.completer = lambda **_: topologies.names()  # type: ignore[attr-defined]
     with_option(parser)
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="where captures go in the end")
-    engine_option(parser, engines(lambda engine: engine.interactive))
+    engine_option(parser, [engine for engine in WORDS if engine.interactive])
     parser.add_argument(
         "--speed", type=whole_number(0, 10), default=1, metavar="N",
         help="on um: seconds of virtual time in a second while a command runs (default 1; 0: as fast as it can)",

@@ -12,13 +12,14 @@ from typing import Any
 
 from testbed.cli import index
 from testbed.cli.arguments import whole_number
-from testbed.cli.engine_setup import engine_option, engines, ready
+from testbed.cli.engine_setup import engine_option, ready
 from testbed.cli.house.packages import with_option, with_packages
 from testbed.cli.screen import console, progress, streams
 from testbed.cli.screen.amount import Amount
 from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
+from testbed.lab.engines.words import WORDS
 from testbed.lab.host import cores
 from testbed.lab.results.result import Exit, Status
 from testbed.lab.studies import sweep, sweep_tables
@@ -50,7 +51,7 @@ def sweep_options(parser: argparse.ArgumentParser) -> None:
         help="have its workers take the lab from FILE, in a folder that all of them see",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="the sweep's folder (default results/sweep-EXPERIMENT)")
-    engine_option(parser, engines(lambda engine: engine.reproducible))
+    engine_option(parser, [engine for engine in WORDS if engine.reproducible])
 
 
 def run_sweep(options: argparse.Namespace) -> int:

@@ -18,13 +18,14 @@ from pathlib import Path
 import testbed
 from testbed.cli import index
 from testbed.cli.arguments import whole_number
-from testbed.cli.engine_setup import engine_option, engines, ready
+from testbed.cli.engine_setup import engine_option, ready
 from testbed.cli.screen import progress, streams
 from testbed.errors import UsageError
 from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
 from testbed.lab.engines import table
 from testbed.lab.engines.engine import Engine
+from testbed.lab.engines.words import WORDS
 from testbed.lab.results import folder
 from testbed.lab.results.published import Published
 from testbed.lab.results.result import Exit, Result
@@ -42,7 +43,7 @@ _RIGHT = (Outcome.SAME, Outcome.CLAIMED, Outcome.NOT_JUDGED)
 def verify_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument("experiment", nargs="*", metavar="EXPERIMENT", help="by default all that Xoff ships")
     what.completer = lambda **_: index.experiments()  # type: ignore[attr-defined]
-    engine_option(parser, engines(lambda engine: engine.reproducible))
+    engine_option(parser, [engine for engine in WORDS if engine.reproducible])
     parser.add_argument(
         "-j", type=whole_number(1, 2), default=1, metavar="N", help="run up to N side by side, a core each (default 1)"
     )

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from testbed import shipped_packages
 from testbed.cli.arguments import above_zero, one_of, whole_number
-from testbed.cli.first_steps import run as running
+from testbed.cli.first_steps import running
+from testbed.cli.first_steps.run import run_options
 from testbed.cli.screen import console
 from testbed.cli.studies import sweep
 from testbed.errors import UsageError
@@ -118,7 +119,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--keep", type=Path, metavar="DIR", help="copy the --trace there, to change it, and run nothing"
     )
     parser.add_argument("--no-figures", action="store_true", help="draw nothing")
-    running.run_options(parser)
+    run_options(parser)
 
 
 def workload(options: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from testbed.errors import UsageError, XoffError
 from testbed.experiment.output import Record
+from testbed.lab.engines import words
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.host import checks, prerequisites, process_tree
 from testbed.lab.host.cache import Report
@@ -33,8 +34,8 @@ class InstallError(XoffError):
 class Host(Engine):
     """This machine."""
 
-    name = "host"
-    summary = "this machine, as root"
+    name = words.HOST.name
+    summary = words.HOST.summary
 
     def prepare(self, report: Report, packages: Sequence[str] = ()) -> PreparedHost:
         if packages and further.is_debian(packages[0]):

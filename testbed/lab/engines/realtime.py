@@ -6,6 +6,7 @@ import json
 import os
 import platform
 
+from testbed.lab.engines import words
 from testbed.lab.engines.vm import VirtualMachine
 from testbed.lab.host import cache
 from testbed.lab.host.cache import Report
@@ -21,8 +22,8 @@ _KVM_BOOT_SECONDS = 60.0
 class Realtime(VirtualMachine):
     """QEMU without a clock of its own."""
 
-    name = "realtime"
-    summary = "the virtual machine in real time"
+    name = words.REALTIME.name
+    summary = words.REALTIME.summary
 
     def snapshot(self, of: Image, report: Report, packages: Packages | None) -> Snapshot:
         """Take KVM if it really runs the guest; that there is a /dev/kvm does not prove it."""

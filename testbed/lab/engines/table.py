@@ -10,11 +10,12 @@ from testbed.lab.engines.host import Host
 from testbed.lab.engines.realtime import Realtime
 from testbed.lab.engines.um import Um
 from testbed.lab.engines.vm import Vm
+from testbed.lab.engines.words import DEFAULT
 from testbed.lab.host.cache import Report
 
+__all__ = ["DEFAULT", "ENGINES", "find", "prepare"]
+
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Um(), Vm(), Realtime(), Host())}
-DEFAULT = Um.name
-"""The engine of a run that names none."""
 
 
 def find(name: str) -> Engine:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from testbed.lab.engines import words
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.engines.forecast import Step
 from testbed.lab.engines.load import RunCosts
@@ -34,9 +35,9 @@ _CORES = 2
 class Um(Engine):
     """User-Mode Linux, whose clock stands still while anything runs."""
 
-    name = "um"
-    summary = "virtual time on User-Mode Linux, where the CPU's work is free"
-    reproducible = True
+    name = words.UM.name
+    summary = words.UM.summary
+    reproducible = words.UM.reproducible
     cpu_takes_time = False
     joins_clusters = True
     divides = True

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from testbed.errors import XoffError
 from testbed.experiment.output import Record
+from testbed.lab.engines import words
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.engines.forecast import Step
 from testbed.lab.host import checks, cores, prerequisites, process_tree
@@ -75,10 +76,10 @@ class VirtualMachine(Engine):
 class Vm(VirtualMachine):
     """QEMU with an instruction clock."""
 
-    name = "vm"
-    summary = "virtual time on QEMU, where an instruction takes a nanosecond"
-    reproducible = True
-    interactive = False
+    name = words.VM.name
+    summary = words.VM.summary
+    reproducible = words.VM.reproducible
+    interactive = words.VM.interactive
 
     def snapshot(self, of: Image, report: Report, packages: Packages | None) -> Snapshot:
         return snapshot.ensure(of, qemu.ICOUNT, report, packages=packages)

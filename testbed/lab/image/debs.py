@@ -17,7 +17,6 @@ import tempfile
 import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from testbed.errors import UsageError, XoffError, listed, plain
@@ -28,11 +27,10 @@ from testbed.lab.host.cache import Report
 from testbed.lab.image import image
 from testbed.lab.image.deb_archive import PackageError
 from testbed.lab.image.fetching import FEW_LINES, FetchError
+from testbed.lab.image.shipped_locks import DEBIAN_FOLDER, SUFFIX, of_debian
 from testbed.strict import regular_files
 
 FILE = "package.deb"
-_SHIPPED = resources.files("testbed.lab.image") / "extras" / "debian"
-_SUFFIX = ".lock"
 LARGEST_LOCK = 4 << 20
 """The most octets of a lock file."""
 _MIRROR = "http://deb.debian.org"
@@ -48,7 +46,6 @@ _LINE = re.compile(
     r"\s+--file=(?P<file>debian(-security)?/pool/[A-Za-z0-9+._~%/-]+\.deb)(\s+--root=(?P<root>[a-z]+))?"
 )
 _NAME = re.compile(r"([a-z]+:)?[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?")
-_OTHER_SUITES = ("trixie",)
 """The other releases of Debian for which Xoff has a lock: that of trixie:frr is in trixie-frr.lock."""
 
 
@@ -115,18 +112,12 @@ class Debs:
         return found
 
 
-__all__ = ["PREFIX", "Debs", "Locked", "ensure", "is_file", "lock", "locked", "put", "shipped", "suite"]
-
-
-def shipped() -> list[str]:
-    """Return the names for which Xoff has a lock."""
-    names = [path.name.removesuffix(_SUFFIX) for path in _SHIPPED.iterdir() if path.name.endswith(_SUFFIX)]
-    return sorted(re.sub(rf"^({'|'.join(_OTHER_SUITES)})-", r"\1:", name) for name in names)
+__all__ = ["PREFIX", "Debs", "Locked", "ensure", "is_file", "lock", "locked", "put", "suite"]
 
 
 def is_file(name: str) -> bool:
     """Return True if it is a lock file, and no name."""
-    return name.endswith(_SUFFIX)
+    return name.endswith(SUFFIX)
 
 
 def locked(names: Sequence[str]) -> Debs | None:
@@ -249,13 +240,13 @@ def _apt(command: list[str], what: str) -> str:
 
 
 def _lock(name: str) -> str:
-    if name in shipped():
-        return (_SHIPPED / f"{name.replace(':', '-')}{_SUFFIX}").read_text()
+    if name in of_debian():
+        return (DEBIAN_FOLDER / f"{name.replace(':', '-')}{SUFFIX}").read_text()
     if not is_file(name):
         if name in image.reference().get("debian", {}):
             raise UsageError(f"--with-deb {name}: the lab's image has {name} already; leave it out")
         raise UsageError(
-            f"--with-deb {name}: Xoff has locked versions of {listed(shipped())}; for another package make a lock "
+            f"--with-deb {name}: Xoff has locked versions of {listed(of_debian())}; for another package make a lock "
             f"file, xoff image lock --deb {name} > {name}.lock, and use --with-deb {name}.lock"
         )
     try:
@@ -348,8 +339,8 @@ def _anew(one: Locked, names: Sequence[str]) -> str:
     """Say how to make the lock anew that has this package, by the command in the first line of each lock."""
     name = next(name for name in names if one in _merged([(name, _lock(name))]))
     made_by = re.match(r"# (xoff image lock --deb [^\n]+)\n", _lock(name))
-    command = made_by[1] if made_by else f"xoff image lock --deb {name.removesuffix(_SUFFIX)}"
-    file, use = (name, "") if is_file(name) else (f"{name}{_SUFFIX}", f", and use {name}{_SUFFIX} in place of {name}")
+    command = made_by[1] if made_by else f"xoff image lock --deb {name.removesuffix(SUFFIX)}"
+    file, use = (name, "") if is_file(name) else (f"{name}{SUFFIX}", f", and use {name}{SUFFIX} in place of {name}")
     return (
         f"Lock what is there now, {command} > {file}{use}; or name an archive of a day in XOFF_MIRROR, as in "
         "https://snapshot.debian.org/archive/debian/20261126T000000Z"

@@ -18,7 +18,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,9 @@ from testbed.lab.host import cache
 from testbed.lab.host.cache import Report
 from testbed.lab.image import debs, fetching
 from testbed.lab.image.debs import LARGEST_LOCK, Debs, Locked
+from testbed.lab.image.shipped_locks import FOLDER, of_python
 from testbed.strict import regular_files
 
-_SHIPPED = resources.files("testbed.lab.image") / "extras"
 _SUFFIXES = (".lock", ".txt")
 _PLATFORM = (
     "--only-binary", ":all:", "--python-version", "3.11", "--implementation", "cp",
@@ -78,11 +77,6 @@ class Packages:
     def of_json(cls, content: Mapping[str, Any]) -> Packages:
         debian = tuple(Locked(**one) for one in content["debian"])
         return cls(None, content["versions"], content["digest"], Debs(debian) if debian else None)
-
-
-def shipped() -> list[str]:
-    """Return the names for which Xoff has a lock."""
-    return sorted(path.name.removesuffix(".lock") for path in _SHIPPED.iterdir() if path.name.endswith(".lock"))
 
 
 def is_file(name: str) -> bool:
@@ -156,11 +150,11 @@ def lock(wanted: Sequence[str]) -> str:
 
 
 def _lock(name: str) -> str:
-    if name in shipped():
-        return (_SHIPPED / f"{name}.lock").read_text()
+    if name in of_python():
+        return (FOLDER / f"{name}.lock").read_text()
     if not is_file(name):
         raise UsageError(
-            f"--with {name}: Xoff has locked versions of {listed(shipped())}; for another package make a lock file, "
+            f"--with {name}: Xoff has locked versions of {listed(of_python())}; for another package make a lock file, "
             f"xoff image lock {name} > {name}.lock, and use --with {name}.lock"
         )
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
-from testbed.cli.first_steps import run as running
+from testbed.cli.first_steps import running
 from testbed.cli.studies import sweep
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.lab.results import citation

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import testbed.cli.first_steps.run
+import testbed.cli.first_steps.running
 from testbed.cli import main
 from testbed.experiment.output import Record, RecordKind, file_records
 from testbed.lab.engines.engine import PreparedEngine
@@ -63,5 +63,5 @@ class _Paper(PreparedEngine):
 
 if __name__ == "__main__":
     _MANNER = sys.argv[1]
-    vars(testbed.cli.first_steps.run)["ready"] = lambda kind: _Paper(engine=Host())
+    vars(testbed.cli.first_steps.running)["ready"] = lambda kind: _Paper(engine=Host())
     sys.exit(main(sys.argv[2:]))

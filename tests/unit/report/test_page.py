@@ -171,15 +171,15 @@ def test_a_network_of_too_many_nodes_is_not_drawn(tmp_path: Path) -> None:
 def test_the_demo_and_run_with_report_end_with_the_path_of_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from testbed.cli.first_steps import run
+    from testbed.cli.first_steps import running
 
     fidelity = Fidelity(Verdict.KEPT, (), 1, 100.0, 1, 1, Thresholds())
     provenance = Provenance("um", "none", "", "", "", "", "0.1.0", "", "")
     folder = small(tmp_path / "one")
     done = Result("incast", Status.OK, "", {}, 1, (), (), fidelity, provenance, Times(1, 1.0, None), {}, folder)
-    monkeypatch.setattr(run, "ready", lambda kind: kind)
-    monkeypatch.setattr(run, "soonest", lambda: "um")
-    monkeypatch.setattr(run, "with_packages", lambda engine, packages, experiment: engine)
+    monkeypatch.setattr(running, "ready", lambda kind: kind)
+    monkeypatch.setattr(running, "soonest", lambda: "um")
+    monkeypatch.setattr(running, "with_packages", lambda engine, packages, experiment: engine)
     monkeypatch.setattr(batch, "run", lambda tasks, **_: batch.Batch((batch.TaskOutcome(tasks[0], done),)))
     for command in (["demo"], ["run", "incast", "--report"]):
         (folder / "report.html").unlink(missing_ok=True)

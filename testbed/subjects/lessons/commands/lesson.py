@@ -12,7 +12,7 @@ from typing import Any
 
 from testbed.cli import Terminated, output_file
 from testbed.cli.arguments import whole_number
-from testbed.cli.engine_setup import engine_option, engines, ready
+from testbed.cli.engine_setup import engine_option, ready
 from testbed.cli.screen import console, progress, streams
 from testbed.errors import UsageError
 from testbed.experiment import definition
@@ -46,13 +46,13 @@ def options(parser: argparse.ArgumentParser) -> None:
                 "--student", metavar="NAME", help="name or number of a student, for whom values are drawn"
             )
         else:
-            engine_option(word, engines())
+            engine_option(word)
             word.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
     word = words.add_parser("grade", help="for teachers: a table of a class's folders", description=grade.__doc__)
     word.set_defaults(perform=grade)
     word.add_argument("lesson", metavar="N", help="a lesson's number or name")
     word.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a student's folder each")
-    engine_option(word, engines())
+    engine_option(word)
     limit_options(word)
     word.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV")
     word.add_argument("--json", action="store_true", help="JSON on standard output, for scripts")
@@ -66,7 +66,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     word.add_argument(
         "--port", type=whole_number(0, 65535), default=8471, metavar="N", help="default 8471; 0: any that is free"
     )
-    engine_option(word, engines())
+    engine_option(word)
     limit_options(word)
 
 

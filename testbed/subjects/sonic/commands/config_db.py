@@ -11,7 +11,8 @@ from typing import Any
 
 from testbed import shipped_packages
 from testbed.cli.arguments import above_zero, one_of, whole_number
-from testbed.cli.first_steps import run as running
+from testbed.cli.first_steps import running
+from testbed.cli.first_steps.run import run_options as options_of_runs
 from testbed.cli.screen import console, streams
 from testbed.errors import UsageError
 from testbed.experiment.definition import Origin
@@ -66,7 +67,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="copy the experiment and the files there, to change them"
     )
-    running.run_options(parser)
+    options_of_runs(parser)
 
 
 # check

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from testbed import shipped_packages
 from testbed.cli.arguments import one_of, whole_number
-from testbed.cli.first_steps import run as running
+from testbed.cli.first_steps import running
+from testbed.cli.first_steps.run import run_options
 from testbed.cli.screen import console
 from testbed.errors import UsageError
 from testbed.experiment.definition import Origin
@@ -30,7 +31,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="copy the experiment and the file there, to change them"
     )
-    running.run_options(parser)
+    run_options(parser)
 
 
 def incident(options: argparse.Namespace) -> int:

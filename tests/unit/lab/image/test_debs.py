@@ -14,7 +14,7 @@ import pytest
 from testbed.errors import UsageError, XoffError
 from testbed.lab.engines import lab_file
 from testbed.lab.host import cache
-from testbed.lab.image import deb_tree, debs, erofs, packages
+from testbed.lab.image import deb_tree, debs, erofs, packages, shipped_locks
 from testbed.lab.image.deb_archive import PackageError
 from testbed.lab.job import debian
 from testbed.lab.um import debian as on_um
@@ -143,7 +143,7 @@ def test_a_name_without_a_lock_has_the_way_to_one() -> None:
         debs.locked(["none.lock"])
 
 
-@pytest.mark.parametrize("name", debs.shipped())
+@pytest.mark.parametrize("name", shipped_locks.of_debian())
 def test_shipped_locks_are_locks(name: str) -> None:
     found = debs.locked([name])
     assert found is not None and any(one.startswith(name) for one in found.versions)
@@ -310,7 +310,7 @@ def test_a_lock_is_of_one_release() -> None:
 
 
 def test_the_lock_of_another_release_is_found_by_its_name() -> None:
-    assert "trixie:frr" in debs.shipped()
+    assert "trixie:frr" in shipped_locks.of_debian()
     found = debs.locked(["trixie:frr", "frr"])
     assert found is not None
     assert {one.root for one in found.locked if one.name == "frr"} == {"", "trixie"}

@@ -12,7 +12,7 @@ import pytest
 from testbed.errors import UsageError, XoffError
 from testbed.lab.engines import table
 from testbed.lab.engines.host import Host, PreparedHost
-from testbed.lab.image import packages
+from testbed.lab.image import packages, shipped_locks
 from testbed.lab.job import job
 
 ONE, OTHER = "a" * 64, "b" * 64
@@ -110,7 +110,7 @@ def test_an_unknown_name_has_the_way_to_a_lock() -> None:
     assert refusal("none/there.lock").endswith("it cannot be read: No such file or directory")
 
 
-@pytest.mark.parametrize("name", packages.shipped())
+@pytest.mark.parametrize("name", shipped_locks.of_python())
 def test_shipped_locks_are_locks(name: str) -> None:
     assert name in packages._merged([(name, packages._lock(name))])
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from looking import everything, wait_for
 
+from testbed.experiment import definition
 from testbed.lab import Run, experiment
 
 PROMISES = {
@@ -154,7 +155,7 @@ def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False
     promises = Promises(run, PROMISES[which])
     traffic.Flows.__enter__, traffic.Flows.__exit__ = enter, leave  # type: ignore[method-assign]
     importlib.import_module("testbed.subjects.srv6.lab.controller").SrController = Controller  # type: ignore[attr-defined]
-    getattr(importlib.import_module(f"experiments.{which}"), which).perform(promises, {})
+    definition.find(which).perform(promises, {})
     run.claim("claims that promise something", promises.made, at_least=1)
     run.figure("killed", killed)
     run.claim("killed at least", sum(killed.values()), at_least=kills)

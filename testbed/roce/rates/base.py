@@ -10,7 +10,7 @@ from typing import ClassVar
 from testbed import plugins
 from testbed.errors import UsageError, nearest
 from testbed.frames.telemetry import Stamp
-from testbed.units import NEVER, Rate, Scale
+from testbed.units import NEVER, Duration, Rate, Scale
 
 
 class RateControlError(UsageError):
@@ -33,6 +33,14 @@ class Line:
     """The rate of the sender's port in the lab, which is the largest that a flow can have."""
     scale: Scale
     """Parameters are those of hardware: times are multiplied by the scale, and rates divided by it."""
+
+    def lab_ns(self, time: Duration | str) -> int:
+        """Return a time of the hardware in ns of the lab, to add it to a moment of the lab's clock."""
+        return self.scale.lab(Duration(time)).ns
+
+    def lab_bps(self, rate: Rate | str) -> int:
+        """Return a rate of the hardware in b/s of the lab, as `rate_bps` is."""
+        return self.scale.lab(Rate(rate)).bps
 
 
 @dataclass(frozen=True)

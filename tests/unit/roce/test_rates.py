@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,7 @@ from testbed.roce.rates import (
 )
 from testbed.roce.rates.dcqcn import CONNECTX, MLX, PAPER
 from testbed.units import NEVER, Duration, Rate, Scale, Size
+from tests import pages
 
 LINE = Line(Rate("40Gb/s"), Scale(1))
 GAIN = 1 / 256
@@ -392,3 +394,15 @@ def test_the_page_has_the_signature_of_every_method() -> None:
         assert name in page
     for name in (one.name for one in fields(Acknowledgement)):
         assert f"`{name}`" in page
+
+
+def test_the_example_of_the_page_waits_as_long_as_it_says() -> None:
+    (text,) = (one.text for one in pages.blocks() if one.page == "docs/congestion.md" and "class Halving" in one.text)
+    known: dict[str, Any] = {}
+    exec(text.partition("@experiment")[0], known)
+    control = known["Halving"](Line(Rate("10Mb/s"), Scale(1000)))
+    assert "100 us later" in (known["Halving"].__doc__ or "")
+    control.on_cnp(5)
+    assert (control.rate_bps, control.deadline_ns) == (5_000_000, 5 + 100_000 * 1000)
+    control.on_deadline(control.deadline_ns)
+    assert control.rate_bps == control.line.lab_bps("10Gb/s")

@@ -53,7 +53,7 @@ def test_commands_of_workflows_are_commands_of_xoff(path: Path) -> None:
     for line in lines:
         words = shlex.split(line.partition(" || ")[0].replace("$(nproc)", "2"))[1:]
         assert words[0] in commands.by_name(), line
-        build_parser(words[0]).parse_args(words)
+        build_parser(*words).parse_args(words)
 
 
 def test_ruff_before_a_commit_is_the_locked_one() -> None:

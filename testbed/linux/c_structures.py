@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ import testbed
 
 _HEADERS = Path(testbed.__path__[0]) / "lab/um/linux"
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
-_MACRO = re.compile(r"^#define (\w+) \(?(0x[0-9a-f]+|\d+)(?: << (\d+))?\)?$", re.M)
+_MACRO = re.compile(r"^#define (\w+) \(?(\w+(?: (?:\+|<<) \w+)*)\)?$", re.M)
 _ENUMERATION = re.compile(r"^enum \w+ \{([^}]*)\};", re.M)
 _STRUCTURE = re.compile(r"^struct (\w+) \{(.*?)^\};", re.S | re.M)
 _FIELDS = re.compile(r"^(?:const )?(?:struct )?(\w+) (.+)$", re.S)
+_FUNCTION = re.compile(r"^void \(\*(\w+)\)\(")
 _FIELD = re.compile(r"^(\*?)(\w+)((?:\[[^]]+\])*)$")
 _TYPES: dict[str, Any] = {
     "u8": ctypes.c_uint8,
@@ -68,13 +70,21 @@ def structures(*headers: str) -> dict[str, Any]:
     for header in headers:
         text = _COMMENT.sub("", (_HEADERS / header).read_text())
         text = re.sub(r"[ \t]+$", "", text, flags=re.M).replace("\t", " ")
-        numbers |= {name: int(value, 0) << int(shift or 0) for name, value, shift in _MACRO.findall(text)}
+        for name, value in _MACRO.findall(text):
+            with suppress(ValueError):  # it is no number
+                numbers[name] = _number(value, numbers)
         for body in _ENUMERATION.findall(text):
             numbers |= _enumerated(body)
         for name, body in _STRUCTURE.findall(text):
             fields = [one for line in body.split(";") if line.strip() for one in _fields(line.strip(), found, numbers)]
             found[name] = type(name, (Structure,), {"_fields_": fields})
     return found
+
+
+def _number(text: str, known: dict[str, int]) -> int:
+    """Return the value of a sum, or of a number that is shifted."""
+    whole, _, shift = text.partition(" << ")
+    return sum(known[term] if term in known else int(term, 0) for term in whole.split(" + ")) << int(shift or 0)
 
 
 def _enumerated(body: str) -> dict[str, int]:
@@ -89,6 +99,8 @@ def _enumerated(body: str) -> dict[str, int]:
 
 def _fields(line: str, known: dict[str, Any], numbers: dict[str, int]) -> list[tuple[str, Any]]:
     """Return the fields of a declaration, which can be several of one type."""
+    if called := _FUNCTION.match(line):
+        return [(called[1], ctypes.c_void_p)]
     declared = _FIELDS.match(line)
     assert declared is not None, line
     base, found = known.get(declared[1]) or _TYPES.get(declared[1]), []
@@ -98,6 +110,6 @@ def _fields(line: str, known: dict[str, Any], numbers: dict[str, int]) -> list[t
         kind = ctypes.c_void_p if field[1] else base
         assert kind is not None, f"{line}: {declared[1]} is not known here"
         for size in reversed(re.findall(r"\[([^]]+)\]", field[3])):
-            kind *= sum(numbers[term] if term in numbers else int(term) for term in size.split(" + "))
+            kind *= _number(size, numbers)
         found.append((field[2], kind))
     return found

@@ -88,10 +88,12 @@ class RoceDevice(FlowDevice):
         *,
         first: int,
         is_per_priority: bool,
+        moderation: int,
     ) -> None:
         """`listener` is the socket of port 4791, `most` the number of queue pairs and of regions, `settings` a
         `struct xr_settings`, and `first` the number of the first queue pair. In `counters`, memory of whole pages that
         processes share, the kernel writes how far flows are. A CNP can slow down all queue pairs of its priority.
+        `moderation` is one of `enum xr_moderation`.
         """
         self._most = most
         super().__init__(_DEVICE)
@@ -99,6 +101,7 @@ class RoceDevice(FlowDevice):
         attached = C.xr_attach(
             socket=listener.fileno(), queue_pairs=most, settings=settings, is_per_priority=is_per_priority, first=first,
             content=ctypes.addressof(block), counters=address_of(counters), counters_size=len(counters),
+            moderation=moderation,
         )  # fmt: skip
         try:
             self.give(_ATTACH, bytes(attached))

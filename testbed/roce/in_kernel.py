@@ -21,6 +21,7 @@ REFUSALS: tuple[str, ...] = (
     RoceReason.BAD_SYNDROME,
     RoceReason.BAD_ICRC,
     "queue_pair_not_ready",
+    RoceReason.BAD_TELEMETRY,
 )
 """The reasons why a datagram was refused, from number 1 on."""
 

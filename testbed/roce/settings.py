@@ -47,7 +47,7 @@ class Settings:
     cnp_interval: Duration = Duration("50us")
     """A receiver sends at most one CNP for a queue pair in this time."""
     cnp_moderation: CnpModeration = CnpModeration.FLOW
-    """The scope of that limit. With another than a queue pair Python serves the hosts, and not the lab's kernel."""
+    """The scope of that limit."""
     cnp_scope: CnpScope = CnpScope.FLOW
     connect_after: Duration = Duration("4ms")
     """The time after which a connection request without a reply is sent again."""

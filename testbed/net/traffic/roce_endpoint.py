@@ -38,7 +38,6 @@ from testbed.net.traffic.roce_flow import (
     line_of,
     maker_of_source,
     report_sent,
-    settings_at,
     transport_of,
 )
 from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl, by_host, in_groups
@@ -46,7 +45,6 @@ from testbed.roce.endpoint import FIRST_QP, DatagramKind, Outgoing
 from testbed.roce.memory import known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
 from testbed.roce.rates import Line
-from testbed.roce.settings import CnpModeration
 from testbed.roce.work import Operation
 
 _LONGEST_END = 64 + telemetry.octets_of(telemetry.ROOM)
@@ -102,23 +100,15 @@ def _host(node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: 
     first_pair = numbers.get(node.name, FIRST_QP)
     numbers[node.name] = first_pair + len({*sends, *receives})
     line = line_of(node)
-    kind = KernelHost if _is_for_kernel(flows, sends, receives, line) else _Loop
+    kind = KernelHost if _is_for_kernel(flows, sends, line) else _Loop
     return kind(node, flows, sends, receives, line, first_pair=first_pair)
 
 
-def _is_for_kernel(flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int], line: Line) -> bool:
-    """Return True if the kernel can serve the queue pairs of a host: that of `um`, with rate controls that it has,
-    without telemetry and immediate data, of which it knows nothing, and with an interval of CNPs for each queue pair.
-    """
-    own = [settings_at(flows[index], source=True) for index in sends]
-    own += [settings_at(flows[index], source=False) for index in receives]
-    if not roce_device.is_there() or any(one.cnp_moderation is not CnpModeration.FLOW for one in own):
+def _is_for_kernel(flows: Mapping[int, Flow], sends: Sequence[int], line: Line) -> bool:
+    """Return True if the kernel can serve the queue pairs of a host: that of `um`, with rate controls that it has."""
+    if not roce_device.is_there():
         return False
-    if any(transport_of(flows[index]).immediate is not None for index in (*sends, *receives)):
-        return False
-    sources = [maker_of_source(flows[index])(line) for index in sends]
-    peers = [maker_of_source(flows[index])(line) for index in receives]
-    return all(one.in_kernel() is not None for one in sources) and not any(one.needs_telemetry for one in peers)
+    return all(maker_of_source(flows[index])(line).in_kernel() is not None for index in sends)
 
 
 class _Loop(Connections):

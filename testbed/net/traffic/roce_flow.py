@@ -57,7 +57,7 @@ class RoceOptions:
     target_settings: Settings | None = None
     """The settings at the target's host, where they differ from those at the source's; the MTU is the same."""
     immediate: int | None = None
-    """Immediate data with the last packet of each message of a write or a send. Python serves such flows."""
+    """Immediate data with the last packet of each message of a write or a send."""
     after: tuple[int, ...] = ()
     """Flows, by their place among all, that this one waits for: block m of it is sent when its source has received
     block m - `lag` of each. A block is a message."""

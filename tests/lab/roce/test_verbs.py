@@ -294,6 +294,7 @@ def with_kernel(run: Run) -> None:
                 mmap.mmap(-1, mmap.PAGESIZE),
                 first=FIRST_QP,
                 is_per_priority=False,
+                moderation=0,
             )
             for place, (far_number, far_key) in enumerate(zip(its["numbers"], its["keys"], strict=True)):
                 kind = kinds[place % 3]

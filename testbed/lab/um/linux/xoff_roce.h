@@ -28,7 +28,8 @@ typedef long long s64;
 #define XR_MOST_READS 16
 #define XR_LATEST 2048		/* numbers by which a packet may be late and still be known as one that was missing */
 #define XR_TURN 65535
-#define XR_HEAD 36		/* octets of a packet's headers at the most */
+#define XR_AREA 244		/* octets of an area of telemetry at the most, as testbed/frames/telemetry.py has it */
+#define XR_HEAD (36 + XR_AREA)	/* octets of a packet's headers at the most */
 #define XR_STATE 3		/* numbers that a rate control shows */
 #define XR_WIRE 66		/* around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12 */
 #define XR_MOST_CNPS 16		/* that are under way in the NIC */
@@ -37,14 +38,16 @@ typedef long long s64;
 #define XR_OFFSET 4		/* octets before it: how many packets behind the first one after the missing one it begins */
 
 enum xr_operation { XR_WRITE, XR_READ, XR_SEND };
-enum xr_rate_kind { XR_FIXED, XR_DCQCN, XR_TIMELY };
+enum xr_rate_kind { XR_FIXED, XR_DCQCN, XR_TIMELY, XR_OWN };
+/* What a rate control of one's own is told, as RateControl of testbed/roce/rates/base.py */
+enum xr_told { XR_SENT, XR_CNP, XR_ROUND_TRIP, XR_ACKNOWLEDGED, XR_LOSS, XR_DEADLINE };
 enum xr_recovery { XR_GO_BACK_N, XR_GO_BACK_0, XR_SELECTIVE_REPEAT };
 enum xr_region_kind { XR_NO_REGION, XR_CONTENT, XR_SINK };
 
 /* Why a datagram was not taken; testbed/roce/in_kernel.py has the names in this order */
 enum xr_refusal {
 	XR_TAKEN, XR_TOO_SHORT, XR_WRONG_VERSION, XR_OPCODE_NOT_KNOWN, XR_BAD_PADDING, XR_BAD_SYNDROME, XR_BAD_ICRC,
-	XR_NOT_READY, XR_REFUSALS
+	XR_NOT_READY, XR_BAD_TELEMETRY, XR_REFUSALS
 };
 
 /* Why a queue pair failed; testbed/roce/in_kernel.py has the sentences in this order */
@@ -97,8 +100,16 @@ struct xr_memory {
 	u32 count, first_key;
 };
 
+/* An event for a rate control of one's own. Round trip: -1 if it is not known. Stamps are as they are on the wire. */
+struct xr_event {
+	u32 kind, stamps_count;
+	s64 now_ns, octets, round_trip_ns, packets, until, next;
+	const u8 *stamps;
+};
+
 struct xr_rate {
-	u32 kind, pad;
+	u32 kind;
+	u32 wants;		/* of one's own: which events it has methods for, by their bits */
 	double rate_bps, line_bps;
 	/* DCQCN */
 	double gain, alpha, target_bps, additive_bps, hyper_bps, minimum_bps;
@@ -110,7 +121,10 @@ struct xr_rate {
 	s64 timer_events, byte_events, sent_octets, alpha_due_ns, increase_due_ns, decrease_due_ns;
 	s64 previous_ns, at_ns, falling;
 	double gradient;
-	u32 has_cnp, wants_decrease, has_previous, pad2;
+	u32 has_cnp, wants_decrease, has_previous;
+	/* Of one's own, which its process writes after each event */
+	u32 counts_acknowledgements, needs_telemetry, pad;
+	s64 window, deadline_ns;	/* window: 0 for none */
 };
 
 /* Settings of DCQCN in whole numbers, for the kernel's side, which has no others; gain and alpha are parts of 1024 */
@@ -153,6 +167,11 @@ struct xr_requester {
 	struct xr_work works[XR_MOST_WORKS];
 };
 
+/* A packet under way that was sent once, and when */
+struct xr_sent {
+	s64 number, at_ns;
+};
+
 struct xr_serving {
 	struct xr_region *region;
 	u64 address;
@@ -190,12 +209,20 @@ struct xr_queue_pair {
 	struct xr_nic nic;
 	u64 drawn;
 	s64 ahead_ns, next_ns, last_cnp_ns;
+	s64 *pace;			/* the last CNP of those that share an interval */
 	s64 cnps_due_ns[XR_MOST_CNPS];	/* a ring; 0: at once */
 	u32 was_idle, cnps_head, cnps_count;
 	u8 bitmap[XR_OFFSET + XR_BITMAP];
 	struct xr_counters counters;
 	u32 prefix_length[2], prefix[2];	/* the CRC of headers before a packet, sent and received */
 	struct xr_rate rate;
+	void (*tell)(struct xr_queue_pair *pair, const struct xr_event *event);	/* of a rate control of one's own */
+	struct xr_sent *under_way;	/* a ring, for one that counts acknowledgements */
+	u32 sent_head, sent_count, sent_room, most_window;
+	s64 sent_highest;
+	const u8 *area;			/* the telemetry of the packet that is made */
+	u32 area_octets, returned_octets;
+	u8 returned[XR_AREA];		/* that of the next acknowledgement */
 	struct xr_requester requester;
 	struct xr_responder responder;
 };
@@ -203,6 +230,7 @@ struct xr_queue_pair {
 /* A flow at the end that asks for its messages */
 struct xr_asker {
 	u32 operation, key;
+	u32 has_immediate, immediate;
 	struct xr_region *local;
 	u64 message, left, messages, posted;
 	s64 begin_ns, end_ns;
@@ -222,7 +250,7 @@ typedef void (*xr_emit)(void *context, const struct xr_packet *packet);
 void xr_tables(void);
 u32 xr_crc32(u32 crc, const u8 *octets, unsigned long length);
 void xr_prepare_memory(const u8 *block, u32 mtu, u32 *known, u32 *shift);
-unsigned long xr_room(const struct xr_nic *nic);
+unsigned long xr_room(const struct xr_nic *nic, const struct xr_rate *rate, const struct xr_settings *settings);
 void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps, void *room);
 int xr_post(struct xr_queue_pair *pair, const struct xr_work *work, s64 now_ns);
 int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns);

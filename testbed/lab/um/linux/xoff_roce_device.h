@@ -19,8 +19,11 @@ struct xr_attach {
 	u32 first;		/* the number of the first queue pair */
 	u64 content;		/* address of XR_BLOCK octets */
 	u64 counters;		/* address of memory that others look at, whole pages */
-	u32 counters_size, pad2;
+	u32 counters_size;
+	u32 moderation;		/* the packets that share an interval of CNPs */
 };
+
+enum xr_moderation { XR_BY_FLOW, XR_BY_ADDRESS, XR_BY_NIC };
 
 #define XR_IS_SOURCE 1
 #define XR_IS_TARGET 2
@@ -40,6 +43,7 @@ struct xr_add {
 	u32 buffer;			/* of a socket that would send as many frames at a time */
 	u32 roles;			/* XR_IS_... */
 	u32 region, operation, far_key, lag;
+	u32 has_immediate, immediate;	/* data with the last packet of each message */
 	u64 content;			/* the place of the flow's content in the block */
 	u64 message, left, messages;
 	s64 begin_ns, end_ns, sample_ns;

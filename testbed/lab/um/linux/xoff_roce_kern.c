@@ -74,7 +74,7 @@ struct xr_endpoint {
 	struct socket *socket;
 	struct xr_settings settings;
 	struct xr_memory memory;
-	u32 is_per_priority, first, most, may_send;
+	u32 is_per_priority, moderation, first, most, may_send;
 	struct xr_pair **pairs;
 	u32 count;			/* one more than the place of the last */
 	struct list_head has_room, waiting;	/* queue pairs, and those whose flows wait for others */
@@ -479,6 +479,7 @@ static long xr_attach(struct xr_endpoint *endpoint, const struct xr_attach __use
 	endpoint->memory.count = given.queue_pairs;
 	endpoint->settings = given.settings;
 	endpoint->is_per_priority = given.is_per_priority;
+	endpoint->moderation = given.moderation;
 	socket = xf_socket(given.socket);
 	if (IS_ERR(socket))
 		return PTR_ERR(socket);
@@ -505,9 +506,25 @@ static bool xr_fits(const struct xr_endpoint *endpoint, const struct xr_add *giv
 	return xf_has(&endpoint->counters, given->sent_at) && xf_has(&endpoint->counters, given->received_at) &&
 	       place < endpoint->most && !endpoint->pairs[place] && given->region < endpoint->most &&
 	       given->message && given->line_bps && given->operation <= XR_SEND && given->rate.kind <= XR_TIMELY &&
+	       !given->rate.counts_acknowledgements && !given->rate.needs_telemetry && !given->rate.window &&
 	       given->sample_ns >= 0 && xr_nic_fits(&given->nic) && given->waits_count <= endpoint->most && given->buffer &&
 	       (given->rate.kind != XR_DCQCN || (given->rate.alpha_ns > 0 && given->rate.increase_ns > 0 &&
 						 given->rate.decrease_ns >= 0));
+}
+
+/* Queue pairs whose marked packets share an interval of CNPs */
+static void xr_share_pace(const struct xr_endpoint *endpoint, struct xr_pair *pair)
+{
+	u32 i;
+
+	for (i = 0; i < endpoint->count && endpoint->moderation != XR_BY_FLOW; i++) {
+		struct xr_pair *other = endpoint->pairs[i];
+
+		if (other && (endpoint->moderation == XR_BY_NIC || other->given.far_address == pair->given.far_address)) {
+			pair->core.pace = other->core.pace;
+			return;
+		}
+	}
 }
 
 static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *from)
@@ -542,7 +559,7 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 			if (pair->waits[i].region >= endpoint->most)
 				goto refused;
 	}
-	pair->room = kvzalloc(xr_room(&pair->given.nic), GFP_KERNEL);
+	pair->room = kvzalloc(xr_room(&pair->given.nic, &pair->given.rate, &endpoint->settings), GFP_KERNEL);
 	if (!pair->room) {
 		err = -ENOMEM;
 		goto refused;
@@ -579,8 +596,10 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	pair->asker = (struct xr_asker) {
 		.operation = pair->given.operation, .key = pair->given.far_key, .local = region,
 		.message = pair->given.message, .left = pair->given.left, .messages = pair->given.messages,
+		.has_immediate = pair->given.has_immediate, .immediate = pair->given.immediate,
 		.begin_ns = pair->given.begin_ns, .end_ns = pair->given.end_ns, .lag = pair->given.lag,
 	};
+	xr_share_pace(endpoint, pair);
 	hrtimer_setup(&pair->timer, xr_is_due, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	pair->sampler.fn = xr_take_sample;
 	pair->sampler.observes = true;

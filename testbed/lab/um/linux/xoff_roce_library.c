@@ -20,7 +20,8 @@ struct xl {
 	int many;
 };
 
-struct xl *xl_new(const struct xr_settings *settings, const struct xr_add *given, const u8 *block)
+struct xl *xl_new(const struct xr_settings *settings, const struct xr_add *given, const u8 *block,
+		  void (*told)(struct xr_queue_pair *pair, const struct xr_event *event))
 {
 	struct xl *made = calloc(1, sizeof(*made));
 	u32 *known = malloc((XR_BLOCK / 8 + 1024) * sizeof(*known));
@@ -46,8 +47,9 @@ struct xl *xl_new(const struct xr_settings *settings, const struct xr_add *given
 	made->pair.memory = &made->memory;
 	made->pair.rate = given->rate;
 	made->pair.nic = given->nic;
+	made->pair.tell = told;
 	made->pair.responder.receive_into = &made->regions[1];
-	made->room = calloc(1, xr_room(&given->nic) + 1);
+	made->room = calloc(1, xr_room(&given->nic, &given->rate, settings) + 1);
 	xr_start(&made->pair, given->first, given->far_first, given->line_bps, made->room);
 	return made;
 }
@@ -57,6 +59,11 @@ void xl_end(struct xl *of)
 	free(of->room);
 	free((void *)of->memory.known);
 	free(of);
+}
+
+struct xr_rate *xl_rate(struct xl *of)
+{
+	return &of->pair.rate;
 }
 
 int xl_post(struct xl *of, u32 operation, u64 length, u64 local, u64 remote, u32 key, int region, s64 immediate,

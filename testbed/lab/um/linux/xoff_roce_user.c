@@ -47,11 +47,21 @@ enum opcode {
 #define WITH_IMMEDIATE (BIT(SEND_LAST_IMMEDIATE) | BIT(SEND_ONLY_IMMEDIATE) | \
 			BIT(WRITE_LAST_IMMEDIATE) | BIT(WRITE_ONLY_IMMEDIATE))
 
+/* Telemetry: testbed/frames/telemetry.py */
+#define HAS_TELEMETRY 0x40
+#define AREA_VERSION 1
+#define COLLECTS 1
+#define RETURNED 2
+#define MOST_STAMPS 15
+#define STAMP 16
+#define ROOM 5
+
 enum nak { SEQUENCE_ERROR, INVALID_REQUEST, ACCESS_ERROR, OPERATIONAL_ERROR, NO_NAK };
 
 struct packet {
 	u32 opcode, psn, ack_request, nak, msn, r_key, length;
 	u64 address;
+	const u8 *area;		/* of telemetry, or NULL */
 	const u8 *payload;	/* NULL of one that was kept, which has `crc` */
 	u32 octets, immediate, crc;
 	int rnr;		/* -1: none */
@@ -65,6 +75,12 @@ static inline s64 least(s64 one, s64 other)
 static inline s64 most_of(s64 one, s64 other)
 {
 	return one > other ? one : other;
+}
+
+/* The octets of an area of telemetry */
+static inline u32 area_octets(const u8 *area)
+{
+	return 4 + area[1] * STAMP;
 }
 
 static inline u32 get32(const u8 *at)
@@ -227,7 +243,9 @@ static u32 headers_crc(struct xr_queue_pair *pair, const u8 *head, u32 head_leng
 	u8 copy[XR_HEAD];
 
 	__builtin_memcpy(copy, head, head_length);
-	copy[4] = 0xff;	/* FECN, BECN and the six bits after them count as ones */
+	copy[4] = 0xff;	/* FECN, BECN and the six bits after them count as ones, and so does what ports write */
+	if (head[8] & HAS_TELEMETRY && (head[BTH] & 0xf) == COLLECTS)
+		__builtin_memset(copy + BTH + 2, 0xff, area_octets(head + BTH) - 2);
 	return xr_crc32(prefix_of(pair, length, is_received), copy, head_length);
 }
 
@@ -269,6 +287,8 @@ static void dcqcn_increase(struct xr_rate *rate)
 
 static s64 rate_deadline(const struct xr_rate *rate)
 {
+	if (rate->kind == XR_OWN)
+		return rate->deadline_ns;
 	if (rate->kind != XR_DCQCN)
 		return XR_NEVER;
 	return least(rate->increase_due_ns, rate->wants_decrease ? rate->decrease_due_ns : XR_NEVER);
@@ -437,16 +457,85 @@ s64 xr_rate_next(struct xr_rate *rate, s64 next_ns, u32 was_idle, u32 octets, s6
 {
 	s64 gap_ns, earliest_ns;
 
-	bring_up_to(rate, now_ns);
+	if (rate->kind != XR_OWN)
+		bring_up_to(rate, now_ns);
 	gap_ns = (s64)((double)(octets * 8000000000LL) / rate->rate_bps);
 	earliest_ns = was_idle ? now_ns : now_ns - CATCH_UP * gap_ns;
 	rate_on_sent(rate, octets);
 	return most_of(next_ns, earliest_ns) + gap_ns;
 }
 
+/* Tell a rate control of one's own, if it has a method for that */
+static void tell(struct xr_queue_pair *pair, const struct xr_event *event)
+{
+	struct xr_rate *rate = &pair->rate;
+
+	if (rate->kind != XR_OWN || !(rate->wants & BIT(event->kind)))
+		return;
+	pair->tell(pair, event);
+	if (rate->window)
+		pair->requester.window = least(rate->window, pair->most_window);
+}
+
+static void tell_loss(struct xr_queue_pair *pair, s64 now_ns)
+{
+	tell(pair, &(struct xr_event) { .kind = XR_LOSS, .now_ns = now_ns });
+}
+
 void xr_on_cnp(struct xr_queue_pair *pair, s64 now_ns)
 {
 	rate_on_cnp(&pair->rate, now_ns);
+	tell(pair, &(struct xr_event) { .kind = XR_CNP, .now_ns = now_ns });
+}
+
+static void bring_up(struct xr_queue_pair *pair, s64 now_ns)
+{
+	if (pair->rate.kind != XR_OWN)
+		bring_up_to(&pair->rate, now_ns);
+	else
+		while (rate_deadline(&pair->rate) <= now_ns) {
+			pair->rate.deadline_ns = XR_NEVER;	/* unless it sets another */
+			tell(pair, &(struct xr_event) { .kind = XR_DEADLINE, .now_ns = now_ns });
+		}
+}
+
+/* The packets under way that were sent once: a packet that was sent twice has no round trip (Karn) */
+static struct xr_sent *sent_at(struct xr_queue_pair *pair, u32 place)
+{
+	return &pair->under_way[(pair->sent_head + place) % pair->sent_room];
+}
+
+static void note_sent(struct xr_queue_pair *pair, s64 number, s64 now_ns)
+{
+	while (pair->sent_count && sent_at(pair, pair->sent_count - 1)->number >= number)
+		pair->sent_count--;
+	if (number > pair->sent_highest && pair->sent_count < pair->sent_room) {
+		*sent_at(pair, pair->sent_count++) = (struct xr_sent) { number, now_ns };
+		pair->sent_highest = number;
+	}
+}
+
+/* Tell what an acknowledgement has brought; @before is the oldest packet under way until then */
+static void tell_acknowledged(struct xr_queue_pair *pair, s64 before, const u8 *area, s64 now_ns)
+{
+	struct xr_sent newest = { -1, 0 };
+	struct xr_event event = {
+		.kind = XR_ACKNOWLEDGED, .now_ns = now_ns, .packets = pair->requester.oldest - before,
+		.until = pair->requester.oldest, .next = pair->requester.next, .round_trip_ns = -1,
+	};
+
+	while (pair->sent_count && sent_at(pair, 0)->number < event.until) {
+		newest = *sent_at(pair, 0);
+		pair->sent_head = (pair->sent_head + 1) % pair->sent_room;
+		pair->sent_count--;
+	}
+	if (newest.number == event.until - 1)
+		event.round_trip_ns = now_ns - newest.at_ns;
+	if (area) {
+		event.stamps = area + 4;
+		event.stamps_count = area[2];
+	}
+	tell(pair, &event);
 }
 
 /* What a recorder shows at this moment, in the order of RateControl.state() */
@@ -1390,7 +1479,13 @@ static u8 *bth(struct xr_packet *made, const struct xr_queue_pair *pair, u32 opc
 	*at++ = 1 << 6;
 	at = put16(at, 0xffff);
 	at = put32(at, pair->far_number);
-	return put32(at, ack_request << 31 | (psn & MASK24));
+	at = put32(at, ack_request << 31 | (psn & MASK24));
+	if (pair->area_octets) {
+		made->head[8] |= HAS_TELEMETRY;
+		__builtin_memcpy(at, pair->area, pair->area_octets);
+		at += pair->area_octets;
+	}
+	return at;
 }
 
 static u8 *reth(u8 *at, u64 address, u32 r_key, u32 length)
@@ -1568,7 +1663,7 @@ static u32 data(struct xr_queue_pair *pair, struct xr_packet *made, struct xr_wo
 
 	requester->since_ack++;
 	/* At a low rate packets are so far apart that the timer would not wait for `ack_every` of them */
-	ack_request = is_last || now_ns - requester->asked_ns >= shortest_timer_ns(pair) / 8 ||
+	ack_request = is_last || pair->rate.counts_acknowledgements || now_ns - requester->asked_ns >= shortest_timer_ns(pair) / 8 ||
 		      requester->since_ack >= settings->ack_every;
 	if (is_selective(pair) &&
 	    (number < requester->highest || number == requester->oldest ||
@@ -1669,11 +1764,12 @@ static u32 keeps_of(const struct xr_nic *nic)
 }
 
 /* The octets of zeros that xr_start() takes for what a NIC keeps */
-unsigned long xr_room(const struct xr_nic *nic)
+unsigned long xr_room(const struct xr_nic *nic, const struct xr_rate *rate, const struct xr_settings *settings)
 {
 	unsigned long early = keeps_of(nic) * sizeof(struct xr_early);
+	unsigned long sent = rate->counts_acknowledgements ? (settings->window + 1) * sizeof(struct xr_sent) : 0;
 
-	return nic->recovery == XR_SELECTIVE_REPEAT ? 2 * early + nic->bdp_packets : early;
+	return sent + (nic->recovery == XR_SELECTIVE_REPEAT ? 2 * early + nic->bdp_packets : early);
 }
 
 /* Make a queue pair ready whose numbers, addresses, settings, NIC, memory and rate control its caller has set */
@@ -1697,12 +1793,22 @@ void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps
 	pair->responder.order.highest = far_first - 1;
 	requester->window = pair->settings->window;
 	pair->responder.keeps = keeps_of(&pair->nic);
+	if (rate->counts_acknowledgements) {
+		pair->under_way = room;
+		pair->sent_room = pair->settings->window + 1;
+		room = pair->under_way + pair->sent_room;
+	}
+	pair->sent_highest = -1;
+	pair->pace = &pair->last_cnp_ns;
 	pair->responder.early = room;
 	if (is_selective(pair)) {
 		requester->window = least(requester->window, pair->nic.bdp_packets);
 		requester->early = pair->responder.early + pair->responder.keeps;
 		requester->arrived = (u8 *)(requester->early + pair->nic.bdp_packets);
 	}
+	pair->most_window = requester->window;
+	if (rate->window)
+		requester->window = least(rate->window, pair->most_window);
 	pair->responder.expected = pair->responder.served = far_first;
 	rate_start(rate);
 }
@@ -1723,6 +1829,17 @@ static u32 parse(struct packet *packet, const u8 *datagram, u32 length, u32 *hea
 	packet->ack_request = datagram[8] >> 7;
 	packet->nak = NO_NAK;
 	packet->rnr = -1;
+	packet->area = NULL;
+	if (datagram[8] & HAS_TELEMETRY) {
+		const u8 *area = datagram + start;
+
+		if (length < start + 4 || area[0] >> 4 != AREA_VERSION ||
+		    ((area[0] & 0xf) != COLLECTS && (area[0] & 0xf) != RETURNED) || area[1] > MOST_STAMPS ||
+		    area[2] > area[1] || length < start + area_octets(area))
+			return XR_BAD_TELEMETRY;
+		packet->area = area;
+		start += area_octets(area);
+	}
 	if (IS(opcode, WITH_RETH)) {
 		if (start + 16 > length)
 			return XR_TOO_SHORT;
@@ -1820,12 +1937,28 @@ static void owe_notification(struct xr_queue_pair *pair, s64 now_ns)
 	pair->cnps_due_ns[(pair->cnps_head + pair->cnps_count++) % XR_MOST_CNPS] = due_ns;
 }
 
+/* The next acknowledgement brings back what a packet has collected */
+static void return_area(struct xr_queue_pair *pair, const u8 *area)
+{
+	u8 *at = pair->returned;
+
+	pair->returned_octets = area_octets(area);
+	__builtin_memset(at, 0, pair->returned_octets);
+	at[0] = AREA_VERSION << 4 | RETURNED;
+	at[1] = area[1];
+	at[2] = area[2];
+	at[3] = area[3] & 1;
+	__builtin_memcpy(at + 4, area + 4, area[2] * STAMP);
+}
+
 /* Take what came to this queue pair, and with which ECN field; XR_TAKEN, or why it is refused */
 int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns)
 {
 	struct xr_requester *requester = &pair->requester;
 	struct packet packet;
 	u32 head_length, refused = parse(&packet, datagram, length, &head_length);
+	u64 went_back = pair->counters.went_back;
+	s64 before = requester->oldest;
 
 	if (refused)
 		return refused;
@@ -1838,19 +1971,21 @@ int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 i
 		pair->counters.received_octets += packet.octets;
 		if (is_marked) {
 			pair->counters.marked++;
-			if (now_ns - pair->last_cnp_ns >= pair->settings->cnp_ns) {
-				pair->last_cnp_ns = now_ns;
+			if (now_ns - *pair->pace >= pair->settings->cnp_ns) {
+				*pair->pace = now_ns;
 				owe_notification(pair, now_ns);
 			}
 		}
 	}
+	if (IS(packet.opcode, REQUESTS) && packet.area)
+		return_area(pair, packet.area);
 	if (IS(packet.opcode, REQUESTS)) {
 		on_request(pair, &packet, now_ns);
 	} else if (IS(packet.opcode, RESPONSES)) {
 		on_read_response(pair, &packet, now_ns);
 	} else if (packet.opcode == CNP) {
 		pair->counters.cnps_received++;
-		rate_on_cnp(&pair->rate, now_ns);
+		xr_on_cnp(pair, now_ns);
 	} else if (packet.rnr >= 0) {
 		on_rnr(pair, &packet, now_ns);
 	} else if (packet.nak == NO_NAK) {
@@ -1860,7 +1995,16 @@ int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 i
 	}
 	if (requester->round_trip_ns >= 0) {
 		rate_on_round_trip(&pair->rate, now_ns, requester->round_trip_ns);
+		tell(pair, &(struct xr_event) {
+			.kind = XR_ROUND_TRIP, .now_ns = now_ns, .round_trip_ns = requester->round_trip_ns,
+		});
 		requester->round_trip_ns = -1;
+	}
+	if (pair->rate.counts_acknowledgements) {
+		if (pair->counters.went_back != went_back)
+			tell_loss(pair, now_ns);
+		if (requester->oldest > before)
+			tell_acknowledged(pair, before, packet.area, now_ns);
 	}
 	if (requester->failure.why)
 		fail(pair, &requester->failure);
@@ -1901,6 +2045,33 @@ static s64 ahead(const struct xr_queue_pair *pair)
 	return pair->rate.rate_bps >= pair->rate.line_bps ? pair->ahead_ns : 0;
 }
 
+/* An acknowledgement, with what the newest packet has collected on its way */
+static int answer_with_area(struct xr_queue_pair *pair, struct xr_packet *made, s64 now_ns)
+{
+	int is_made;
+
+	pair->area = pair->returned;
+	pair->area_octets = pair->returned_octets;
+	is_made = answer(pair, made, now_ns);
+	if (is_made)
+		pair->returned_octets = 0;
+	pair->area_octets = 0;
+	return is_made;
+}
+
+/* The requester's next packet, noted and with room for telemetry if the rate control wants that */
+static void send_request(struct xr_queue_pair *pair, struct xr_packet *made, s64 now_ns)
+{
+	static const u8 collects[4 + ROOM * STAMP] = { AREA_VERSION << 4 | COLLECTS, ROOM };
+
+	pair->area = collects;
+	pair->area_octets = pair->rate.needs_telemetry ? sizeof(collects) : 0;
+	request(pair, made, now_ns);
+	pair->area_octets = 0;
+	if (pair->rate.counts_acknowledgements)
+		note_sent(pair, sequence(get32(made->head + 8) & MASK24, pair->requester.oldest), now_ns);
+}
+
 /* Hand out datagrams to be sent now: an acknowledgement, and data as far as the pace allows */
 int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, void *context)
 {
@@ -1908,16 +2079,19 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 	struct xr_responder *responder = &pair->responder;
 	struct xr_packet made;
 	s64 until_ns;
+	u64 went_back = pair->counters.went_back;
 	int many = 0;
 
 	on_timer(pair, now_ns);
 	responder_on_timer(pair, now_ns);
 	if (requester->failure.why)
 		fail(pair, &requester->failure);
-	bring_up_to(&pair->rate, now_ns);
+	if (pair->counters.went_back != went_back)
+		tell_loss(pair, now_ns);
+	bring_up(pair, now_ns);
 	if (pair->has_failed)
 		return 0;
-	if (answer(pair, &made, now_ns)) {
+	if (answer_with_area(pair, &made, now_ns)) {
 		emit(context, &made);
 		many++;
 	}
@@ -1928,7 +2102,7 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 		if (responder->count) {
 			response(pair, &made);
 		} else if (ready_ns(pair) <= now_ns) {
-			request(pair, &made, now_ns);
+			send_request(pair, &made, now_ns);
 		} else {
 			pair->was_idle = 1;
 			break;
@@ -1938,10 +2112,11 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 		pair->was_idle = 0;
 		pair->counters.sent_packets++;
 		pair->counters.sent_octets += made.length;
+		tell(pair, &(struct xr_event) { .kind = XR_SENT, .now_ns = now_ns, .octets = octets });
 		emit(context, &made);
 		many++;
 	}
-	if (!responder->count && answer(pair, &made, now_ns)) {
+	if (!responder->count && answer_with_area(pair, &made, now_ns)) {
 		emit(context, &made);
 		many++;
 	}
@@ -1974,7 +2149,10 @@ void xr_ask(struct xr_asker *asker, struct xr_queue_pair *pair, s64 now_ns, int 
 	    int (*may_post)(void *context, s64 blocks), void *context)
 {
 	struct xr_requester *requester = &pair->requester;
-	struct xr_work work = { .local = asker->local, .r_key = asker->key };
+	struct xr_work work = {
+		.local = asker->local, .r_key = asker->key,
+		.has_immediate = asker->has_immediate, .immediate = asker->immediate,
+	};
 	s64 ahead = asker->message / pair->settings->mtu;
 	int waits;
 
@@ -2008,6 +2186,7 @@ void xr_ask(struct xr_asker *asker, struct xr_queue_pair *pair, s64 now_ns, int 
 		work.operation = XR_SEND;
 		work.length = work.local_address = work.remote_address = 0;
 		work.has_immediate = 1;
+		work.immediate = 0;
 		xr_post(pair, &work, now_ns);
 	} else {
 		asker->is_over = 1;

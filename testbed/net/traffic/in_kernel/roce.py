@@ -38,7 +38,7 @@ from testbed.roce import in_kernel, rates
 from testbed.roce.counters import Counters
 from testbed.roce.memory import content_block
 from testbed.roce.queue_pair import QueuePair, State, ahead_ns
-from testbed.roce.settings import CnpScope, Timing
+from testbed.roce.settings import CnpModeration, CnpScope, Timing
 from testbed.roce.work import Operation
 from testbed.units import NEVER
 
@@ -152,6 +152,7 @@ class KernelHost(Connections):
             session.counters,
             first=self.host.first,
             is_per_priority=settings.cnp_scope is CnpScope.PRIORITY,
+            moderation=list(CnpModeration).index(settings.cnp_moderation),
         )
 
     def _manage(self, session: EndpointControl) -> None:
@@ -200,6 +201,8 @@ class KernelHost(Connections):
             region=self._region(index, is_source),
             operation=_OPERATIONS[Operation(transport.operation)],
             lag=transport.lag,
+            has_immediate=transport.immediate is not None,
+            immediate=transport.immediate or 0,
             content=content.start,
             message=transport.message.bytes,
             left=flow.size.bytes if flow.size else NEVER,

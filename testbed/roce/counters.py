@@ -24,6 +24,8 @@ class Counters:
     went_back: int = 0
     """The times that the requester went back to an earlier packet."""
     timeouts: int = 0
+    sequence_naks: int = 0
+    """NAKs that came from a far end which misses a packet."""
     rnr_naks: int = 0
     """The times that the requester had to wait, because the far end had no receive posted."""
     completed: int = 0

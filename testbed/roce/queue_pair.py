@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from testbed.frames import roce, roce_run
-from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, READ_RESPONSES, REQUESTS, Opcode, Packet
+from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, READ_RESPONSES, REQUESTS, Nak, Opcode, Packet
 from testbed.frames.roce_run import PacketRun
 from testbed.frames.telemetry import Telemetry
 from testbed.roce.counters import Counters
@@ -215,6 +215,7 @@ class QueuePair:
             elif packet.aeth.nak is None:
                 self.requester.on_ack(packet.psn, now_ns)
             else:
+                self.counters.sequence_naks += packet.aeth.nak is Nak.SEQUENCE_ERROR
                 self.requester.on_nak(packet.psn, packet.aeth.nak, now_ns, packet.payload)
         self._tell_rate(now_ns)
         if self._acknowledged is not None:

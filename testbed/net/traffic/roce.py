@@ -55,7 +55,7 @@ _OVERHEAD = 74
 """Octets of the headers of a frame of data, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
 _SUMS = (
     "sent", "received", "lost", "doubled", "out_of_order", "reordered", "octets", "retransmitted", "went_back",
-    "timeouts", "cnps_sent", "cnps_received", "rnr_naks", "messages",
+    "timeouts", "cnps_sent", "cnps_received", "sequence_naks", "rnr_naks", "messages",
 )  # fmt: skip
 """The counts of a report that are the sums of those of its queue pairs."""
 _BESIDE_DATA = 58 + WIRE_OCTETS
@@ -258,6 +258,7 @@ class Roce(RoceOptions, Transport):
             timeouts=here.timeouts + there.timeouts,
             cnps_sent=there.cnps_sent,
             cnps_received=here.cnps_received,
+            sequence_naks=here.sequence_naks + there.sequence_naks,
             rnr_naks=here.rnr_naks,
             messages=whole_messages(flow, taken),
             failure=given.failure or taken.failure,
@@ -314,6 +315,8 @@ class RoceReport(Report):
     timeouts: int = 0
     cnps_sent: int = 0
     cnps_received: int = 0
+    sequence_naks: int = 0
+    """The number of NAKs that came from an end which missed a packet."""
     rnr_naks: int = 0
     """The number of times that the source had to wait, because the target had no receive posted."""
     messages: int = 0

@@ -15,6 +15,7 @@ struct xr_counters {
 	u64 retransmitted;
 	u64 went_back;
 	u64 timeouts;
+	u64 sequence_naks;
 	u64 rnr_naks;
 	u64 completed;
 	u64 received_packets;

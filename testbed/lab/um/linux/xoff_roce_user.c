@@ -1991,6 +1991,7 @@ int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 i
 	} else if (packet.nak == NO_NAK) {
 		on_ack(pair, packet.psn, now_ns);
 	} else {
+		pair->counters.sequence_naks += packet.nak == SEQUENCE_ERROR;
 		on_nak(pair, &packet, now_ns);
 	}
 	if (requester->round_trip_ns >= 0) {

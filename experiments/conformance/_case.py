@@ -22,11 +22,11 @@ from experiments.conformance._tables import (
 )
 from testbed.errors import warnings_of
 from testbed.experiment.run import holds
-from testbed.subjects.sonic.lab.settings import CELL, Switch, scale_for
+from testbed.subjects.sonic.lab.settings import CELL, scale_for
 from testbed.subjects.sonic.ports_to_test import classes, ports_under_test, split, with_only
 from testbed.subjects.sonic.tables import Tables
-from testbed.switch.buffer.settings import BufferSettings
 from xoff import (
+    BufferSettings,
     Duration,
     Ecn,
     Experiment,
@@ -38,6 +38,7 @@ from xoff import (
     Run,
     Size,
     SonicTopo,
+    Switch,
     UsageError,
     experiment,
     network,

@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from testbed.frames.telemetry import Stamp
 from testbed.roce import rates
 from testbed.roce.rates import Maker
-from xoff import Acknowledgement, Line, RateControl
+from xoff import Acknowledgement, Line, RateControl, Stamp
 
 _SEND, _COME, _LEAVE, _ACKNOWLEDGED = range(4)
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from experiments.dcbx._dcbx import oper, wait_for
-from testbed.frames.dcbx.values import AppEntry, Selector
 from testbed.linux.process import kernel
 from xoff import (
+    AppEntry,
     ApplicationAdmin,
     DcbxSettings,
     DcbxVersion,
@@ -22,6 +22,7 @@ from xoff import (
     Rate,
     RawPort,
     Run,
+    Selector,
     configure_dcbx,
     experiment,
     network,

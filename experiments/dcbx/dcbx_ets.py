@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from experiments.dcbx._dcbx import feature, wait_for
-from testbed.frames.dcbx.values import STRICT, Ets, EtsRecommendation, Tsa, mask
+from testbed.frames.dcbx.values import STRICT, Tsa, mask
 from testbed.linux.process import kernel
 from xoff import (
     LONGEST_PAUSE,
     Cable,
     DcbxSettings,
     DcbxVersion,
+    Ets,
     EtsAdmin,
+    EtsRecommendation,
     Fabric,
     Flow,
     Flows,

@@ -5,14 +5,16 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from experiments.dcbx._dcbx import feature, listed, on_the_port, oper, passing, wait_for
-from testbed.frames.dcbx.values import STRICT, Ets, EtsRecommendation, Tsa, mask
+from testbed.frames.dcbx.values import STRICT, Tsa, mask
 from testbed.subjects.dcbx.settings import Shares
 from xoff import (
     Between,
     DcbxSettings,
     DcbxVersion,
     Duration,
+    Ets,
     EtsAdmin,
+    EtsRecommendation,
     Flow,
     Flows,
     LosslessTopo,

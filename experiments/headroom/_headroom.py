@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from testbed.switch.headroom.exchange import Settings
 from xoff import (
     Buffer,
     Cable,
@@ -28,6 +27,7 @@ from xoff import (
     Rate,
     RawPort,
     Run,
+    Settings,
     Size,
     XoffError,
     dcbx_state,

@@ -4,9 +4,8 @@ from typing import Any
 
 from experiments.qos._qos import flow, policy, setup_of, shares
 from testbed.linux.port_program import OWN_FRAMES
-from testbed.subjects.qos.fabric import PortKey
 from testbed.subjects.qos.records import Found, Request
-from xoff import Duration, Flows, Incast, LeafSpine, Network, Port, Run, SubnetManager, experiment, network
+from xoff import Duration, Flows, Incast, LeafSpine, Network, Port, PortKey, Run, SubnetManager, experiment, network
 
 LASTS = Duration("4500us")
 SETTLES, COUNTED = Duration("700us"), Duration("500us")

@@ -6,7 +6,7 @@ from typing import Any
 
 from testbed.frames.path_record import dscp_of
 from testbed.linux.port_program import OWN_FRAMES
-from testbed.subjects.qos.fabric import LINK_LOCAL, Partition, PortKey
+from testbed.subjects.qos.fabric import LINK_LOCAL
 from testbed.subjects.qos.lab.discovery import eui64
 from testbed.subjects.qos.lab.from_controller import FollowingManager, flow
 from testbed.subjects.qos.rfc_clients import (
@@ -22,7 +22,7 @@ from testbed.subjects.qos.rfc_clients import (
     SrpInitiator,
 )
 from testbed.switch.priority.classify import read
-from xoff import Incast, Mac, Network, Port, Run, SrController, Tap, experiment, network
+from xoff import Incast, Mac, Network, Partition, Port, PortKey, Run, SrController, Tap, experiment, network
 
 GBIT = 10**9
 TABLE = (0, 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1, 0)

@@ -8,7 +8,6 @@ from typing import Any
 from experiments.qos._qos import setup_of
 from testbed.frames.path_record import dscp_of
 from testbed.linux.process import kernel
-from testbed.subjects.qos.fabric import Partition, PortKey
 from testbed.subjects.qos.lab.partitions import Partitions
 from testbed.subjects.qos.rfc_clients import BroadcastGroup, IpoibInterface, NotConnected, asking
 from testbed.switch.priority.classify import read
@@ -16,7 +15,9 @@ from xoff import (
     Flow,
     Incast,
     Network,
+    Partition,
     Port,
+    PortKey,
     Rate,
     RawPort,
     Run,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,6 @@ from typing import IO, Any, Protocol
 
 from testbed.experiment.fidelity import Fidelity, Thresholds, Verdict
 from testbed.experiment.output import CAPTURES, RUN_SERIES, Record, StreamError
-from testbed.lab.partition.live_lines import LiveLines
 from testbed.lab.partition.relay import LOST
 from testbed.lab.results.collect import Collector
 from testbed.lab.results.result import Status
@@ -221,3 +221,43 @@ def _found(collector: Collector) -> list[tuple[str, str]]:
     """Return the figures and claims of a part, each with its name and value as text."""
     figures = [(f"the figure {one.name!r}", json.dumps(one.value)) for one in collector.figures]
     return figures + [(f"the claim {one.name!r}", json.dumps(one.measured)) for one in collector.claims]
+
+
+_MOST = 1000
+"""The most lines of a part that wait for those of the others; then the oldest are left out."""
+_DURING, _END, _BEGIN = range(3)
+
+
+class LiveLines:
+    """The lines of all parts, which a function gets as lines of one network."""
+
+    def __init__(self, parts: int, follow: Callable[[Any], None]) -> None:
+        self._waiting = [deque[Any](maxlen=_MOST) for _ in range(parts)]
+        self._follow = follow
+
+    def take(self, part: int, line: Any) -> None:
+        """Take a line of a part."""
+        self._waiting[part].append(line)
+        while all(self._waiting):
+            # One part can have ended, or be at the next network, when another has a line more of this one.
+            kind = min(_kind(waiting[0]) for waiting in self._waiting)
+            lines = [waiting.popleft() for waiting in self._waiting if _kind(waiting[0]) == kind]
+            self._follow(_joined(lines) if kind == _DURING else lines[0])
+
+
+def _kind(line: Any) -> int:
+    if isinstance(line, dict):
+        return _BEGIN if "network" in line else _END if "end" in line else _DURING
+    return _DURING
+
+
+def _joined(lines: list[Any]) -> Any:
+    """Return the use of all buffers, and the events in the order of time."""
+    t_ns, used, events = 0, dict[Any, Any](), list[Any]()
+    for line in lines:
+        match line:
+            case {"t": int(now_ns), "used": dict(cells), "events": list(new)}:
+                t_ns = max(t_ns, now_ns)
+                used |= cells
+                events += [event for event in new if isinstance(event, list) and event and type(event[0]) is int]
+    return {"t": t_ns, "used": used, "events": sorted(events, key=lambda event: event[0])}

@@ -1,19 +1,19 @@
 """A result folder: `result.json`, the networks, events, DCBX log and time series, as reports, plots and tables read it.
 
 Everything in a folder may be of foreign origin. It is opened by `lab/results/foreign.py`; a file that cannot be read
-gives an error that names it, and a line that is not what it should be is left out and named (`damage.py`). What comes
+gives an error that names it, and a line that is not what it should be is left out and named. What comes
 out of here has the types that it should have, and text is kept as it is: whoever shows it has to escape it.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from testbed.lab.results.damage import Damage
 from testbed.lab.results.flow_lines import FLOWS, Flow, flow_of
 from testbed.lab.results.foreign import DEEPEST, LARGEST_LOG, ForeignError, ForeignFolder, is_shallow
 from testbed.lab.results.published import Published, published_of
@@ -32,6 +32,41 @@ MOST_NETWORKS = 2000
 _TIMES = ("ns", "us", "ms", "s")
 _LARGEST_LIST = 256 << 20
 """The most octets of a log that is kept in memory as a whole."""
+
+
+MOST = 10_000
+"""The most damaged lines of one file. A file with more is no log of a run, and is not read on."""
+_NAMED = 3
+
+
+class Damage:
+    """The count of damaged lines, each once, however often its file is read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._found: dict[tuple[str, int], str] = {}
+        self._counts: Counter[str] = Counter()
+
+    def add(self, file: str, line: int, why: str) -> None:
+        """Count a line that is left out. `why` completes the sentence that begins with it: "is no event"."""
+        if (file, line) in self._found:
+            return
+        self._found[file, line] = why
+        self._counts[file] += 1
+        if self._counts[file] > MOST:
+            raise ForeignError(f"{self._folder / file}: {MOST} lines up to line {line} are damaged; line {line} {why}")
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __str__(self) -> str:
+        """Return one line that names the damaged lines, or the first of many; empty if there are none."""
+        if not self._found:
+            return ""
+        named = [f"line {line} of {file} {why}" for (file, line), why in list(self._found.items())[:_NAMED]]
+        more = len(self._found) - len(named)
+        lines = f"{', '.join(named)}{f', and {more} more are damaged' if more else ''}"
+        return f"{self._folder}: {lines}; the rest is read without {'it' if len(self._found) == 1 else 'them'}"
 
 
 class ReportError(ForeignError):

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from testbed.linux import bpf
 from testbed.linux.port_program.buffer_tables import BufferTables
@@ -62,7 +63,6 @@ from testbed.linux.port_program.records import (
     Watermark,
     WholePort,
 )
-from testbed.linux.port_program.telemetry_tables import Stampings
 from testbed.linux.port_program.ways_tables import WayCounters, WaysTables
 
 __all__ = [
@@ -100,6 +100,33 @@ _WITH_TELEMETRY = Path(__file__).with_name("port_telemetry.bpf.o")
 _NEEDED = ("__rtnl_unlock", "qdisc_reset", "__dev_forward_skb")
 """The functions of the kernel in which frames die. If one is missing, the program `prepare` returns its place here,
 counted from 1."""
+
+
+_STAMPING = struct.Struct("=II2Q")
+_RATE = struct.Struct("=I")
+
+
+class Stamped(NamedTuple):
+    """The packets that one port stamped, and those in which it found no room for its stamp."""
+
+    stamped: int
+    no_room: int
+
+
+class Stampings:
+    """The entries of all ports of a network, by slot."""
+
+    def __init__(self, memory: mmap.mmap | bytearray) -> None:
+        self._memory = memory
+
+    def set_rate(self, slot: int, kbps: int) -> None:
+        """Have a port stamp packets, with this rate of its line; 0: it stamps none."""
+        _RATE.pack_into(self._memory, slot * _STAMPING.size, kbps)
+
+    def counters(self, slot: int) -> Stamped:
+        """Return the counters of a port."""
+        _, _, stamped, no_room = _STAMPING.unpack_from(self._memory, slot * _STAMPING.size)
+        return Stamped(stamped, no_room)
 
 
 @dataclass

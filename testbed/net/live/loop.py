@@ -8,7 +8,7 @@ Both go by the terminal of the job, as Mininet's command line does in a shell. O
 | `network` | those of the line in `networks.jsonl`; it comes once |
 | `window` | `t_ns` (the end of the window), `events`, `buffers`, `loads`, `marks`, `flows` |
 | `state` | `t_ns`, and `state`: settings of ports, cables, agents, flows, DCBX, SR; it comes when one has changed |
-| `counters` | `t_ns`, and `rows`: what ports and pools have counted (`counters.py`); it comes when something changed |
+| `counters` | `t_ns`, and `rows`: what ports and pools have counted; it comes when something changed |
 | `answer` | `id` of the command, `t_ns` (when it was taken), `ok`, `text` |
 """
 

@@ -1,5 +1,5 @@
 """Buffers and events of a running network as lines of JSON, ten times a second, for a user who watches the run. Those
-of several parts of a network are joined outside the lab (`lab/partition/live_lines.py`).
+of several parts of a network are joined outside the lab (`lab/partition/gang.py`).
 
 | line | keys |
 |---|---|

@@ -12,7 +12,7 @@ from testbed.lab.engines import table
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.job.job import Limits
 from testbed.lab.results.result import Exit
-from testbed.lab.runs import stall
+from testbed.lab.runs import api
 
 from ..conftest import JOBS, Output, Runner
 
@@ -102,7 +102,7 @@ def test_a_job_that_goes_wrong_ends_with_its_reason_and_keeps_what_it_had(  # no
     code: Exit,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stall, "AFTER_S", 1.0)
+    monkeypatch.setattr(api, "_STALLS_AFTER_S", 1.0)
     if job == "spins_in_a_child" and ready.engine.name != "um":
         pytest.skip("on vm a command reaches a supervisor by a signal, which waits for the process that spins")
     result = run(f"misbehave:{job}", limits=Limits(**limits))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from testbed.agent import event_log
-from testbed.agent.pfc.served_port import ServedPort
+from testbed.agent.pfc.port import ServedPort
 from testbed.frames import Mac
 from testbed.frames.mac_control import PfcFrame
 from testbed.linux.netlink import qdiscs

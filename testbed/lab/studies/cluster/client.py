@@ -6,9 +6,12 @@ its disk is full for one, gets no more of them. What a run left comes back as a 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.util
+import io
 import queue
+import shutil
 import sys
 import threading
 import time
@@ -27,9 +30,13 @@ from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.um import PreparedUm
 from testbed.lab.host import cache
 from testbed.lab.host.cache import Report
+from testbed.lab.image import plain_tar
+from testbed.lab.results.result import Result, Status
+from testbed.lab.results.result_folder import new_folder
 from testbed.lab.runs import api
+from testbed.lab.runs.api import Silent
 from testbed.lab.studies.batch import Batch, Task, TaskOutcome
-from testbed.lab.studies.cluster import on_worker, parts, received
+from testbed.lab.studies.cluster import on_worker, parts
 from testbed.lab.studies.cluster.connection import ClusterError, cause, client_of, require_same_versions
 from testbed.lab.studies.cluster.parts import Part
 
@@ -267,10 +274,10 @@ class Cluster:
         if answer is not None and "result" in answer:
             try:
                 name, seed = one.task.experiment.name, one.task.options.seed
-                return TaskOutcome(one.task, received.result(answer["result"], out, name, seed))
+                return TaskOutcome(one.task, usable_result(answer["result"], out, name, seed))
             except OSError as wrong:
                 raise ClusterError(f"results cannot go to {out}: {wrong.strerror}; the same command goes on") from None
-            except received.UnusableError as wrong:
+            except UnusableError as wrong:
                 error = f"the result of {answer['worker']} cannot be used: {wrong}"
         elif answer is not None:
             why = "it has no lab after it was given one" if "wants" in answer else "it was stopped there"
@@ -366,3 +373,49 @@ def _sent_module() -> ModuleType:
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return sys.modules[name]
+
+
+LARGEST, MOST_FILES = 4 << 30, 100_000
+"""The most octets and files of a result, many times what a job's limits allow."""
+_OF_THIS_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+class UnusableError(Exception):
+    """Raised if data from a worker is no usable result; the message is the reason."""
+
+
+def usable_result(packed: object, out: Path, experiment: str, seed: int) -> Result:
+    """Return the result of a run that is in a tar from a worker, which may be anything, in a new folder.
+
+    Raises UnusableError if there is none in it, which is the failure of one run, and OSError if this machine's disk
+    does not take it.
+    """
+    folder = new_folder(out, experiment)
+    try:
+        _unpack(packed, folder)
+        found = Result.read(folder)
+        _require_usable(found, experiment, seed)
+        api.write_parquet(folder, Silent())
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        is_ours = isinstance(error, OSError) and error.errno in _OF_THIS_MACHINE
+        if is_ours or not isinstance(error, Exception):
+            raise
+        raise UnusableError(f"{type(error).__name__}: {error}"[:500]) from error
+    return found
+
+
+def _unpack(packed: object, folder: Path) -> None:
+    if not isinstance(packed, bytes) or len(packed) > LARGEST:
+        raise ValueError(f"it is no tar of at most {LARGEST >> 20} MB")
+    plain_tar.unpack_folder(io.BytesIO(packed), folder, MOST_FILES)
+
+
+def _require_usable(found: Result, experiment: str, seed: int) -> None:
+    """Refuse a result of another run, and one that tables could not be made of or that would end the sweep."""
+    if (found.experiment, found.seed) != (experiment, seed):
+        raise ValueError(f"it is of {found.experiment!r} with seed {found.seed!r}, and not of the run that was given")
+    if not isinstance(found.reason, str):
+        raise ValueError("the reason in it is no text")
+    if found.status is Status.DISK_FULL:
+        raise ValueError("the worker's disk was full")  # of which its process reports an error

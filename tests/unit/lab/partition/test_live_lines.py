@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testbed.lab.partition.live_lines import LiveLines
+from testbed.lab.partition.gang import LiveLines
 
 
 def during(t_ns: int, node: str, *events: list[Any]) -> dict[str, Any]:

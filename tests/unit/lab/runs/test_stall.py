@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from testbed.lab.runs.stall import AFTER_S, Stall
+from testbed.lab.runs.api import _STALLS_AFTER_S, Stall
 from testbed.lab.um import spinning
 from testbed.lab.um.spinning import Look
 
@@ -49,7 +49,7 @@ def test_nothing_is_asked_while_the_clock_goes_on_and_nothing_said_while_the_ker
     assert warnings(moving, *((second, second) for second in range(100))) == []
     assert moving.asked == 0
     assert warnings(busy, *((5, second) for second in range(0, 20))) == []
-    assert busy.asked == 1 + (19 - int(AFTER_S)) // 2
+    assert busy.asked == 1 + (19 - int(_STALLS_AFTER_S)) // 2
 
 
 def test_arguments_are_found_at_the_top_of_a_stack() -> None:

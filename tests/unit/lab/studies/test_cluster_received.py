@@ -27,10 +27,9 @@ from testbed.lab.results.result import RESULT, Again, Figure, Provenance, Result
 from testbed.lab.runs import api
 from testbed.lab.runs.api import PackedRun
 from testbed.lab.studies.batch import Task
-from testbed.lab.studies.cluster import received
-from testbed.lab.studies.cluster.client import Cluster
+from testbed.lab.studies.cluster import client
+from testbed.lab.studies.cluster.client import Cluster, UnusableError
 from testbed.lab.studies.cluster.connection import ClusterError
-from testbed.lab.studies.cluster.received import UnusableError
 
 pytestmark = pytest.mark.usefixtures("xoff_cache")
 SEED = 1
@@ -65,7 +64,7 @@ def whole(content: object, *members: tuple[str, bytes]) -> bytes:
 
 
 def taken(data: object, out: Path) -> Any:
-    return received.result(data, out, "incast", SEED)
+    return client.usable_result(data, out, "incast", SEED)
 
 
 def test_what_a_worker_sends_becomes_a_folder(content: dict[str, Any], tmp_path: Path) -> None:
@@ -194,11 +193,11 @@ def test_what_is_no_result_leaves_nothing_and_takes_no_room(
 def test_size_and_number_of_files_are_limited(
     content: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(received, "MOST_FILES", 3)
+    monkeypatch.setattr(client, "MOST_FILES", 3)
     assert taken(whole(content, ("a", b""), ("b", b"")), tmp_path / "out").seed == SEED
     with pytest.raises(UnusableError, match="it has more than 3 files"):
         taken(whole(content, ("a", b""), ("b", b""), ("c", b"")), tmp_path / "out")
-    monkeypatch.setattr(received, "LARGEST", 20 << 20)
+    monkeypatch.setattr(client, "LARGEST", 20 << 20)
     with pytest.raises(UnusableError, match="it is no tar of at most 20 MB"):
         taken(whole(content, ("a", bytes(21 << 20))), tmp_path / "out")
 

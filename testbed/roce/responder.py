@@ -42,7 +42,7 @@ from testbed.units import NEVER
 
 _MOST_READS = 16
 """Reads that wait to be served; a peer that sends more has asked for one at a time, or is broken."""
-_MSN_MASK = _PSN = 0xFFFFFF
+_MSN_MASK = 0xFFFFFF
 _SEND_MIDDLE, _WRITE_MIDDLE = (head_of(opcode, 0)[:2] for opcode in (Opcode.SEND_MIDDLE, Opcode.WRITE_MIDDLE))
 
 

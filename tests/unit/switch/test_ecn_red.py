@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from testbed.errors import UsageError
 from testbed.switch.ecn.curve import EcnCurve, EcnError
 from testbed.switch.ecn.field import Pick
-from testbed.switch.ecn.model import RedModel
 from testbed.switch.ecn.red import FORGET, RedParameters, red_parameters
 from testbed.units import Size
+from tests.reference.red import RedModel
 
 PACKET = 1500
 PMAXES = ["0.01", "0.1", "0.2", "0.5", "1"]

@@ -1,0 +1,1 @@
+"""Models that only tests compare the kernel with."""

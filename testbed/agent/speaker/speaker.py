@@ -62,9 +62,16 @@ class Speaker:
         self._watch = LinkWatch()
         self._buffer = NodeBuffer(plan, resources.program, orders, log)
         self._services = Services(resources.program, messages.Socket(), orders, self._buffer, log, self._keep)
-        self._parts: dict[str, Part] = {}
-        self._before: Mapping[str, Any] = {}
+        found: Mapping[str, Any] | None = self._handover.read()
+        self._before = found or {}
         """The notes of the predecessor's parts."""
+        self._made = {
+            part.name: part.part(plan, self._services, self._before.get(part.name), found is not None)
+            for part in plan.parts
+        }
+        """All parts. Their sockets are open before the process becomes urgent, and before a first frame is sent."""
+        self._parts: dict[str, Part] = {}
+        """The parts that have begun."""
 
     def run(self) -> None:
         """Run until the network's own process closes the control socket, or requests the end."""
@@ -93,12 +100,9 @@ class Speaker:
 
     def _start(self, now_ns: int) -> None:
         """Start, or continue from the predecessor's notes."""
-        found: Mapping[str, Any] | None = self._handover.read()
-        self._before = found or {}
         up = {link.index: link.can_talk for link in self._watch.all()}
-        for plan in self._plan.parts:
-            part = plan.part(self._plan, self._services, self._before.get(plan.name), found is not None)
-            self._parts[plan.name] = part
+        for name, part in self._made.items():
+            self._parts[name] = part
             part.start(up, now_ns)
         self._keep()
 

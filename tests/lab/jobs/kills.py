@@ -155,7 +155,7 @@ def under(run: Run, which: str = "incast", kills: int = 6, parents: bool = False
     promises = Promises(run, PROMISES[which])
     traffic.Flows.__enter__, traffic.Flows.__exit__ = enter, leave  # type: ignore[method-assign]
     importlib.import_module("testbed.subjects.srv6.lab.controller").SrController = Controller  # type: ignore[attr-defined]
-    definition.find(which).perform(promises, {})
+    definition.find(which).perform(promises, {})  # type: ignore[arg-type]
     run.claim("claims that promise something", promises.made, at_least=1)
     run.figure("killed", killed)
     run.claim("killed at least", sum(killed.values()), at_least=kills)

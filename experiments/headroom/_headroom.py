@@ -21,13 +21,13 @@ from xoff import (
     Flows,
     LosslessTopo,
     Mac,
+    MeasurementSettings,
     Network,
     PfcFrame,
     Port,
     Rate,
     RawPort,
     Run,
-    Settings,
     Size,
     XoffError,
     dcbx_state,
@@ -77,7 +77,7 @@ class Seen:
 
 def able(port: Port | None = None) -> Port:
     """Return the port with the capability to measure headroom, for cables of any length."""
-    patient = Settings(
+    patient = MeasurementSettings(
         samples=_SAMPLES,
         interval_ns=_LAB_INTERVAL.ns,
         timeout_ns=20_000_000_000,

@@ -37,8 +37,8 @@ from xoff import (
     Rate,
     Run,
     Size,
+    SonicSwitch,
     SonicTopo,
-    Switch,
     UsageError,
     experiment,
     network,
@@ -104,9 +104,9 @@ class Bench:
                 f"{self.given.name}: no DSCP leads to a traffic class without PFC, and cases take one for lossy traffic"
             )
 
-    def switch_of(self, tables: Tables) -> Switch:
+    def switch_of(self, tables: Tables) -> SonicSwitch:
         """Return a switch of other tables, on the same scale."""
-        return Switch.of(tables, **self._options)
+        return SonicSwitch.of(tables, **self._options)
 
     # Network and traffic
 
@@ -220,7 +220,7 @@ def case(
             switch: File | None = None,
             ports: str | None = None,
         ) -> None:
-            found = default_tables(speed, buffer) if switch is None else Switch.from_config_db(switch.path).tables
+            found = default_tables(speed, buffer) if switch is None else SonicSwitch.from_config_db(switch.path).tables
             given = with_only(found, split(ports) if ports else classes(found, CELL)[0].places())
             if tables is not None:
                 given = tables(given)
@@ -268,7 +268,7 @@ def settle_time(fill: Duration, least: Duration) -> Duration:
     return max(least, fill * 2)
 
 
-def _reachable(switch: Switch, priority: int) -> bool:
+def _reachable(switch: SonicSwitch, priority: int) -> bool:
     try:
         switch.dscp(priority)
     except UsageError:

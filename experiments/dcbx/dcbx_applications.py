@@ -11,6 +11,7 @@ from testbed.linux.process import kernel
 from xoff import (
     AppEntry,
     ApplicationAdmin,
+    AppSelector,
     DcbxSettings,
     DcbxVersion,
     Flow,
@@ -22,7 +23,6 @@ from xoff import (
     Rate,
     RawPort,
     Run,
-    Selector,
     configure_dcbx,
     experiment,
     network,
@@ -40,11 +40,11 @@ BEFORE, WANTED = 0, 5
 
 # What the entry is about, and how a port carries a priority on the wire.
 CASES = {
-    "UDP port, in the DSCP": (AppEntry(WANTED, Selector.UDP, _PORT), "dscp"),
-    "UDP port, in the tag": (AppEntry(WANTED, Selector.UDP, _PORT), "dot1p"),
-    "UDP or TCP port": (AppEntry(WANTED, Selector.ANY_PORT, _PORT), "dscp"),
-    "DSCP": (AppEntry(WANTED, Selector.DSCP, _DSCP), "dscp"),
-    "EtherType": (AppEntry(WANTED, Selector.ETHERTYPE, _TYPE), "dot1p"),
+    "UDP port, in the DSCP": (AppEntry(WANTED, AppSelector.UDP, _PORT), "dscp"),
+    "UDP port, in the tag": (AppEntry(WANTED, AppSelector.UDP, _PORT), "dot1p"),
+    "UDP or TCP port": (AppEntry(WANTED, AppSelector.ANY_PORT, _PORT), "dscp"),
+    "DSCP": (AppEntry(WANTED, AppSelector.DSCP, _DSCP), "dscp"),
+    "EtherType": (AppEntry(WANTED, AppSelector.ETHERTYPE, _TYPE), "dot1p"),
 }
 
 
@@ -62,7 +62,7 @@ def dcbx_applications(run: Run) -> None:
             entries = {
                 name: entry
                 for name, (entry, own) in CASES.items()
-                if own == trust and not (entry.selector is Selector.DSCP and version is DcbxVersion.DRAFT)
+                if own == trust and not (entry.selector is AppSelector.DSCP and version is DcbxVersion.DRAFT)
             }
             _move(run, version, trust, entries)
 
@@ -103,7 +103,7 @@ def _move(run: Run, version: DcbxVersion, trust: str, entries: dict[str, AppEntr
                     found = _send(net, entry, taps)
                 for host, (queues, priorities) in found.items():
                     here = wanted if host == "willing" else BEFORE
-                    if entry.selector is Selector.DSCP and here == BEFORE:
+                    if entry.selector is AppSelector.DSCP and here == BEFORE:
                         here = _DSCP // 8
                     label = f"{case}, {when}, host {host}"
                     run.claim(f"{label}: frames by queue", queues, equals={here: FRAMES})
@@ -119,7 +119,7 @@ def _send(net: Network, entry: AppEntry, taps: dict[str, "Tap"]) -> dict[str, tu
     before = {name: fabric.sent(port).sent_frames for name, port in ports.items()}
     for tap in taps.values():
         tap.priorities()
-    if entry.selector is Selector.ETHERTYPE:
+    if entry.selector is AppSelector.ETHERTYPE:
         time.sleep(0.2)
         for port in ports.values():
             state = fabric.port(port)
@@ -128,7 +128,7 @@ def _send(net: Network, entry: AppEntry, taps: dict[str, "Tap"]) -> dict[str, tu
                 wire.repeat(head.ljust(100, b"\0"), 2_000_000, FRAMES)
     else:
         # The destination's port is that of the flow's number: one after the other, both are the first.
-        dscp = _DSCP if entry.selector is Selector.DSCP else -1
+        dscp = _DSCP if entry.selector is AppSelector.DSCP else -1
         for name in ("h1", "h2"):
             flow = Flow(name, "r", BEFORE, rate=SLOW, count=FRAMES, dscp=dscp)
             net.run(flow)

@@ -22,7 +22,7 @@ from testbed.subjects.qos.rfc_clients import (
     SrpInitiator,
 )
 from testbed.switch.priority.classify import read
-from xoff import Incast, Mac, Network, Partition, Port, PortKey, Run, SrController, Tap, experiment, network
+from xoff import Incast, Mac, Network, Port, PortKey, QosPartition, Run, SrController, Tap, experiment, network
 
 GBIT = 10**9
 TABLE = (0, 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1, 0)
@@ -72,8 +72,8 @@ def qos_clients(run: Run) -> None:
     At the end a table of a port is changed by hand: the subnet manager repairs it and reports it to the controller.
     """
     ends = frozenset({PortKey("h1", 1), PortKey("r", 1)})
-    partition = Partition("Part1", PKEY, ends, sl=IPOIB, mtu=1024, rate=5 * GBIT)
-    without = Partition("Part1", PKEY, ends, mtu=1500)
+    partition = QosPartition("Part1", PKEY, ends, sl=IPOIB, mtu=1024, rate=5 * GBIT)
+    without = QosPartition("Part1", PKEY, ends, mtu=1500)
     for case, policy, tenant in (("with a policy", _policy(), partition), ("without", b"", without)):
         with SrController() as controller, network(Incast(n=1, port=Port().with_vls())) as net:
             source, target = net.hosts

@@ -15,9 +15,9 @@ from xoff import (
     Flow,
     Incast,
     Network,
-    Partition,
     Port,
     PortKey,
+    QosPartition,
     Rate,
     RawPort,
     Run,
@@ -43,12 +43,12 @@ def qos_partitions(run: Run) -> None:
     hosts: then they do.
     """
     h1, h2, h3 = (PortKey(name, 1) for name in ("h1", "h2", "h3"))
-    red = Partition("red", 0x0011, frozenset({h1, h2}), sl=3, mtu=1024, rate=5 * GBIT)
-    blue = Partition("blue", 0x0022, frozenset({h1, h3}), sl=4, mtu=512, rate=10 * GBIT)
+    red = QosPartition("red", 0x0011, frozenset({h1, h2}), sl=3, mtu=1024, rate=5 * GBIT)
+    blue = QosPartition("blue", 0x0022, frozenset({h1, h3}), sl=4, mtu=512, rate=10 * GBIT)
     _tenants(run, "two partitions", red, blue, apart=True)
     both = frozenset({h1, h2, h3})
-    red = Partition("red", 0x0011, both, sl=3, mtu=1024, rate=5 * GBIT)
-    blue = Partition("blue", 0x0022, both, sl=4, mtu=512, rate=10 * GBIT)
+    red = QosPartition("red", 0x0011, both, sl=3, mtu=1024, rate=5 * GBIT)
+    blue = QosPartition("blue", 0x0022, both, sl=4, mtu=512, rate=10 * GBIT)
     _tenants(run, "all in both", red, blue, apart=False)
 
 

@@ -119,8 +119,8 @@ class Network(Mininet):
         """Wait until routers have the routes that their daemons should find by the cables which have their link now.
 
         Returns the time of the lab from `since_ns`, a moment of its clock, or from the call on, to the last change of a
-        route. With `quiet` it waits until each session of BGP has been up and no route has changed for that time,
-        whatever routes there are. Both are the lab's times, as the daemons' timers are.
+        route. With `quiet` it waits until each session of BGP, OSPF and IS-IS has been up and no route has changed for
+        that time, whatever routes there are. Both are the lab's times, as the daemons' timers are.
         """
         return self.routing.converged(within, since_ns, quiet)
 

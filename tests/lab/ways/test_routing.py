@@ -124,6 +124,53 @@ def test_routes_of_ones_own_configuration_are_waited_for_until_its_sessions_were
               equals=True)  # fmt: skip
 
 
+def _by_itself(number: int, isis: str = "", ospf: str = "") -> Any:
+    """Return a configuration of OSPF and IS-IS, with more lines for the port to the other router."""
+    from xoff import Frr
+
+    return Frr(
+        config=f"""interface r{number}-eth0
+ ip ospf area 0
+ ip router isis 1
+interface r{number}-eth1
+ ip address 10.9.0.{number}/30
+ ip ospf area 0
+ ip ospf network point-to-point
+ ip ospf hello-interval 1
+ ip router isis 1
+ isis network point-to-point
+ isis hello-interval 1
+{isis}router isis 1
+ net 49.0001.0000.0000.000{number}.00
+ is-type level-2-only
+router ospf
+{ospf}"""
+    )
+
+
+@experiment(debs=["frr"], timeout="200s")
+def test_neighbours_of_ospf_and_isis_of_ones_own_configuration_are_waited_for(run: Run) -> None:
+    from xoff import XoffError, network
+
+    def found(second: Any, within: str) -> tuple[str, dict[str, Any]]:
+        with network(_pair(_by_itself(1), second)) as net:
+            try:
+                net.converged(within, quiet="10s")
+            except XoffError as error:
+                return str(error), {}
+            return "", net.routing.routes("r1")
+
+    said, routes = found(_by_itself(2), "60s")
+    run.claim("both came", (said, sorted(routes.get("10.2.0.0/24", ()))), equals=("", ["r1-eth1"]))
+    said, _ = found(_by_itself(2, isis=" isis passive\n"), "60s")
+    run.claim("a passive end of IS-IS is not waited for", said, equals="")
+    said, _ = found(_by_itself(2, ospf=" passive-interface r2-eth1\n"), "60s")
+    run.claim("nor one of OSPF", said, equals="")
+    late = "net.converged: not all sessions of IS-IS were up in time: r1 with r1-eth1 is "
+    said, _ = found(_by_itself(2, isis=" isis password clear secret\n"), "5s")
+    run.claim(said, said.startswith(late), equals=True)
+
+
 @experiment
 def without_the_package(run: Run) -> None:
     """A router is to run FRR, and the lab has none."""

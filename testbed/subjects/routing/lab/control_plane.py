@@ -7,7 +7,7 @@ asks of them all parts get, and they wait together, by looking again after a tim
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ipaddress import ip_interface
 from itertools import chain
@@ -51,8 +51,8 @@ class ControlPlane:
         self._daemons: list[Daemons] = []
         self._tables: dict[str, RouteTable] = {}
         self._watch: RouteWatch | None = None
-        self._were_up: set[tuple[str, str]] = set()
-        """The sessions that have been up: routers, and their neighbours' names."""
+        self._were_up: set[tuple[str, str, str]] = set()
+        """The sessions that have been up: routers, protocols, and neighbours' names or ports."""
         self._before = 0
         """The changes of routes in networks before this one, which all parts have in their logs."""
 
@@ -212,25 +212,38 @@ class ControlPlane:
     def _until_sessions_were_up(self, changes: Changes, deadline_ns: int) -> Changes:
         """Wait until each session that is configured has been up once: before that there are no routes to change.
 
-        One that was up and is not any more is what the caller looks at.
+        One that was up and is not any more is what the caller looks at. OSPF and IS-IS find neighbours by themselves,
+        so they have one to come on each cable between two routers that both look for one there.
         """
         while True:
-            down = {}
+            own: dict[tuple[str, str, str], str] = {}
             for one in self._daemons:
-                for neighbour, state in one.sessions().items():
-                    if not state:
-                        self._were_up.add((one.router.name, neighbour))
-                    elif (one.router.name, neighbour) not in self._were_up:
-                        down[one.router.name, neighbour] = state
-            if not sum(self._parts.exchange("sessions that are down", len(down))):
+                own |= {(one.router.name, "BGP", neighbour): state for neighbour, state in one.sessions().items()}
+                own |= {(one.router.name, *at): state for at, state in one.adjacencies().items()}
+            states: dict[tuple[str, str, str], str] = {}
+            for found in self._parts.exchange("sessions", own):
+                states |= found
+            self._were_up |= {session for session, state in states.items() if not state}
+            down = {
+                it: state for it, state in states.items() if it not in self._were_up and self._can_be_up(it, states)
+            }
+            if not down:
                 return changes
             self.require_alive()
             now_ns = time.monotonic_ns()
             if self._is_late(now_ns, deadline_ns):
-                lines = [f"{router} with {far} is {state}" for (router, far), state in down.items()]
-                late = chain(*self._parts.exchange("what is late", lines))
-                raise RoutingError(f"net.converged: not all sessions of BGP were up in time: {_shown(list(late))}")
+                lines = [f"{router} with {far} is {state}" for (router, _, far), state in down.items()]
+                kinds = listed(sorted({kind for _, kind, _ in down}))
+                raise RoutingError(f"net.converged: not all sessions of {kinds} were up in time: {_shown(lines)}")
             changes = self._next(changes, min(deadline_ns, now_ns + _LOOK_NS))
+
+    def _can_be_up(self, session: tuple[str, str, str], states: Mapping[tuple[str, str, str], str]) -> bool:
+        """Return False for a port with OSPF or IS-IS at whose other end nobody speaks it."""
+        router, kind, at = session
+        ports = self.routers[router].uplinks
+        return kind == "BGP" or any(
+            port.name == at and (port.neighbour, kind, port.far_port) in states for port in ports
+        )
 
     def _is_late(self, now_ns: int, deadline_ns: int) -> bool:
         return self._parts.exchange("is it late", now_ns >= deadline_ns)[0]

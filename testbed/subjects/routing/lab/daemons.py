@@ -89,6 +89,12 @@ class Daemons(ABC):
         """Return the state of each BGP session that is configured and not turned off, by its neighbour; it is empty if
         the session has been up."""
 
+    def adjacencies(self) -> dict[tuple[str, str], str]:
+        """Return the state of what the router has at each port where a protocol looks for neighbours by itself, by the
+        protocol and the port; it is empty if there is a neighbour. None of BIRD are known.
+        """
+        return {}
+
     @abstractmethod
     def interfaces(self) -> set[str]:
         """Return the interfaces that the configuration names, without patterns."""
@@ -290,7 +296,7 @@ _LINE = re.compile(r"^line (\d+): (.*)$", re.MULTILINE)
 _INTERFACE = re.compile(
     r"^ *interface +(\S+)|^ *neighbor +(\S+) +interface\b|^ *(?:no +)?passive-interface +(\S+)", re.MULTILINE
 )
-_TURNED_OFF = "Idle (Admin)"
+_TURNED_OFF, _ALONE = "Idle (Admin)", "without a neighbour"
 _CODE = re.compile(r"\[\d+\]: *")
 
 
@@ -352,8 +358,7 @@ class FrrDaemons(Daemons):
     def sessions(self) -> dict[str, str]:
         if "bgpd" not in self.names:
             return {}
-        said = self.ask("vtysh", "show bgp summary json")
-        families = json.loads(said).values() if said.lstrip().startswith("{") else ()
+        families = [family for one in self._told("show bgp summary json") for family in one.values()]
         return {
             name: "" if peer.get("connectionsEstablished") or peer.get("state") == _UP else str(peer.get("state"))
             for family in families
@@ -361,6 +366,33 @@ class FrrDaemons(Daemons):
             for name, peer in family.get("peers", {}).items()
             if peer.get("state") != _TURNED_OFF
         }
+
+    def adjacencies(self) -> dict[tuple[str, str], str]:
+        asked = [("ospfd", "show ip ospf interface json"), ("isisd", "show isis interface detail json")]
+        commands = [
+            command for daemon, command in (*asked, ("isisd", "show isis neighbor json")) if daemon in self.names
+        ]
+        told = self._told(*commands) if commands else []
+        found = {}
+        for port, has in (item for one in told for item in one.get("interfaces", {}).items()):
+            if has.get("ospfEnabled") and has.get("ifUp") and not has.get("timerPassiveIface"):
+                state = "not synchronised" if has.get("nbrCount") else _ALONE
+                found["OSPF", port] = "" if has.get("nbrAdjacentCount") else state
+        circuits = [one for said in told for area in said.get("areas", ()) for one in area.get("circuits", ())]
+        neighbours = {one["interface"]: one.get("state") for one in circuits if isinstance(one.get("interface"), str)}
+        for has in (one["interface"] for one in circuits if isinstance(one.get("interface"), dict)):
+            if has.get("state") == "Up" and has.get("is-passive") == "active":
+                state = neighbours.get(has["name"]) or _ALONE
+                found["IS-IS", has["name"]] = "" if state == "Up" else state
+        return found
+
+    def _told(self, *commands: str) -> list[Any]:
+        """Return the answers in JSON to commands, of those that have one."""
+        said, found, at = self.ask("vtysh", *commands), [], 0
+        while (at := said.find("{", at)) >= 0:
+            value, at = json.JSONDecoder().raw_decode(said, at)
+            found.append(value)
+        return found
 
     def interfaces(self) -> set[str]:
         return {name for found in _INTERFACE.findall(self.text) for name in found if name} - {"default"}

@@ -37,7 +37,7 @@ class Subject(NamedTuple):
     """The fabric that a benchmark measures, of files of others: a function of the files, the rate control and the
     recovery, which returns a `measures/fabric_under_test.py:FabricUnderTest`."""
     agent: str = ""
-    """A part in the speakers of nodes: a function that makes its plan, as `net/fabric/agent_plans.py:MakePart`."""
+    """A part in the speakers of nodes: a function that makes its plan, as `net/fabric/bring_up.py:MakePart`."""
 
     views: str = ""
     """Views of a running network, commands of its command line: a mapping of names to `net/shell/views.py:View`."""

@@ -34,7 +34,7 @@ def cost(run: Run, frames: int = 4000, runs: int = 10) -> None:
     from topologies.incast import Incast
 
     for name, queues_only in (("queues only", True), ("everything", False)):
-        Fabric.current().core.queues_only = queues_only
+        Fabric.current().core.options.queues_only = queues_only
         spent = 0.0
         with network(Incast(1, scale=1, buffer=Buffer(total=100_000)), run) as net:
             for _ in range(runs):  # how sender and receiver take turns differs from one to the next
@@ -86,7 +86,7 @@ def incast(run: Run, frames: int = 1000, scale: int = 100, hosts: int = 2, queue
         named = {line.split()[0]: int(line.split()[1]) for line in lines if line.split()[0] in ("intr", "ctxt")}
         return named["intr"], named["ctxt"]
 
-    Fabric.current().core.queues_only = queues_only
+    Fabric.current().core.options.queues_only = queues_only
     with network(Incast(hosts, scale=scale), run) as net:
         *senders, target = net.hosts
         before = counted()
@@ -113,7 +113,7 @@ def tcp(run: Run, seconds: int = 5, scale: int = 100, joined: bool = False, queu
     from testbed.units import Duration
     from topologies.incast import Incast
 
-    Fabric.current().core.queues_only = queues_only
+    Fabric.current().core.options.queues_only = queues_only
     with network(Incast(1, scale=scale), run) as net:
         if joined:
             for host in net.hosts:

@@ -42,12 +42,12 @@ def watermarks(bench: Bench) -> None:
 def _shown(bench: Bench, held: Fill) -> list[int | None]:
     """Return the bytes that the commands show: group (shared, headroom), queue, first ingress pool; None for N/A."""
     group = held.groups[0]
-    ingress, out = (held.fabric.core.labels.get(port, port) for port in (group.port, held.out))
+    ingress, out = (held.fabric.core.options.labels.get(port, port) for port in (group.port, held.out))
     return [
         _cell(show(["priority-group", "watermark", "shared"]), ingress, group.group),
         _cell(show(["priority-group", "watermark", "headroom"]), ingress, group.group),
         _cell(show(["queue", "watermark", "unicast"]), out, held.queue_of(group.priority)),
-        _cell(show(["buffer_pool", "watermark"]), held.fabric.core.pool_labels[held.node][0], 0),
+        _cell(show(["buffer_pool", "watermark"]), held.fabric.core.options.pool_labels[held.node][0], 0),
     ]
 
 

@@ -8,17 +8,19 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from testbed.cli.arguments import one_of
-from testbed.lab.engines.words import DEFAULT, WORDS, EngineWord
+from testbed.lab.engines import words
+from testbed.lab.engines.words import DEFAULT, EngineWord
 
 if TYPE_CHECKING:
     from testbed.lab.engines.engine import Engine, PreparedEngine
 
 
 def engine_option(
-    parser: argparse.ArgumentParser, offered: Iterable[EngineWord] = WORDS, default: str | None = DEFAULT
+    parser: argparse.ArgumentParser, offered: Iterable[EngineWord] | None = None, default: str | None = DEFAULT
 ) -> None:
     """Add the option `--engine`, which takes one of these engines; without a default it is the one that is ready
     soonest."""
+    offered = words.WORDS if offered is None else tuple(offered)
     told = "; ".join(f"{engine.name}: {engine.summary}" for engine in offered)
     read = one_of("engine", [engine.name for engine in offered])
     parser.add_argument(

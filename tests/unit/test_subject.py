@@ -15,7 +15,7 @@ from testbed import subject, subjects
 from testbed.cli import commands, main
 from testbed.frames import Mac
 from testbed.lab.results.folder import read
-from testbed.net.fabric.agent_plans import agent_plan
+from testbed.net.fabric.bring_up import agent_plan
 from testbed.net.shell import views
 from testbed.report.exports.frame_text import ethernet, kinds
 from testbed.report.pages.page import report
@@ -103,7 +103,7 @@ def test_it_has_a_part_in_the_speaker_of_nodes_with_its_option(monkeypatch: pyte
 
 def _plan(monkeypatch: pytest.MonkeyPatch, params: Mapping[str, Any]) -> Any:
     """Return the plan of a node whose ports' own plans are left out."""
-    monkeypatch.setattr("testbed.net.fabric.agent_plans._port_plan", lambda *_: "port")
+    monkeypatch.setattr("testbed.net.fabric.bring_up._port_plan", lambda *_: "port")
     node = SimpleNamespace(name="s1", pid=1, params=params)
     ports = [SimpleNamespace(node=node, slot=3, name="s1-eth1", settings=None, mac=Mac(bytes(6)))]
     return agent_plan(cast(Any, None), 0, cast(Any, ports), None)

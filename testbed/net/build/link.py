@@ -125,7 +125,7 @@ class LosslessLink(Link):
         port1 = node1.newPort() if port1 is None else port1
         port2 = node2.newPort() if port2 is None else port2
         self.fabric = FabricCore.current()
-        self.fabric.mismatch = Mismatch(mismatch)
+        self.fabric.options.mismatch = Mismatch(mismatch)
         self.cable = cable_of(where, {"cable": cable, **described}, Cable())
         for name, settings in (("settings1", settings1), ("settings2", settings2)):
             if not isinstance(settings, Port | None):

@@ -266,7 +266,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
     fabric = Fabric(core)
     core.ports.is_in_lab_time = run is not None and run.is_in_lab_time
     poll, scale = getattr(topo, "deadlock_poll", None), getattr(topo, "scale", Scale(1))
-    core.deadlock_poll = poll if poll is None or core.ports.is_in_lab_time else scale.lab(poll)
+    core.options.deadlock_poll = poll if poll is None or core.ports.is_in_lab_time else scale.lab(poll)
     net, is_described, since_ns = None, False, time.monotonic_ns()
     soft_roce: dict[str, dict[str, int]] = {}
     captured: Observer | None = None
@@ -274,7 +274,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
     try:
         net = Network(topo=topo, build=False, **chosen)
         net.fabric, core.ports.known_nodes = fabric, net.nameToNode
-        core.labels, core.pool_labels = getattr(topo, "names", {}), getattr(topo, "pools", {})
+        core.options.labels, core.options.pool_labels = getattr(topo, "names", {}), getattr(topo, "pools", {})
         nodes = len(topo.nodes())
         _require_possible(topo)
         _require_descriptors(nodes)
@@ -309,7 +309,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
                 ):
                     yield net
                 if run is not None:
-                    description.account_for_losses(run, core.lost, fabric.losses)
+                    description.account_for_losses(run, core.flows.lost, fabric.losses)
                     soft_roce = core.soft_roce()
     finally:
         if followed is not None:
@@ -323,6 +323,6 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
         core.leave()
         if run is not None:
             run.lines(description.NETWORKS_LOG, [description.ended(soft_roce)] if is_described else [])
-            run.history(core.history)
-            run.lines(DCBX_LOG, core.lines())
-            run.agent_lateness(core.lateness_ns)
+            run.history(core.log.history)
+            run.lines(DCBX_LOG, core.log.lines())
+            run.agent_lateness(core.log.lateness_ns)

@@ -1,6 +1,6 @@
 """The parts of a network that make it lossless, and their life: ports, cables, port program, buffers, agents.
 
-Cables are laid at once, when Mininet asks for them (`cabling`). `start` sets up the rest (`bring_up`, `agent_plans`).
+Cables are laid at once, when Mininet asks for them (`cabling`). `start` sets up the rest (`bring_up`).
 There is one core per process at a time, as there is one network.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from testbed.agent import event_log
@@ -26,8 +26,7 @@ from testbed.linux.process.forked_helper import ForkedHelper
 from testbed.linux.rdma_devices import RdmaDevices, counters
 from testbed.linux.vswitch import Vswitch
 from testbed.net.fabric import bring_up, deadlocks
-from testbed.net.fabric.agent_plans import agent_plan
-from testbed.net.fabric.bring_up import Mismatch, NodeSetup
+from testbed.net.fabric.bring_up import Mismatch, NodeSetup, agent_plan
 from testbed.net.fabric.cabling import Cabling
 from testbed.net.fabric.parts import Parts, Whole
 from testbed.net.fabric.ports import (
@@ -58,6 +57,8 @@ class RunningFlows:
         """Told of flows that begin to run, and with False of those that end."""
         self.read_telemetry = False
         """True once a flow had a rate control that reads the telemetry of ports."""
+        self.lost = 0
+        """The number of datagrams that flows have lost so far."""
         self._running: list[Any] = []
 
     def begin(self, flows: Any) -> None:
@@ -72,6 +73,75 @@ class RunningFlows:
             self._running.remove(flows)
             if self.observer:
                 self.observer(flows, False)
+
+
+@dataclass
+class NetworkOptions:
+    """What is asked of a network as a whole."""
+
+    mismatch: Mismatch = Mismatch.REFUSE
+    deadlock_poll: Duration | None = None
+    """The interval of looking for deadlocks, in the lab's time; None turns the watch off."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The names that users know ports by, where they differ from the lab's."""
+    pool_labels: Mapping[str, list[str]] = field(default_factory=dict)
+    """The names of ingress and egress pools, by switch."""
+    queues_only: bool = False
+    """True to leave out port program and agents, which measures what they cost."""
+
+
+class NetworkLog:
+    """What a network's agents have logged, while they run and after it has stopped."""
+
+    def __init__(self, ports: PortTable) -> None:
+        self._ports = ports
+        self._agents: Callable[[], Agents] | None = None
+        self._records: list[event_log.Record] = []
+        self._lines: list[dict[str, Any]] = []
+        self.names: dict[int, str] = {}
+        """The names of ports by their slots, of which records are."""
+        self.lateness_ns = 0
+        """The longest delay in waking an agent; it is known when the network has stopped."""
+
+    def follow(self, agents: Callable[[], Agents]) -> None:
+        """Read from agents that run."""
+        self._agents = agents
+
+    def keep(self, records: list[event_log.Record], lines: list[dict[str, Any]], lateness_ns: int) -> None:
+        """Keep what agents that have ended have logged."""
+        self._agents = None
+        self._records, self._lines, self.lateness_ns = records, lines, lateness_ns
+
+    def records(self) -> list[event_log.Record]:
+        """Return the records of the agents' event logs so far."""
+        return self._agents().records() if self._agents else self._records
+
+    def decoded(self, records: Iterable[event_log.Record]) -> list[LoggedEvent]:
+        """Return records of the agents' event logs as events; times in their details are the hardware's."""
+        units = self._ports.units  # if ports have different scales the largest, for an event may have no port
+        return [
+            replace(one, detail=hardware_times(one.detail, self._units_of_slot(slot, units)))
+            for one, slot in ((event_log.decoded(record, self.names), record[2]) for record in records)
+        ]
+
+    def _units_of_slot(self, slot: int, default: Scale) -> Scale:
+        return self._ports.by_slot[slot].units if slot in self._ports.by_slot else default
+
+    def history(self, since_ns: int) -> Iterator[str]:
+        """Yield the lines of a run's event log, with times counted from `since_ns`."""
+        return event_log.lines(self.records(), self.names, since_ns)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what speakers have logged so far, an entry for each frame and each change, with the port's name.
+
+        Measured times are the hardware's; `t_ns` is the lab's, as in all logs of a run.
+        """
+        lines = self._agents().lines() if self._agents else self._lines
+        return [self._with_hardware_times(line) if line["what"] == "headroom" else line for line in lines]
+
+    def _with_hardware_times(self, line: dict[str, Any]) -> dict[str, Any]:
+        units = self._ports.port(line["port"]).units
+        return readable(hardware_times(line, units)) | {"t_ns": line["t_ns"]}
 
 
 class FabricCore:
@@ -113,29 +183,15 @@ class FabricCore:
         """The number of each node, which its ring buffer and, for a switch, its buffer have, too."""
         self.vswitches: dict[str, Vswitch] = {}
         """The Open vSwitch of each leaf."""
-        self.labels: Mapping[str, str] = {}
-        """The names that users know ports by, where they differ from the lab's."""
-        self.pool_labels: Mapping[str, list[str]] = {}
-        """The names of ingress and egress pools, by switch."""
         self.flows = RunningFlows()
-        self.lost = 0
-        """The number of datagrams that flows have lost so far."""
-        self.lateness_ns = 0
-        """The longest delay in waking an agent; it is known when the network has stopped."""
-        self.queues_only = False
-        """True to leave out port program and agents, which measures what they cost."""
-        self.mismatch = Mismatch.REFUSE
-        self.deadlock_poll: Duration | None = None
-        """The interval of looking for deadlocks, in the lab's time; None turns the watch off."""
+        self.options = NetworkOptions()
+        self.log = NetworkLog(self.ports)
         self.disagreements: list[Disagreement] = []
         """The places where priorities are mapped differently along a path, so that PFC cannot work."""
         self._rdma = RdmaDevices()
         self._deadlock_watch: ForkedHelper[Any] | None = None
         self.ways: SwitchWays | None = None
         """The equal ways of the switches, once the network has started."""
-        self._names: dict[int, str] = {}
-        self._records: list[event_log.Record] = []
-        self._lines: list[dict[str, Any]] = []
 
     def start(self) -> None:
         """Make all ports lossless and start the agents; a second call does nothing."""
@@ -143,7 +199,7 @@ class FabricCore:
             return
         try:
             self.program = program = PortProgram(
-                waits=self.deadlock_poll is not None,
+                waits=self.options.deadlock_poll is not None,
                 telemetry=bool(self._stamping()),
                 lines=any(port.has_line for port in self.ports),
             )
@@ -153,7 +209,7 @@ class FabricCore:
                     f"a network has at most {NODES} nodes with lossless ports; this one has {len(by_node)}"
                 )
             bring_up.choose_queues(by_node)
-            self.disagreements = bring_up.check_priorities(by_node, self.mismatch)
+            self.disagreements = bring_up.check_priorities(by_node, self.options.mismatch)
             self.ports.graph = Graph.of(self.cabling.links)
             self.numbers = {name: number for number, name in enumerate(by_node)}
             self.ways = SwitchWays(self.ports, program, self.ports.graph)
@@ -162,13 +218,13 @@ class FabricCore:
                 setup.set_up_buffer(name, ports, self.cabling.delays)
             self.buffers = {name: settings for name, (_, settings) in setup.buffers.items()}
             for name, ports in by_node.items():
-                setup.set_up_node(name, ports, attach=not self.queues_only)
+                setup.set_up_node(name, ports, attach=not self.options.queues_only)
             self.ways.warn()
             for name, ports in here.items():
                 if is_leaf(ports[0].node):
                     self.vswitches[name] = setup.start_vswitch(name, ports)
             self.cabling.attach(program)
-            if not self.queues_only:
+            if not self.options.queues_only:
                 self._start_agents(setup, program)
             for vswitch in self.vswitches.values():
                 vswitch.watch()
@@ -189,7 +245,7 @@ class FabricCore:
 
     def _start_agents(self, setup: NodeSetup, program: PortProgram) -> None:
         program.watch_queues()
-        self._names = {port.slot: port.name for port in self.ports.by_slot.values()}
+        self.log.names = {port.slot: port.name for port in self.ports.by_slot.values()}
         plans = []
         for name, ports in self.here().items():
             buffer = setup.buffers[name][0] if name in setup.buffers else None
@@ -197,10 +253,11 @@ class FabricCore:
             plans.append(agent_plan(self.ports, self.numbers[name], ports, buffer, ways=ways))
         self.agents = Agents(plans, program)
         self.agents.start()
-        if self.deadlock_poll:
+        self.log.follow(self.running_agents)
+        if self.options.deadlock_poll:
             numbers = {name: self.numbers[name] for name in self.buffers}
             look = deadlocks.Look(self.ports, self.here(), numbers, program, self.agents)
-            self._deadlock_watch = self._watching(look, self.agents, self.deadlock_poll)
+            self._deadlock_watch = self._watching(look, self.agents, self.options.deadlock_poll)
 
     def stop(self) -> None:
         """End the agents and detach the program from all ports; a second call does nothing."""
@@ -257,8 +314,7 @@ class FabricCore:
 
     def _keep_logs(self, agents: Agents) -> None:
         """Keep what agents that have ended have logged."""
-        self.lateness_ns = agents.lateness_ns
-        self._records, self._lines = agents.records(), agents.lines()
+        self.log.keep(agents.records(), agents.lines(), agents.lateness_ns)
 
     def running_agents(self) -> Agents:
         """Return the agents; FabricError if the network does not run."""
@@ -320,36 +376,3 @@ class FabricCore:
             for switch in self.ports.graph.forwarding - leaves:
                 setup.set_stations(switch, self.ports.graph.next_hops(switch))
                 setup.set_equal_ways(switch)
-
-    # The agents' logs
-
-    def records(self) -> list[event_log.Record]:
-        """Return the records of the agents' event logs so far, also after the network has stopped."""
-        return self.running_agents().records() if self.agents else self._records
-
-    def decoded(self, records: Iterable[event_log.Record]) -> list[LoggedEvent]:
-        """Return records of the agents' event logs as events; times in their details are the hardware's."""
-        units = self.ports.units  # if ports have different scales the largest, for an event may have no port
-        return [
-            replace(one, detail=hardware_times(one.detail, self._units_of_slot(slot, units)))
-            for one, slot in ((event_log.decoded(record, self._names), record[2]) for record in records)
-        ]
-
-    def _units_of_slot(self, slot: int, default: Scale) -> Scale:
-        return self.ports.by_slot[slot].units if slot in self.ports.by_slot else default
-
-    def history(self, since_ns: int) -> Iterator[str]:
-        """Yield the lines of a run's event log, with times counted from `since_ns`."""
-        return event_log.lines(self.records(), self._names, since_ns)
-
-    def lines(self) -> list[dict[str, Any]]:
-        """Return what speakers have logged so far, an entry for each frame and each change, with the port's name.
-
-        Measured times are the hardware's; `t_ns` is the lab's, as in all logs of a run.
-        """
-        lines = self.running_agents().lines() if self.agents else self._lines
-        return [self._with_hardware_times(line) if line["what"] == "headroom" else line for line in lines]
-
-    def _with_hardware_times(self, line: dict[str, Any]) -> dict[str, Any]:
-        units = self.ports.port(line["port"]).units
-        return readable(hardware_times(line, units)) | {"t_ns": line["t_ns"]}

@@ -139,7 +139,7 @@ class Fabric:
         core, program = self.core, self.core.running_program()
         if not core.agents:
             return None
-        is_emptied = any(kind == AgentEvent.QUEUE_EMPTIED for _, kind, *_ in core.records())
+        is_emptied = any(kind == AgentEvent.QUEUE_EMPTIED for _, kind, *_ in core.log.records())
         with_queue = "queue that a watchdog or a lost link emptied" if is_emptied else "queue of a lost link"
         found: Counter[str] = Counter()
         for group in self._groups(self.buffers, range(8)):
@@ -187,16 +187,18 @@ class Fabric:
 
     def lines(self) -> list[dict[str, Any]]:
         """Return what speakers have logged so far: an entry for each frame and each change, with the port's name."""
-        return self.core.lines()
+        return self.core.log.lines()
 
     def events(self) -> list[LoggedEvent]:
         """Return the events that agents have logged so far: pauses sent and obeyed, thresholds, drops, storms."""
-        return self.core.decoded(self.core.records())
+        return self.core.log.decoded(self.core.log.records())
 
     def deadlocks(self) -> list[FoundDeadlock]:
         """Return the deadlocks found so far, for which the network looks if its topology has a `deadlock_poll`."""
         kinds = (AgentEvent.DEADLOCK_DETECTED, AgentEvent.DEADLOCK_BROKEN)
-        return found_deadlocks(self.core.decoded(record for record in self.core.records() if record[1] in kinds))
+        return found_deadlocks(
+            self.core.log.decoded(record for record in self.core.log.records() if record[1] in kinds)
+        )
 
     def ask(self, port: str, part: str, verb: str, argument: Any) -> dict[str, Any]:
         """Ask what a subject does in the speaker of a port's node, or command it."""

@@ -121,7 +121,7 @@ class Sampler:
         del self._records[: len(ready)]
         events = [
             (one.lab_ns - self._start_ns, one.kind, one.port, one.priorities, one.detail)
-            for one in self._fabric.core.decoded(ready)
+            for one in self._fabric.core.log.decoded(ready)
         ]
         found = {"live": "window", "t_ns": settled_ns - self._start_ns, "events": events, **self._rows}
         self._clear()

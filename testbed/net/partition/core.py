@@ -122,12 +122,12 @@ class PartOfCore(FabricCore):
         return self._notes.watching(look, poll)
 
     def _keep_logs(self, agents: Agents) -> None:
-        super()._keep_logs(agents)
-        if self._gathers:
-            self._records = gathered.event_log(self.parts, self._records, self._notes)
-            logs = self.parts.exchange("lines of speakers and lateness", (self._lines, self.lateness_ns))
-            self._lines = gathered.merged_lines(lines for lines, _ in logs)
-            self.lateness_ns = max(lateness for _, lateness in logs)
+        if not self._gathers:
+            super()._keep_logs(agents)
+            return
+        records = gathered.event_log(self.parts, agents.records(), self._notes)
+        logs = self.parts.exchange("lines of speakers and lateness", (agents.lines(), agents.lateness_ns))
+        self.log.keep(records, gathered.merged_lines(lines for lines, _ in logs), max(late for _, late in logs))
 
     def running_agents(self) -> Agents:
         own = super().running_agents()

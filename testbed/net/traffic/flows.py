@@ -242,7 +242,7 @@ class Flows:
                 with observing() if self._kernels.many == 1 else nullcontext():
                     self._remark()
                 if fabric:
-                    fabric.lost += sum(report.lost for report in self.reports)
+                    fabric.flows.lost += sum(report.lost for report in self.reports)
                 if run:
                     ended = enumerate(zip(self._flows, self.reports, self._ways, strict=True), self._first)
                     self.log = [logged(index, *one) for index, one in ended]

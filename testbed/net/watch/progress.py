@@ -58,7 +58,7 @@ def _follow(net: Any, run: Run, case: str, pipe: PacketPipe) -> None:
         records = sorted(agents.records_after(marks)) if agents else []
         events = [
             (event.lab_ns - start_ns, event.kind, event.port, event.priorities)
-            for event in fabric.core.decoded(records[-_MOST_EVENTS:])
+            for event in fabric.core.log.decoded(records[-_MOST_EVENTS:])
         ]
         used = {name: sum(fabric.buffer(name).used) for name in here}
         _write(run.follower, t=time.monotonic_ns() - start_ns, used=used, events=events)

@@ -143,7 +143,7 @@ def headroom(fabric: Fabric, wanted: str = "") -> Reading:
 def deadlocks(fabric: Fabric, wanted: str = "") -> Reading:
     """Return how many deadlocks were found and broken, and each deadlock that `wanted` is part of."""
     by_node(fabric, wanted)
-    if fabric.core.deadlock_poll is None:
+    if fabric.core.options.deadlock_poll is None:
         raise FabricError('this network does not look for deadlocks; a topology does with deadlock_poll="10us"')
     found = [
         one

@@ -149,7 +149,7 @@ def flapping(run: Run, duration: Duration = Duration("6s")) -> None:
         run.figure("dropped, by reason", counted)
         run.claim("changes of each kind at least", min(changes.done.values()), at_least=1)
         run.claim("kinds of changes", len(changes.done), equals=6)
-        run.claim("frames lost, beside those in a counter", fabric.core.lost - sum(counted.values()), equals=0)
+        run.claim("frames lost, beside those in a counter", fabric.core.flows.lost - sum(counted.values()), equals=0)
         run.claim("frames lost with links", counted.get("cable", 0), at_least=1)
         run.claim("other reasons", sorted(counted.keys() - BY_LINKS), equals=[])
         line = Duration.from_ns(duration.ns + 2 * 10**9) // Duration("1230400ns")

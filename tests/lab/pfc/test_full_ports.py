@@ -78,9 +78,9 @@ def test_a_sender_is_no_faster_than_its_line_whatever_becomes_of_its_frames(
         grown = [report.received - old for report, old in zip(flows.reports, received, strict=True)]
         run.claim("received after it", min(grown), at_least=200)
         counted = fabric.losses() or {}
-        run.claim("frames lost, beside those in a counter", fabric.core.lost - sum(counted.values()), at_most=0)
+        run.claim("frames lost, beside those in a counter", fabric.core.flows.lost - sum(counted.values()), at_most=0)
         if transport == "udp":
-            run.claim("frames lost", fabric.core.lost, equals=sum(counted.values()))
+            run.claim("frames lost", fabric.core.flows.lost, equals=sum(counted.values()))
             reasons = {"ECN curve"} if how == "red" else {"port without a link", "queue of a lost link", "cable"}
             run.claim("other reasons", sorted(counted.keys() - reasons), equals=[])
         balance(run, fabric)

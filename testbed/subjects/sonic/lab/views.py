@@ -53,7 +53,7 @@ class SonicViews:
     # Names
 
     def label(self, port: PortState) -> str:
-        return self._fabric.core.labels.get(port.name, port.name)
+        return self._fabric.core.options.labels.get(port.name, port.name)
 
     def switches(self) -> list[tuple[str, list[PortState]]]:
         """Return each switch with a buffer, and its ports in their order."""
@@ -182,7 +182,7 @@ class SonicViews:
     def _pools(self, node: str) -> list[tuple[str, int, int]]:
         """Return, for each pool, its name, its place among the program's pools, and the size of its shared part."""
         settings, pools = self._fabric.buffers[node], self._fabric.pools(node)
-        names = self._fabric.core.pool_labels.get(node)
+        names = self._fabric.core.options.pool_labels.get(node)
         places = [*range(len(settings.pools)), *(POOLS + n for n in range(len(settings.egress_pools)))]
         usual = [f"{'ingress' if place < POOLS else 'egress'}_pool_{place % POOLS}" for place in places]
         chosen = names if names is not None and len(names) == len(places) else usual

@@ -17,7 +17,7 @@ from testbed.cli import main
 from testbed.errors import UsageError
 from testbed.experiment.output import Record
 from testbed.lab import Run, Status, experiment
-from testbed.lab.engines import table
+from testbed.lab.engines import table, words
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.host.cache import Report
 from testbed.lab.host.checks import Check
@@ -85,6 +85,7 @@ class ToySession:
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch, xoff_cache: Path) -> None:
     monkeypatch.setitem(table.ENGINES, "toy", Toy())
+    monkeypatch.setattr(words, "WORDS", (*words.WORDS, words.EngineWord("toy", Toy.summary)))
 
 
 @experiment()

@@ -230,13 +230,16 @@ class Endpoint(ABC):
     """A process in the network namespace of a host that sends some flows, receives some, or both."""
 
     def __init__(self, node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: Sequence[int]) -> None:
-        """`flows` are all flows of the transport; `sends` and `receives` name those of this endpoint."""
         self.node = node
+        """The host's node."""
         self.place = node.name
         """The name of the host, or whatever else says where the endpoint is, for messages."""
         self.flows = flows
+        """All flows of the transport, by their index."""
         self.sends = tuple(sends)
+        """The flows that this endpoint sends."""
         self.receives = tuple(receives)
+        """The flows that this endpoint receives."""
         self.sockets: list[socket.socket] = []
         """The sockets that `open` has opened."""
         self.lines: Mapping[int, Line] = {}

@@ -63,6 +63,7 @@ def main(checkpoint_ns: int) -> None:
     _disable_fair_server()
     _name_python()
     if _UML_DEVICE.exists():
+        kernel.in_lab = True
         _fix_cpu_features()
         try:
             job = _job()

@@ -136,7 +136,10 @@ class ForkedHelper(Generic[P]):
     def receive(self) -> Any:
         """Return the next message, as soon as it is there; a failure of the helper is an error here."""
         try:
-            message = self.pipe.recv()
+            try:
+                message = self.pipe.recv()
+            except ConnectionResetError:  # it ended before it read what we sent; what it had sent is there still
+                message = self.pipe.recv()
         except (EOFError, OSError):
             raise self._error(self._killed) from None
         if isinstance(message, _Failure):

@@ -191,6 +191,10 @@ def bind(source: str, place: str) -> None:
     _checked(_libc.mount(source.encode(), place.encode(), b"none", flags, None), f"mount {source} on {place}")
 
 
+in_lab = False
+"""True in a lab on `um`, where each system call takes time and what follows a fork is the same in each run."""
+
+
 @cache
 def cpu_work_takes_no_time() -> bool:
     """Return True under User-Mode Linux with the clock of `testbed.lab.um`, which stands still while a program runs."""
@@ -249,9 +253,11 @@ def interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends."""
+def die_with_parent(parent: int = 0) -> None:
+    """Have the kernel kill this process when its parent ends; at once if it is not `parent` any more."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    if parent and os.getppid() not in (parent, 0):  # 0 is a parent in another namespace of PIDs
+        os._exit(1)
 
 
 def drop_capabilities(*numbers: int) -> None:

@@ -76,6 +76,17 @@ def test_a_child_is_killed_by_hand_and_with_its_starter() -> None:
     os.close(writer)
 
 
+def test_a_child_whose_starter_has_ended_before_it_asked_to_be_told_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = kernel.die_with_parent
+    monkeypatch.setattr(kernel, "die_with_parent", lambda parent: own(parent + 1))  # another one has taken it over
+    child = Child(signal.pause)
+    assert child.wait() == 1
+    monkeypatch.setattr(kernel, "in_lab", True)
+    monkeypatch.setattr(kernel, "die_with_parent", own)
+    child = Child(lambda: None)
+    assert child.wait() == 0
+
+
 def test_two_children_draw_the_same_numbers_until_they_are_seeded() -> None:
     """`kernel.fork` documents it: a child that draws from `random` has to seed it."""
     code = """

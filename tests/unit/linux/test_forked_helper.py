@@ -111,6 +111,26 @@ def test_one_that_fails_while_it_works_is_an_error_when_it_is_stopped() -> None:
     assert is_gone(helper.process.pid)
 
 
+def test_one_that_fails_before_it_reads_what_it_is_sent_is_the_same_error() -> None:
+    failed, fails = os.pipe()
+
+    def body(pipe: PacketPipe) -> None:
+        pipe.send(READY)
+        select.select([pipe], [], [])  # the message is there, and stays unread
+        os.close(fails)
+        raise ValueError("odd")
+
+    helper = ForkedHelper("watching failed", body, PacketPipe.pair(), Ending.CONFIRMS)
+    os.close(fails)
+    helper.send("go on")
+    assert os.read(failed, 1) == b""
+    os.close(failed)
+    helper.process.wait()
+    with pytest.raises(HelperError, match="watching failed: ValueError: odd"):
+        helper.receive()
+    helper.pipe.close()
+
+
 def test_one_that_is_only_told_returns_when_it_is_stopped() -> None:
     told, tells = Pipe(duplex=False)
     done, says = Pipe(duplex=False)

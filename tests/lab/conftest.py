@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,8 @@ def run(ready: PreparedEngine, tmp_path: Path, output: Output) -> Runner:
         **parameters: Any,
     ) -> lab.Result:
         experiment = job if isinstance(job, Experiment) else _job(job)
+        if any(name.startswith("jobs/") for name in experiment.files):
+            experiment = _beside_jobs(experiment, tmp_path / "code")
         return lab.run(
             experiment, parameters=parameters, seed=seed, limits=limits, on=on, out=tmp_path / "results",
             watcher=output, thresholds=thresholds,
@@ -148,6 +152,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
             return process
 
         yield one
+
+
+def _beside_jobs(experiment: Experiment, folder: Path) -> Experiment:
+    """Return an experiment whose file has `jobs` beside it, not above its room: a run takes what is below its file."""
+    folder.mkdir(exist_ok=True)
+    if not (folder / JOBS.name).exists():
+        (folder / JOBS.name).symlink_to(JOBS)
+    shutil.copy(experiment.source, folder)
+    return replace(experiment, source=folder / experiment.source.name)
 
 
 def _job(name: str) -> Experiment:

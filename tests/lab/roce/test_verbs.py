@@ -231,7 +231,7 @@ def with_rping(run: Run) -> None:
         into = Buffer(octets)
         peer.advertise(pair, text)  # it reads this
         peer.told(pair, 1)
-        run.claim("packets that Soft-RoCE was given of a read", pair.counters.fresh, equals=20)
+        run.claim("packets that Soft-RoCE was given, a send and those of a read", pair.counters.fresh, equals=1 + 20)
         peer.advertise(pair, into)  # and writes that
         peer.told(pair, 2)
         run.claim("what Soft-RoCE read it has written", into.octets == text.octets, equals=True)

@@ -70,7 +70,9 @@ def test_arguments_that_make_no_sense_get_one_message(run: Runner) -> None:
     assert result.status is Status.OK
     said = {figure.name: figure.value for figure in result.figures}
     unknown = said.pop("incast,foo=1")
-    assert unknown.startswith("topology incast,foo=1: incast has no foo; it takes n, scale, cable, rate, length, ")
+    assert unknown.startswith(
+        "topology incast,foo=1: incast has no foo; it takes n, scale, cable, bw, rate, delay, length, "
+    )
     assert said == {
         "incast,0": "topology incast,0: Incast: n is 0; a whole number, 1 or more, is expected",
         "dumbbell,-1": "topology dumbbell,-1: Dumbbell: n is -1; a whole number, 1 or more, is expected",

@@ -278,7 +278,7 @@ def with_kernel(run: Run) -> None:
             "far": FIRST_QP, "psn": psn, "far_psn": far_psn, "address": own.IP(), "traffic_class": LOSSLESS << 5,
             "message": message, "far_key": roce_device.FIRST_KEY,
         }  # fmt: skip
-        program = Path(__file__).parents[1] / "jobs" / "verbs_peer.py"
+        program = Path(__file__).with_name("jobs") / "verbs_peer.py"
         peer = verbs.popen(["python3", program, json.dumps(told)], stdin=subprocess.PIPE, stderr=None, text=True)
         its = json.loads(peer.stdout.readline())
         with kernel.in_network_of(own.pid):

@@ -21,7 +21,7 @@ COMPLETION = {
     "COMP_POINT": "11",
     "_ARGCOMPLETE_STDOUT_FILENAME": os.devnull,
 }
-"""What a shell sets at the key Tab."""
+"""The environment that a shell sets at the key Tab."""
 CASES = {
     "xoff --help": ("--help",),
     "xoff list": ("list",),

@@ -73,8 +73,7 @@ def environment(purpose: str) -> Path:
     if not _is_ready(purpose):
         with cache.locked("Python environment", _say), _closed_to_others():
             if not _is_ready("run"):
-                if os.environ.get("XOFF_LAB"):
-                    _take_prebuilt()
+                _take_prebuilt()
                 if sys.argv[1:2] == ["demo"]:
                     _show_forecast()
                 _make()
@@ -95,10 +94,13 @@ def _closed_to_others() -> Iterator[None]:
 
 
 def _take_prebuilt() -> None:
-    """Take the lab that the user names, which has the Python packages, too."""
-    from testbed.cli.house import lab_file
+    """Take the lab that the user names, if any, which has the Python packages, too."""
+    from testbed.lab.engines import prebuilt
 
-    lab_file.take()
+    if prebuilt.is_named():
+        from testbed.cli.house import lab_file
+
+        lab_file.take()
 
 
 def _show_forecast() -> None:

@@ -1,4 +1,4 @@
-"""What came of flows: rates and fairness, progress, and of RoCE what was marked and notified.
+"""Outcomes of flows: rates and fairness, progress, and for RoCE the packets that were marked and notified.
 
 RoCE flows over switches that may mark, and what came of them at the ends and at the switches.
 

@@ -22,7 +22,7 @@ from testbed.workload.transfers import WorkloadError
 
 _MOST_WAVES = 200
 _LOOK = "20us"
-"""How often a wave among other flows is looked at: these are stopped when it has arrived."""
+"""The interval at which a wave among other flows is looked at: these are stopped when it has arrived."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Notice(NamedTuple):
 
 @dataclass(frozen=True)
 class Services:
-    """What a speaker has for its parts."""
+    """The means that a speaker gives its parts."""
 
     program: PortProgram
     netlink: Socket
@@ -57,7 +57,7 @@ class Part:
 
     @property
     def notes(self) -> Any:
-        """What a successor has to know; None if it is nothing."""
+        """The state that a successor takes over; None if there is none."""
         return None
 
     def start(self, up: Mapping[int, bool], now_ns: int) -> None:

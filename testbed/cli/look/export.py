@@ -25,7 +25,7 @@ class Export(NamedTuple):
     draw: Callable[[Path, Sequence[str], Path | None], None]
     """A function that draws a result folder for values into a file, or onto the screen with None."""
     file: str
-    """What the file is, as in "an SVG"."""
+    """The kind of the file with its article, as in "an SVG"."""
 
 
 _FILES = {

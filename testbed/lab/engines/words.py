@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EngineWord:
-    """What there is to say of an engine before it is used; its class has the same."""
+    """The description of an engine before it is used; its class has the same."""
 
     name: str
     """The word for `--engine`."""

@@ -77,7 +77,7 @@ class RunningFlows:
 
 @dataclass
 class NetworkOptions:
-    """What is asked of a network as a whole."""
+    """The options of a network as a whole."""
 
     mismatch: Mismatch = Mismatch.REFUSE
     deadlock_poll: Duration | None = None
@@ -91,7 +91,7 @@ class NetworkOptions:
 
 
 class NetworkLog:
-    """What a network's agents have logged, while they run and after it has stopped."""
+    """The logs of a network's agents, while they run and after it has stopped."""
 
     def __init__(self, ports: PortTable) -> None:
         self._ports = ports

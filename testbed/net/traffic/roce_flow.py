@@ -99,7 +99,7 @@ def used(pair: QueuePair | None) -> UsedQueuePair | None:
 
 @dataclass(frozen=True)
 class Given:
-    """What a flow's source has to report."""
+    """The report of a flow's source."""
 
     counters: Counters = field(default_factory=Counters)
     failure: str = ""
@@ -110,7 +110,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a flow's target has to report."""
+    """The report of a flow's target."""
 
     counters: Counters = field(default_factory=Counters)
     failure: str = ""

@@ -45,7 +45,7 @@ class Layer:
 
 
 class Decoder(NamedTuple):
-    """What a subject knows of the frames of an EtherType."""
+    """The decoder of a subject for the frames of an EtherType."""
 
     ethertype: int
     kinds: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What DCBX plugs into the core."""
+"""The parts of DCBX that plug into the core."""
 
 from __future__ import annotations
 

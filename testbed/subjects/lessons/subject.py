@@ -1,4 +1,4 @@
-"""What lessons plugs into the core."""
+"""The parts of lessons that plug into the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What qos plugs into the core."""
+"""The parts of QoS policies that plug into the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What snappi plugs into the core."""
+"""The parts of snappi that plug into the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sonic plugs into the core."""
+"""The parts of SONiC that plug into the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SRv6 plugs into the core."""
+"""The parts of SRv6 that plug into the core."""
 
 from __future__ import annotations
 

@@ -93,28 +93,26 @@ class NetworkOptions:
 class NetworkLog:
     """The logs of a network's agents, while they run and after it has stopped."""
 
-    def __init__(self, ports: PortTable) -> None:
-        self._ports = ports
-        self._agents: Callable[[], Agents] | None = None
-        self._records: list[event_log.Record] = []
-        self._lines: list[dict[str, Any]] = []
+    def __init__(self, ports: PortTable, running: Callable[[], Agents | None]) -> None:
+        """`running` returns the agents, or None if none run."""
+        self._ports, self._running = ports, running
+        self.kept_records: list[event_log.Record] = []
+        """The records of agents that have ended."""
+        self.kept_lines: list[dict[str, Any]] = []
+        """The lines of speakers that have ended, in the lab's times."""
         self.names: dict[int, str] = {}
         """The names of ports by their slots, of which records are."""
         self.lateness_ns = 0
         """The longest delay in waking an agent; it is known when the network has stopped."""
 
-    def follow(self, agents: Callable[[], Agents]) -> None:
-        """Read from agents that run."""
-        self._agents = agents
-
     def keep(self, records: list[event_log.Record], lines: list[dict[str, Any]], lateness_ns: int) -> None:
         """Keep what agents that have ended have logged."""
-        self._agents = None
-        self._records, self._lines, self.lateness_ns = records, lines, lateness_ns
+        self.kept_records, self.kept_lines, self.lateness_ns = records, lines, lateness_ns
 
     def records(self) -> list[event_log.Record]:
         """Return the records of the agents' event logs so far."""
-        return self._agents().records() if self._agents else self._records
+        agents = self._running()
+        return agents.records() if agents else self.kept_records
 
     def decoded(self, records: Iterable[event_log.Record]) -> list[LoggedEvent]:
         """Return records of the agents' event logs as events; times in their details are the hardware's."""
@@ -136,7 +134,8 @@ class NetworkLog:
 
         Measured times are the hardware's; `t_ns` is the lab's, as in all logs of a run.
         """
-        lines = self._agents().lines() if self._agents else self._lines
+        agents = self._running()
+        lines = agents.lines() if agents else self.kept_lines
         return [self._with_hardware_times(line) if line["what"] == "headroom" else line for line in lines]
 
     def _with_hardware_times(self, line: dict[str, Any]) -> dict[str, Any]:
@@ -185,7 +184,7 @@ class FabricCore:
         """The Open vSwitch of each leaf."""
         self.flows = RunningFlows()
         self.options = NetworkOptions()
-        self.log = NetworkLog(self.ports)
+        self.log = NetworkLog(self.ports, lambda: self.running_agents() if self.agents else None)
         self.disagreements: list[Disagreement] = []
         """The places where priorities are mapped differently along a path, so that PFC cannot work."""
         self._rdma = RdmaDevices()
@@ -253,7 +252,6 @@ class FabricCore:
             plans.append(agent_plan(self.ports, self.numbers[name], ports, buffer, ways=ways))
         self.agents = Agents(plans, program)
         self.agents.start()
-        self.log.follow(self.running_agents)
         if self.options.deadlock_poll:
             numbers = {name: self.numbers[name] for name in self.buffers}
             look = deadlocks.Look(self.ports, self.here(), numbers, program, self.agents)

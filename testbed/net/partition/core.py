@@ -122,11 +122,11 @@ class PartOfCore(FabricCore):
         return self._notes.watching(look, poll)
 
     def _keep_logs(self, agents: Agents) -> None:
+        super()._keep_logs(agents)
         if not self._gathers:
-            super()._keep_logs(agents)
             return
-        records = gathered.event_log(self.parts, agents.records(), self._notes)
-        logs = self.parts.exchange("lines of speakers and lateness", (agents.lines(), agents.lateness_ns))
+        records = gathered.event_log(self.parts, self.log.kept_records, self._notes)
+        logs = self.parts.exchange("lines of speakers and lateness", (self.log.kept_lines, self.log.lateness_ns))
         self.log.keep(records, gathered.merged_lines(lines for lines, _ in logs), max(late for _, late in logs))
 
     def running_agents(self) -> Agents:

@@ -12,7 +12,7 @@ from pathlib import Path
 from testbed import frames
 from testbed.cli.arguments import above_zero, one_of, whole_number
 from testbed.errors import UsageError, plain
-from testbed.frames import capture_file
+from testbed.frames import capture_file, hex_text
 from testbed.lab.results.result import Exit
 from testbed.report.exports.captures import open_captures
 from testbed.report.exports.frame_text import Layer, kinds, layers
@@ -26,6 +26,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", nargs="?", type=Path, metavar="FILE",
         help="a capture, pcap or pcapng, or a result folder: all of its captures",
+    )  # fmt: skip
+    parser.add_argument(
+        "--hex", metavar="TEXT",
+        help="frames in hexadecimal in place of a FILE, as in '01 80 c2 ...' or a dump of tcpdump -xx; "
+        "- reads them from standard input; LLDP TLVs alone will do",
     )  # fmt: skip
     parser.add_argument("--only", metavar="WORD", help="only frames in whose words this is, as in PFC or LLDP")
     parser.add_argument(
@@ -54,11 +59,12 @@ def decode(options: argparse.Namespace) -> int:
         return _dissector(options)
     if options.install:
         raise UsageError("--install is for --dissector")
-    if options.file is None:
-        raise UsageError("the following arguments are required: FILE; see xoff decode --help")
+    if (options.file is None) == (options.hex is None):
+        raise UsageError("give a FILE, or frames by --hex; see xoff decode --help")
     left = options.count
     with ExitStack() as stack:
-        for frame in _frames(options.file, stack):
+        given = _frames(options.file, stack) if options.hex is None else _pasted(options.hex)
+        for frame in given:
             if not _wanted(frame, options):
                 continue
             found = _layers(frame)
@@ -101,6 +107,12 @@ def _frames(path: Path, stack: ExitStack) -> Iterator[capture_file.Captured]:
         raise UsageError(f"{path}: {error}") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def _pasted(text: str) -> Iterator[capture_file.Captured]:
+    """Yield the frames of a text in hexadecimal, which have neither time nor interface."""
+    for octets in hex_text.read(sys.stdin.read() if text == "-" else text):
+        yield capture_file.Captured(None, "", capture_file.ETHERNET, len(octets), octets)
 
 
 def _wanted(frame: capture_file.Captured, options: argparse.Namespace) -> bool:

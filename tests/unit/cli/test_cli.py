@@ -72,7 +72,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["image", "shine"], "there is no image command 'shine'; there are build, info, export, import, clean, lock; "),
         (
             ["switch"],
-            "required: WHAT, one of check, run, conformance, incident, counters, diff, fit, headroom; see xoff switch "
+            "required: WHAT, one of check, run, conformance, incident, counters, diff, fit, headroom, "
+            "thresholds, ecn; see xoff switch "
             "--help",
         ),
         (["image", "claen"], "there is no image command 'claen'; did you mean clean?"),

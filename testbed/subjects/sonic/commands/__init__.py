@@ -49,6 +49,10 @@ _SWITCH = {
     "headroom": Command(
         "the headroom that a port needs, term by term", f"{_HERE}.headroom", "headroom", "options", True
     ),
+    "thresholds": Command(
+        "how a buffer is divided, and when PAUSE is sent", f"{_HERE}.thresholds", "thresholds", "options", True
+    ),
+    "ecn": Command("which share of packets a curve marks", f"{_HERE}.ecn", "ecn", "options", True),
 }
 COMMANDS = {
     SWITCHES: {

@@ -7,7 +7,6 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from testbed import shipped_packages
 from testbed.cli.arguments import above_zero, one_of, whole_number
@@ -18,15 +17,10 @@ from testbed.errors import UsageError
 from testbed.experiment.definition import Origin
 from testbed.lab.engines import load
 from testbed.lab.results.result import Exit
-from testbed.strict.problems import Severity
-from testbed.subjects.sonic.check import check as check_tables
-from testbed.subjects.sonic.check import check_fabric
-from testbed.subjects.sonic.headroom import Need, described, divisions, lossless_groups, needed_at
+from testbed.subjects.sonic import verdict
 from testbed.subjects.sonic.lab.places import by_name
 from testbed.subjects.sonic.lab.run import PATTERNS, Workload, hosts_at_ports, size_to_test, untested
 from testbed.subjects.sonic.lab.settings import CELL, Switch, read_octets, scale_for
-from testbed.subjects.sonic.read import Reading, read
-from testbed.subjects.sonic.tables import Tables
 from testbed.units import Rate, Size
 
 _EXPERIMENT = shipped_packages.folder(shipped_packages.EXPERIMENTS) / "_switch_run.py"
@@ -76,78 +70,20 @@ def run_options(parser: argparse.ArgumentParser) -> None:
 def check(options: argparse.Namespace) -> int:
     """Report what is wrong, contradictory, risky or not modelled in files of SONiC switches, with JSON paths."""
     streams.outlast()
-    readings = {}
+    files = {}
     for name in options.files:
-        if name in readings:
+        if name in files:
             raise UsageError(f"{name} is given twice")
-        readings[name] = read(read_octets(name))
-        if readings[name].ok:
-            check_tables(readings[name].tables, readings[name].problems, options.cell)
-    for name, problem in check_fabric({name: reading.tables for name, reading in readings.items()}):
-        readings[name].problems.add(problem)
+        files[name] = read_octets(name)
+    readings = verdict.checked(files, options.cell)
     if options.json:
-        print(json.dumps({name: _as_json(one, options.cell) for name, one in readings.items()}, indent=1))
+        print(json.dumps({name: verdict.as_json(one, options.cell) for name, one in readings.items()}, indent=1))
     else:
         for name, reading in readings.items():
-            _show(name, reading, options.cell)
+            for text in verdict.lines(reading, options.cell):
+                console.stdout.print(f"{name}: {text}", markup=False, highlight=False, soft_wrap=True)
     failed = any(not one.ok or (options.strict and one.problems.warnings) for one in readings.values())
     return Exit.USAGE if failed else Exit.OK
-
-
-def _show(name: str, reading: Reading, cell: int) -> None:
-    from testbed.cli.screen.console import stdout
-
-    def say(text: str) -> None:
-        stdout.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    for severity in Severity:
-        for problem in reading.problems.of(severity):
-            say(f"{name}: {problem}")
-    if reading.problems.left_out:
-        say(f"{name}: and {reading.problems.left_out} more")
-    if not reading.ok:
-        return
-    tables = reading.tables
-    for pool in divisions(tables):
-        parts = f"{pool.size} B: {pool.reserved} reserved, {pool.headroom} headroom, {pool.shared} shared"
-        say(f"{name}: pool {pool.name} of {parts}")
-    for text in _headrooms(tables, cell):
-        say(f"{name}: {text}")
-    errors, warnings = len(reading.problems.errors), len(reading.problems.warnings)
-    say(f"{name}: {tables.hostname or 'no hostname'}, {len(tables.ports)} ports: {errors} errors, {warnings} warnings")
-
-
-def _headrooms(tables: Tables, cell: int) -> list[str]:
-    """Return a line for each kind of lossless port, with the headroom that it has and the headroom that it needs."""
-    kinds: dict[tuple[str, str, Need], list[str]] = {}
-    for port in tables.ports:
-        for group in lossless_groups(tables, port, cell):
-            has = "computed" if group.has is None else f"{group.has} B"
-            names = kinds.setdefault((described(tables, port), has, group.need), [])
-            if port not in names:
-                names.append(port)
-    return [
-        f"headroom of {len(names)} ports, {kind}: {has}; needed {need.least} B at least, {need.most} B for the slowest "
-        "that 802.3 allows"
-        for (kind, has, need), names in kinds.items()
-    ]
-
-
-def _as_json(reading: Reading, cell: int) -> dict[str, Any]:
-    tables = reading.tables
-    return {
-        "ok": reading.ok,
-        "hostname": tables.hostname,
-        "ports": len(tables.ports),
-        "problems": [problem.as_json() for problem in reading.problems.found],
-        "left_out": reading.problems.left_out,
-        "pools": [vars(one) | {"shared": one.shared} for one in divisions(tables)] if reading.ok else [],
-        "headroom": {
-            port: {"least": need.least, "most": need.most}
-            for port in tables.ports
-            if tables.pfc_of(port) and (need := needed_at(tables, port, cell))
-        },
-    }
 
 
 # run

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from testbed.frames import Mac
     from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation
     from testbed.frames.dcbx.values import Selector as AppSelector
+    from testbed.frames.lldp_timers import LldpTimers
     from testbed.frames.mac_control import LONGEST_PAUSE, Meaning, PauseFrame, PfcFrame
     from testbed.frames.telemetry import Stamp
     from testbed.lab.engines.engine import Engine, PreparedEngine
@@ -92,7 +93,7 @@ if TYPE_CHECKING:
     from testbed.subjects.dcbx.features.recommendation import Shares as RecommendedShares
     from testbed.subjects.dcbx.lab.running import configure_dcbx, dcbx_state, measure_headroom
     from testbed.subjects.dcbx.machines import TieBreak
-    from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, LldpTimers, PfcAdmin, Recommend
+    from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
     from testbed.subjects.qos.fabric import Partition as QosPartition
     from testbed.subjects.qos.fabric import PortKey
     from testbed.subjects.qos.lab.subnet_manager import SubnetManager
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
     from testbed.switch.pfc.settings import Action as WatchdogAction
     from testbed.switch.pfc.settings import Kind as WatchdogKind
     from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
+    from testbed.switch.priority.negotiation import Negotiation
     from testbed.switch.priority.settings import PriorityMap, Trust
     from testbed.switch.ways.settings import HashField, Ways
     from testbed.units import Duration, Length, Rate, Scale, Size
@@ -248,6 +250,7 @@ __all__ = [
     "MeasurementPoints",
     "MeasurementSettings",
     "Mismatch",
+    "Negotiation",
     "Network",
     "NetworkBlock",
     "Nic",
@@ -428,7 +431,9 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action WatchdogKind=Kind",
         "testbed.switch.priority.settings": "PriorityMap Trust",
         "testbed.frames.dcbx.values": "DcbxVersion Ets EtsRecommendation AppEntry AppSelector=Selector",
-        "testbed.subjects.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend LldpTimers",
+        "testbed.subjects.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend",
+        "testbed.frames.lldp_timers": "LldpTimers",
+        "testbed.switch.priority.negotiation": "Negotiation",
         "testbed.subjects.dcbx.machines": "TieBreak",
         "testbed.subjects.dcbx.lab.running": "dcbx_state configure_dcbx measure_headroom",
         "testbed.subjects.dcbx.features.recommendation": "RecommendedShares=Shares",

@@ -36,6 +36,12 @@ class Subject(NamedTuple):
     fabric: str = ""
     """The fabric that a benchmark measures, of files of others: a function of the files, the rate control and the
     recovery, which returns a `measures/fabric_under_test.py:FabricUnderTest`."""
+    node_options: str = ""
+    """Options of nodes: a mapping of "host", "switch" and "router" to names, which `addHost` and its like then take."""
+    negotiation: str = ""
+    """How a port's settings are negotiated: a `switch/priority/negotiation.py:Negotiate`; one subject has it."""
+    control_plane: str = ""
+    """The routing daemons of a network: a `net/build/routing.py:MakeControlPlane`; one subject has them."""
     agent: str = ""
     """A part in the speakers of nodes: a function that makes its plan, as `net/fabric/bring_up.py:MakePart`."""
 

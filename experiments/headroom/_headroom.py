@@ -108,11 +108,7 @@ def bursts(
         fabric, target = net.fabric, net["r"]
         mac = fabric.port("r-eth0").mac
         ports = [f"s1-eth{number}" for number in numbers]
-        both_able = [
-            name
-            for name, sender in zip(ports, senders, strict=True)
-            if port.dcbx and sender.port.dcbx and sender.port.dcbx.pfc and sender.port.dcbx.pfc.headroom
-        ]
+        both_able = [name for name, sender in zip(ports, senders, strict=True) if port.dcbx and sender.port.measures]
         wait_until_measured(fabric, both_able)
         for name in both_able:  # again, now that nothing else is being started
             measure_headroom(fabric, name)

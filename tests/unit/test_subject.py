@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +15,10 @@ import pytest
 
 from testbed import subject, subjects
 from testbed.cli import commands, main
+from testbed.errors import UsageError
 from testbed.frames import Mac
 from testbed.lab.results.folder import read
+from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.bring_up import agent_plan
 from testbed.net.shell import views
 from testbed.report.exports.frame_text import ethernet, kinds
@@ -38,14 +42,42 @@ def test_each_member_of_a_subject_names_an_object(name: str) -> None:
 def test_the_core_names_no_subject() -> None:
     """Comments and docstrings may."""
     named = re.compile(r"(?:from |import |\")testbed\.subjects\.[a-z]")
-    mine = {path for path in (ROOT / "testbed").rglob("*.py") if "subjects" not in path.relative_to(ROOT).parts}
-    found = {str(path.relative_to(ROOT)) for path in mine if named.search(path.read_text())}
-    assert found == {
-        "testbed/net/build/network.py",
-        "testbed/net/build/nodes.py",
-        "testbed/net/build/topo.py",
-        "testbed/net/fabric/port.py",
-    }
+    found = {str(path.relative_to(ROOT)) for path in _core() if named.search(path.read_text())}
+    assert found == set()
+
+
+def test_the_core_does_without_any_subject() -> None:
+    """Whatever of it is imported, and a topology with the core's nodes."""
+    script = """
+import importlib, sys
+from testbed import subjects
+
+for name in subjects.TABLE:
+    sys.modules[f"testbed.subjects.{name}"] = None  # an import of it fails
+subjects.TABLE = ()
+for module in sys.stdin.read().split():
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] != "mininet":  # which is in the lab alone
+            raise
+from testbed.cli import commands
+from testbed.experiment import script
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.shell import views
+
+topo = LosslessTopo()
+topo.addLink(topo.addRouter("r1"), topo.addSwitch("s1"))
+commands.overview(), views.every(), script.kinds()
+"""
+    paths = (path for path in _core() if path.name != "__main__.py" and "guest" not in path.parts)
+    core = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+    assert len(core) > 300
+    subprocess.run([sys.executable, "-c", script], input="\n".join(sorted(core)), cwd=ROOT, text=True, check=True)
+
+
+def _core() -> set[Path]:
+    return {path for path in (ROOT / "testbed").rglob("*.py") if "subjects" not in path.relative_to(ROOT).parts}
 
 
 @pytest.fixture
@@ -83,6 +115,16 @@ def test_its_view_is_a_command_of_the_network() -> None:
     view = views.every()["greetings"]
     assert view.read(cast(Any, None), "s1") == {"s1": 1}
     assert view.show(None, "s1") == "port  greetings\ns1            1\n"
+
+
+def test_its_option_is_one_of_switches_and_of_no_other_node() -> None:
+    topo = LosslessTopo()
+    topo.addSwitch("s1", greets=3)
+    assert topo.nodeInfo("s1")["greets"] == 3
+    with pytest.raises(UsageError, match=r"addHost\(h1\): there is no option greets"):
+        topo.addHost("h1", greets=3)
+    with pytest.raises(UsageError, match=r"addSwitch\(s2\): there is no option greet; did you mean greets"):
+        topo.addSwitch("s2", greet=3)
 
 
 def test_it_has_a_part_in_the_speaker_of_nodes_with_its_option(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ _HERE = "tests.unit.toy_subject"
 SUBJECT = Subject(
     name="toy",
     commands=f"{_HERE}:COMMANDS",
+    node_options=f"{_HERE}:NODE_OPTIONS",
     agent=f"{_HERE}:part_plan",
     views=f"{_HERE}:VIEWS",
     history=f"{_HERE}:history",
@@ -68,7 +69,9 @@ def greet(given: argparse.Namespace) -> int:
 
 COMMANDS = {"toys": {"greet": Command("say hello", _HERE, "greet", "options")}}
 
-# A part in speakers
+# An option of switches, and the part in speakers that it asks for
+
+NODE_OPTIONS = {"switch": ("greets",)}
 
 
 class Lines:

@@ -20,7 +20,7 @@ from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
 from testbed.linux.process.kernel import arp_entry, set_arp
 from testbed.linux.process.observing import Observer
-from testbed.net.build import flow_path, router_ways
+from testbed.net.build import flow_path, router_ways, routing
 from testbed.net.build.flow_path import FlowNames
 from testbed.net.build.graph import Topo
 from testbed.net.build.mininet_classes import Mininet, require_mininet
@@ -34,8 +34,6 @@ from testbed.net.partition.core import core_of
 from testbed.net.traffic import Flow, FlowOptionError, Flows
 from testbed.net.watch import captures, description, progress
 from testbed.net.watch.run_series import recorded
-from testbed.subjects.routing.lab import control_plane
-from testbed.subjects.routing.lab.control_plane import ControlPlane
 from testbed.switch.ways.path import FlowPath
 from testbed.units import Duration, Scale
 
@@ -44,7 +42,7 @@ _DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 28
 the ends of its shell, its logs, the sockets of its agent, and some room."""
 _MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
 """The most files that a network may need. Root may raise the limit that a process starts with up to here."""
-_OF_SUBJECTS = ("agent",)
+_OF_SUBJECTS = ("agent", "control_plane")
 """The members of subjects that a network asks for."""
 _OF_TOPOLOGIES = ("hosts", "switches", "links", "nodes", "nodeInfo")
 """The methods that Mininet and we call: a topology is of our class or of Mininet's."""
@@ -57,7 +55,7 @@ class Network(Mininet):
     """Mininet's network with the fabric of its lossless ports: `net["h1"]` is a node."""
 
     fabric: Fabric
-    routing: ControlPlane
+    routing: routing.ControlPlane
     """The routing daemons of its routers."""
     host: Any
     switch: Any
@@ -304,7 +302,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
                     followed = progress.reporting(net, run, case)
             with run.network_is_up() if run is not None else nullcontext():
                 with (
-                    control_plane.running(net.hosts, core, run) as net.routing,
+                    routing.running(net.hosts, core, run) as net.routing,
                     recorded(fabric, run) if run is not None else nullcontext(),
                 ):
                     yield net

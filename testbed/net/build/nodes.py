@@ -18,9 +18,9 @@ from testbed.linux.vswitch import Vswitch
 from testbed.net.build import node_commands, router_ways
 from testbed.net.build.mininet_classes import Host, Node, Switch
 from testbed.net.build.options import LEAF, ROUTER, SWITCH, refuse_unknown
+from testbed.net.build.routing import RoutingDaemons
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import FabricError
-from testbed.subjects.routing.lab.daemons import Daemons
 from testbed.switch.ways.network import seed_in_force
 from testbed.switch.ways.settings import Ways
 
@@ -73,7 +73,7 @@ class LosslessSwitch(Switch):
     known: tuple[str, ...] = SWITCH
 
     def __init__(self, name: str, **params: Any) -> None:
-        refuse_unknown(f"switch {name}", params, (*self.known, *_GIVEN_BY_MININET, *_GIVEN_BY_TOPOLOGIES))
+        refuse_unknown(f"switch {name}", params, (*self.known, *_GIVEN_BY_MININET, *_GIVEN_BY_TOPOLOGIES), "switch")
         super().__init__(name, **params | {"inNamespace": True})
 
     def start(self, controllers: Sequence[Any]) -> None:
@@ -127,17 +127,16 @@ class LosslessRouter(Node):
 
     And `routes`, static ones from destinations to neighbours on the way, {"10.2.0.0/16": "10.0.1.2"}, or to a list of
     neighbours, among which Linux chooses by `ways`; `commands` to be run when its ports are there, and other steps of
-    set-up (`node_commands.Step`); `wan`, the settings of End.X.PFC; `routing`, the daemons that
-    find routes (`testbed.subjects.routing`).
+    set-up (`node_commands.Step`); `routing`, the daemons that find routes. Subjects add others, as SRv6 adds `wan`.
     """
 
     forwards = True
     bridges = False
-    daemons: Daemons | None = None
+    daemons: RoutingDaemons | None = None
     """The router's routing daemons, while the network runs."""
 
     def __init__(self, name: str, **params: Any) -> None:
-        refuse_unknown(f"router {name}", params, (*ROUTER, *_GIVEN_BY_MININET, *_GIVEN_BY_TOPOLOGIES))
+        refuse_unknown(f"router {name}", params, (*ROUTER, *_GIVEN_BY_MININET, *_GIVEN_BY_TOPOLOGIES), "router")
         super().__init__(name, **params)
 
     def config(self, **params: Any) -> Any:
@@ -171,7 +170,7 @@ class LosslessRouter(Node):
         """Return the answer of BIRD, as in `net["r1"].birdc("show protocols")`."""
         return self._running().ask("birdc", *words)
 
-    def _running(self) -> Daemons:
+    def _running(self) -> RoutingDaemons:
         if self.daemons is None:
             raise FabricError(
                 f"router {self.name} has no routing daemons that run; add it with them, as in "

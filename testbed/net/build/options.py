@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any
 
+from testbed import subject
 from testbed.errors import UsageError, nearest
 from testbed.net.fabric.cable import Cable, CableError
 from testbed.net.fabric.port import Buffer
@@ -34,7 +35,7 @@ NODE_OF_MININET = ("ip", "mac", "defaultRoute", "inNamespace", "privateDirs", "c
 HOST = ("port", "forwarding", "line", "rdma", *NODE_OF_MININET)
 SWITCH = ("port", "buffer", "next_hop", "ways", "forwarding", "line", "dpid", *NODE_OF_MININET)
 LEAF = ("controller", *SWITCH)
-ROUTER = ("port", "buffer", "forwarding", "line", "routes", "routing", "ways", "commands", "wan", *NODE_OF_MININET)
+ROUTER = ("port", "buffer", "forwarding", "line", "routes", "routing", "ways", "commands", *NODE_OF_MININET)
 
 _QUEUES = "queues are those of the ports; see Port(...) and Buffer(...) in docs/network.md"
 _INSTEAD = {
@@ -57,12 +58,20 @@ _INSTEAD = {
 """Words of Mininet that have no meaning here, and what to write in their place."""
 
 
-def refuse_unknown(where: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse the first option that is not known, with the nearest one that is."""
+def refuse_unknown(where: str, options: Iterable[str], known: Iterable[str], kind: str = "") -> None:
+    """Refuse the first option that is not known, with the nearest one that is.
+
+    Those of a host, switch or router, which is its `kind`, are known to the core or to a subject.
+    """
     choices = tuple(known)
     for name in options:
         if name in choices:
             continue
+        if kind:
+            choices = (*choices, *(word for of_one in subject.loaded("node_options") for word in of_one.get(kind, ())))
+            kind = ""
+            if name in choices:
+                continue
         if name in _INSTEAD and not get_close_matches(name, choices, 1, 0.9):
             raise OptionError(f"{where}: {name} is not an option of lossless networks: {_INSTEAD[name]}")
         raise OptionError(f"{where}: there is no option {name}; {nearest(name, choices)}")

@@ -21,10 +21,10 @@ from testbed.net.build import router_ways
 from testbed.net.build.graph import Key, Topo
 from testbed.net.build.link import LosslessLink
 from testbed.net.build.nodes import RDMA, LosslessLeaf, LosslessRouter, LosslessSwitch, RdmaHost
+from testbed.net.build.routing import RoutingSoftware
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable, Forwarding, Line
 from testbed.net.fabric.port import Buffer, Port
-from testbed.subjects.routing.router import Software
 from testbed.switch.ways.settings import By, Ways, WaysSource, ways_of
 from testbed.units import Duration, Scale
 
@@ -51,8 +51,8 @@ class LeafController(Protocol):
         """The address at which Open vSwitch reaches it, as in unix:/run/controller."""
 
 
-def _software(where: str, routing: Any) -> Software | None:
-    if routing is not None and not isinstance(routing, Software):
+def _software(where: str, routing: Any) -> RoutingSoftware | None:
+    if routing is not None and not isinstance(routing, RoutingSoftware):
         raise TopoError(f"{where}: routing is {routing!r}; write routing=Frr(Bgp()) or routing=Bird(Bgp())")
     return routing
 
@@ -105,7 +105,7 @@ class LosslessTopo(Topo):
     _line: str | None = None
     rdma: bool | int | str = False
     controller: str | None = None
-    _routing: Software | None = None
+    _routing: RoutingSoftware | None = None
     partition: Sequence[Collection[str]] | None = None
     """The switches and routers of each part of a network over several kernels; None: few cables between parts."""
 
@@ -153,7 +153,7 @@ class LosslessTopo(Topo):
         return {name: value for name, value in chosen.items() if value is not None}
 
     def addHost(self, name: str, **options: Any) -> str:
-        options = self._checked("addHost", name, self.hopts | options, words.HOST)
+        options = self._checked("addHost", name, self.hopts | options, words.HOST, "host")
         port = self.port.without_pfc().with_dcbx(willing=True) if self.dcbx else self.port
         defaults: dict[str, Any] = {"port": port} | self._forwards
         rdma = options.pop("rdma", self.rdma)
@@ -173,7 +173,7 @@ class LosslessTopo(Topo):
         if "controller" in options:
             options["controller"] = self._address(options["controller"])
         known = words.LEAF if options.get("cls") is LosslessLeaf else words.SWITCH
-        options = self._checked("addSwitch", name, self.sopts | options, known)
+        options = self._checked("addSwitch", name, self.sopts | options, known, "switch")
         if "ways" in options:
             options["ways"] = ways_of(options["ways"])
         port = self.port.with_dcbx() if self.dcbx else self.port
@@ -203,7 +203,7 @@ class LosslessTopo(Topo):
         "10.0.2.2"]}. Linux hashes each flow to one of them, by the fields, seed and weights of `ways`. With `routing`,
         as in `Frr(Bgp())`, daemons find the routes.
         """
-        options = self._checked("addRouter", name, options, words.ROUTER)
+        options = self._checked("addRouter", name, options, words.ROUTER, "router")
         defaults = {"cls": LosslessRouter, "buffer": self.buffer, "port": self.port, **self._forwards}
         options["routing"] = _software(f"addRouter({name})", options.get("routing", self._routing))
         if "ways" in options:
@@ -250,13 +250,15 @@ class LosslessTopo(Topo):
         defaults = {"cls": LosslessLink, "cable": self.cable, "scale": self.scale, "mismatch": self.mismatch}
         return super().addLink(node1, node2, port1, port2, key, **defaults | options)
 
-    def _checked(self, method: str, name: str, options: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    def _checked(
+        self, method: str, name: str, options: dict[str, Any], known: Iterable[str], kind: str
+    ) -> dict[str, Any]:
         """Return the options of a node, all of which are known."""
         where = f"{method}({name})"
         if name in self.nodes():
             raise TopoError(f"{where}: there is a node {name} already; give this one another name")
         if not _is_foreign(options):
-            words.refuse_unknown(where, options, known)
+            words.refuse_unknown(where, options, known, kind)
         return options
 
     @classmethod

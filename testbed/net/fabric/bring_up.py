@@ -82,7 +82,7 @@ def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch)
         port.slot: PathPort(
             port.name,
             port.settings.priorities,
-            any_of if port.settings.dcbx and port.settings.dcbx.pfc else port.settings.pfc.enabled,
+            any_of if port.settings.dcbx and port.settings.dcbx.lossless is not None else port.settings.pfc.enabled,
         )
         for port in all_ports
         if port.settings

@@ -72,10 +72,9 @@ def with_dormant_ecn(port: Port) -> Port:
 def _set_by_dcbx(fabric: Fabric, port: PortState, priority: int, on: bool) -> None:
     assert port.settings is not None and port.settings.dcbx is not None
     settings = port.settings.dcbx
-    if settings.pfc is None:
+    if settings.lossless is None:
         raise FabricError(f"{port.name} does not announce PFC by DCBX")
-    mask = settings.pfc.enabled | 1 << priority if on else settings.pfc.enabled & ~(1 << priority)
-    changed = replace(settings, pfc=replace(settings.pfc, enabled=mask))
+    changed = settings.with_lossless(settings.lossless | {priority} if on else settings.lossless - {priority})
     fabric.ask(port.name, "dcbx", "configure", (port.name, changed))
     port.settings = replace(port.settings, dcbx=changed)
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from testbed import subject
 from testbed.errors import UsageError
-from testbed.frames.dcbx.values import STRICT, DcbxVersion, Ets, EtsRecommendation, Tsa, mask, priorities
-from testbed.subjects.dcbx.settings import DcbxSettings, EtsAdmin, LldpTimers, PfcAdmin, Recommend
+from testbed.frames.dcbx.values import DcbxVersion
+from testbed.frames.lldp_timers import LldpTimers
 from testbed.switch.buffer.headroom import HeadroomPerGroup, HeadroomPolicy, policy_of
 from testbed.switch.buffer.settings import (
     BufferSettings,
@@ -28,6 +29,7 @@ from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.headroom import calculation
 from testbed.switch.headroom.exchange import Settings as MeasurementSettings
 from testbed.switch.pfc.settings import PfcSettings
+from testbed.switch.priority.negotiation import Negotiate, Negotiation
 from testbed.switch.priority.settings import PriorityMap, Trust, require_trust
 from testbed.units import Duration, Rate, Scale, Size, read_quantities
 
@@ -85,7 +87,7 @@ class Port:
     telemetry: bool = False
     """True if a switch's port stamps RoCE packets that collect telemetry (INT) with its queue and its line, as HPCC
     needs it."""
-    dcbx: DcbxSettings | None = None
+    dcbx: Negotiation | None = None
     lldp: LldpTimers = field(default_factory=LldpTimers)
     """The timers of DCBX, in the standard's time, which the lab's scale stretches."""
     measurement: MeasurementSettings = MEASUREMENT
@@ -106,10 +108,9 @@ class Port:
 
     def __post_init__(self) -> None:
         read_quantities(self)
-        if self.dcbx and self.dcbx.pfc:
-            enabled = frozenset(priorities(self.dcbx.pfc.enabled))
-            object.__setattr__(self, "pfc", replace(self.pfc, enabled=enabled))
-        if self.dcbx and self.dcbx.ets and (self.shares or self.strict):
+        if self.dcbx and self.dcbx.lossless is not None:
+            object.__setattr__(self, "pfc", replace(self.pfc, enabled=self.dcbx.lossless))
+        if self.dcbx and self.dcbx.shares and (self.shares or self.strict):
             raise PortError(
                 "this port runs ETS by DCBX: put its shares into dcbx.ets.table and leave shares and strict out"
             )
@@ -138,7 +139,7 @@ class Port:
             return
         if self.shares:
             raise PortError("shares and dwrr are both given; both divide the line, so give one of them")
-        if self.dcbx and self.dcbx.ets:
+        if self.dcbx and self.dcbx.shares:
             raise PortError("this port runs ETS by DCBX: put its shares into dcbx.ets.table and leave dwrr out")
         if both := sorted(self.strict & self.dwrr.keys()):
             raise PortError(f"priority {both[0]} is strict and has a weight; it can have one of them")
@@ -177,7 +178,7 @@ class Port:
     @property
     def measures(self) -> bool:
         """True if the port measures its headroom when its peer does, too."""
-        return bool(self.dcbx and self.dcbx.pfc and self.dcbx.pfc.headroom)
+        return self.dcbx is not None and self.dcbx.measures_headroom
 
     def with_pfc(self, *priorities: int) -> Port:
         """Return the same port with these priorities lossless, and no others."""
@@ -213,25 +214,14 @@ class Port:
         peer does, too. `others` are further settings of `DcbxSettings`; where they do not suffice, write out
         DcbxSettings.
         """
-        pfc = PfcAdmin(mask(self.pfc.enabled), willing=willing, defense=defense, headroom=headroom)
-        table = self._table(version)
-        advice = EtsRecommendation(table.bandwidth, table.assignment if table.tsa else None, table.tsa)
-        admin = EtsAdmin(table, willing=willing, recommend=None if willing else Recommend(advice))
-        settings = DcbxSettings(version, pfc=pfc, ets=admin if ets else None, **others)
-        if not ets:
+        negotiate: Negotiate | None = next(subject.loaded("negotiation"), None)
+        if negotiate is None:
+            raise PortError("no subject here has DCBX; leave with_dcbx out")
+        chosen = {"willing": willing, "defense": defense, "headroom": headroom, "ets": ets, "version": version}
+        settings = negotiate(self, **chosen, **others)
+        if settings.shares is None:
             return replace(self, dcbx=settings)
         return replace(self, dcbx=settings, shares={}, strict=frozenset())
-
-    def _table(self, version: DcbxVersion) -> Ets:
-        """Return the shares as an ETS table of whole percentages; the last class gets the rounding error."""
-        weights = self.weights()
-        percents = [weights.get(priority, 0) // 100 for priority in range(8)]
-        if weights:
-            percents[max(weights)] += 100 - sum(percents)
-        if version is DcbxVersion.DRAFT:
-            return Ets(tuple(STRICT if p in self.strict else p for p in range(8)), tuple(percents))
-        tsa = tuple(int(Tsa.STRICT if p in self.strict else Tsa.ETS) for p in range(8))
-        return Ets(tuple(range(8)), tuple(percents), tsa)
 
     def weights(self) -> dict[int, int]:
         """Return the share of each priority that is not strict, in hundredths of a percent."""

@@ -248,9 +248,8 @@ class Queues:
         return self._places_of(queue)[-1] if queue in scheduling.strict else queue
 
     def _scheduling(self, ets: Ets | None) -> Scheduling:
-        dcbx = self.settings.dcbx
-        if ets is None and dcbx and dcbx.ets:
-            ets = dcbx.ets.table
+        if ets is None and self.settings.dcbx:
+            ets = self.settings.dcbx.shares
         return Scheduling.of_port(self.settings) if ets is None else Scheduling.of_ets(ets)
 
     def _line_and_scheduler(self) -> list[Message]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from testbed.frames.dcbx.values import DcbxVersion, Ets, Tsa
+from testbed.frames.lldp_timers import LldpTimers
 from testbed.strict.tables import TomlTable, flag, one_of, whole
 from testbed.subjects.dcbx import features
 from testbed.subjects.dcbx.config_values import ConfigError, duration, section, written
@@ -18,7 +19,6 @@ from testbed.subjects.dcbx.settings import (
     ApplicationAdmin,
     DcbxSettings,
     EtsAdmin,
-    LldpTimers,
     PfcAdmin,
     TieBreak,
 )

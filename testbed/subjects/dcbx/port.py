@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from testbed.errors import XoffError
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.frames.lldp import Lldpdu, LldpError, LldpFrame, parse
+from testbed.frames.lldp_timers import LldpTimers
 from testbed.frames.lldp_tlvs import Unknown
 from testbed.subjects.dcbx.damping import Damping, FlapGuard
 from testbed.subjects.dcbx.events import (
@@ -39,7 +40,7 @@ from testbed.subjects.dcbx.events import (
 )
 from testbed.subjects.dcbx.negotiation import Peer, PortState, negotiate
 from testbed.subjects.dcbx.neighbours import Neighbour, Neighbours, Reception
-from testbed.subjects.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
+from testbed.subjects.dcbx.settings import DcbxSettings, PortIdentity
 from testbed.subjects.dcbx.tlvs import DcbxTlvs, Reading, encode, read
 from testbed.subjects.dcbx.transmit import Transmitter
 from testbed.units import Scale

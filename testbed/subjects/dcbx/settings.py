@@ -9,10 +9,11 @@ and no value is set that the port's format cannot carry.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from testbed.frames import Mac
+from testbed.frames.dcbx.values import Ets, mask, priorities
 from testbed.frames.lldp import LONGEST_PDU, ChassisId, Lldpdu, PortId
 from testbed.frames.lldp_tlvs import Tlv
 from testbed.subjects.dcbx import features
@@ -23,7 +24,6 @@ from testbed.subjects.dcbx.features.feature import CommonSettings, DcbxSettingsE
 from testbed.subjects.dcbx.features.pfc import PfcAdmin
 from testbed.subjects.dcbx.features.recommendation import Recommend, Shares
 from testbed.subjects.dcbx.machines import TieBreak
-from testbed.units import Duration, read_quantities
 
 __all__ = [
     "ApplicationAdmin",
@@ -31,7 +31,6 @@ __all__ = [
     "DcbxSettings",
     "DcbxSettingsError",
     "EtsAdmin",
-    "LldpTimers",
     "PfcAdmin",
     "PortIdentity",
     "Recommend",
@@ -55,6 +54,26 @@ class DcbxSettings(CommonSettings):
             if admin is not None:
                 feature.check(admin, self)
 
+    @property
+    def lossless(self) -> frozenset[int] | None:
+        """The priorities that are lossless until the port finds a peer; None if PFC is not negotiated."""
+        return None if self.pfc is None else frozenset(priorities(self.pfc.enabled))
+
+    @property
+    def shares(self) -> Ets | None:
+        """The shares of the line until the port finds a peer; None if they are not negotiated."""
+        return None if self.ets is None else self.ets.table
+
+    @property
+    def measures_headroom(self) -> bool:
+        """True if the port measures its headroom when its peer does, too."""
+        return self.pfc is not None and self.pfc.headroom
+
+    def with_lossless(self, enabled: frozenset[int]) -> DcbxSettings:
+        """Return the same settings with these priorities lossless."""
+        assert self.pfc is not None
+        return replace(self, pfc=replace(self.pfc, enabled=mask(enabled)))
+
     @classmethod
     def of(cls, by_feature: Mapping[str, Any], **common: Any) -> DcbxSettings:
         """Make settings of those of features, by their names, and of the common ones."""
@@ -64,39 +83,6 @@ class DcbxSettings(CommonSettings):
 
 
 _FIELDS = frozenset(one.name for one in fields(DcbxSettings))
-_SECOND = 10**9
-
-
-@dataclass(frozen=True)
-class LldpTimers:
-    """The timers of IEEE 802.1AB 9.2.5 and 10.5.4, with its defaults and ranges, in the standard's time."""
-
-    interval: Duration = Duration("30s")  # msgTxInterval; whole seconds, because the TTL is made of it
-    hold: int = 4  # msgTxHold
-    fast_interval: Duration = Duration("1s")  # msgFastTx
-    fast_count: int = 4  # txFastInit
-    reinit_delay: Duration = Duration("2s")
-    most_credit: int = 5  # txCreditMax: frames that may follow each other at once; one more comes each second
-
-    def __post_init__(self) -> None:
-        read_quantities(self)
-        for name, longest in (("interval", "3600s"), ("fast_interval", "3600s"), ("reinit_delay", "10s")):
-            value = getattr(self, name)
-            if not Duration("1s") <= value <= Duration(longest):
-                raise DcbxSettingsError(f"LLDP {name} is {value}, and has to be 1s to {longest}")
-        if self.interval.ns % _SECOND:
-            raise DcbxSettingsError(
-                f"LLDP interval is {self.interval}, and has to be whole seconds: the TTL counts them"
-            )
-        for name, most in (("hold", 100), ("fast_count", 8), ("most_credit", 10)):
-            if not 1 <= getattr(self, name) <= most:
-                raise DcbxSettingsError(f"LLDP {name} is {getattr(self, name)}, and has to be 1 to {most}")
-
-    @property
-    def ttl(self) -> int:
-        """The TTL in sent frames, in seconds: 121 by default."""
-        return min(65535, self.interval.ns // _SECOND * self.hold + 1)
-
 
 _ROOM_FOR_DCBX = 600
 """The octets that are reserved for DCBX's TLVs. All six at their longest, with a full application table, are 593."""

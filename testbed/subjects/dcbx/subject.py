@@ -8,6 +8,7 @@ SUBJECT = Subject(
     name="dcbx",
     commands="testbed.subjects.dcbx.commands:COMMANDS",
     exports="testbed.subjects.dcbx.commands.ladder:EXPORTS",
+    negotiation="testbed.subjects.dcbx.lab.port_settings:negotiate",
     agent="testbed.subjects.dcbx.lab.plans:part_plan",
     views="testbed.subjects.dcbx.lab.views:VIEWS",
     states="testbed.subjects.dcbx.lab.views:states",

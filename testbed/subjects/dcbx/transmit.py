@@ -13,7 +13,7 @@ Disabling the port sends one shutdown frame (TTL 0), and a port does not start a
 
 from __future__ import annotations
 
-from testbed.subjects.dcbx.settings import LldpTimers
+from testbed.frames.lldp_timers import LldpTimers
 from testbed.units import Duration, Scale
 
 _TICK = Duration("1s")

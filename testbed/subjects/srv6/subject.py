@@ -7,6 +7,7 @@ from testbed.subject import Subject
 SUBJECT = Subject(
     name="srv6",
     commands="testbed.subjects.srv6.commands:COMMANDS",
+    node_options="testbed.subjects.srv6.lab.plans:NODE_OPTIONS",
     agent="testbed.subjects.srv6.lab.plans:part_plan",
     views="testbed.subjects.srv6.lab.views:VIEWS",
     states="testbed.subjects.srv6.lab.views:states",

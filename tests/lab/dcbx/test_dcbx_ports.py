@@ -72,7 +72,7 @@ def test_a_speaker_killed_while_queues_drain_leaves_no_priority_in_a_class_that_
     from testbed.net.traffic import Flow, Flows
 
     port = Port().with_pfc(1, 3).with_dcbx(ets=True)
-    assert port.dcbx
+    assert isinstance(port.dcbx, DcbxSettings)
     together = Ets((0, 1, 2, 1, 4, 5, 6, 7), (0, 100, 0, 0, 0, 0, 0, 0), ALL_ETS)
     apart = EtsRecommendation((0, 50, 0, 50, 0, 0, 0, 0), tuple(range(8)), ALL_ETS)
     host = replace(port, dcbx=replace(port.dcbx, ets=EtsAdmin(together, willing=True)))

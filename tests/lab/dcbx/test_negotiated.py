@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jobs.looking import wait_for
 
-from testbed.frames.dcbx.values import mask
 from testbed.lab import Run, experiment
-from testbed.subjects.dcbx.settings import DcbxSettings
 from testbed.switch.buffer.settings import Static
+from testbed.switch.priority.negotiation import Negotiation
 from xoff import configure_dcbx, dcbx_state
 
 if TYPE_CHECKING:
@@ -44,9 +42,9 @@ def everywhere(*priorities: int) -> dict[str, list[int]]:
     return {name: list(priorities) for name in PORTS}
 
 
-def with_pfc(settings: DcbxSettings | None, *priorities: int) -> DcbxSettings:
-    assert settings is not None and settings.pfc is not None
-    return replace(settings, pfc=replace(settings.pfc, enabled=mask(priorities)))
+def with_pfc(settings: Negotiation | None, *priorities: int) -> Negotiation:
+    assert settings is not None
+    return settings.with_lossless(frozenset(priorities))
 
 
 @experiment(_in_lab_time=True, timeout="120s", files=("jobs/looking.py",))

@@ -135,7 +135,7 @@ def no_capability(run: Run) -> None:
     from testbed.net.fabric.port import Buffer, Port
 
     plain = Port().with_dcbx().dcbx
-    assert plain and plain.pfc
+    assert plain and plain.lossless is not None
     with star(run, ("10us", "10us"), Buffer(total=3000, headroom=300, xoff=Static(100))) as net:
         fabric = net.fabric
         configure_dcbx(fabric, "h1-eth0", plain)

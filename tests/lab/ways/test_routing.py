@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +153,7 @@ router ospf
 def test_neighbours_of_ospf_and_isis_of_ones_own_configuration_are_waited_for(run: Run) -> None:
     from xoff import XoffError, network
 
-    def found(second: Any, within: str) -> tuple[str, dict[str, Any]]:
+    def found(second: Any, within: str) -> tuple[str, Mapping[str, Any]]:
         with network(_pair(_by_itself(1), second)) as net:
             try:
                 net.converged(within, quiet="10s")

@@ -17,12 +17,13 @@ from testbed.agent.plan import AgentPlan, HeadroomPlan, PartPlan
 from testbed.agent.speaker.headroom import HeadroomMeasurements
 from testbed.agent.speaker.part import Notice, Part, Services
 from testbed.errors import UsageError
+from testbed.frames.lldp_timers import LldpTimers
 from testbed.linux.sockets.lldp_socket import LldpSocket
 from testbed.subjects.dcbx import show
 from testbed.subjects.dcbx.agent.port_settings import Applied, PortSettings
 from testbed.subjects.dcbx.events import Event, HeadroomChanged, changes
 from testbed.subjects.dcbx.port import DcbxPort
-from testbed.subjects.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
+from testbed.subjects.dcbx.settings import DcbxSettings, PortIdentity
 from testbed.units import NEVER, Scale
 
 

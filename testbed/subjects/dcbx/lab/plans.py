@@ -9,10 +9,10 @@ from testbed.agent.plan import HeadroomPlan
 from testbed.frames.lldp import ChassisId, PortId
 from testbed.frames.lldp_tlvs import Text, TextKind
 from testbed.net.fabric.port import MEASUREMENT
-from testbed.net.fabric.ports import PortState, PortTable
+from testbed.net.fabric.ports import FabricError, PortState, PortTable
 from testbed.net.fabric.switch_buffer import MeasuredHeadroom
 from testbed.subjects.dcbx.agent.part import DcbxPartPlan, DcbxPlan
-from testbed.subjects.dcbx.settings import PortIdentity
+from testbed.subjects.dcbx.settings import DcbxSettings, PortIdentity
 from testbed.switch.headroom.exchange import Settings as MeasurementSettings
 
 _MEASURING_NS = 2_000_000
@@ -35,6 +35,8 @@ def _port_plan(port: PortState, chassis: ChassisId) -> DcbxPlan:
     names = {TextKind.PORT_DESCRIPTION: port.name, TextKind.SYSTEM_NAME: port.node.name}
     texts = tuple(Text(kind, name.encode()) for kind, name in names.items())
     identity = PortIdentity(port.mac, chassis, PortId.interface(port.name), texts)
+    if not isinstance(port.settings.dcbx, DcbxSettings):
+        raise FabricError(f"{port.name}: dcbx is {port.settings.dcbx!r}; write Port().with_dcbx()")
     return DcbxPlan(identity, port.settings.dcbx, port.settings.lldp, port.scale)
 
 

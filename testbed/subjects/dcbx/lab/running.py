@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from testbed.net.fabric.fabric import Fabric, FabricError
-from testbed.subjects.dcbx.settings import DcbxSettings
+from testbed.switch.priority.negotiation import Negotiation
 from testbed.units import hardware_times
 
 
@@ -29,7 +29,7 @@ def of_port(snapshot: dict[str, Any], port: str) -> dict[str, Any]:
     return found | {"measured": measured} if measured else found
 
 
-def configure_dcbx(fabric: Fabric, port: str, settings: DcbxSettings | None) -> None:
+def configure_dcbx(fabric: Fabric, port: str, settings: Negotiation | None) -> None:
     """Give a port other DCBX settings while it runs; None turns DCBX off."""
     fabric.ask(port, "dcbx", "configure", (port, settings))
 

@@ -9,6 +9,8 @@ from testbed.net.fabric.switch_buffer import MeasuredHeadroom
 from testbed.subjects.srv6.agent.part import WanPartPlan
 from testbed.subjects.srv6.lab.routers import Wan
 
+NODE_OPTIONS = {"router": ("wan",)}
+
 
 def part_plan(_: PortTable, ports: Sequence[PortState]) -> WanPartPlan | None:
     """Return the plan of the router that has these ports; None if it has no End.X.PFC."""

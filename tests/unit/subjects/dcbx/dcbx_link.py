@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from testbed.frames import Mac
 from testbed.frames.lldp import parse
+from testbed.frames.lldp_timers import LldpTimers
 from testbed.subjects.dcbx.events import Event
 from testbed.subjects.dcbx.port import DcbxPort
-from testbed.subjects.dcbx.settings import DcbxSettings, LldpTimers, PortIdentity
+from testbed.subjects.dcbx.settings import DcbxSettings, PortIdentity
 from testbed.subjects.dcbx.tlvs import DcbxTlvs, read
 from testbed.units import Scale
 

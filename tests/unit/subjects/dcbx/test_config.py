@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
+from testbed.frames.lldp_timers import LldpTimers
 from testbed.subjects.dcbx.config import WILLING, Config, ConfigError, dump, parse
 from testbed.subjects.dcbx.settings import (
     ApplicationAdmin,
     CnAdmin,
     DcbxSettings,
     EtsAdmin,
-    LldpTimers,
     PfcAdmin,
     Recommend,
     Shares,

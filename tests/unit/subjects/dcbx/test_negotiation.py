@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.frames import FieldError, Mac
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
+from testbed.frames.lldp_timers import LldpTimers, LldpTimersError
 from testbed.frames.lldp_tlvs import Text, TextKind
 from testbed.subjects.dcbx.events import PfcChanged, TrafficClassesChanged, changes
 from testbed.subjects.dcbx.features.feature import FeatureState
@@ -23,7 +24,6 @@ from testbed.subjects.dcbx.settings import (
     DcbxSettings,
     DcbxSettingsError,
     EtsAdmin,
-    LldpTimers,
     PfcAdmin,
     PortIdentity,
     Recommend,
@@ -559,7 +559,7 @@ def test_headroom_is_off_by_default() -> None:
 )
 def test_invalid_settings_are_refused(build: object, message: str) -> None:
     assert callable(build)
-    with pytest.raises((DcbxSettingsError, FieldError)) as caught:
+    with pytest.raises((DcbxSettingsError, FieldError, LldpTimersError)) as caught:
         build()
     assert str(caught.value) == message
 

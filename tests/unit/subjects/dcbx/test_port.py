@@ -11,6 +11,7 @@ from testbed.errors import XoffError
 from testbed.frames import Mac
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.lldp import ChassisId, Lldpdu, LldpFrame, PortId, parse
+from testbed.frames.lldp_timers import LldpTimers
 from testbed.frames.lldp_tlvs import Organisational, Text, TextKind, Tlv, Unknown
 from testbed.subjects.dcbx.events import (
     ApplicationsChanged,
@@ -34,7 +35,6 @@ from testbed.subjects.dcbx.settings import (
     CnAdmin,
     DcbxSettings,
     EtsAdmin,
-    LldpTimers,
     PfcAdmin,
     PortIdentity,
     Recommend,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.subjects.dcbx.settings import LldpTimers
+from testbed.frames.lldp_timers import LldpTimers
 from testbed.subjects.dcbx.transmit import Transmitter
 from testbed.units import Duration, Scale
 

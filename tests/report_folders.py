@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from testbed.frames import Mac
+from testbed.frames.capture_file import Interface, Writer
+from testbed.frames.mac_control import PfcFrame
 
 MS = 1_000_000
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>\x1b[31m\u202e{{}}"
@@ -181,4 +187,61 @@ def fabric(folder: Path, leaves: int = 4, spines: int = 4, hosts: int = 16) -> P
     ends = [end for one in cables for end in one["ends"]]
     rows = [f"{t * MS},{end},{10**10 * (at % 5) // 4}" for t in (100, 200, 300) for at, end in enumerate(ends)]
     (folder / "series-links.csv").write_text("\n".join(["t_ns,port,load_bps", *rows, ""]), encoding="utf-8")
+    return folder
+
+
+LINE_NS = 1_230_400
+"""The time of a frame of 1514 octets on the line of `network`, in the lab."""
+DELAY_NS = 5000
+
+
+def datagram(source: int, target: int, number: int, priority: int = 3) -> bytes:
+    """Return the frame of a datagram of host `source` to host `target`, of 1514 octets."""
+    udp = struct.pack("!HHHH", 20000 + source, 20000 + target, 1480, 0) + struct.pack("<QQ", number, 0)
+    ends = bytes([10, 0, 0, source, 10, 0, 0, target])
+    ip = struct.pack("!BBHHHBBH", 0x45, priority << 5, 1500, number, 0x4000, 64, 17, 0) + ends
+    header = bytes([2, 0, 0, 0, 0, target, 2, 0, 0, 0, 0, source]) + b"\x08\x00"
+    return (header + ip + udp).ljust(1514, b"\0")
+
+
+def captured(folder: Path, name: Callable[[str], str] = str) -> Path:
+    """Write a result in which h1 and h2 each send ten frames to h3, and s1 pauses h1 by one PFC frame for 5 ms.
+
+    Of the frames of h2 the fourth is dropped by s1's buffer, and the sixth is lost on the way to h3. `name` changes the
+    names of interfaces in captures.
+    """
+    small(folder)
+    ended = {"t_ns": 500 * MS, "network": "ended"}
+    lines(folder / "networks.jsonl", [network(10 * MS, "with PFC", hosts=3), ended])
+    start, pause_ns = 100 * MS, 112 * MS
+    arrived: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
+    left: list[tuple[int, bytes]] = []
+    for number in range(10):
+        for host in (1, 2):
+            held = 5 * MS if host == 1 and number >= 8 else 0
+            t_ns = start + number * LINE_NS + held + DELAY_NS
+            octets = datagram(host, 3, number)
+            arrived.setdefault((f"h{host}-eth0", f"s1-eth{host}"), []).append((t_ns, octets))
+            if (host, number) not in ((2, 3), (2, 5)):
+                left.append((t_ns, octets))
+    free_ns = 0
+    for t_ns, octets in sorted(left):
+        free_ns = max(free_ns, t_ns) + LINE_NS
+        arrived.setdefault(("s1-eth3", "h3-eth0"), []).append((free_ns - LINE_NS + DELAY_NS, octets))
+    mac = Mac(bytes([2, 0, 0, 0, 1, 1]))
+    arrived["s1-eth1", "h1-eth0"] = [
+        (pause_ns + DELAY_NS, PfcFrame.xoff(mac, [3]).encode()),
+        (pause_ns + 5 * MS + DELAY_NS, PfcFrame.xon(mac, [3]).encode()),
+    ]
+    place = folder / "captures" / "1"
+    place.mkdir(parents=True)
+    for (source, target), frames in arrived.items():
+        with (place / f"{source}-to-{target}.pcapng").open("wb") as file:
+            writer = Writer(file)
+            writer.interface(Interface(name(f"{source} > {target}"), speed_bps=10**7))
+            for t_ns, octets in frames:
+                writer.frame(0, t_ns, octets)
+    events = pause(pause_ns, pause_ns + 5 * MS)
+    events.append(drop(start + 3 * LINE_NS + DELAY_NS, 2))
+    lines(folder / "events.jsonl", sorted(events, key=lambda event: int(event["t"])))
     return folder

@@ -150,6 +150,12 @@ function timeText(t, step) {
   return `${(t / timeScale / factor).toFixed(digits)} ${unit}`;
 }
 
+// A time to the nanosecond of the lab.
+function exactText(t) {
+  const digits = Math.max(0, Math.ceil(Math.log10(timeScale) - 1e-9));
+  return `${number(t / timeScale, digits)} ns`;
+}
+
 // Like timeText without digits that say nothing.
 function spanText(t) {
   const [unit, factor] = unitOf(t);

@@ -97,6 +97,12 @@ def is_layered(network: Network) -> bool:
     return highest >= 2 and all(one != other for one, other in inner) and max(many[1:]) >= 2 and hosts > _FEW_HOSTS
 
 
+def is_small_tree(network: Network) -> bool:
+    """Return True if there is one way between any two nodes, and hosts are few."""
+    hosts = sum(kind == "host" for kind in network.nodes.values())
+    return hosts <= _MANY_HOSTS and len(layers_of(network)) == len(network.nodes) == len(set(_pairs(network))) + 1
+
+
 def groups(names: Iterable[str], neighbours: dict[str, frozenset[str]]) -> list[list[str]]:
     """Return the names in groups that have the same neighbours, in the order of their first members."""
     found: dict[frozenset[str], list[str]] = {}

@@ -9,28 +9,29 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import testbed
 from testbed import subject
 from testbed.lab.results.folder import Folder, Network, read
-from testbed.report.pages import claims, link_loads, panels, tables, topology
+from testbed.report.pages import claims, link_loads, panels, replay, tables, topology
 from testbed.report.pages.claims import question
 from testbed.report.pages.flow_charts import FEW, FlowCharts, flow_charts, flow_ways
 from testbed.report.pages.headroom_budget import budget
 from testbed.report.pages.markup import asset, digest, folded, heading, readable, script_json, text
+from testbed.report.replay.window import Replays, replays
 from testbed.report.studies import benchmark_page, conformance_page, sweep_page
 from testbed.report.timeline import columns, series, states
 from testbed.report.timeline.derived import active, derived, moment, ratios
 from testbed.report.timeline.tracks import Tracks, tracks
 
-_SCRIPTS = ("data.js", "draw.js", "network.js", "page.js")
+_SCRIPTS = ("data.js", "draw.js", "network.js", "frames.js", "page.js")
 _CONTROLS = """
 <div class="controls" id="controls" role="group" aria-label="Time" hidden>
 <button id="play" type="button">Play</button>
 <input id="cursor" type="range" min="0" max="1" value="0" aria-label="Time of the drawings">
 <output id="now" for="cursor"></output>
-<label>Speed <select id="pace"><option value="0">window in 10 s</option><option value="1">1 x</option><option
+<label>Speed <select id="pace">{paces}<option value="0">window in 10 s</option><option value="1">1 x</option><option
 value="0.1">0.1 x</option><option value="0.01">0.01 x</option><option value="0.001">0.001 x</option></select></label>
 <button id="in" type="button" aria-label="Zoom in">+</button>
 <button id="out" type="button" aria-label="Zoom out">&minus;</button>
@@ -38,7 +39,8 @@ value="0.1">0.1 x</option><option value="0.01">0.01 x</option><option value="0.0
 <button id="right" type="button" aria-label="Later">→</button>
 <button id="all" type="button">All</button>
 {cases}
-<span class="note">Window: <span id="window"></span></span>
+<span class="note">Window: <span id="window"></span>. Exactly <output id="exact" for="cursor"></output>,
+<a id="moment" href="#t=0ns">link to this moment</a></span>
 </div>
 """
 _HELP = (
@@ -70,7 +72,8 @@ def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = Fal
     is_lab = any(folder.lab_time for folder in folders)
     title = ", ".join(dict.fromkeys(folder.result["experiment"] for folder in folders))
     alone = len(folders) == 1
-    articles = [_article(number, folder, budget // len(folders), alone) for number, folder in enumerate(folders)]
+    made = [_article(number, folder, budget // len(folders), alone) for number, folder in enumerate(folders)]
+    paces = replay.PACES if any(one.has_frames for one in made) else ""
     cases = "".join(_case_button(network, folder, folders) for folder in folders for network in folder.networks[:12])
     body = [
         f"<header><h1>{text(title, 200)}</h1>",
@@ -78,11 +81,11 @@ def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = Fal
         "</header>",
         "<main>",
         *([] if alone else [tables.summary(folders), tables.comparison(folders)]),
-        _CONTROLS.format(cases=cases),
+        _CONTROLS.format(cases=cases, paces=paces),
         '<p id="problem" role="alert" hidden></p>',
         "<noscript><p>A script draws the panels, and this browser runs none. The tables are complete.</p></noscript>",
         '<div class="results">',
-        *articles,
+        *(one.markup for one in made),
         "</div>",
         f'<p class="note">{_HELP} {_LAB if is_lab else _HARDWARE} Report of {len(folders)} '
         f"result{'' if alone else 's'} by Xoff {text(testbed.__version__)}.</p></main>",
@@ -97,8 +100,16 @@ def _case_button(network: Any, folder: Folder, folders: list[Folder]) -> str:
     )
 
 
-def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
+class _Article(NamedTuple):
+    """A result on the page."""
+
+    markup: str
+    has_frames: bool
+
+
+def _article(number: int, folder: Folder, budget: int, alone: bool) -> _Article:
     found = tracks(folder)
+    frames = replays(folder, found)
     found.tracks += series.tracks(folder)
     found.tracks += derived(folder, found)
     made = panels.panels(number, folder, found)
@@ -107,18 +118,19 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
     envelopes = [track.name for track, one in zip(found.tracks, descriptions, strict=True) if "bin_ns" in one]
     start, end = active(folder, found)
     rows = states.states(folder, found.facts)
-    drawings, charts = _Drawings(number, folder, 2 if alone else 3), flow_charts(folder)
+    drawings, charts = _Drawings(number, folder, 2 if alone else 3, frames), flow_charts(folder)
     at_first = panels.first(made, panels.FIRST - 1 if charts.many >= FEW else panels.FIRST)
     data = {
         "end_ns": folder.end_ns,
         "scale": folder.units.k,
         "start": start,
         "stop": end,
-        "cursor": moment(found, start, end),
+        "cursor": frames.moment() if frames.found else moment(found, start, end),
         "state": f"state-{number}",
         "networks": [
             {
                 "id": drawings.of(one),
+                "number": one.number,
                 "title": readable(one.title, 60) if one.case or len(folder.networks) > 1 else "",
                 "start_ns": one.start_ns,
                 "end_ns": one.end_ns,
@@ -130,19 +142,23 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
         "panels": [panel.as_json() for panel in made],
         "tracks": [one | {key: readable(one[key]) for key in ("port", "label", "unit")} for one in descriptions],
         "columns": base64.b64encode(stream).decode(),
-    }
+    } | ({"frames": replay.data(number, frames)} if frames.found else {})
     has_loads = any(track.panel == series.LOAD for track in found.tracks)
     reason = folder.result.get("reason")
+    answer = [
+        '<section aria-label="Claims">',
+        heading(2 if alone else 3, "Claims"),
+        claims.answer(folder),
+        "</section>",
+    ]
+    drawn = drawings.markup(has_loads, bool(rows))
     parts = [
         f'<article aria-label="{text(folder.name)}">',
         "" if alone else f"{heading(2, folder.name)}<p>{tables.outcome(folder)}</p>",
         f'<p class="bad">{text(reason)}</p>' if reason else "",
         *(f'<p class="bad">{text(one.name)}: {text(one.value)}</p>' for one in folder.figures if one.is_remedy),
-        '<div class="first"><section aria-label="Claims">',
-        heading(2 if alone else 3, "Claims"),
-        claims.answer(folder),
-        "</section>",
-        *drawings.markup(has_loads, bool(rows)),
+        '<div class="first">',
+        *(drawn + answer if frames.found else answer + drawn),  # frames are what a reader of theirs looks for
         "</div>",
         *link_loads.markup(folder, found, 2 if alone else 3),
         *flow_ways(folder, 2 if alone else 3),
@@ -152,14 +168,14 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> str:
         f'<script type="application/json" class="data">{script_json(data)}</script>',
         "</article>",
     ]
-    return "\n".join(part for part in parts if part)
+    return _Article("\n".join(part for part in parts if part), bool(frames.found))
 
 
 class _Drawings:
     """The drawings of a result's networks: networks with the same nodes and cables share one."""
 
-    def __init__(self, number: int, folder: Folder, level: int) -> None:
-        self._number, self._folder, self._level = number, folder, level
+    def __init__(self, number: int, folder: Folder, level: int, frames: Replays) -> None:
+        self._number, self._folder, self._level, self._frames = number, folder, level, frames
         self._first = {str((one.nodes, one.cables, one.buffers)): one for one in reversed(folder.networks)}
 
     def of(self, network: Network) -> str:
@@ -176,9 +192,11 @@ class _Drawings:
             identity = self.of(network)
             if identity == f"network-{self._number}-{network.number}":
                 hidden = "" if network is folder.networks[0] else " hidden"
-                drawing = topology.drawing(network, f"topology-{self._number}-{network.number}")
+                name = f"topology-{self._number}-{network.number}"
+                drawing = topology.drawing(network, name, has_frames=bool(self._frames.found))
                 out.append(f'<div id="{identity}"{hidden}>{drawing}</div>')
         out.append(f'<p class="note state" id="{state}"></p>')
+        out += replay.markup(self._number, folder, self._frames)
         out.append(topology.legend(has_loads))
         if has_states:
             head = '<th scope="col">protocols</th><th scope="col">at this time</th>'

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.lab.results.folder import Network
-from testbed.report.pages.layers import Box, halves, is_layered, layout
+from testbed.report.pages.layers import Box, halves, is_layered, is_small_tree, layout
 from testbed.report.pages.markup import text
 from testbed.report.timeline.derived import line_rate
 from testbed.report.timeline.tracks import natural
@@ -21,6 +21,13 @@ from testbed.units import Duration, Rate
 
 _X, _Y = 170, 84
 """The distance between neighbouring places."""
+_WIDE_X, _LONG_X, _WIDE_Y = 320, 270, 112
+"""The same where frames are drawn on cables, and in networks of more than `_LONG` places beside each other."""
+_LONG = 5
+_PORT, _FAR_PORT = 44.0, 96.0
+"""The distance of a port from the middle of its node; behind a far one is room for the frames that wait."""
+_SMALL = 6
+"""The nodes from which on a drawing with frames is not made to fit a narrow screen."""
 _HALF = {"host": (24, 15), "switch": (30, 20), "leaf": (30, 20), "router": (26, 26)}
 _MARGIN, _MARGIN_Y = 50, 30
 _MOST_NODES, _FEW_NODES = 600, 12
@@ -137,16 +144,23 @@ def _apart(wanted: list[float]) -> list[float]:
     return [middle + number - (len(wanted) - 1) / 2 for number in range(len(wanted))]
 
 
-def drawing(network: Network, identity: str) -> str:
-    """Return the SVG element. Ports have `data-port`, by which the page finds what to colour."""
+def drawing(network: Network, identity: str, has_frames: bool = False) -> str:
+    """Return the SVG element. Ports have `data-port`, by which the page finds what to colour.
+
+    With `has_frames` there is room for frames on cables and for what waits beside ports.
+    """
     if len(network.nodes) > _MOST_NODES:
         return f'<p class="note">{len(network.nodes)} nodes are too many to draw; at most {_MOST_NODES} are.</p>'
     if not network.nodes:
         return '<p class="note">The result has no description of this network.</p>'
     tools = _TOOLS if len(network.nodes) > _FEW_NODES else ""
-    made = _in_layers(network, identity) if is_layered(network) else _from_left_to_right(network, identity)
+    in_layers = is_layered(network) and not (has_frames and is_small_tree(network))  # frames have longer ways then
+    made = _in_layers(network, identity) if in_layers else _from_left_to_right(network, identity, has_frames)
     title = text(_cut(f"Drawing of {network.title}", 80))
-    return f'{tools}<div class="map" tabindex="0" role="region" aria-label="{title}">{made}</div>'
+    kind = "map"
+    if has_frames:
+        kind = "map moving few" if len(network.nodes) < _SMALL else "map moving"
+    return f'{tools}<div class="{kind}" tabindex="0" role="region" aria-label="{title}">{made}</div>'
 
 
 def legend(has_loads: bool) -> str:
@@ -257,17 +271,22 @@ def _use(name: str, cells: object, x: float, y: float, wide: float) -> str:
     )
 
 
-def _from_left_to_right(network: Network, identity: str) -> str:
+def _from_left_to_right(network: Network, identity: str, has_frames: bool) -> str:
     at = places(network)
     x0, y0 = min(p.x for p in at.values()), min(p.y for p in at.values())
-    points = {name: (_MARGIN + (p.x - x0) * _X, _MARGIN_Y + (p.y - y0) * _Y) for name, p in at.items()}
+    step_x, step_y = _X, _Y
+    if has_frames:
+        is_long = max(p.x for p in at.values()) - x0 >= _LONG
+        step_x, step_y = _LONG_X if is_long else _WIDE_X, _WIDE_Y
+    points = {name: (_MARGIN + (p.x - x0) * step_x, _MARGIN_Y + (p.y - y0) * step_y) for name, p in at.items()}
     width = max(x for x, _ in points.values()) + _MARGIN
     height = max(y for _, y in points.values()) + _MARGIN_Y
     out = [_begin(network, identity, width, height, "topology")]
     pairs: dict[frozenset[str], int] = {}
     degree = Counter(node for cable in network.cables for node in cable["nodes"])
+    far = {node for node, kind in network.nodes.items() if has_frames and kind != "host"}
     for cable in network.cables:
-        out += _cable(cable, points, pairs, degree)
+        out += _cable(cable, points, pairs, degree, far)
     for name, (x, y) in points.items():
         out.append(_node(name, network.nodes[name], x, y, network.buffers.get(name, {}).get("shared_cells")))
     return "\n".join([*out, "</svg>"])
@@ -278,6 +297,7 @@ def _cable(
     points: dict[str, tuple[float, float]],
     pairs: dict[frozenset[str], int],
     degree: Counter[str],
+    far: set[str],
 ) -> list[str]:
     one, other = cable["nodes"]
     if one not in points or other not in points:
@@ -300,7 +320,8 @@ def _cable(
     out.append("</g>")
     for at, (x, y, way) in enumerate(((x1, y1, 1), (x2, y2, -1))):
         name, node = cable["ends"][at], cable["nodes"][at]
-        step = min(44.0 + 4 * max(0, degree[cable["nodes"][at]] - 8), length * 0.4)  # ports of many apart
+        least = _FAR_PORT if node in far else _PORT
+        step = min(least + 4 * max(0, degree[node] - 8), length * 0.4)  # ports of many apart
         out.append(_port(name, node, x + dx * step * way, y + dy * step * way, 7))
     return out
 

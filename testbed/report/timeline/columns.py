@@ -35,7 +35,7 @@ def packed(
 ) -> tuple[list[dict[str, Any]], bytes]:
     """Return the descriptions of all tracks, and their columns, compressed. `ends` are those of networks, in order."""
     coded = [_exact(track) for track in tracks]
-    stream = _deflated(one.octets for one in coded)
+    stream = deflated(one.octets for one in coded)
     for _ in range(8):
         if len(stream) <= budget:
             break
@@ -50,7 +50,7 @@ def packed(
                 if len(envelope.octets) < len(coded[at].octets):
                     surplus -= len(coded[at].octets) - len(envelope.octets)
                     coded[at] = envelope
-        stream = _deflated(one.octets for one in coded)
+        stream = deflated(one.octets for one in coded)
     return [one.description for one in coded], stream
 
 
@@ -58,8 +58,8 @@ def _exact(track: Track) -> Coded:
     second: Iterable[int] = track.values
     if track.shape is Shape.INTERVALS:  # lengths are smaller than ends
         lengths = array("q", (end - start for start, end in zip(track.t_ns, track.values, strict=True)))
-        return Coded(_described(track, len(track.t_ns), 2), _column(track.t_ns) + _plain(lengths))
-    return Coded(_described(track, len(track.t_ns), 2), _column(track.t_ns) + _column(second))
+        return Coded(_described(track, len(track.t_ns), 2), column(track.t_ns) + plain(lengths))
+    return Coded(_described(track, len(track.t_ns), 2), column(track.t_ns) + column(second))
 
 
 def _envelope(track: Track, end_ns: int, ends: Sequence[int] = ()) -> Coded:
@@ -90,7 +90,7 @@ def _envelope(track: Track, end_ns: int, ends: Sequence[int] = ()) -> Coded:
     bins = sorted(low)
     description = _described(track, len(bins), 3) | {"bin_ns": width, "count": len(track.t_ns)}
     columns = (bins, [low[number] for number in bins], [high.get(number, 0) for number in bins])
-    return Coded(description, b"".join(_column(column) for column in columns))
+    return Coded(description, b"".join(column(values) for values in columns))
 
 
 def _described(track: Track, rows: int, columns: int) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _described(track: Track, rows: int, columns: int) -> dict[str, Any]:
     }
 
 
-def _column(values: Iterable[int]) -> bytes:
+def column(values: Iterable[int]) -> bytes:
     """Return the differences between neighbours; the first is the difference from zero."""
 
     def differences() -> Iterator[int]:
@@ -115,10 +115,10 @@ def _column(values: Iterable[int]) -> bytes:
             yield value - before
             before = value
 
-    return _plain(differences())
+    return plain(differences())
 
 
-def _plain(values: Iterable[int]) -> bytes:
+def plain(values: Iterable[int]) -> bytes:
     """Return numbers in zigzag code, with seven bits an octet."""
     out = bytearray()
     append = out.append
@@ -131,6 +131,6 @@ def _plain(values: Iterable[int]) -> bytes:
     return bytes(out)
 
 
-def _deflated(pieces: Iterable[bytes]) -> bytes:
+def deflated(pieces: Iterable[bytes]) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     return b"".join([*map(packer.compress, pieces), packer.flush()])

@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 INDEX = "docs/index"
 DECISIONS = "docs/decisions/README"
 LESSONS = "lessons/README"
+MADE = (INDEX, "docs/gallery", "docs/calculators", "docs/reference/cli")
+"""The pages that programs of the repository make a part of: they are read anew each time."""
 SAMPLES = "docs/sample"
 """The folder of the sample reports, as the page about them names it."""
 PROGRESS = "XOFF_SITE_PROGRESS"
@@ -28,13 +30,25 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
 def setup(app: Any) -> dict[str, bool]:
+    app.connect("env-get-outdated", lambda app, env, *_: [name for name in MADE if name in env.found_docs])
     app.connect("source-read", complete)
+    app.connect("html-page-context", dress)
     app.connect("build-finished", finish)
     if PROGRESS in os.environ:
         app.connect("env-before-read-docs", lambda app, env, names: mark(b"t" * len(names)))
         app.connect("source-read", lambda app, name, source: mark(b"r"))
         app.connect("html-page-context", lambda app, name, *_: mark(b"w") if name in app.env.found_docs else None)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def dress(app: Any, name: str, template: str, context: dict[str, Any], *_: Any) -> None:
+    """Give the page of the calculators its script, its style and its security policy."""
+    from tools.calculators import page
+
+    if name == page.PAGE:
+        app.add_js_file("calculators/calculators.js", loading_method="defer")
+        app.add_css_file("calculators/calculators.css")
+        context["metatags"] = context.get("metatags", "") + page.policy()
 
 
 def mark(marks: bytes) -> None:
@@ -52,6 +66,10 @@ def complete(app: Any, name: str, source: list[str]) -> None:
     text = text.replace("<!-- the commands -->", command_line()) if "<!-- the commands -->" in text else text
     text = text.replace("<!-- the operations -->", rest()) if "<!-- the operations -->" in text else text
     text = text.replace("<!-- the cards -->", gallery()) if "<!-- the cards -->" in text else text
+    if "<!-- calculator " in text:
+        from tools.calculators import page
+
+        text = page.filled(text)
     source[0] = text
 
 
@@ -75,8 +93,10 @@ def finish(app: Any, error: Exception | None) -> None:
         text = path.read_text(encoding="utf-8")
         path.write_text(accessible(text), encoding="utf-8")
     (Path(app.outdir) / "index.html").write_text(page)
+    from tools.calculators import page as calculators
     from tools.gallery import sample_reports
 
+    calculators.put(Path(app.outdir) / "_static")
     (Path(app.outdir) / SAMPLES).mkdir(exist_ok=True)
     for name, html in sample_reports(ROOT).items():
         (Path(app.outdir) / SAMPLES / f"{name}.html").write_text(html, encoding="utf-8")

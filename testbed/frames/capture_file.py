@@ -50,6 +50,11 @@ class Captured:
     comments: tuple[str, ...] = ()
 
 
+def untimed(octets: bytes) -> Captured:
+    """Return an Ethernet frame that is in no capture: it has neither a time nor an interface."""
+    return Captured(None, "", ETHERNET, len(octets), octets)
+
+
 @dataclass
 class Interface:
     """The description of an interface in a pcapng file."""

@@ -1,19 +1,23 @@
-"""`xoff docs`: the documentation site, built by Sphinx from `docs/`, and with `--figures` the pictures on it."""
+"""`xoff docs`: the documentation site, built by Sphinx from `docs/`, Python for its calculators, its pictures, and a
+server to look at it."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
 import testbed
+from testbed.cli.arguments import whole_number
 from testbed.cli.engine_setup import ready
 from testbed.cli.screen import amount
 from testbed.cli.screen.console import say
@@ -23,6 +27,9 @@ from testbed.lab.results.result import Exit, Result
 from testbed.lab.runs import api
 from testbed.lab.studies import costs
 
+FETCH = Path()
+"""The value of `--calculators` without a file."""
+PORT = 8000
 PROGRESS = "XOFF_SITE_PROGRESS"
 """The variable of the environment with the descriptor to which Sphinx's extension writes its marks."""
 _READING = 0.4
@@ -32,6 +39,23 @@ _READING = 0.4
 def docs_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="where the site goes (default build/site in the source)"
+    )
+    parser.add_argument(
+        "--calculators",
+        nargs="?",
+        type=Path,
+        const=FETCH,
+        metavar="FILE",
+        help="fetch Python for browsers (Pyodide, 6.5 MB, by npm, verified) once, so that the calculators compute; "
+        "from then on it is on each site. With FILE, npm's archive, it comes from there",
+    )
+    parser.add_argument(
+        "--serve",
+        nargs="?",
+        type=whole_number(1, PORT),
+        const=PORT,
+        metavar="PORT",
+        help=f"after that, serve the site to this machine (default port {PORT}), until Ctrl-C",
     )
     parser.add_argument(
         "--figures",
@@ -44,7 +68,8 @@ def docs_options(parser: argparse.ArgumentParser) -> None:
 
 
 def docs(options: argparse.Namespace) -> int:
-    """Build the documentation site, or make its pictures. It takes no network; a broken link is an error."""
+    """Build the documentation site, or make its pictures. It takes no network, but for --calculators, once; a broken
+    link is an error."""
     root = Path(testbed.__path__[0]).parent
     if not (root / "docs" / "conf.py").is_file():
         raise UsageError("the pages come with the source: clone the repository and use ./xoff docs there")
@@ -52,10 +77,38 @@ def docs(options: argparse.Namespace) -> int:
         return figures(root, options.figures)
     if find_spec("sphinx") is None:
         raise UsageError(f"{sys.executable} has no Sphinx; ./xoff docs installs it, or pip install xoff[docs]")
+    if options.calculators is not None:
+        runtime = importlib.import_module("tools.calculators.runtime")
+        runtime.take(None if options.calculators == FETCH else options.calculators, say)
     out = (options.out or root / "build" / "site").resolve()
     build(root, out)
-    print(out / "index.html")
+    print(out / "index.html", flush=True)
+    if options.serve is not None:
+        serve(out, options.serve)
     return Exit.OK
+
+
+def serve(folder: Path, port: int) -> None:
+    """Serve a folder to this machine until Ctrl-C."""
+    handler = functools.partial(_Pages, directory=str(folder))
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise UsageError(f"port {port} cannot be used: {error.strerror}; --serve takes another one") from None
+    with server:
+        say(f"http://127.0.0.1:{port}/ has the site; Ctrl-C ends it")
+        server.serve_forever()
+
+
+class _Pages(SimpleHTTPRequestHandler):
+    """Serves files, quietly. The types are named: those of a machine may lack WebAssembly."""
+
+    extensions_map = SimpleHTTPRequestHandler.extensions_map | {
+        ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm", ".zip": "application/zip",
+    }  # fmt: skip
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing about a request."""
 
 
 def figures(root: Path, named: Sequence[str]) -> int:

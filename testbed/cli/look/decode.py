@@ -15,7 +15,7 @@ from testbed.errors import UsageError, plain
 from testbed.frames import capture_file, hex_text
 from testbed.lab.results.result import Exit
 from testbed.report.exports.captures import open_captures
-from testbed.report.exports.frame_text import Layer, kinds, layers
+from testbed.report.exports.frame_text import as_json, kinds, line_of, of_captured
 from testbed.units import Duration
 
 _WIRESHARK = Path(".local/lib/wireshark/plugins")
@@ -67,13 +67,13 @@ def decode(options: argparse.Namespace) -> int:
         for frame in given:
             if not _wanted(frame, options):
                 continue
-            found = _layers(frame)
+            found = of_captured(frame)
             if options.kind and not any(layer.kind in options.kind for layer in found):
                 continue
-            line = plain(_line(frame, found)).replace("\n", " ")
+            line = plain(line_of(frame, found)).replace("\n", " ")
             if options.only is not None and options.only not in line:
                 continue
-            sys.stdout.write(f"{_json(frame, found) if options.json else line}\n")
+            sys.stdout.write(f"{json.dumps(as_json(frame, found)) if options.json else line}\n")
             if left is not None and (left := left - 1) == 0:
                 break
     return Exit.OK
@@ -112,7 +112,7 @@ def _frames(path: Path, stack: ExitStack) -> Iterator[capture_file.Captured]:
 def _pasted(text: str) -> Iterator[capture_file.Captured]:
     """Yield the frames of a text in hexadecimal, which have neither time nor interface."""
     for octets in hex_text.read(sys.stdin.read() if text == "-" else text):
-        yield capture_file.Captured(None, "", capture_file.ETHERNET, len(octets), octets)
+        yield capture_file.untimed(octets)
 
 
 def _wanted(frame: capture_file.Captured, options: argparse.Namespace) -> bool:
@@ -124,30 +124,3 @@ def _wanted(frame: capture_file.Captured, options: argparse.Namespace) -> bool:
         return False
     after = options.since is None or frame.t_ns >= options.since.ns
     return after and (options.until is None or frame.t_ns < options.until.ns)
-
-
-def _layers(frame: capture_file.Captured) -> list[Layer]:
-    if frame.link_type == capture_file.ETHERNET:
-        return layers(frame.octets)
-    return [Layer("other", f"link type {frame.link_type}, {frame.length} octets")]
-
-
-def _line(frame: capture_file.Captured, found: list[Layer]) -> str:
-    time = "-" if frame.t_ns is None else f"{frame.t_ns // 10**9}.{frame.t_ns % 10**9:09d}"
-    cut = f" (cut to {len(frame.octets)} of {frame.length} octets)" if len(frame.octets) < frame.length else ""
-    comments = "".join(f" # {comment}" for comment in frame.comments)
-    text = "; ".join(layer.text for layer in found)
-    return f"{time} {frame.interface + ' ' if frame.interface else ''}{text}{cut}{comments}"
-
-
-def _json(frame: capture_file.Captured, found: list[Layer]) -> str:
-    return json.dumps(
-        {
-            "t_ns": frame.t_ns,
-            "interface": frame.interface,
-            "length": frame.length,
-            "captured": len(frame.octets),
-            "comments": list(frame.comments),
-            "layers": [layer.as_json() for layer in found],
-        }
-    )

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from testbed import subject
 from testbed.errors import XoffError
 from testbed.frames import Mac, headroom, icmpv6, ipv6, mac_control, path_record, roce, roce_cm, srh, telemetry
+from testbed.frames.capture_file import ETHERNET, Captured
 
 _KINDS = (
     "pfc", "pause", "headroom", "vlan", "arp", "ipv4", "ipv6", "srh", "icmpv6", "tcp", "udp", "roce", "cnp",
@@ -67,6 +68,34 @@ def _of_subjects() -> dict[int, Callable[[bytes], Iterable[Layer]]]:
 def ethernet(octets: bytes) -> list[str]:
     """Return the layers of an Ethernet frame without FCS in words, the outermost first."""
     return [layer.text for layer in layers(octets)]
+
+
+def of_captured(frame: Captured) -> list[Layer]:
+    """Return the layers of a captured frame."""
+    if frame.link_type == ETHERNET:
+        return layers(frame.octets)
+    return [Layer("other", f"link type {frame.link_type}, {frame.length} octets")]
+
+
+def line_of(frame: Captured, found: list[Layer]) -> str:
+    """Return a captured frame with its layers in one line."""
+    time = "-" if frame.t_ns is None else f"{frame.t_ns // 10**9}.{frame.t_ns % 10**9:09d}"
+    cut = f" (cut to {len(frame.octets)} of {frame.length} octets)" if len(frame.octets) < frame.length else ""
+    comments = "".join(f" # {comment}" for comment in frame.comments)
+    text = "; ".join(layer.text for layer in found)
+    return f"{time} {frame.interface + ' ' if frame.interface else ''}{text}{cut}{comments}"
+
+
+def as_json(frame: Captured, found: list[Layer]) -> dict[str, Any]:
+    """Return a captured frame with its layers as plain data."""
+    return {
+        "t_ns": frame.t_ns,
+        "interface": frame.interface,
+        "length": frame.length,
+        "captured": len(frame.octets),
+        "comments": list(frame.comments),
+        "layers": [layer.as_json() for layer in found],
+    }
 
 
 def layers(octets: bytes, depth: int = 0) -> list[Layer]:

@@ -1,0 +1,1 @@
+"""The calculators of the documentation site: forms whose answers Xoff's own code gives, in the browser."""

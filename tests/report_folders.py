@@ -192,6 +192,7 @@ def fabric(folder: Path, leaves: int = 4, spines: int = 4, hosts: int = 16) -> P
 
 LINE_NS = 1_230_400
 """The time of a frame of 1514 octets on the line of `network`, in the lab."""
+PFC_LINE_NS = 84 * 800
 DELAY_NS = 5000
 
 
@@ -242,6 +243,27 @@ def captured(folder: Path, name: Callable[[str], str] = str) -> Path:
             for t_ns, octets in frames:
                 writer.frame(0, t_ns, octets)
     events = pause(pause_ns, pause_ns + 5 * MS)
+    for event in events:
+        if event["port"] == "h1-eth0":  # a PFC frame is obeyed after its last bit
+            event["t"] += DELAY_NS + PFC_LINE_NS - 20
     events.append(drop(start + 3 * LINE_NS + DELAY_NS, 2))
     lines(folder / "events.jsonl", sorted(events, key=lambda event: int(event["t"])))
+    return folder
+
+
+def star_of_frames(folder: Path, hosts: int = 19, each: int = 60) -> Path:
+    """Write a result of `hosts` hosts at a switch over long cables, on which some 17 frames of each are at once."""
+    small(folder)
+    line = network(10 * MS, "long", hosts=hosts)
+    for cable in line["cables"]:
+        cable["delay_ns"] = 20 * MS
+    lines(folder / "networks.jsonl", [line, {"t_ns": 500 * MS, "network": "ended"}])
+    place = folder / "captures" / "1"
+    place.mkdir(parents=True)
+    for host in range(1, hosts + 1):
+        with (place / f"h{host}.pcapng").open("wb") as file:
+            writer = Writer(file)
+            writer.interface(Interface(f"h{host}-eth0 > s1-eth{host}"))
+            for number in range(each):
+                writer.frame(0, 100 * MS + number * LINE_NS + host * 7000, datagram(host, 1 + host % hosts, number))
     return folder

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbed.report.pages.page import report
 from tests.browser import chromium
+from tests.browser.chromium import Opener, drawn
 from tests.report_folders import MS, fabric, hostile, small
 
 pytestmark = [
@@ -21,44 +20,6 @@ pytestmark = [
     pytest.mark.skipif(bool(chromium.missing()), reason=chromium.missing()),
     pytest.mark.slow,
 ]
-Opener = Callable[..., Any]
-_SERIOUS = ("serious", "critical")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium.started() as found:
-        yield found
-
-
-@pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Opener]:
-    """Open the report of folders, offline; at the end the console has to be empty, and no request was made."""
-    contexts, said, requests = [], [], []
-
-    def open_(*folders: Path, width: int = 1280, scheme: str = "light", folded: bool = False) -> Any:
-        file = tmp_path / "report.html"
-        file.write_text(report(list(folders)), encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(file.as_uri())
-        page.evaluate("xoffReport.loaded")
-        if not folded:
-            page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-            drawn(page)
-        return page
-
-    yield open_
-    for context in contexts:
-        context.close()
-    # The browser advises those who read pixels often, as these tests do and the page does not.
-    assert [one for one in said if not one.startswith("Canvas2D: Multiple readback operations")] == []
-    assert all(url.startswith(("file:", "data:")) for url in requests), requests
 
 
 def pixels(page: Any, panel: int, lane: int, t_ns: int) -> list[int]:
@@ -74,10 +35,6 @@ def pixels(page: Any, panel: int, lane: int, t_ns: int) -> list[int]:
         [panel, lane, t_ns],
     )
     return found
-
-
-def drawn(page: Any) -> None:
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def test_columns_arrive_in_the_browser_as_they_were_logged(opened: Opener, tmp_path: Path) -> None:
@@ -292,10 +249,6 @@ def test_a_fabric_of_64_hosts_is_drawn_with_its_loads_and_zooms(opened: Opener, 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_violation(opened: Opener, tmp_path: Path, scheme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python", reason="the Python package axe-playwright-python is missing")
+    pytest.importorskip("axe_playwright_python", reason="the Python package axe-playwright-python is missing")
     page = opened(small(tmp_path / "one"), small(tmp_path / "two"), scheme=scheme)
-    # axe is no part of the page, whose policy would not admit it.
-    page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run()")["violations"]
-    serious = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found if one["impact"] in _SERIOUS]
-    assert serious == []
+    assert chromium.violations(page) == []

@@ -20,7 +20,7 @@ from testbed.report.replay.hops import Arrival, Direction, Drop, Fate, Hop, dire
 from testbed.report.replay.identity import Identity, Kind, identify
 from testbed.report.replay.window import Replays, chosen, packed, replays
 from testbed.report.timeline.tracks import tracks
-from tests.report_folders import DELAY_NS, HOSTILE, LINE_NS, MS, captured, datagram, network, small
+from tests.report_folders import DELAY_NS, HOSTILE, LINE_NS, MS, PFC_LINE_NS, captured, datagram, network, small
 
 MAC = Mac(bytes([2, 0, 0, 0, 0, 1]))
 KINDS = {"h1": "host", "s1": "switch", "s2": "switch", "h2": "host"}
@@ -156,7 +156,7 @@ def test_the_frames_of_a_result_are_conserved_and_what_is_lost_is_named(tmp_path
     }  # fmt: skip
     assert replay.flows == [("h1", "h3", 3), ("h2", "h3", 3)], "addresses have the names of hosts"
     (xoff,) = [hop for hop in replay.hops if hop.identity.kind is Kind.XOFF]
-    assert (xoff.leaves_ns, xoff.done_ns) == (112 * MS, 112 * MS + DELAY_NS + 84 * 800)
+    assert (xoff.leaves_ns, xoff.done_ns) == (112 * MS, 112 * MS + DELAY_NS + PFC_LINE_NS)
     assert replay.moment() == (xoff.leaves_ns + xoff.done_ns) // 2
     waits = [hop.leaves_ns - hop.ready_ns for hop in replay.hops if hop.ready_ns is not None]
     assert max(waits) == 5 * LINE_NS and len(waits) == 15

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         PortCounters,
         QueueCounters,
     )
+    from testbed.linux.port_program.trimming_tables import Trimmed
     from testbed.linux.vswitch import Vswitch
     from testbed.measures.frames import FrameCounts
     from testbed.measures.outcome import (
@@ -130,6 +131,7 @@ if TYPE_CHECKING:
     from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
     from testbed.switch.priority.negotiation import Negotiation
     from testbed.switch.priority.settings import PriorityMap, Trust
+    from testbed.switch.trimming.settings import TrimException, Trimming
     from testbed.switch.ways.settings import HashField, Ways
     from testbed.units import Duration, Length, Rate, Scale, Size
     from testbed.units.quantity import Quantity
@@ -333,6 +335,9 @@ __all__ = [
     "TopoError",
     "Transfer",
     "Transport",
+    "TrimException",
+    "Trimmed",
+    "Trimming",
     "Trust",
     "UsageError",
     "UsedQueuePair",
@@ -427,6 +432,8 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.buffer.headroom": "HeadroomPolicy DynamicSharedHeadroom SharedHeadroomPool",
         "testbed.switch.buffer.settings": "Static Dynamic GroupSettings QueueSettings Pool BufferSettings split_evenly",
         "testbed.switch.ecn.curve": "EcnCurve",
+        "testbed.switch.trimming.settings": "TrimException Trimming",
+        "testbed.linux.port_program.trimming_tables": "Trimmed",
         "testbed.switch.ways.settings": "Ways HashField",
         "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action WatchdogKind=Kind",
         "testbed.switch.priority.settings": "PriorityMap Trust",

@@ -63,6 +63,7 @@ from testbed.linux.port_program.records import (
     Watermark,
     WholePort,
 )
+from testbed.linux.port_program.trimming_tables import EXCEPTION, TRIMMING, Trimmed, TrimmingTables
 from testbed.linux.port_program.ways_tables import WayCounters, WaysTables
 
 __all__ = [
@@ -89,6 +90,8 @@ __all__ = [
     "QueueCounters",
     "QueueLimits",
     "Sizes",
+    "Trimmed",
+    "TrimmingTables",
     "Watermark",
     "WayCounters",
     "WholePort",
@@ -97,6 +100,8 @@ __all__ = [
 _OBJECT = Path(__file__).with_name("port.bpf.o")
 _WITH_WAITS = Path(__file__).with_name("port_waits.bpf.o")
 _WITH_TELEMETRY = Path(__file__).with_name("port_telemetry.bpf.o")
+_WITH_TRIMMING = Path(__file__).with_name("port_trimming.bpf.o")
+_WITH_ALL = Path(__file__).with_name("port_all.bpf.o")
 _NEEDED = ("__rtnl_unlock", "qdisc_reset", "__dev_forward_skb")
 """The functions of the kernel in which frames die. If one is missing, the program `prepare` returns its place here,
 counted from 1."""
@@ -129,21 +134,30 @@ class Stampings:
         return Stamped(stamped, no_room)
 
 
+def _check_size(found: bpf.Map, expected: struct.Struct) -> None:
+    if found.value_size != expected.size:
+        raise bpf.BpfError(
+            f"{_OBJECT.name} was not built from this source: an entry of {found.name} has {found.value_size} "
+            f"octets, not {expected.size}; run python3 -m testbed.linux.port_program.build"
+        )
+
+
 @dataclass
 class PortProgram:
     """The loaded program; `close` unloads it. With `waits` it also counts the cells of each group in each queue, with
-    `telemetry` ports can stamp packets, and with `lines` they can keep cells until last bits have left.
+    `telemetry` ports can stamp packets, with `lines` they can keep cells until last bits have left, and with `trimming`
+    they can cut what finds no room.
     """
 
     waits: bool = False
     telemetry: bool = False
     lines: bool = False
+    trimming: bool = False
     attached: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        chosen = _WITH_TELEMETRY if self.telemetry else _WITH_WAITS if self.waits else _OBJECT
         self._object = bpf.Object(
-            chosen.read_bytes(), struct.pack("=I", self.lines), () if self.lines else ("lines", "set_up_line")
+            self._chosen().read_bytes(), struct.pack("=I", self.lines), () if self.lines else ("lines", "set_up_line")
         )
         self._ports, self._groups = self._object.map("ports"), self._object.map("groups")
         self._buffers, self._rings = self._object.map("buffers"), self._object.map("rings")
@@ -157,11 +171,7 @@ class PortProgram:
             (self._object.map("wholes"), WHOLE),
             (self._object.map("ways"), WAYS_ENTRY),
         ):
-            if found.value_size != expected.size:
-                raise bpf.BpfError(
-                    f"{_OBJECT.name} was not built from this source: an entry of {found.name} has {found.value_size} "
-                    f"octets, not {expected.size}; run python3 -m testbed.linux.port_program.build"
-                )
+            _check_size(found, expected)
         self.port_memory: mmap.mmap | bytearray = self._ports.shared()
         group_memory, queue_memory = self._groups.shared(), self._queues.shared()
         self._programs = {name: self._object.program(name) for name in ("port_in", "port_out", "cross")}
@@ -178,10 +188,23 @@ class PortProgram:
         """The groups of equal ways of all switches."""
         self.stampings = Stampings(self._object.map("stampings").shared()) if self.telemetry else None
         """The stamps of ports, in a network with telemetry."""
+        self.trimming_tables = self._trimming_tables() if self.trimming else None
+        """What ports trim, in a network with trimming."""
         if missing := bpf.run(self._object.program("prepare"), bytearray(REQUEST.size)):
             function = _NEEDED[missing - 1]
             raise bpf.BpfError(f"this kernel has no function {function}, in which the port program counts lost frames")
         self._links: list[int] = []
+
+    def _chosen(self) -> Path:
+        if self.trimming:
+            return _WITH_ALL if self.telemetry or self.waits else _WITH_TRIMMING
+        return _WITH_TELEMETRY if self.telemetry else _WITH_WAITS if self.waits else _OBJECT
+
+    def _trimming_tables(self) -> TrimmingTables:
+        found = [self._object.map("trimmings"), self._object.map("exceptions")]
+        for one, expected in zip(found, (TRIMMING, EXCEPTION), strict=True):
+            _check_size(one, expected)
+        return TrimmingTables(*(one.shared() for one in found))
 
     @property
     def groups(self) -> bpf.Map:

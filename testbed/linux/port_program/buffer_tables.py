@@ -26,6 +26,7 @@ from testbed.linux.port_program.records import (
     REASONS,
     REQUEST,
     SIZES,
+    TRIMMED,
     WATERMARK,
     WHOLE,
     WHOLE_SETTINGS,
@@ -224,6 +225,8 @@ class BufferTables:
             dropped_frames=fields[14 : 14 + REASONS],
             dropped_cells=fields[22 : 22 + REASONS],
             impossible_releases=fields[30],
+            trimmed_frames=fields[14 + TRIMMED],
+            trimmed_cells=fields[22 + TRIMMED],
         )
 
     def queue(self, slot: int, queue: int) -> QueueCounters:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from testbed.linux.port_program.buffer_tables import BufferTables
 from testbed.linux.port_program.records import GROUP, PORT, PRIORITIES, QUEUE, WHOLE
+from testbed.linux.port_program.trimming_tables import TRIMMING, TrimmingTables
 
 if TYPE_CHECKING:
     from testbed.linux.port_program import PortProgram
@@ -40,15 +41,18 @@ def at_one_moment(program: PortProgram, rows: Mapping[int, Rows], entries: Mappi
     found.port_memory = bytearray(many * PORT.size)
     groups, queues = (bytearray(many * PRIORITIES * size) for size in (GROUP.size, QUEUE.size))
     found.buffers = BufferTables(groups, queues, bytearray(many * WHOLE.size), dict(entries), {})
+    if program.trimming_tables is not None:
+        found.trimming_tables = TrimmingTables(bytearray(many * TRIMMING.size), program.trimming_tables.exceptions)
     put_ports(found, rows)
     return found
 
 
 def _tables(program: PortProgram) -> list[tuple[memoryview | bytearray, int]]:
-    tables = program.buffers
+    tables, trimming = program.buffers, program.trimming_tables
     return [
         (memoryview(program.port_memory), PORT.size),
         (memoryview(tables.group_memory), PRIORITIES * GROUP.size),
         (memoryview(tables.queue_memory), PRIORITIES * QUEUE.size),
         (memoryview(tables.whole_memory), WHOLE.size),
+        *([(memoryview(trimming.memory), TRIMMING.size)] if trimming is not None else []),
     ]

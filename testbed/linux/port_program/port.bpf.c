@@ -13,6 +13,8 @@
  * With WAITS defined the program also keeps, for those who look for deadlocks, how many cells of each group lie in each
  * queue. That is an object of its own, so that it costs other networks nothing.
  *
+ * With TRIM defined it can cut what it would drop (port_trimming.bpf.h).
+ *
  * With TELEMETRY defined it also stamps RoCE packets that collect telemetry (testbed/frames/telemetry.py); that object
  * has WAITS as well.
  *
@@ -1674,6 +1676,10 @@ __noinline int admit_with_port(__u32 slot, __u32 priority, __u32 cells, __u32 wa
 	return result | (signal & ~WHOLE_PORT) << 8;
 }
 
+#ifdef TRIM
+#include "port_trimming.bpf.h"
+#endif
+
 SEC("tc")
 int port_out(struct __sk_buff *skb)
 {
@@ -1681,13 +1687,27 @@ int port_out(struct __sk_buff *skb)
 	struct found found = {};
 	__u32 length, mark = skb->mark, slot = skb->ingress_ifindex - FIRST_INTERFACE;
 	__u8 dot1p, local, steered = 0, vl = NO_ENTRY;
+#ifdef TRIM
+	__u8 is_rest = (mark & MARK_MAGIC_BITS) == REST_MAGIC, exempt = 0;
+#endif
 
 	if (!out)
 		return NEXT;
 	skb->mark = 0;
 	if ((mark & MARK_MAGIC_BITS) == CAME_MAGIC)
 		slot = mark >> MARK_SLOT & (SLOTS - 1);
+#ifdef TRIM
+	if (is_rest)
+		slot = mark >> MARK_SLOT & (SLOTS - 1);
+#endif
 	in = bpf_map_lookup_elem(&ports, &slot);
+#ifdef TRIM
+	if (in && is_rest) {
+		look_at(skb, &found);
+		dot1p = mark >> MARK_PRIORITY & 7;
+		local = mark & 7;
+	} else
+#endif
 	if (in && (mark & MARK_MAGIC_BITS) == CAME_MAGIC) {
 		look_at(skb, &found);
 		dot1p = mark >> MARK_PRIORITY & 7;
@@ -1726,9 +1746,17 @@ int port_out(struct __sk_buff *skb)
 	}
 	if (out->blocked >> local & 1) {
 		out->blocked_frames[local & 7]++;
+#ifdef TRIM
+		if (is_rest)
+			note_rest(skb->ifindex - FIRST_INTERFACE, mark >> REST_FULL, skb->len + (skb->vlan_present ? 4 : 0), 0);
+#endif
 		return DROP;
 	}
 	length = skb->len + (skb->vlan_present ? 4 : 0);
+#ifdef TRIM
+	if (in && !is_rest)
+		exempt = found.version && is_exempt(skb, slot, found.version, found.dscp);
+#endif
 	if (in && in->charged) {
 		__u8 charged = in->dot1p_to_group[dot1p & 7] & 7;
 		__u32 key = slot * PRIORITIES + charged;
@@ -1755,6 +1783,14 @@ int port_out(struct __sk_buff *skb)
 		}
 		if (signal)
 			tell(in, group, what(signal, slot, charged, 0, length));
+#ifdef TRIM
+		if (result != ADMITTED && !is_rest && !exempt && group->lossless == LOSSY && trim(skb, slot, local)) {
+			recount(key, queue ? place : NO_QUEUE, result, cells);
+			return bpf_redirect(skb->ifindex, 0);
+		}
+		if (is_rest && result != ADMITTED)
+			note_rest(skb->ifindex - FIRST_INTERFACE, mark >> REST_FULL, length, 0);
+#endif
 		if (result != ADMITTED) {
 			tell(in, group, what(EVENT_DROP, slot, charged, result, length));
 			return DROP;
@@ -1770,6 +1806,10 @@ int port_out(struct __sk_buff *skb)
 	if (in) {
 		__u8 dscp = in->rewrite_dscp[dot1p & 7], pcp = in->rewrite_dot1p[dot1p & 7];
 
+#ifdef TRIM
+		if (is_rest)
+			dscp = UNCHANGED;
+#endif
 		if (dscp != UNCHANGED)
 			write_dscp(skb, &found, dscp);
 		if (pcp != UNCHANGED && found.tagged && vl == NO_ENTRY)
@@ -1782,6 +1822,10 @@ int port_out(struct __sk_buff *skb)
 	out->sent_bytes[local & 7] += length;
 	if (steered)
 		out->steered_frames[local & 7]++;
+#ifdef TRIM
+	if (in && is_rest)
+		note_rest(skb->ifindex - FIRST_INTERFACE, mark >> REST_FULL, length, 1);
+#endif
 	if (in && in->charged) {
 		queue_grows(out, skb->priority, skb->len);
 		note_wait(skb->mark, skb->ifindex, skb->priority, 0);

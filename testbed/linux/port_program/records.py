@@ -79,6 +79,8 @@ Entry = tuple[int, int]
 DROP_REASONS = ("headroom", "headroom pool", "threshold", "shared pool", "queue threshold", "egress pool")
 """The names in `testbed.switch.buffer.model.DropReason`, in the program's order."""
 REASONS = len(DROP_REASONS)
+TRIMMED = 7
+"""The place, beside the reasons, of frames that were trimmed instead of dropped."""
 
 
 class Deaths(NamedTuple):
@@ -209,6 +211,9 @@ class GroupCounters:
     dropped_frames: tuple[int, ...]
     dropped_cells: tuple[int, ...]
     impossible_releases: int
+    trimmed_frames: int = 0
+    """The frames that found no room and were trimmed; what is left of them is a frame of another group."""
+    trimmed_cells: int = 0
 
 
 class WholePort(NamedTuple):

@@ -171,6 +171,9 @@ class NodeSetup:
             )
             if port.settings.telemetry and self._program.stampings is not None:
                 self._program.stampings.set_rate(port.slot, port.lab_cable.rate.bps // 1000)
+            if self._program.trimming_tables is not None and forwards(node):
+                self._program.trimming_tables.set(port.slot, port.settings.trimming)
+                self._program.trimming_tables.set_exceptions(port.slot, port.settings.trim_exceptions)
             requests += port.queues.messages()
         if bridges(node) and not is_leaf(node):
             requests.append(links.bridge(name, BRIDGE, ports[0].mac))

@@ -21,6 +21,7 @@ from testbed.linux.port_program import (
     GroupLimits,
     PortCounters,
     QueueCounters,
+    Trimmed,
 )
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cabling import Cabling
@@ -129,6 +130,15 @@ class Fabric:
     def dropped(self) -> int:
         """Return how many frames the buffers have dropped, of all priorities."""
         return sum(sum(group.dropped_frames) for group in self._groups(self.buffers, range(8)))
+
+    def trimmed(self, *ports: str) -> Trimmed:
+        """Return what some switches' ports, or all, have trimmed; each frame was sent as a rest, or dropped as one."""
+        return sum((sum(self.trimmed_by_queue(port), Trimmed()) for port in ports or self.names()), Trimmed())
+
+    def trimmed_by_queue(self, port: str) -> tuple[Trimmed, ...]:
+        """Return what a switch's port has trimmed, by the queue that was full."""
+        tables = self.core.running_program().trimming_tables
+        return (Trimmed(),) * 8 if tables is None else tables.trimmed(self.port(port).slot)
 
     def losses(self) -> dict[str, int] | None:
         """Return the numbers of frames that have been dropped so far or wait still, by reason.

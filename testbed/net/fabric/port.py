@@ -31,6 +31,13 @@ from testbed.switch.headroom.exchange import Settings as MeasurementSettings
 from testbed.switch.pfc.settings import PfcSettings
 from testbed.switch.priority.negotiation import Negotiate, Negotiation
 from testbed.switch.priority.settings import PriorityMap, Trust, require_trust
+from testbed.switch.trimming.settings import (
+    DEFAULT_DSCP,
+    DEFAULT_SIZE,
+    MOST_EXCEPTIONS,
+    TrimException,
+    Trimming,
+)
 from testbed.units import Duration, Rate, Scale, Size, read_quantities
 
 _FCS = 4
@@ -87,6 +94,11 @@ class Port:
     telemetry: bool = False
     """True if a switch's port stamps RoCE packets that collect telemetry (INT) with its queue and its line, as HPCC
     needs it."""
+    trimming: Trimming | None = None
+    """What a switch's port cuts instead of dropping it; `with_trimming` makes such settings. It has no effect at hosts.
+    """
+    trim_exceptions: tuple[TrimException, ...] = ()
+    """The frames that come in by a switch's port and are dropped rather than trimmed, wherever they leave."""
     dcbx: Negotiation | None = None
     lldp: LldpTimers = field(default_factory=LldpTimers)
     """The timers of DCBX, in the standard's time, which the lab's scale stretches."""
@@ -115,6 +127,7 @@ class Port:
                 "this port runs ETS by DCBX: put its shares into dcbx.ets.table and leave shares and strict out"
             )
         self._check_vls()
+        self._check_trimming()
         object.__setattr__(self, "strict", frozenset(self.strict))
         for name in ("shares", "dwrr", "ecn"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
@@ -161,6 +174,29 @@ class Port:
                 "the shares of a port with virtual lanes are its policy's; leave dcbx, shares and strict out"
             )
 
+    def _check_trimming(self) -> None:
+        object.__setattr__(self, "trim_exceptions", tuple(self.trim_exceptions))
+        if len(self.trim_exceptions) > MOST_EXCEPTIONS:
+            raise PortError(
+                f"trim_exceptions has {len(self.trim_exceptions)} entries; a port has at most {MOST_EXCEPTIONS}"
+            )
+        if self.trimming is None:
+            return
+        if self.vls is not None:
+            raise PortError("a port with virtual lanes has lossless ones alone; leave trimming out")
+        if lossless := sorted(self.trimming.queues & self.lossless_queues):
+            raise PortError(
+                f"queue {lossless[0]} is lossless, and only lossy queues are trimmed; write "
+                f"Port().without_pfc().with_trimming({lossless[0]}), or name other queues"
+            )
+
+    @property
+    def lossless_queues(self) -> frozenset[int]:
+        """The queues of frames of lossless priorities."""
+        return frozenset(
+            self.priorities.dot1p_to_local[priority] for priority in self.pfc.enabled if priority in range(8)
+        )
+
     def in_lab(self, scale: Scale) -> Port:
         """Return the same port with the lab's times; one that has them already is returned as it is."""
         return self if self.is_in_lab_time else replace(self._times(scale.lab), is_in_lab_time=True)
@@ -191,6 +227,20 @@ class Port:
     def without_pfc(self) -> Port:
         """Return the same port with PFC off: no priority is lossless."""
         return replace(self, pfc=replace(self.pfc, enabled=frozenset()))
+
+    def with_trimming(
+        self,
+        *queues: int,
+        size: int = DEFAULT_SIZE,
+        dscp: int = DEFAULT_DSCP,
+        queue: int | None = None,
+        tc: int | None = None,
+    ) -> Port:
+        """Return the same port trimming what has no room for these queues: cut to `size`, with this DSCP.
+
+        The rests go into `queue`, or into that of their DSCP's priority; `tc` is their priority in place of the DSCP's.
+        """
+        return replace(self, trimming=Trimming(frozenset(queues), size, dscp, queue, tc))
 
     def with_vls(self, vls: int = 8) -> Port:
         """Return the same port with this many virtual lanes for a QoS policy, all of them lossless."""

@@ -74,6 +74,7 @@ def buffers(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> 
         rows: list[Row] = []
         for name, group in switch["groups"].items():
             lost = [f"{frames} {reason}" for reason, frames in group["dropped_frames"].items() if frames]
+            lost += [f"{group['trimmed_frames']} trimmed"] if "trimmed_frames" in group else []
             rows.append(
                 (
                     *name.split(),

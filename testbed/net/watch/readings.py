@@ -61,7 +61,7 @@ def buffers(fabric: Fabric, wanted: str = "") -> Reading:
             for priority in PRIORITIES:
                 group, counted = settings.group(number, priority), fabric.group(port.name, priority)
                 dropped = dict(zip(DROP_REASONS, counted.dropped_frames, strict=True))
-                if not (group.lossless or counted.admitted_frames or any(dropped.values())):
+                if not (group.lossless or counted.admitted_frames or counted.trimmed_frames or any(dropped.values())):
                     continue
                 limit = group.threshold.limit(pools.size[1] - pools.used[1])
                 if settings.policy.pauses_ports and group.lossless:
@@ -76,6 +76,7 @@ def buffers(fabric: Fabric, wanted: str = "") -> Reading:
                     "headroom": group.headroom,
                     "admitted_frames": counted.admitted_frames,
                     "dropped_frames": dropped,
+                    **({"trimmed_frames": counted.trimmed_frames} if counted.trimmed_frames else {}),
                 }
         found[node] = {
             "cell_bytes": settings.cell_bytes,

@@ -33,6 +33,15 @@ is tested against its queue before all of this, and where it is refused nothing 
      is charged to the queue too. When it leaves, cells go back from the queue's shared part first, then from the
      reserved one.
 
+With trimming (`testbed.switch.trimming`) a lossy frame that finds no room may live on as a rest: what is left of it is
+a frame of its own, with another group and queue, and is admitted or dropped by the same rules. The frame then counts as
+trimmed, not as dropped:
+
+     S1 A frame that is refused, by whichever rule, and has a `Rest`, is trimmed if its group is lossy. S2 Its rest is
+     admitted as a frame of the same port and of the rest's priority and queue. S3 A rest that is refused is dropped: it
+     has no rest. So frames that came in are those admitted, those trimmed and those dropped, and each that was trimmed
+     is a rest that was admitted or dropped.
+
 A dynamic threshold also moves when others come and go. XOFF then comes with the group's next frame (0131); XON with
 its next departure, or when `recheck` is called, which is meant for the moment before PAUSE is sent again.
 
@@ -52,6 +61,15 @@ from testbed.switch.buffer.use import Cells, DropReason, GroupUse, Key, PoolUse,
 
 
 @dataclass(frozen=True)
+class Rest:
+    """What would be left of a frame that is trimmed: its priority, its length, and the queue that it would wait in."""
+
+    priority: int
+    length: int
+    queue: Key | None = None
+
+
+@dataclass(frozen=True)
 class Admission:
     """The result of an arrival: the `cells` that the frame was given (none if it was dropped)."""
 
@@ -60,6 +78,8 @@ class Admission:
     signal: Signal | None = None
     others: tuple[int, ...] = ()
     """The other priorities of the port that become XOFF with this frame, because all of the port is paused."""
+    rest: Admission | None = None
+    """What became of the rest, if the frame was trimmed; `dropped` then says why."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +131,27 @@ class BufferModel:
     def used(self, port: int, priority: int) -> Cells:
         return self._group(port, priority).used
 
-    def admit(self, port: int, priority: int, length: int, queue: Key | None = None) -> Admission:
+    def admit(
+        self, port: int, priority: int, length: int, queue: Key | None = None, rest: Rest | None = None
+    ) -> Admission:
         """Admit or drop a frame of `length` bytes that came in by `port` and is to wait in `queue` of an egress
-        port.
+        port. With a `rest` it is trimmed instead of dropped, if it is lossy.
         """
+        found = self._admit(port, priority, length, queue)
+        group = self._groups[port, priority]
+        if found.dropped is None or rest is None or group.settings.lossless:
+            return found
+        cells = self._settings.cells(length)
+        group.dropped_frames[found.dropped] -= 1
+        group.dropped_cells[found.dropped] -= cells
+        group.trimmed_frames += 1
+        group.trimmed_cells += cells
+        if queue in self._queues and found.dropped in (DropReason.QUEUE_THRESHOLD, DropReason.EGRESS_POOL):
+            self._queues[queue].dropped_frames -= 1
+            self._queues[queue].dropped_cells -= cells
+        return replace(found, rest=self._admit(port, rest.priority, rest.length, rest.queue))
+
+    def _admit(self, port: int, priority: int, length: int, queue: Key | None) -> Admission:
         group = self._group(port, priority)
         waits = self._queues.get(queue) if queue is not None else None
         cells = self._settings.cells(length)
@@ -289,11 +326,16 @@ class BufferModel:
                         reason.value: {"frames": group.dropped_frames[reason], "cells": group.dropped_cells[reason]}
                         for reason in DropReason
                     },
+                    **(
+                        {"trimmed": {"frames": group.trimmed_frames, "cells": group.trimmed_cells}}
+                        if group.trimmed_frames
+                        else {}
+                    ),
                     "xoffs": group.xoffs,
                     "xons": group.xons,
                 }
                 for (port, priority), group in self._groups.items()
-                if group.admitted_frames or group.xoffs or any(group.dropped_frames.values())
+                if group.admitted_frames or group.xoffs or group.trimmed_frames or any(group.dropped_frames.values())
             ],
         }
         if len(self._pools) > 1:

@@ -112,6 +112,8 @@ class GroupUse(Use):
     released_cells: int = 0
     dropped_frames: dict[DropReason, int] = field(default_factory=lambda: dict.fromkeys(DropReason, 0))
     dropped_cells: dict[DropReason, int] = field(default_factory=lambda: dict.fromkeys(DropReason, 0))
+    trimmed_frames: int = 0
+    trimmed_cells: int = 0
 
     def stop(self) -> None:
         """Make the group XOFF."""

@@ -74,10 +74,14 @@ def environment(purpose: str) -> Path:
         with cache.locked("Python environment", _say), _closed_to_others():
             if not _is_ready("run"):
                 _take_prebuilt()
+            if not _is_ready("run"):
                 if sys.argv[1:2] == ["demo"]:
                     _show_forecast()
                 _make()
             if not _is_ready(purpose):
+                if _place().is_symlink():  # that of an installed lab, which is not ours to change
+                    _place().unlink()
+                    _make()
                 _install(purpose)
     return python
 

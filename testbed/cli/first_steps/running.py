@@ -20,6 +20,7 @@ from testbed.experiment.fidelity import Thresholds
 from testbed.experiment.output import CAPTURES
 from testbed.lab.engines.engine import Engine, PreparedEngine
 from testbed.lab.job.job import WHOLE_FRAMES, Limits, RunOptions
+from testbed.lab.results import container
 from testbed.lab.results.result import Exit, Result
 from testbed.lab.runs import foreign_file
 from testbed.lab.studies import batch
@@ -118,6 +119,8 @@ def _run(
         if (path := of_results(results)) is not None:
             # With --json, standard output is for the JSON alone.
             (console.stderr if options.json else console.stdout).print(f"report: {console.shown(path)}", soft_wrap=True)
+    if results and not container.keeps(options.out):
+        console.say(f'{options.out} is gone with this container; `-v "$PWD:/work"` behind `run` would keep it')
     if after is not None:
         after(results)
     finished.raise_first()

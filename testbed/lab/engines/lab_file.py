@@ -40,6 +40,8 @@ ENGINES = ("um", "vm")
 Progress = Callable[[int, int], None]
 """A function that is called with the bytes that are done and those of the whole."""
 
+_CHECKED = {"kernel": f"kernel/{kernel.KERNEL}", "disk": f"disk/{disks.DISK}"}
+"""The parts of `um` that this version names by their digests, and their files."""
 _FORMAT = 1
 _MANIFEST = "xoff-lab.json"
 _LARGEST_MANIFEST = 1 << 20
@@ -143,7 +145,9 @@ def import_(file: Path, report: Report, progress: Progress, *, as_reference: boo
             with cache.owned("import") as work:
                 _unpack(file, archive, content["files"], work, progress)
                 if as_reference:
-                    _require_reference(file, content["files"], work)
+                    digests = {part: content["files"].get(name, {}).get("sha256") for part, name in _CHECKED.items()}
+                    found = image.describe(work / "image")
+                    require_reference(file, digests | {"image": found.digest if found else ""})
                 digest = _publish(file, work, content["engines"], report)
         except OSError as error:
             if error.errno == errno.ENOSPC:
@@ -254,18 +258,19 @@ def _require_ours(file: Path, content: Mapping[str, Any]) -> None:
         )
 
 
-def _require_reference(file: Path, files: Mapping[str, Any], work: Path) -> None:
-    """Refuse a file whose kernel, disk or image are not those that this version names; what it names not is built."""
-    found = image.describe(work / "image")
-    for what, theirs, ours in (
-        ("kernel", files.get(f"kernel/{kernel.KERNEL}", {}).get("sha256"), kernel.reference_digest()),
-        ("disk", files.get(f"disk/{disks.DISK}", {}).get("sha256"), disks.reference_digest()),
-        ("image", found.digest if found else "", image.reference().get("digest")),
-    ):
-        if theirs not in (None, ours):
+def require_reference(file: Path, digests: Mapping[str, str | None]) -> None:
+    """Refuse a lab whose kernel, disk or image are not those that this version names; what it names not is built.
+
+    A part that the lab does not have is None.
+    """
+    named = {
+        "kernel": kernel.reference_digest(), "disk": disks.reference_digest(), "image": image.reference().get("digest")
+    }  # fmt: skip
+    for what, theirs in digests.items():
+        if theirs not in (None, named[what]):
             raise UsageError(
                 f"{file} is not the lab of this version: its {what} has the digest {theirs or 'none'}, and this "
-                f"version names {ours or 'none, for its sources were changed'}; take the file of this version"
+                f"version names {named[what] or 'none, for its sources were changed'}; take the file of this version"
             )
 
 

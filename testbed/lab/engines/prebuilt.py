@@ -1,6 +1,7 @@
 """A prebuilt lab: a lab file that is taken without being asked for when a part of the lab is missing here.
 
-`XOFF_LAB` names it: a file, a folder that has it by its name, or the address of either. Nothing of it is used before it
+`XOFF_LAB` names it: a file, a folder that has it by its name, the address of either, or the cache in which a lab was
+made ready, as a container has one (`installed.py`). Nothing of it is used before it
 is known to be the lab of this version: it is made by the same recipes, and its kernel, disk and image have the digests
 that `reference.json` names. Standard library only, because it comes before there is a Python environment
 (`testbed/cli/bootstrap.py`).
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from testbed.errors import UsageError
-from testbed.lab.engines import lab_file
+from testbed.lab.engines import installed, lab_file
 from testbed.lab.engines.lab_file import Contents, Progress, TransferError
 from testbed.lab.host import cache
 from testbed.lab.host.cache import Report
@@ -42,6 +43,8 @@ def name() -> str:
 
 def take(report: Report, progress: Progress) -> Contents:
     """Put the lab that `XOFF_LAB` names into the cache, if it is the one of this version."""
+    if (used := installed.use(Path(os.environ[VARIABLE]).expanduser(), report)) is not None:
+        return used
     with _found(os.environ[VARIABLE], report, progress) as file:
         return lab_file.import_(file, report, progress, as_reference=True)
 

@@ -281,6 +281,13 @@ def publish(built: Path, final: Path) -> None:
     (final / _OWNER).unlink(missing_ok=True)
 
 
+def link(theirs: Path, ours: Path) -> None:
+    """Give a folder outside of the cache a name in it; a link that leads nowhere is in nobody's way."""
+    with usable(ours):
+        ours.unlink(missing_ok=True)
+        ours.symlink_to(theirs)
+
+
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as handle:

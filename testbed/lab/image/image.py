@@ -134,6 +134,8 @@ def clean() -> list[Path]:
     removed = []
     for pattern in ("image-*", "snapshot-*", "um-*"):
         for path in cache.root().glob(pattern):
+            if path.is_symlink():  # of a lab that is installed elsewhere, and stays
+                path.unlink()
             shutil.rmtree(path, ignore_errors=True)
             removed.append(path)
     return removed

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from testbed.errors import UsageError
+from testbed.lab.results import container
 from testbed.lab.results.collect import RESERVE
 
 _ROOM = 1 << 18
@@ -35,7 +36,7 @@ def new_folder(parent: Path, name: str) -> Path:
             if parent.exists() and not parent.is_dir():
                 raise UsageError(f"--out {parent} is a file; name a folder") from None
         except OSError as error:
-            raise UsageError(f"results cannot go to {parent}: {error.strerror}") from None
+            raise UsageError(f"results cannot go to {parent}: {error.strerror}{container.whose()}") from None
     raise UsageError(f"{parent} is full of {name} results; choose another --out")
 
 

@@ -87,7 +87,7 @@ def reference_digest() -> str:
     """Return the digest of the reference's disk; an empty text if this version makes another one of its image."""
     content = image.reference()
     entry = content.get("um_root", {})
-    return str(entry["digest"]) if entry.get("name") == _name_of_root(str(content.get("digest"))) else ""
+    return str(entry["digest"]) if entry.get("name") == name_of_root(str(content.get("digest"))) else ""
 
 
 def note_use(disk: Path) -> None:
@@ -148,10 +148,11 @@ def _rewrite_library(tree: erofs.Node, archive: IO[bytes]) -> None:
 
 
 def _root(of: Image) -> Path:
-    return cache.root() / _name_of_root(of.digest)
+    return cache.root() / name_of_root(of.digest)
 
 
-def _name_of_root(digest: str) -> str:
+def name_of_root(digest: str) -> str:
+    """Return the name of the folder in the cache that has the root of an image with this digest."""
     made_by = recipe.without_imports(Path(system_calls.__file__)) + _SEEN.encode()
     return f"um-root-{digest[:16]}-{hashlib.sha256(made_by).hexdigest()[:8]}"
 
@@ -160,6 +161,27 @@ def publish(work: Path, place: Path) -> None:
     cache.leave_only(work, DISK)
     _note(work, cache.sha256(work / DISK))
     cache.publish(work, place)
+
+
+def is_disk(place: Path) -> bool:
+    """Return True if a folder has a disk that was published."""
+    return (place / DISK).is_file() and (place / _SEEN).is_file()
+
+
+def noted_digest(place: Path) -> str:
+    """Return the SHA-256 of a disk as it was noted when the disk was published; an empty text if that is damaged."""
+    try:
+        return str(json.loads((place / _SEEN).read_text())[0])
+    except (OSError, ValueError, TypeError, LookupError):
+        return ""
+
+
+def use(theirs: Path, place: Path) -> None:
+    """Publish a disk of a lab that is installed on this machine, which stays where it is and is not read through."""
+    with cache.owned("um-disk") as work:
+        (work / DISK).symlink_to(theirs / DISK)
+        _note(work, noted_digest(theirs))
+        cache.publish(work, place)
 
 
 def _note(place: Path, digest: str) -> None:

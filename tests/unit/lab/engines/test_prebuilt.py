@@ -96,6 +96,61 @@ def test_what_is_missing_is_named(folder: Path, served: str, tmp_path: Path, mon
         _take(monkeypatch, "http://127.0.0.1:1/lab.tar")
 
 
+@pytest.fixture
+def cache_of_root(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with the prebuilt lab in it; the one in use has nothing."""
+    place = tmp_path / "root"
+    monkeypatch.setenv("XOFF_CACHE", str(place))
+    _take(monkeypatch, folder)
+    (place / "python-0123").mkdir()
+    monkeypatch.setenv("XOFF_CACHE", str(tmp_path / "user"))
+    monkeypatch.setattr(cache, "sha256", lambda path: pytest.fail(f"read {path}"))
+    return place
+
+
+def test_an_installed_lab_is_used_where_it_is(
+    cache_of_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not ENGINES["um"].is_built()
+    assert _take(monkeypatch, cache_of_root) == ("um",)
+    assert ENGINES["um"].is_built()
+    user = tmp_path / "user"
+    assert (user / "python-0123").readlink() == cache_of_root / "python-0123"
+    (disk,) = user.glob("um-root-*/disk")
+    assert disk.resolve().parent.parent == cache_of_root
+    assert not list((user / "tmp").iterdir())
+    image.clean()
+    assert not list(user.glob("um-*"))
+    assert list(cache_of_root.glob("um-*")), "it belongs to another user"
+
+
+def test_an_installed_lab_is_used_again_after_it_was_installed_elsewhere(
+    cache_of_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _take(monkeypatch, cache_of_root)
+    moved = cache_of_root.rename(tmp_path / "moved")
+    assert not ENGINES["um"].is_built()
+    _take(monkeypatch, moved)
+    assert ENGINES["um"].is_built()
+
+
+def test_an_installed_lab_that_others_can_change_is_refused(
+    cache_of_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache_of_root.chmod(0o777)
+    with pytest.raises(cache.CacheError, match="everyone can write to it"):
+        _take(monkeypatch, cache_of_root)
+    assert not ENGINES["um"].is_built()
+
+
+def test_an_installed_lab_with_another_disk_is_refused(cache_of_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (note,) = cache_of_root.glob("um-root-*/seen.json")
+    note.write_text(json.dumps(["0" * 64, 1, 2, 3, 4]))
+    with pytest.raises(UsageError, match=f"its disk has the digest {'0' * 64}, and this version names"):
+        _take(monkeypatch, cache_of_root)
+    assert not ENGINES["um"].is_built()
+
+
 def test_a_damaged_and_a_foreign_file_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = folder / prebuilt.name()
     whole = file.read_bytes()
@@ -116,7 +171,7 @@ def test_another_kernel_disk_or_image_is_refused_with_both_digests(
     place = named[entry] if entry else named
     theirs, place["digest"] = place["digest"], "0" * 64
     if part == "image":
-        named["um_root"]["name"] = disks._name_of_root("0" * 64)
+        named["um_root"]["name"] = disks.name_of_root("0" * 64)
     monkeypatch.setattr(image, "reference", lambda: named)
     with pytest.raises(UsageError, match=f"its {part} has the digest {theirs}, and this version names {'0' * 64}"):
         _take(monkeypatch, folder / prebuilt.name())

@@ -1,0 +1,58 @@
+"""Folders in a container: which of them are there when it has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.lab.results import container
+
+MOUNTS = """\
+730 501 0:56 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/l
+731 730 0:59 / /proc rw,nosuid - proc proc rw
+740 730 0:60 / /tmp rw,nosuid - tmpfs tmpfs rw
+745 730 8:1 /home/ada/my\\040runs /work/kept rw,relatime master:1 - ext4 /dev/sda1 rw
+746 730 8:1 /var/lib/containers/storage/volumes/{anonymous}/_data /work rw,relatime - ext4 /dev/sda1 rw
+747 730 8:1 /var/lib/docker/volumes/mine/_data /my\\040volume rw,relatime - ext4 /dev/sda1 rw
+""".format(anonymous="0123456789abcdef" * 4)
+
+
+@pytest.fixture
+def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A container with these mounts, and the file that marks it."""
+    mounts, mark = tmp_path / "mountinfo", tmp_path / ".containerenv"
+    mounts.write_text(MOUNTS)
+    mark.touch()
+    monkeypatch.setattr(container, "_MOUNTS", mounts)
+    monkeypatch.setattr(container, "_MARKS", (mark,))
+    return mark
+
+
+@pytest.mark.parametrize(
+    ("folder", "kept"),
+    [
+        ("/work/results", False),
+        ("/work/kept", True),
+        ("/work/kept/results", True),
+        ("/my volume/results", True),
+        ("/tmp/results", False),
+        ("/opt/results", False),
+    ],
+)
+def test_a_folder_is_kept_if_it_is_mounted_from_a_place_with_a_name(mark: Path, folder: str, kept: bool) -> None:
+    assert container.keeps(Path(folder)) is kept
+
+
+def test_outside_of_a_container_every_folder_is_kept(mark: Path) -> None:
+    assert "in this container Xoff is user" in container.whose()
+    mark.unlink()
+    assert container.keeps(Path("/opt/results"))
+    assert container.whose() == ""
+
+
+def test_a_container_that_shows_no_mounts_is_believed_to_keep_folders(
+    mark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container, "_MOUNTS", tmp_path / "nothing")
+    assert container.keeps(Path("/opt/results"))

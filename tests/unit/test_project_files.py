@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tomllib
@@ -54,6 +55,36 @@ def test_commands_of_workflows_are_commands_of_xoff(path: Path) -> None:
         words = shlex.split(line.partition(" || ")[0].replace("$(nproc)", "2"))[1:]
         assert words[0] in commands.by_name(), line
         build_parser(*words).parse_args(words)
+
+
+def test_the_development_container_is_that_of_the_containerfile_and_opens_the_report_that_it_makes() -> None:
+    place = ROOT / ".devcontainer"
+    content = json.loads((place / "devcontainer.json").read_text())
+    build = content["build"]
+    assert (place / build["dockerfile"]).resolve() == ROOT / "Containerfile"
+    assert (place / build["context"]).resolve() == ROOT
+    declared = re.findall(r"^ARG (\w+)", (ROOT / "Containerfile").read_text(), re.MULTILINE)
+    assert set(build["args"]) <= set(declared)
+    assert f"useradd --create-home --uid 1000 {content['remoteUser']} " in (ROOT / "Containerfile").read_text()
+    made, shown, opened = (shlex.split(content[f"post{when}Command"]) for when in ("Create", "Start", "Attach"))
+    for words in (made, shown):
+        build_parser(*(given := words[words.index("./xoff") + 1 :])).parse_args(given)
+    assert shown[shown.index("report") + 1] == f"{made[-1]}/cross_dc-001"
+    assert shown[-1] == f"{opened[-1]}/index.html"
+    (port,) = content["forwardPorts"]
+    assert str(port) in opened
+    assert content["portsAttributes"][str(port)]["onAutoForward"] == "openBrowser"
+
+
+def test_the_container_takes_what_pip_would_install() -> None:
+    """What the ignore file lets through has all folders and files of the package, and nothing that is not there."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    let_through = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    assert "*" in lines
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {name.rstrip("*") for name in project["packages"]["find"]["include"]}
+    assert folders | {f"{name}.py" for name in project["py-modules"]} <= let_through
+    assert [name for name in let_through - {"build/lab"} if not (ROOT / name).exists()] == []
 
 
 def test_ruff_before_a_commit_is_the_locked_one() -> None:

@@ -7,9 +7,11 @@ document, and gives each page a place in a table of contents.
 from __future__ import annotations
 
 import argparse
+import html
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,8 +24,18 @@ MADE = (INDEX, "docs/gallery", "docs/calculators", "docs/reference/cli")
 """The pages that programs of the repository make a part of: they are read anew each time."""
 SAMPLES = "docs/sample"
 """The folder of the sample reports, as the page about them names it."""
+REPORTS = "report"
+"""The folder of the reports of the gallery's cards, as its page names it."""
 PROGRESS = "XOFF_SITE_PROGRESS"
 """The variable with the descriptor for marks about the progress."""
+_REPLAY = """```{raw} html
+<figure class="replayed">
+<iframe src="sample/replay.html" title="Replay of a run: two hosts send to one, PFC stops them" loading="lazy"></iframe>
+<figcaption>A recorded run, in slow motion: two hosts send to one, the port to <i>r</i> fills, and PFC frames stop the
+senders, so that nothing is lost. <a href="sample/replayed.html">Open its report</a>, or make it:
+<code>./xoff run incast --capture --report</code></figcaption></figure>
+```"""
+"""The frame with the run that the first page replays."""
 _GUIDES = "<!-- guides -->"
 _FIGURE = re.compile(r'<p>(<img [^>]*src="[^"]*?([^"/]*)\.svg")')
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
@@ -63,6 +75,7 @@ def complete(app: Any, name: str, source: list[str]) -> None:
         text = text.replace(f"{_GUIDES}\n", "".join(f"{page}\n" for page in further_guides(text)))
     elif name in (DECISIONS, LESSONS):
         text += "\n```{toctree}\n:hidden:\n\n" + "".join(f"{page}\n" for page in below(name)) + "```\n"
+    text = text.replace("<!-- the replay -->", _REPLAY)
     text = text.replace("<!-- the commands -->", command_line()) if "<!-- the commands -->" in text else text
     text = text.replace("<!-- the operations -->", rest()) if "<!-- the operations -->" in text else text
     text = text.replace("<!-- the cards -->", gallery()) if "<!-- the cards -->" in text else text
@@ -93,13 +106,20 @@ def finish(app: Any, error: Exception | None) -> None:
         text = path.read_text(encoding="utf-8")
         path.write_text(accessible(text), encoding="utf-8")
     (Path(app.outdir) / "index.html").write_text(page)
+    from tools import site_reports
     from tools.calculators import page as calculators
     from tools.gallery import sample_reports
+    from tools.readme_pictures import replays
 
     calculators.put(Path(app.outdir) / "_static")
     (Path(app.outdir) / SAMPLES).mkdir(exist_ok=True)
-    for name, html in sample_reports(ROOT).items():
-        (Path(app.outdir) / SAMPLES / f"{name}.html").write_text(html, encoding="utf-8")
+    for name, text in (sample_reports(ROOT) | replays(ROOT)).items():
+        (Path(app.outdir) / SAMPLES / f"{name}.html").write_text(text, encoding="utf-8")
+    reports = Path(app.outdir) / "docs" / REPORTS
+    shutil.rmtree(reports, ignore_errors=True)  # those of cards that have none any longer
+    reports.mkdir()
+    for name, path in site_reports.available(ROOT).items():
+        shutil.copyfile(path, reports / f"{name}.html")
 
 
 def accessible(page: str) -> str:
@@ -180,8 +200,11 @@ def gallery() -> str:
     from testbed.lab.studies import costs
     from testbed.subjects.lessons.lesson import lessons
     from tools import gallery as of_gallery
+    from tools import site_reports
 
     kept, listed, found = of_gallery.data(ROOT), of_gallery.cards(ROOT), of_gallery.sources()
+    reported = {name: f"{REPORTS}/{name}.html" for name in site_reports.available(ROOT)}
+    reported |= {name: f"{Path(SAMPLES).name}/{name}.html" for name in of_gallery.SAMPLES}
     seconds, guided = costs.known(), {f"{of_gallery.LESSON}{one.name}": one for one in lessons()}
     parts = []
     for group in of_gallery.groups(ROOT):
@@ -192,8 +215,11 @@ def gallery() -> str:
                 command, takes = f"./xoff lesson start {lesson.number}", f"{lesson.minutes} minutes of yours"
             else:
                 source = os.path.relpath(found[card.name].source, ROOT / "docs")
-                title, command = card.name, f"./xoff run {card.name}"
+                title, command = card.name, f"./xoff run {card.name} --report"
                 takes = f"{seconds[card.name]:g} s of CPU time" if card.name in seconds else ""
+            if (page := reported.get(card.name)) is not None:
+                link = f'<a href="{page}" aria-label="Replay the report of {html.escape(title)}">Replay its report</a>'
+                takes = f"{link} · {takes}" if takes else link
             words = of_gallery.in_words(kept[card.name]).replace("[", "(").replace("]", ")")
             parts += [
                 ":::{container} card", f"![{_plain(words)}](gallery/{card.name}.svg)",

@@ -17,7 +17,7 @@ import re
 import tarfile
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ from testbed.subjects.lessons.lesson import lessons
 from tools import charts
 from tools.charts import Chart
 
+SOURCES = Path(__file__).parents[1]
+"""The checkout that this file is in."""
 CARDS = Path("docs/gallery.toml")
 FOLDER = Path("docs/gallery")
 DATA = FOLDER / "data.json"
@@ -126,6 +128,9 @@ def update(root: Path, results: Sequence[Result]) -> None:
     if (root / CARDS).is_file():
         made = {result.experiment: result for result in results if result.passed and result.provenance.engine == ENGINE}
         write(root, made)
+        from tools import site_reports
+
+        site_reports.keep(root, made)
 
 
 def write(root: Path, made: Mapping[str, Result]) -> None:
@@ -206,14 +211,23 @@ def require(root: Path, named: Iterable[str]) -> None:
 
 
 def make(root: Path, wanted: Iterable[str], run: Callable[[str, Experiment, str], Result]) -> None:
-    """Run the experiments of these cards and make their pictures, one after the other."""
+    """Run the experiments of these cards and make their pictures, one after the other, and keep their reports."""
+    from tools import site_reports
+
+    for name, result in results(wanted, run):
+        write(root, {name: result})
+        site_reports.keep(root, {name: result})
+
+
+def results(wanted: Iterable[str], run: Callable[[str, Experiment, str], Result]) -> Iterator[tuple[str, Result]]:
+    """Run the experiments of these cards and yield each result, whose folder is there until the next."""
     found = sources()
     for name in wanted:
         with tempfile.TemporaryDirectory(prefix="xoff-") as out:
             result = run(name, found[name], out)
             if not result.passed:
                 raise GalleryError(f"{name} has not passed ({result.reason or 'a claim does not hold'}): no picture")
-            write(root, {name: result})
+            yield name, result
 
 
 def _kept(card: Card, result: Result) -> dict[str, Any]:

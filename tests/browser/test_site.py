@@ -19,9 +19,9 @@ pytestmark = [
     pytest.mark.long,  # the site takes minutes to build
 ]
 PAGES = (
-    "README", "docs/index", "docs/gallery", "docs/sample-report", "docs/glossary", "docs/events", "docs/concepts/pause",
-    "docs/concepts/two-runs", "docs/howto/make-a-run-faster", "docs/about/sizes", "docs/reference/counters",
-    "docs/reference/cli", "lessons/README", "lessons/pfc_basics/page",
+    "README", "docs/index", "docs/gallery", "docs/sample-report", "docs/calculators", "docs/glossary", "docs/events",
+    "docs/concepts/pause", "docs/concepts/two-runs", "docs/howto/make-a-run-faster", "docs/about/sizes",
+    "docs/reference/counters", "docs/reference/cli", "lessons/README", "lessons/pfc_basics/page",
 )  # fmt: skip
 _SERIOUS = ("serious", "critical")
 BUILT = "XOFF_BUILT_SITE"
@@ -123,6 +123,18 @@ def test_every_picture_is_there(opened: Any) -> None:
     }"""
     count, broken = page.evaluate(missing)
     assert count > 80 and broken == []
+
+
+def test_the_run_of_the_first_page_plays(opened: Any) -> None:
+    page = opened("docs/index", 1400, "light")
+    replay = page.frame_locator("iframe")
+    time = replay.locator("#exact")
+    replay.get_by_role("button", name="Stop").wait_for()
+    before = time.inner_text()
+    page.wait_for_timeout(500)
+    assert time.inner_text() != before
+    page.get_by_role("link", name="Open its report").click()
+    page.wait_for_url("**/sample/replayed.html")
 
 
 @pytest.mark.parametrize("name", ["incast", "victim", "deadlock", "cross_dc"])

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +27,8 @@ from testbed.lab.results.result import Exit, Result
 from testbed.lab.runs import api
 from testbed.lab.studies import costs
 
+RunCard = Callable[[str, Experiment, str], Result]
+"""Runs the experiment of a card, by its name, into a folder."""
 FETCH = Path()
 """The value of `--calculators` without a file."""
 PORT = 8000
@@ -58,6 +60,13 @@ def docs_options(parser: argparse.ArgumentParser) -> None:
         help=f"after that, serve the site to this machine (default port {PORT}), until Ctrl-C",
     )
     parser.add_argument(
+        "--reports",
+        nargs="*",
+        metavar="CARD",
+        help="before that, run the experiments of the gallery's cards that have no report, or of those named here, so "
+        "that the reports are on the site; it runs them on um, and keeps the reports in build/reports",
+    )
+    parser.add_argument(
         "--figures",
         nargs="*",
         metavar="CARD",
@@ -80,6 +89,8 @@ def docs(options: argparse.Namespace) -> int:
     if options.calculators is not None:
         runtime = importlib.import_module("tools.calculators.runtime")
         runtime.take(None if options.calculators == FETCH else options.calculators, say)
+    if options.reports is not None:
+        reports(root, options.reports)
     out = (options.out or root / "build" / "site").resolve()
     build(root, out)
     print(out / "index.html", flush=True)
@@ -134,22 +145,41 @@ def figures(root: Path, named: Sequence[str]) -> int:
     return Exit.OK
 
 
+def reports(root: Path, named: Sequence[str]) -> None:
+    """Make the reports of cards of the gallery: those named, or all that are missing or old."""
+    gallery, made = (importlib.import_module(f"tools.{name}") for name in ("gallery", "site_reports"))
+    gallery.require(root, named)
+    wanted: dict[str, str] = dict.fromkeys(named, "it was named") if named else made.missing(root)
+    if not wanted:
+        return say("all cards of the gallery have their reports")
+    said: list[str] = []
+    _run_cards(root, gallery, wanted, "reports", lambda run: said.extend(made.make(root, wanted, run)))
+    for text in said:
+        say(text)
+
+
 def _draw_gallery(root: Path, gallery: Any, wanted: Mapping[str, str]) -> None:
     """Run the experiments of these cards, and make their pictures."""
+    _run_cards(root, gallery, wanted, "pictures", lambda run: gallery.make(root, wanted, run))
+
+
+def _run_cards(root: Path, gallery: Any, wanted: Mapping[str, str], what: str, make: Callable[[RunCard], None]) -> None:
+    """Have `make` run the experiments of cards, show how far it is, and keep what they cost."""
     engine = ready(gallery.ENGINE)
     took: dict[str, float] = {}
     expected = costs.of(wanted)
-    with amount.shown("pictures", sum(expected.values())) as all_:
+    with amount.shown(what, sum(expected.values())) as all_:
 
         def run(name: str, experiment: Experiment, out: str) -> Result:
             all_.at(sum(expected[one] for one in took), f"{len(took)} of {len(wanted)}, {name}: {wanted[name]}")
             before_s = amount.cpu_time()
             result = api.run(experiment, on=engine, out=out)
             took[name] = amount.cpu_time() - before_s
-            costs.write(root, {name: took[name]})
+            if what == "pictures":
+                costs.write(root, {name: took[name]})
             return result
 
-        gallery.make(root, wanted, run)
+        make(run)
     say(f"made: {', '.join(took)}")
 
 

@@ -398,6 +398,7 @@ async function begin() {
   sayEvent();
   followLink();
   draw();
+  if (document.body.classList.contains("alone") && !matchMedia("(prefers-reduced-motion: reduce)").matches) toggle();
 }
 
 const page = {

@@ -43,6 +43,8 @@ value="0.1">0.1 x</option><option value="0.01">0.01 x</option><option value="0.0
 <a id="moment" href="#t=0ns">link to this moment</a></span>
 </div>
 """
+_BODY = ("<body>", '<body class="alone">')
+"""The begin of a page's body: of a report, and of one that shows its replay alone."""
 _HELP = (
     "Drag over a panel to zoom, click to set the time, double-click for all; Ctrl and the wheel zoom, Shift and the "
     "wheel move. All panels have one window of time, and the drawing of the network shows the time of the slider."
@@ -51,8 +53,10 @@ _HARDWARE = "Rates and times are those of the modelled hardware; xoff report --l
 _LAB = "Rates and times are the lab's."
 
 
-def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = False) -> str:
+def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = False, only_replay: bool = False) -> str:
     """Return the report of result folders, of benchmarks, of a sweep, or of a conformance run.
+
+    With `only_replay` it shows the network and its time alone, and plays at once, for a frame in another page.
 
     Its rates and times are those of the modelled hardware, or with `lab_time` the lab's; so they are where results have
     different scales, since all panels have one axis.
@@ -90,7 +94,7 @@ def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = Fal
         f'<p class="note">{_HELP} {_LAB if is_lab else _HARDWARE} Report of {len(folders)} '
         f"result{'' if alone else 's'} by Xoff {text(testbed.__version__)}.</p></main>",
     ]
-    return _document(title, "\n".join(body))
+    return _document(title, "\n".join(body), only_replay=only_replay)
 
 
 def _case_button(network: Any, folder: Folder, folders: list[Folder]) -> str:
@@ -272,7 +276,7 @@ def _envelope_note(names: list[str]) -> str:
     )
 
 
-def _document(title: str, body: str, with_script: bool = True) -> str:
+def _document(title: str, body: str, with_script: bool = True, only_replay: bool = False) -> str:
     style = asset("testbed.report", "report.css")
     script = "(() => {\n'use strict';\n" + "\n".join(asset("testbed.report", name) for name in _SCRIPTS) + "\n})();"
     policy = (
@@ -284,5 +288,6 @@ def _document(title: str, body: str, with_script: bool = True) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{text(title, 100)} - Xoff report</title>\n<style>{style}</style>\n</head>\n"
-        f"<body>\n{body}\n{f'<script>{script}</script>' if with_script else ''}\n</body>\n</html>\n"
+        f"{_BODY[only_replay]}\n{body}\n"
+        f"{f'<script>{script}</script>' if with_script else ''}\n</body>\n</html>\n"
     )

@@ -117,6 +117,9 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
             "options",
             True,
         ),
+        "sql": Command(
+            "a query over a run: events, flows, pauses, frames", "testbed.cli.look.sql", "ask", "options", True
+        ),
         "plot": Command("figures of results for papers and slides", "testbed.cli.look.plot", "draw", "options"),
         "export": Command(
             "a result as a table, a trace, a ladder diagram", "testbed.cli.look.export", "export", "options"

@@ -9,6 +9,7 @@ describe one. docs/reference/api.md describes every name in `__all__`, and says 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ if TYPE_CHECKING:
     from testbed.net.traffic.transport import register as register_transport
     from testbed.net.traffic.workload import flows as roce_flows
     from testbed.plot.figure import Plot, plot
+    from testbed.report.exports.sql import sql
+    from testbed.report.notebook.widget import widget
     from testbed.rest.client import Client as ControllerClient
     from testbed.roce.nic import Nic, Recovery
     from testbed.roce.rates import Acknowledgement, Dcqcn, Fixed, Line, RateControl, Swift, SwiftParameters, Timely
@@ -382,12 +385,14 @@ __all__ = [
     "roce_outcome",
     "run",
     "split_evenly",
+    "sql",
     "steady_rates",
     "sweep",
     "total_rate",
     "tree_all_reduce",
     "wan_filtered",
     "wan_state",
+    "widget",
 ]
 
 _PLACES: dict[str, dict[str, str]] = {
@@ -406,6 +411,8 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.lab.studies.cluster.client": "Cluster",
         "testbed.lab.studies.sweep_tables": "SweepRow=Row SweepFailure=Failure",
         "testbed.plot.figure": "plot Plot",
+        "testbed.report.exports.sql": "sql",
+        "testbed.report.notebook.widget": "widget",
     },
     "Quantities and errors": {
         "testbed.units": "Duration Length Rate Scale Size",
@@ -543,3 +550,12 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _register_with_ipython() -> None:
+    """Have results and sweeps show themselves in the cells of a notebook, if this is its process."""
+    if "IPython" in sys.modules:
+        importlib.import_module("testbed.report.notebook.shell").register()
+
+
+_register_with_ipython()

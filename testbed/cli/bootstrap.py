@@ -40,6 +40,8 @@ def main() -> int:
 
             return cli.main()  # it brings what an environment is made of
         python = environment(_purpose(sys.argv[1:]))
+        if _is_of_notebooks(sys.argv[1:]):
+            environment("notebook")
     except XoffError as error:
         if not completes:
             print(f"xoff: {message(error)}", file=sys.stderr)
@@ -65,6 +67,11 @@ def _purpose(arguments: list[str]) -> str:
     if command == "sweep" and any(word.partition("=")[0] == "--scheduler" for word in arguments):
         return "cluster"
     return _LOCKS.get(command, "run")
+
+
+def _is_of_notebooks(arguments: list[str]) -> bool:
+    """Report whether these are the tests of notebooks, which take more packages than `test.lock` has."""
+    return arguments[:1] == ["test"] and any("test_notebook" in word for word in arguments)
 
 
 def environment(purpose: str) -> Path:

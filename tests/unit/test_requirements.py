@@ -20,6 +20,14 @@ def test_locks_agree_on_every_version() -> None:
     assert {name: found for name, found in versions.items() if len(set(found.values())) > 1} == {}
 
 
+def test_tests_of_notebooks_take_a_lock_of_their_own() -> None:
+    assert bootstrap._is_of_notebooks(["test", "tests/browser/test_notebook.py"])
+    assert not bootstrap._is_of_notebooks(["test", "--all"]) and not bootstrap._is_of_notebooks(
+        ["run", "test_notebook.py"]
+    )
+    assert any(lock.stem == "notebook" for lock in _LOCKS)
+
+
 @pytest.mark.parametrize(
     ("arguments", "purpose"),
     [

@@ -8,6 +8,7 @@ as an escape. Tables are complete without scripts; scripts draw the panels.
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ from testbed.report.timeline.derived import active, derived, moment, ratios
 from testbed.report.timeline.tracks import Tracks, tracks
 
 _SCRIPTS = ("data.js", "draw.js", "network.js", "frames.js", "page.js")
+_CELL_BUDGET, _CELL_BINS = 200_000, 1 << 11
+"""The most octets of compressed columns in the cell of a notebook, and the parts of an envelope there."""
 _CONTROLS = """
 <div class="controls" id="controls" role="group" aria-label="Time" hidden>
 <button id="play" type="button">Play</button>
@@ -62,12 +65,12 @@ def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = Fal
     different scales, since all panels have one axis.
     """
     if all(map(benchmark_page.is_benchmark, paths)):
-        return _document("Benchmark", benchmark_page.body(paths), with_script=False)
+        return document("Benchmark", benchmark_page.body(paths), scripts=())
     if len(paths) == 1 and sweep_page.is_sweep(paths[0]):
         name = paths[0].resolve().name
-        return _document(name, sweep_page.body(paths[0]), with_script=False)
+        return document(name, sweep_page.body(sweep_page.read(paths[0])), scripts=())
     if len(paths) == 1 and conformance_page.is_conformance(paths[0]):
-        return _document("Conformance", conformance_page.body(paths[0]), with_script=False)
+        return document("Conformance", conformance_page.body(paths[0]), scripts=())
     folders = [read(path, lab_time) for path in paths]
     if len({folder.scale.k for folder in folders}) > 1:
         folders = [read(path, True) for path in paths]
@@ -94,7 +97,27 @@ def report(paths: list[Path], budget: int = columns.BUDGET, lab_time: bool = Fal
         f'<p class="note">{_HELP} {_LAB if is_lab else _HARDWARE} Report of {len(folders)} '
         f"result{'' if alone else 's'} by Xoff {text(testbed.__version__)}.</p></main>",
     ]
-    return _document(title, "\n".join(body), only_replay=only_replay)
+    return document(title, "\n".join(body), only_replay=only_replay)
+
+
+def cell(folder: Folder) -> str:
+    """Return the page of a result for the cell of a notebook: its networks with the slider, and its panels.
+
+    It is as a report, without claims and tables, and smaller: a long run is drawn in fewer parts. It takes part in
+    the conversation that `framed.js` describes.
+    """
+    folder.show_own_names()
+    cases = "".join(_case_button(network, folder, [folder]) for network in folder.networks[:12])
+    article = _article(0, folder, _CELL_BUDGET, True, in_cell=True)
+    body = [
+        "<main>",
+        _CONTROLS.format(cases=cases, paces=replay.PACES if article.has_frames else ""),
+        '<p id="problem" role="alert" hidden></p>',
+        '<div class="results">',
+        article.markup,
+        "</div></main>",
+    ]
+    return document(folder.result["experiment"], "\n".join(body), (*_SCRIPTS, "framed.js"))
 
 
 def _case_button(network: Any, folder: Folder, folders: list[Folder]) -> str:
@@ -111,14 +134,15 @@ class _Article(NamedTuple):
     has_frames: bool
 
 
-def _article(number: int, folder: Folder, budget: int, alone: bool) -> _Article:
+def _article(number: int, folder: Folder, budget: int, alone: bool, in_cell: bool = False) -> _Article:
+    bins = _CELL_BINS if in_cell else columns.BINS
     found = tracks(folder)
     frames = replays(folder, found)
     found.tracks += series.tracks(folder)
     found.tracks += derived(folder, found)
     made = panels.panels(number, folder, found)
     ends = [network.end_ns for network in folder.networks]
-    descriptions, stream = columns.packed(found.tracks, folder.end_ns, budget, ends)
+    descriptions, stream = columns.packed(found.tracks, folder.end_ns, budget, ends, bins)
     envelopes = [track.name for track, one in zip(found.tracks, descriptions, strict=True) if "bin_ns" in one]
     start, end = active(folder, found)
     rows = states.states(folder, found.facts)
@@ -148,6 +172,12 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> _Article:
         "columns": base64.b64encode(stream).decode(),
     } | ({"frames": replay.data(number, frames)} if frames.found else {})
     has_loads = any(track.panel == series.LOAD for track in found.tracks)
+    script = f'<script type="application/json" class="data">{script_json(data)}</script>'
+    if in_cell:
+        others = [folded(title, "".join(one.markup() for one in some)) for title, some in panels.folds(made, at_first)]
+        pictures = [*drawings.markup(has_loads, bool(rows)), *(panel.markup() for panel in at_first), *others]
+        markup = "\n".join(["<article>", *pictures, _envelope_note(envelopes, bins), script, "</article>"])
+        return _Article(markup, bool(frames.found))
     reason = folder.result.get("reason")
     answer = [
         '<section aria-label="Claims">',
@@ -169,7 +199,7 @@ def _article(number: int, folder: Folder, budget: int, alone: bool) -> _Article:
         charts.pictures if charts.many >= FEW else "",
         *(panel.markup() for panel in at_first),
         *_folds(folder, found, panels.folds(made, at_first), charts, envelopes),
-        f'<script type="application/json" class="data">{script_json(data)}</script>',
+        script,
         "</article>",
     ]
     return _Article("\n".join(part for part in parts if part), bool(frames.found))
@@ -236,7 +266,7 @@ def _folds(
     for title, some in rest:
         about = some[0].about if len(some) == 1 else f"{len(some)} panels over time"
         out.append(folded(title, "".join(panel.markup() for panel in some), about))
-    out.append(_envelope_note(envelopes))
+    out.append(_envelope_note(envelopes, columns.BINS))
     paused = ratios(folder, found)
     totals = tables.pause_totals(folder, found, paused)
     out.append(folded("Pause ratio of each link", totals, tables.most_paused(folder, paused)))
@@ -266,19 +296,20 @@ def _folds(
     return out
 
 
-def _envelope_note(names: list[str]) -> str:
+def _envelope_note(names: list[str], bins: int) -> str:
     if not names:
         return ""
     return (
         f'<p class="note">{len(names)} rows have too many events to be in this file one by one, and are envelopes of '
-        f"{columns.BINS:,} equal parts of the run, with lowest and highest value or the covered time of each: "
+        f"{bins:,} equal parts of the run, with lowest and highest value or the covered time of each: "
         f"{text(', '.join(names))}</p>"
     )
 
 
-def _document(title: str, body: str, with_script: bool = True, only_replay: bool = False) -> str:
+def document(title: str, body: str, scripts: Sequence[str] = _SCRIPTS, only_replay: bool = False) -> str:
+    """Return a page of HTML with the style of reports and some of their scripts."""
     style = asset("testbed.report", "report.css")
-    script = "(() => {\n'use strict';\n" + "\n".join(asset("testbed.report", name) for name in _SCRIPTS) + "\n})();"
+    script = "(() => {\n'use strict';\n" + "\n".join(asset("testbed.report", name) for name in scripts) + "\n})();"
     policy = (
         f"default-src 'none'; script-src '{digest(script)}'; style-src '{digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -289,5 +320,5 @@ def _document(title: str, body: str, with_script: bool = True, only_replay: bool
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{text(title, 100)} - Xoff report</title>\n<style>{style}</style>\n</head>\n"
         f"{_BODY[only_replay]}\n{body}\n"
-        f"{f'<script>{script}</script>' if with_script else ''}\n</body>\n</html>\n"
+        f"{f'<script>{script}</script>' if scripts else ''}\n</body>\n</html>\n"
     )

@@ -63,7 +63,7 @@ def facts(folder: Folder) -> Html:
         f"engine {result['provenance'].get('engine') or 'unknown'}",
         f"result {folder.name}, digest {result['digest'][:16]}",
     ]
-    return Html(f'<p>{outcome(folder)} <span class="note">{"; ".join(text(one) for one in words if one)}</span></p>')
+    return Html(f'<p>{outcome(folder)}; <span class="note">{"; ".join(text(one) for one in words if one)}</span></p>')
 
 
 def summary(folders: list[Folder]) -> Html:

@@ -58,6 +58,12 @@ class Study:
     figures: dict[str, list[Mean]]
     failed: int
 
+    @property
+    def varying(self) -> list[str]:
+        """The figures that are not the same in all runs."""
+        every = self.figures.items()
+        return [name for name, means in every if len({one for m in means for one in (m.least, m.most)}) > 1]
+
     def values(self, place: int) -> list[str]:
         """Return the values of a parameter, in the order of the grid."""
         return list(dict.fromkeys(mean.point[place] for means in self.figures.values() for mean in means))
@@ -91,12 +97,9 @@ def read(folder: Path) -> Study:
     return Study(folder.resolve().name, parameters, figures, max(0, failed))
 
 
-def body(folder: Path) -> str:
+def body(study: Study) -> str:
     """Return the body of the report."""
-    study = read(folder)
-    varying = [
-        name for name, means in study.figures.items() if len({one for m in means for one in (m.least, m.most)}) > 1
-    ]
+    varying = study.varying
     runs = max((mean.runs for means in study.figures.values() for mean in means), default=0)
     points = len({mean.point for means in study.figures.values() for mean in means})
     parts: list[str] = [
@@ -108,7 +111,7 @@ def body(folder: Path) -> str:
         parts.append(f'<p class="bad">{study.failed} runs did not end by themselves; {FAILED} has them.</p>')
     for name in varying[:_MOST_FIGURES]:
         parts.append(heading(2, name))
-        parts += _pictures(study, name)
+        parts += pictures(study, name)
         parts.append(folded("Numbers", _numbers(study, [name])))
     if len(varying) > _MOST_FIGURES:
         parts.append(f'<p class="note">{len(varying) - _MOST_FIGURES} more figures are in {SUMMARY}.</p>')
@@ -120,9 +123,9 @@ def body(folder: Path) -> str:
 
 def _numbers(study: Study, names: Sequence[str]) -> Html:
     rows = [
-        [name, *mean.point, mean.runs, _shown(mean.mean, name),
-         "-" if math.isnan(mean.half_width) else f"± {_shown(mean.half_width, name)}",
-         _shown(mean.least, name), _shown(mean.most, name)]
+        [name, *mean.point, mean.runs, value_text(mean.mean, name),
+         "-" if math.isnan(mean.half_width) else f"± {value_text(mean.half_width, name)}",
+         value_text(mean.least, name), value_text(mean.most, name)]
         for name in names
         for mean in study.figures[name]
     ]  # fmt: skip
@@ -130,7 +133,8 @@ def _numbers(study: Study, names: Sequence[str]) -> Html:
     return table(f"Numbers of {', '.join(names)[:80]}", head, rows, most=2000)
 
 
-def _pictures(study: Study, name: str) -> list[str]:
+def pictures(study: Study, name: str) -> list[str]:
+    """Return the drawings of a figure: heat maps of two parameters, and curves over the last."""
     means = {mean.point: mean for mean in study.figures[name]}
     spread = [place for place in range(len(study.parameters)) if len(study.values(place)) > 1]
     if not spread:
@@ -177,7 +181,7 @@ def _heat_map(
                 cells.append("<td>-</td>")
                 continue
             heat = 0 if high == low else min(_HEATS - 1, int((mean.mean - low) / (high - low) * _HEATS))
-            cells.append(f'<td class="heat heat-{heat}">{text(_shown(mean.mean, name))}</td>')
+            cells.append(f'<td class="heat heat-{heat}">{text(value_text(mean.mean, name))}</td>')
         rows.append(f'<tr><th scope="row">{text(value, 40)}</th>{"".join(cells)}</tr>')
     head = "".join(f'<th scope="col">{text(value, 40)}</th>' for value in study.values(across))
     fixed = ", ".join(f"{study.parameters[at]}={value}" for at, value in enumerate(other) if value)
@@ -215,7 +219,9 @@ def _curves(study: Study, name: str, means: dict[tuple[str, ...], Mean], across:
         path = "L".join(f"{x:.1f} {y(mean.mean):.1f}" for x, mean in line)
         out.append(f'<path class="c{number}" d="M{path}"/>')
         for x, mean in line:
-            exact = text(f"{_shown(mean.mean, name)}, 95 %: {_shown(mean.low, name)} to {_shown(mean.high, name)}")
+            exact = text(
+                f"{value_text(mean.mean, name)}, 95 %: {value_text(mean.low, name)} to {value_text(mean.high, name)}"
+            )
             out.append(
                 f"<g><title>{exact}</title>"
                 f'<path class="c{number}" d="M{x - 4:.1f} {y(mean.low):.1f}h8m-4 0V{y(mean.high):.1f}m-4 0h8"/>'
@@ -256,7 +262,7 @@ def _number(value: str) -> float | None:
     return None
 
 
-def _shown(value: float, name: str) -> str:
+def value_text(value: float, name: str) -> str:
     """Return a mean with the unit of its figure, which is in the figure's name in brackets."""
     unit = _unit(name)
     if unit in ("b/s", "ns", "B", "m") and value >= 1:

@@ -31,9 +31,10 @@ class Coded:
 
 
 def packed(
-    tracks: list[Track], end_ns: int, budget: int = BUDGET, ends: Sequence[int] = ()
+    tracks: list[Track], end_ns: int, budget: int = BUDGET, ends: Sequence[int] = (), bins: int = BINS
 ) -> tuple[list[dict[str, Any]], bytes]:
-    """Return the descriptions of all tracks, and their columns, compressed. `ends` are those of networks, in order."""
+    """Return the descriptions of all tracks, and their columns, compressed. `ends` are those of networks, in order.
+    An envelope has `bins` parts."""
     coded = [_exact(track) for track in tracks]
     stream = deflated(one.octets for one in coded)
     for _ in range(8):
@@ -46,7 +47,7 @@ def packed(
             if surplus <= 0:
                 break
             if "bin_ns" not in coded[at].description:
-                envelope = _envelope(tracks[at], end_ns, ends)
+                envelope = _envelope(tracks[at], end_ns, ends, bins)
                 if len(envelope.octets) < len(coded[at].octets):
                     surplus -= len(coded[at].octets) - len(envelope.octets)
                     coded[at] = envelope
@@ -62,8 +63,8 @@ def _exact(track: Track) -> Coded:
     return Coded(_described(track, len(track.t_ns), 2), column(track.t_ns) + column(second))
 
 
-def _envelope(track: Track, end_ns: int, ends: Sequence[int] = ()) -> Coded:
-    width = max(1, -(-end_ns // BINS))
+def _envelope(track: Track, end_ns: int, ends: Sequence[int], bins: int) -> Coded:
+    width = max(1, -(-end_ns // bins))
     low: dict[int, int] = {}
     high: dict[int, int] = {}
     if track.shape is Shape.INTERVALS:  # covered time, and intervals that begin in the bin
@@ -87,9 +88,9 @@ def _envelope(track: Track, end_ns: int, ends: Sequence[int] = ()) -> Coded:
             all_of_it = (value, *known, *held)
             low[number], high[number] = min(all_of_it), max(all_of_it)
             before = value
-    bins = sorted(low)
-    description = _described(track, len(bins), 3) | {"bin_ns": width, "count": len(track.t_ns)}
-    columns = (bins, [low[number] for number in bins], [high.get(number, 0) for number in bins])
+    known_bins = sorted(low)
+    description = _described(track, len(known_bins), 3) | {"bin_ns": width, "count": len(track.t_ns)}
+    columns = (known_bins, [low[number] for number in known_bins], [high.get(number, 0) for number in known_bins])
     return Coded(description, b"".join(column(values) for values in columns))
 
 

@@ -41,7 +41,7 @@ def test_a_curve_has_the_interval_of_the_table(tmp_path: Path) -> None:
     folder = swept(tmp_path / "study")
     study = sweep_page.read(folder)
     mean = study.figures["pauses"][0]
-    assert f"{mean.mean:.4g}, 95 %: {mean.low:.4g} to {mean.high:.4g}" in sweep_page.body(folder)
+    assert f"{mean.mean:.4g}, 95 %: {mean.low:.4g} to {mean.high:.4g}" in sweep_page.body(study)
     assert mean.high - mean.mean == pytest.approx(4.303 / 3**0.5, rel=1e-3)  # Student's t with 2 degrees of freedom
 
 

@@ -1,0 +1,1 @@
+"""Results and sweeps in the cells of a notebook."""

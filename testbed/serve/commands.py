@@ -53,10 +53,13 @@ CONTROLS: dict[str, _Fields] = {
     "delay": {"port": _text, "delay": _text},
     "pfc": {"port": _text, "priority": _number, "on": _flag},
     "ecn": {"port": _text, "priority": _number, "on": _flag, "kmin": _text, "kmax": _text, "pmax": _text},
+    "storm": {"port": _text, "priority": _number, "on": _flag},
+    "xoff": {"node": _text, "xoff": _text, "xon_offset": _number},
     "kill": {"node": _text, "speaker": _flag},
+    "undo": {},
 }
 """The controls of the lab (`testbed/net/live/controls.py`), with the fields of each."""
-_OPTIONAL = {"rate", "transport", "frame", "ecn", "flow", "kmin", "kmax", "pmax", "speaker"}
+_OPTIONAL = {"rate", "transport", "frame", "ecn", "flow", "kmin", "kmax", "pmax", "speaker", "xon_offset"}
 PACE: dict[str, _Fields] = {"pace": {"speed": _speed}, "pause": {"on": _flag}, "step": {}}
 
 

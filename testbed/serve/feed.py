@@ -7,6 +7,7 @@ of what is kept, and from then on the same messages as the others.
 from __future__ import annotations
 
 from collections import Counter, deque
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ class Feed:
         self._done: list[int] = []
         """The number of rows of each track that viewers have."""
         self.t_ns = 0
+        self._thresholds: dict[str, str] = {}
+        self._is_arranged = False
         self._panels: list[dict[str, Any]] = []
         self._marks = 0
         self.state: dict[str, Any] = {}
@@ -78,6 +81,7 @@ class Feed:
                 message["t_ns"] = self.t_ns
             elif kind == "state" and isinstance(line.get("state"), dict):
                 self.state = line["state"]
+                self._take_thresholds(self.state.get("thresholds", {}))
                 message["state"] = self.state
                 for kind, new in self._changed_states(int(line["t_ns"])).items():
                     message[kind] = message.get(kind, []) + new
@@ -158,6 +162,22 @@ class Feed:
         pulled = {str(name): "pulled" for name, port in found if isinstance(port, dict) and port.get("cable") is False}
         return {"states": self._states.changed(t_ns, now), "cables": self._cables.changed(t_ns, pulled)}
 
+    def _take_thresholds(self, thresholds: dict[str, str]) -> None:
+        """Take the thresholds of switches, which a control can change, into what panels say of them."""
+        for node, xoff in thresholds.items():
+            if self._thresholds.setdefault(node, xoff) == xoff:
+                continue
+            self._thresholds[node], self._is_arranged = xoff, False
+            for port, settings in self.network.ports.items():
+                for group in settings.get("groups", {}).values() if self.network.node_of(port) == node else ():
+                    if group.get("lossless"):
+                        for key in ("alpha", "xoff_cells"):
+                            group.pop(key, None)
+                        if xoff.endswith("%"):
+                            group["alpha"] = str(Fraction(xoff.removesuffix("%")) / 100)
+                        elif xoff.isdecimal():
+                            group["xoff_cells"] = int(xoff)
+
     def _tracks(self) -> list[Track]:
         return list(self._reader.found.values())[:_MOST_TRACKS]
 
@@ -177,6 +197,8 @@ class Feed:
         news: dict[str, Any] = {"rows": rows, "open": self._open(found)}
         if is_new:
             news["tracks"] = [_described(track) for track in found[first:]]
+        if is_new or not self._is_arranged:
+            self._is_arranged = True
             self._panels = self._arranged(found)
             news["panels"] = self._panels
         if len(self._reader.marks) > self._marks:

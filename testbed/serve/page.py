@@ -35,12 +35,13 @@ _BODY = """
 </div>
 <div class="stage{wide}">
 <section aria-label="Network" class="drawing"><div id="drawing">{drawing}</div>
+<div id="here" role="dialog" aria-labelledby="here-what" hidden><p id="here-what"></p><div id="here-do"></div></div>
 <p class="note">At this time: <span id="state"></span></p>
 <p class="note" id="legend"><span class="key"><svg viewBox="0 0 14 10" aria-hidden="true"><rect class="k-paused"
 width="14" height="10"/></svg>paused</span> <span class="key"><svg viewBox="0 0 14 10" aria-hidden="true"><rect
 class="k-xoff" width="14" height="10"/></svg>sends XOFF</span> <span class="key">A cable's half has the load that its
 end sends: the wider and darker, the more. A dotted cable is pulled. A bar in a switch is the use of its shared pool.
-Click a port or a node to choose it.</span></p>
+Click a cable, a port or a node: what can be done there is beside it.</span></p>
 </section>
 <section aria-label="Controls" class="levers">
 <form id="traffic"><fieldset><legend>Traffic</legend>
@@ -61,9 +62,16 @@ Click a port or a node to choose it.</span></p>
 <p class="fields"><label>Kmin <input id="kmin" size="6" value="20kB" maxlength="30"></label>
 <label>Kmax <input id="kmax" size="6" value="80kB" maxlength="30"></label>
 <label>Pmax <input id="pmax" size="5" value="20%" maxlength="30"></label></p>
+<div role="group" aria-label="Storm by priority"><span class="what">Storm</span> <span id="storm"></span></div>
 <div role="group" aria-label="Cable"><span class="what">Cable</span> <button type="button" id="cable">Pull</button>
 <label>delay <input id="delay" size="7" maxlength="30"></label>
 <button type="button" id="set-delay">Set</button></div>
+</fieldset>
+<fieldset><legend>Buffer</legend>
+<label>Switch <select id="switch">{switches}</select></label>
+<label>XOFF above <input id="xoff" size="7" maxlength="30"></label>
+<button type="button" id="set-xoff" aria-label="Set the threshold">Set</button>
+<span class="note">cells, or a part of the free ones as in 50%</span>
 </fieldset>
 <fieldset><legend>Agent</legend>
 <label>Node <select id="node">{nodes}</select></label>
@@ -78,6 +86,7 @@ Click a port or a node to choose it.</span></p>
 <details id="further" hidden><summary>Further panels <span class="about" id="further-about"></span></summary>
 <div id="more"></div></details>
 <h2>Actions</h2>
+<p><button type="button" id="undo" disabled>Undo</button> <span id="undo-what" class="note"></span></p>
 <ol id="actions" class="log" tabindex="0" aria-label="Actions"></ol>
 <p class="note">What was done, on the axes of the panels too. Save the session makes an experiment of it:
 ./xoff run session.py does the same at the same times.</p>
@@ -108,6 +117,7 @@ def live(title: str, feed: Feed, host: str, has_results: bool) -> tuple[str, str
         targets=_options(hosts, hosts[-1] if hosts else ""),
         priorities=_options([str(number) for number in range(8)], "3"),
         ports=_options(ports),
+        switches=_options([name for name in nodes if name in network.buffers]),
         nodes=_options(nodes),
         speeds=_options(_SPEEDS, "1", {value: f"{value} x" for value in _SPEEDS} | {"100": "as fast as it can"}),
         spans=_options(_SPANS, "3", {value: f"{value} s" for value in _SPANS}),

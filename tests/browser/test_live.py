@@ -236,6 +236,57 @@ def acts_on_a_cable(view: View, button: str, becomes: str, action: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_clicks_in_the_drawing_act_and_are_undone(browser: Any, ready: PreparedEngine) -> None:
+    process, address = served("incast,2", "--speed", "1")
+    try:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        view = View(context.new_page())
+        page = view.page
+        page.goto(address)
+        view.until("xoffLive.state.ports")
+
+        page.locator(".node[data-node=h1]").click()
+        view.press("Send from here: then click the receiver")
+        page.locator(".node[data-node=r]").click()
+        view.answered("h1 to r on priority 3: started")
+
+        page.locator(".port[data-port=r-eth0]").click()
+        axe_finds_nothing(page)
+        view.press("Storm: pause priority 3 of the peer for good")
+        view.until("document.getElementById('state').textContent.includes('s1-eth3 priority 3 paused')")
+        assert page.locator("#here").is_hidden()
+        page.locator("h1").click()
+        page.keyboard.press("Control+z")
+        view.answered("undone: r-eth0 pauses no longer priority 3 of its peer")
+        view.until("!document.getElementById('state').textContent.includes('s1-eth3 priority 3 paused')")
+
+        page.locator(".node[data-node=s1]").click()
+        view.press("XOFF above 25% of the free cells")
+        view.answered("s1 sends XOFF above 25%")
+        view.until("xoffLive.state.thresholds.s1 === '25%' && document.getElementById('xoff').value === '25%'")
+        page.locator("#xoff").fill("many")
+        view.press("Set the threshold")
+        view.answered("xoff is 'many'; write a number of cells, a part of the free cells as in '50%'")
+
+        page.locator("[data-load=h2-eth0]").first.click(force=True)
+        view.press("Pull the cable")
+        view.answered("the cable of h2-eth0 is out")
+        view.until("document.getElementById('undo-what').textContent === 'takes back: the cable of h2-eth0 is out'")
+        view.press("Undo")
+        view.answered("undone: the cable of h2-eth0 is in")
+        view.press("Undo")
+        view.answered("undone: s1 sends XOFF above 50%")
+
+        page.locator(".node[data-node=h2]").click()
+        page.keyboard.press("Escape")
+        assert page.locator("#here").is_hidden()
+        assert page.locator("#actions li").count() == 7
+        context.close()
+        assert view.said == []
+    finally:
+        ended(process)
+
+
 def test_a_long_cable_changes_its_delay_and_wrong_fields_get_an_answer(browser: Any, ready: PreparedEngine) -> None:
     process, address = served("three-links")
     try:

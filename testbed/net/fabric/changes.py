@@ -10,9 +10,10 @@ import time
 from dataclasses import replace
 
 from testbed.agent.orders import Order, OrderType
+from testbed.errors import XoffError
 from testbed.linux.process import kernel
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.port import Port
+from testbed.net.fabric.port import Buffer, Port
 from testbed.net.fabric.ports import FabricError, PortState, forwards
 from testbed.net.fabric.switch_buffer import SwitchBuffer
 from testbed.switch.ecn.curve import LONGEST_QUEUE, EcnCurve
@@ -62,6 +63,27 @@ def set_ecn(fabric: Fabric, name: str, priority: int, curve: EcnCurve | None) ->
     with kernel.urgently(_URGENCY):
         fabric.core.sockets.of(port.node).send(port.queues.marking(priority, curve))
     port.settings = replace(port.settings, ecn=dict(port.settings.ecn) | {priority: curve})
+
+
+def buffer_of(fabric: Fabric, node: str) -> Buffer:
+    """Return the settings of the buffer of a switch or router."""
+    found = fabric.core.ports.node(node)
+    if not forwards(found):
+        raise FabricError(f"{node} has no buffer; switches and routers have one")
+    return fabric.core.ports.by_node()[node][0].buffer
+
+
+def set_buffer(fabric: Fabric, node: str, buffer: Buffer) -> None:
+    """Give a switch or router a buffer with other settings, and divide it anew."""
+    before, ports = buffer_of(fabric, node), fabric.core.ports.by_node()[node]
+    if any(one.settings and one.settings.dcbx for one in ports):
+        raise FabricError(f"DCBX lays out the buffer of {node}, whose thresholds are those of the start")
+    ports[0].node.params["buffer"] = buffer
+    try:
+        _lay_out(fabric, ports, {one.slot: enabled(fabric, one) for one in ports})
+    except XoffError:
+        ports[0].node.params["buffer"] = before
+        raise
 
 
 def with_dormant_ecn(port: Port) -> Port:

@@ -1,27 +1,38 @@
-"""The commands of a live view that change a running network: traffic, cables, PFC, ECN and agents."""
+"""The commands of a live view that change a running network: traffic, cables, PFC, ECN, thresholds, storms and agents.
+
+`undo` takes back the command before it that has not been taken back yet, by the commands that do the contrary.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import UsageError, XoffError, nearest
+from testbed.frames.mac_control import LONGEST_PAUSE, PfcFrame
+from testbed.net.build.options import buffer_of
 from testbed.net.fabric import changes
-from testbed.net.fabric.ports import forwards
+from testbed.net.fabric.ports import PortState, forwards
+from testbed.net.shell.wire import RawPort
 from testbed.net.traffic import Flow, Flows
+from testbed.switch.buffer.settings import Static, Threshold
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.ecn.field import Ecn
+from testbed.switch.pfc.wire import pause_ns
 from testbed.units import Duration
 
 _MOST_FLOWS, _FEW = 64, 4
 _LAB_SETTLE, _LAB_REST = Duration("300ms"), Duration("2s")
 _TRANSPORTS = ("udp", "roce")
 """The transports whose flows can end at any moment; the end of a TCP flow is part of iperf3's measurement."""
+_EVEN = "even"
+"""The threshold of groups that get equal parts of the cells."""
 _CURVE = ("20kB", "80kB", "20%")
 
 
@@ -33,10 +44,42 @@ class _Running:
     running: Flows
     first: int
     """The number of the first flow."""
+    command: Mapping[str, Any]
+    """What started them."""
 
     def numbered(self) -> Iterator[tuple[int, Flow]]:
         """Yield each flow with its number."""
         return enumerate(self.flows, self.first)
+
+
+class _Storm:
+    """A PFC storm: a port that has its peer pause a priority again before each pause ends."""
+
+    def __init__(self, port: PortState, priority: int) -> None:
+        self._wire = RawPort(port.node, port.name, past_queues=True)
+        self._mac, self._priority = port.mac, priority
+        self._every_ns = pause_ns(port.lab_cable.rate, LONGEST_PAUSE) // 2
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._blow, daemon=True)
+        self._thread.start()
+
+    def _blow(self) -> None:
+        frame = PfcFrame.xoff(self._mac, [self._priority]).encode()
+        due_ns = time.monotonic_ns()
+        while not self._ended.wait((due_ns - time.monotonic_ns()) / 1e9):
+            self._wire.send(frame)
+            due_ns += self._every_ns
+        self._wire.send(PfcFrame.xon(self._mac, [self._priority]).encode())
+
+    def end(self) -> None:
+        """End the storm with XON."""
+        self._ended.set()
+        self._thread.join()
+        self._wire.close()
+
+
+_Undo = tuple[str, list[dict[str, Any]]]
+"""What was done, in words, and the commands that take it back; none if nothing can."""
 
 
 class Controls:
@@ -50,6 +93,10 @@ class Controls:
         self._out: set[int] = set()
         """The lower slot of each cable that is pulled or has a port set down."""
         self._marking: dict[str, dict[int, str]] = {}
+        self._storms: dict[tuple[str, int], _Storm] = {}
+        self._undo: list[_Undo] = []
+        self._contrary: list[dict[str, Any]] = []
+        """The commands that take back the command that is being carried out."""
         self.version = 0
         """A number that each command raises, so that its effect on settings is shown at once."""
 
@@ -57,13 +104,28 @@ class Controls:
         """Carry out a command, and return its result in words."""
         do: dict[str, Callable[..., str]] = {
             "traffic": self._start, "stop": self._stop, "cable": self._cable, "delay": self._delay,
-            "pfc": self._pfc, "ecn": self._ecn, "kill": self._kill,
+            "pfc": self._pfc, "ecn": self._ecn, "kill": self._kill, "storm": self._storm, "xoff": self._xoff,
         }  # fmt: skip
         name = command.pop("do")
+        if name == "undo" and not command:
+            return self._take_back()
         if name not in do:
-            raise UsageError(f"there is no control {name}; {nearest(str(name), do)}")
+            raise UsageError(f"there is no control {name}; {nearest(str(name), [*do, 'undo'])}")
         self.version += 1
-        return do[name](**command)
+        self._contrary = []
+        text = do[name](**command)
+        self._undo.append((text, self._contrary))
+        return text
+
+    def _take_back(self) -> str:
+        if not self._undo:
+            raise UsageError("there is nothing to undo")
+        text, contrary = self._undo.pop()
+        if not contrary:
+            raise UsageError(f"this cannot be undone: {text}; the next undo is of what was done before")
+        taken = "; ".join(self.perform(dict(command)) for command in contrary)
+        del self._undo[-len(contrary) :]
+        return f"undone: {taken}"
 
     def counted(self) -> dict[int, tuple[int, int]]:
         """Return how many frames each flow has sent and received so far."""
@@ -99,7 +161,8 @@ class Controls:
         return dict(self._marking.get(port, {}))
 
     def rest(self) -> None:
-        """Stop all senders, and wait until what is under way has arrived, or nothing of it moves."""
+        """Stop all storms and senders, and wait until what is under way has arrived, or nothing of it moves."""
+        self._end_storms()
         for one in self._traffic.values():
             one.running.stop_sending()
         arrived, before = self._arrived(), -1
@@ -111,10 +174,28 @@ class Controls:
         return sum(int(one.running.received) for one in self._traffic.values())
 
     def close(self) -> None:
-        """End all traffic."""
+        """End all storms and traffic."""
+        self._end_storms()
         for first in list(self._traffic):
             with suppress(Exception):
                 self._end(first)
+
+    def _end_storms(self) -> None:
+        while self._storms:
+            self._storms.popitem()[1].end()
+
+    def storming(self, port: str) -> list[int]:
+        """Return the priorities of the storms that a port blows."""
+        return sorted(priority for name, priority in self._storms if name == port)
+
+    @property
+    def next_undone(self) -> str:
+        """What an undo takes back next, in words; empty if there is nothing."""
+        return self._undo[-1][0] if self._undo else ""
+
+    def threshold(self, node: str) -> str:
+        """Return the XOFF threshold of a switch's lossless groups, as `xoff` takes it."""
+        return _written(changes.buffer_of(self._fabric, node).xoff)
 
     def _start(
         self,
@@ -148,7 +229,10 @@ class Controls:
         )
         running = Flows(flows, settle=self._fabric.units.nearest_real(_LAB_SETTLE), first=self._next)
         running.__enter__()
-        self._traffic[self._next] = _Running(flows, running, self._next)
+        command = {"do": "traffic", "source": source, "target": target, "priority": priority, "rate": rate}
+        command |= {"transport": transport, "frame": frame, "ecn": ecn}
+        self._traffic[self._next] = _Running(flows, running, self._next, command)
+        self._contrary = [{"do": "stop", "flow": self._next}]
         self._next += len(flows)
         who = ", ".join(sources) if len(sources) <= _FEW else f"{len(sources)} hosts"
         return f"{who} to {target} on priority {priority}: started"
@@ -170,6 +254,7 @@ class Controls:
             raise UsageError(f"there is no flow {flow}" if flow else "there is no traffic")
         for first in chosen:
             self._traffic[first].running.stop_sending()
+        self._contrary = [dict(self._traffic[first].command) for first in chosen]
         return "; ".join(self._ended(first) for first in chosen)
 
     def _ended(self, first: int) -> str:
@@ -200,27 +285,66 @@ class Controls:
             chosen = next((end for end in ends if forwards(end.node)), ends[0])
             cabling.set_up(chosen.intf, on)
         (self._out.discard if on else self._out.add)(key)
+        self._contrary = [{"do": "cable", "port": port, "on": not on}]
         return f"the cable of {port} is {'in' if on else 'out'}"
 
     def _delay(self, *, port: str, delay: str) -> str:
         state = self._fabric.port(port)
+        self._contrary = [{"do": "delay", "port": port, "delay": str(state.cable.delay)}]
         self._fabric.cabling.change_delay(port, Duration(delay))
         return f"the cable of {port} has a delay of {state.cable.delay}, one way"
 
     def _pfc(self, *, port: str, priority: int, on: bool) -> str:
         _check(priority)
+        was = bool(changes.enabled(self._fabric, self._fabric.port(port)) >> priority & 1)
+        self._contrary = [{"do": "pfc", "port": port, "priority": priority, "on": was}]
         changes.set_pfc(self._fabric, port, priority, on)
         return f"PFC of priority {priority} at {port} is {'on' if on else 'off'}"
 
     def _ecn(self, *, port: str, priority: int, on: bool, kmin: str = "", kmax: str = "", pmax: str = "") -> str:
         _check(priority)
         curve = EcnCurve(kmin or _CURVE[0], kmax or _CURVE[1], pmax or _CURVE[2]) if on else None
+        settings = self._fabric.port(port).settings
+        was = settings.ecn.get(priority) if settings is not None else None
+        back: dict[str, Any] = {
+            "do": "ecn",
+            "port": port,
+            "priority": priority,
+            "on": was not in (None, changes.NO_MARKS),
+        }
+        if was is not None and back["on"]:
+            back |= {"kmin": str(was.kmin), "kmax": str(was.kmax), "pmax": str(was.pmax)}
+        self._contrary = [back]
         changes.set_ecn(self._fabric, port, priority, curve)
         found = self._marking.setdefault(port, {})
         found.pop(priority, None)
         if curve is not None:
             found[priority] = f"{curve.kmin} to {curve.kmax}, {curve.pmax}"
         return f"ECN of priority {priority} at {port} is {'on' if on else 'off'}"
+
+    def _storm(self, *, port: str, priority: int, on: bool) -> str:
+        """Start or end a storm: the port has the other end of its cable pause a priority, and never lets it go on."""
+        _check(priority)
+        state, key = self._fabric.port(port), (port, priority)
+        if on == (key in self._storms):
+            return f"{port} {'blows' if on else 'blows no'} storm on priority {priority} already"
+        if on:
+            self._storms[key] = _Storm(state, priority)
+        else:
+            self._storms.pop(key).end()
+        self._contrary = [{"do": "storm", "port": port, "priority": priority, "on": not on}]
+        return f"{port} {'pauses' if on else 'pauses no longer'} priority {priority} of its peer"
+
+    def _xoff(self, *, node: str, xoff: str, xon_offset: int | None = None) -> str:
+        """Give the lossless groups of a switch another threshold: cells, or a part of the free ones as in "50%"."""
+        before = changes.buffer_of(self._fabric, node)
+        words: dict[str, Any] = {"xoff": None if xoff == _EVEN else int(xoff) if xoff.isdecimal() else xoff}
+        if xon_offset is not None:
+            words["xon_offset"] = xon_offset
+        changes.set_buffer(self._fabric, node, buffer_of(f"switch {node}", words, before))
+        back = {"do": "xoff", "node": node, "xoff": _written(before.xoff), "xon_offset": before.xon_offset}
+        self._contrary = [back]
+        return f"{node} sends XOFF above {self.threshold(node)}"
 
     def _kill(self, *, node: str, speaker: bool = False) -> str:
         agents, what = self._fabric.core.running_agents(), "speaker" if speaker else "agent"
@@ -229,6 +353,13 @@ class Controls:
             raise UsageError(f"{node} has no {what} at this moment")
         os.kill(pid, signal.SIGKILL)
         return f"the {what} of {node}, process {pid}, was killed"
+
+
+def _written(xoff: Threshold | None) -> str:
+    """Return a threshold as a control takes it."""
+    if xoff is None:
+        return _EVEN
+    return str(xoff.cells) if isinstance(xoff, Static) else f"{xoff.alpha * 100}%"
 
 
 def _check(priority: Any) -> None:

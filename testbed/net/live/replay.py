@@ -32,6 +32,11 @@ def replay(run: Run, topology: str, actions: Sequence[Action], *, lasts: str) ->
         raise UsageError(f"{topology} has no lossless ports; incast,4 has some")
     prepare(topo)
     with network(topo) as net:
+        if net.fabric.core.parts.many > 1:
+            raise UsageError(
+                "a session runs on one kernel, since its storms and thresholds act at nodes that only one part has; "
+                "run it without --partitions"
+            )
         start_ns = time.monotonic_ns()
         controls = Controls(net)
         try:

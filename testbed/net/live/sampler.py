@@ -157,6 +157,8 @@ class Sampler:
             "agents": {
                 node: {"agent": agents.pid(node), "speaker": agents.pid(node, True)} for node in fabric.core.numbers
             },
+            "thresholds": {node: self._controls.threshold(node) for node in fabric.buffers},
+            "undo": self._controls.next_undone,
             "flows": self._controls.listed(),
             "states": {about: words for of in subject.loaded("states") for about, words in of(fabric).items()},
         }
@@ -172,6 +174,7 @@ class Sampler:
             "ecn": self._controls.marking(port.name),
             "delay_lab_ns": port.lab_cable.delay.ns,
             "cable": self._controls.is_in(port.name),
+            "storms": self._controls.storming(port.name),
             "can_delay": bool(port.lab_cable.delay.ps or port.lab_cable.loss),
         }
 

@@ -272,6 +272,9 @@ function takeState(state) {
   showFlows(state.flows || []);
   showPort();
   showNode();
+  showSwitch();
+  at("undo").disabled = !state.undo;
+  at("undo-what").textContent = state.undo ? `takes back: ${state.undo}` : "";
 }
 
 function showFlows(flows) {
@@ -317,13 +320,99 @@ function showPort() {
         do: "ecn", port: name, priority: number, on, kmin: at("kmin").value, kmax: at("kmax").value, pmax: at("pmax").value,
       }))));
     if (!port.can_ecn.length) at("ecn").textContent = "none: frames do not wait here, or no priority is lossless";
-    if (focused) for (const one of document.querySelectorAll("#pfc button, #ecn button")) {
+    if (focused) for (const one of document.querySelectorAll("#pfc button, #ecn button, #storm button")) {
       if (one.getAttribute("aria-label") === focused) one.focus();
     }
+    at("storm").replaceChildren(...all.map((priority) => toggle("Storm", priority, port.storms.includes(priority), true,
+      (number, on) => send({ do: "storm", port: name, priority: number, on }))));
     at("cable").textContent = port.cable ? "Pull" : "Plug in";
     at("delay").value = spanText(port.delay_lab_ns).replace(" ", "");
     at("delay").disabled = at("set-delay").disabled = !port.can_delay;
   }
+}
+
+function showSwitch() {
+  const threshold = (live.state.thresholds || {})[at("switch").value];
+  if (threshold === undefined || at("switch").dataset.shown === at("switch").value + threshold) return;
+  if (document.activeElement === at("xoff")) return; // what is being typed there stays
+  at("switch").dataset.shown = at("switch").value + threshold;
+  at("xoff").value = threshold;
+}
+
+// What can be done at a cable, a port or a node that was clicked, beside it. All of it is in the controls too.
+const here = { from: null, before: null };
+
+function leaveHere() {
+  if (at("here").hidden) return;
+  at("here").hidden = true;
+  if (here.before) here.before.focus();
+}
+
+function offer(event, what, choices) {
+  const frame = at("here").parentNode.getBoundingClientRect(), box = at("here");
+  if (box.hidden) here.before = document.activeElement;
+  at("here-what").textContent = what;
+  at("here-do").replaceChildren(...[...choices, ["Close", () => {}]].map(([words, act]) => {
+    const button = element("button", "", words);
+    button.type = "button";
+    button.addEventListener("click", () => { leaveHere(); act(); });
+    return button;
+  }));
+  box.hidden = false;
+  const left = Math.min(event.clientX - frame.left + 12, frame.width - box.offsetWidth - 4);
+  box.style.left = `${Math.max(0, left)}px`;
+  box.style.top = `${Math.max(0, event.clientY - frame.top + 12)}px`;
+  box.querySelector("button").focus({ preventScroll: true });
+}
+
+function cableChoices(name) {
+  const port = (live.state.ports || {})[name];
+  if (!port) return [];
+  return [[port.cable ? "Pull the cable" : "Plug the cable in", () => send({ do: "cable", port: name, on: !port.cable })]];
+}
+
+function portChoices(name) {
+  const port = (live.state.ports || {})[name], priority = Number(at("traffic").elements.priority.value);
+  if (!port) return [];
+  const storms = port.storms.includes(priority), on = port.pfc.includes(priority);
+  return [
+    ...cableChoices(name),
+    [storms ? `End the storm on priority ${priority}` : `Storm: pause priority ${priority} of the peer for good`,
+      () => send({ do: "storm", port: name, priority, on: !storms })],
+    [`PFC of priority ${priority} ${on ? "off" : "on"}`, () => send({ do: "pfc", port: name, priority, on: !on })],
+  ];
+}
+
+function nodeChoices(mark) {
+  const name = mark.dataset.node, target = at("traffic").elements.target;
+  const isHost = [...target.options].some((one) => one.value === name), threshold = (live.state.thresholds || {})[name];
+  const choices = [];
+  if (isHost) choices.push(["Send from here: then click the receiver", () => sendsFrom(mark)]);
+  if (threshold !== undefined) {
+    for (const one of ["25%", "50%", "100%"].filter((part) => part !== threshold)) {
+      choices.push([`XOFF above ${one} of the free cells`, () => send({ do: "xoff", node: name, xoff: one })]);
+    }
+  }
+  const agent = (live.state.agents || {})[name];
+  if (agent && agent.agent) choices.push(["Kill its agent", () => send({ do: "kill", node: name, speaker: false })]);
+  return choices;
+}
+
+function sendsFrom(mark) {
+  for (const one of document.querySelectorAll(".sends")) one.classList.remove("sends");
+  here.from = mark && mark.dataset.node;
+  if (mark) {
+    mark.classList.add("sends");
+    answer(`${here.from} sends: click the receiver`, true);
+  }
+}
+
+function startFlow(source, target) {
+  const fields = new FormData(at("traffic"));
+  send({
+    do: "traffic", source, target, priority: Number(fields.get("priority")), rate: fields.get("rate"),
+    transport: fields.get("transport"), ecn: fields.get("ecn") !== null,
+  });
 }
 
 function showNode() {
@@ -344,10 +433,18 @@ function listen() {
   at("traffic").addEventListener("submit", (event) => {
     event.preventDefault();
     const fields = new FormData(event.target);
-    send({
-      do: "traffic", source: fields.getAll("source").join(","), target: fields.get("target"), priority: Number(fields.get("priority")),
-      rate: fields.get("rate"), transport: fields.get("transport"), ecn: fields.get("ecn") !== null,
-    });
+    startFlow(fields.getAll("source").join(","), fields.get("target"));
+  });
+  at("switch").addEventListener("change", showSwitch);
+  at("set-xoff").addEventListener("click", () => send({ do: "xoff", node: at("switch").value, xoff: at("xoff").value.trim() }));
+  at("undo").addEventListener("click", () => send({ do: "undo" }));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") leaveHere();
+    const typed = event.target.closest("input, select, textarea");
+    if (event.key === "z" && (event.ctrlKey || event.metaKey) && !typed && !at("undo").disabled) {
+      event.preventDefault();
+      send({ do: "undo" });
+    }
   });
   at("stop").addEventListener("click", () => send({ do: "stop" }));
   at("port").addEventListener("change", showPort);
@@ -372,12 +469,24 @@ function listen() {
     for (const one of at("traffic").elements.source.options) one.selected = chosen.has(one.value);
     at("sets").value = "";
   });
-  for (const [name, mark] of drawing.ports) mark.addEventListener("click", () => choose("port", name));
+  for (const [name, mark] of drawing.ports) mark.addEventListener("click", (event) => {
+    choose("port", name);
+    offer(event, name, portChoices(name));
+  });
+  for (const [name, half] of drawing.loads) half.parentNode.addEventListener("click", (event) => {
+    if (event.target.closest(".port")) return;
+    choose("port", name);
+    offer(event, half.parentNode.querySelector("title").textContent, cableChoices(name));
+  });
   for (const mark of document.querySelectorAll(".node[data-node]")) {
-    mark.addEventListener("click", () => {
-      choose("node", mark.dataset.node);
-      const own = at("traffic").elements.source;
-      for (const one of own.options) if (one.value === mark.dataset.node) one.selected = !one.selected;
+    mark.addEventListener("click", (event) => {
+      const name = mark.dataset.node;
+      choose("node", name);
+      choose("switch", name);
+      if (here.from && here.from !== name && [...at("traffic").elements.target.options].some((one) => one.value === name)) {
+        startFlow(here.from, name);
+        sendsFrom(null);
+      } else offer(event, name, nodeChoices(mark));
     });
   }
 }

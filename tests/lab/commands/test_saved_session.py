@@ -84,3 +84,69 @@ def test_each_control_acts_at_its_time(ready: PreparedEngine, tmp_path: Path) ->
 def test_a_control_that_cannot_be_carried_out_fails_its_claim(ready: PreparedEngine, tmp_path: Path) -> None:
     status, figures, _ = run(saved(tmp_path, [(100 * MS, {"do": "stop"})]), tmp_path / "out")
     assert status == 1 and list(figures.values()) == ["there is no traffic"]
+
+
+def test_storms_and_thresholds_act_and_are_taken_back(ready: PreparedEngine, tmp_path: Path) -> None:
+    actions: list[tuple[int, dict[str, Any]]] = [
+        (100 * MS, TRAFFIC),
+        (300 * MS, {"do": "storm", "port": "r-eth0", "priority": 3, "on": True}),
+        (9000 * MS, {"do": "undo"}),
+        (9300 * MS, {"do": "xoff", "node": "s1", "xoff": "20"}),
+        (9500 * MS, {"do": "undo"}),
+        (9600 * MS, {"do": "stop"}),
+        (9700 * MS, {"do": "undo"}),
+        (9900 * MS, {"do": "stop"}),
+    ]
+    session = Session("incast,2")
+    for t_ns, command in actions:
+        session.add(t_ns, command, "")
+    file = tmp_path / "session.py"
+    file.write_text(session.as_experiment(10_000 * MS), encoding="utf-8")
+    status, figures, events = run(file, tmp_path / "out")
+    answers = list(figures.values())
+    assert (status, answers[1:5]) == (
+        0,
+        [
+            "r-eth0 pauses priority 3 of its peer",
+            "undone: r-eth0 pauses no longer priority 3 of its peer",
+            "s1 sends XOFF above 20",
+            "undone: s1 sends XOFF above 50%",
+        ],
+    )
+    assert answers[6] == "undone: h1, h2 to r on priority 3: started"
+    begun = next(one["t"] for one in events if one["event"] == "action") - 100 * MS
+    paused = [one["t"] - begun for one in events if one["event"] == "xoff_received" and one["port"] == "s1-eth3"]
+    going_on = [one["t"] - begun for one in events if one["event"] == "xon_received" and one["port"] == "s1-eth3"]
+    # An XOFF of the longest pause lasts 3.355 s on a line of 10 Mb/s, and comes again after the half of it.
+    assert [round((one - paused[0]) / 1e6) for one in paused] == [0, 1678, 3355, 5033, 6711, 8389]
+    assert len(going_on) == 1 and abs(going_on[0] - 9000 * MS) < 2 * MS
+    assert not any(one["event"] == "pause_expired" and one["port"] == "s1-eth3" for one in events)
+
+
+def test_what_cannot_be_undone_says_so_and_the_next_undo_is_of_what_was_before(
+    ready: PreparedEngine, tmp_path: Path
+) -> None:
+    actions: list[tuple[int, dict[str, Any]]] = [
+        (100 * MS, {"do": "cable", "port": "s1-eth2", "on": False}),
+        (200 * MS, {"do": "kill", "node": "s1", "speaker": False}),
+        (300 * MS, {"do": "undo"}),
+        (400 * MS, {"do": "undo"}),
+        (500 * MS, {"do": "undo"}),
+    ]
+    status, figures, _ = run(saved(tmp_path, actions), tmp_path / "out")
+    answers = list(figures.values())
+    assert status == 1 and answers[2].startswith("this cannot be undone: the agent of s1, process ")
+    assert answers[3:] == ["undone: the cable of s1-eth2 is in", "there is nothing to undo"]
+
+
+def test_a_session_is_refused_over_several_kernels(ready: PreparedEngine, tmp_path: Path) -> None:
+    file = saved(tmp_path, [(100 * MS, {"do": "stop"})])
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("incast,2", "leaf-spine,2,2,2,length=1km"), encoding="utf-8"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "testbed", "run", str(file), "--out", str(tmp_path / "out"), "--partitions", "2"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode != 0
+    assert "a session runs on one kernel" in ran.stderr and "run it without --partitions" in ran.stderr

@@ -205,15 +205,15 @@ def datagram(source: int, target: int, number: int, priority: int = 3) -> bytes:
     return (header + ip + udp).ljust(1514, b"\0")
 
 
-def captured(folder: Path, name: Callable[[str], str] = str) -> Path:
-    """Write a result in which h1 and h2 each send ten frames to h3, and s1 pauses h1 by one PFC frame for 5 ms.
+def captured(folder: Path, name: Callable[[str], str] = str, hosts: int = 3) -> Path:
+    """Write a result in which h1 and h2 of `hosts` hosts each send ten frames to h3, and s1 pauses h1 once for 5 ms.
 
     Of the frames of h2 the fourth is dropped by s1's buffer, and the sixth is lost on the way to h3. `name` changes the
     names of interfaces in captures.
     """
     small(folder)
     ended = {"t_ns": 500 * MS, "network": "ended"}
-    lines(folder / "networks.jsonl", [network(10 * MS, "with PFC", hosts=3), ended])
+    lines(folder / "networks.jsonl", [network(10 * MS, "with PFC", hosts), ended])
     start, pause_ns = 100 * MS, 112 * MS
     arrived: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
     left: list[tuple[int, bytes]] = []

@@ -114,6 +114,7 @@ def test_what_is_dropped_and_lost_is_named(opened: Opener, tmp_path: Path) -> No
     for number, words in ((3, "and its buffer drops it: threshold"), (5, "and it is lost on its next cable")):
         page.evaluate(f"xoffReport.setCursor({100 * MS + number * LINE_NS + DELAY_NS + LINE_NS} - 1)")
         press(page, "ArrowRight")
+        assert shown(page, "path.cross") == 1
         assert f"s1-eth2 has a frame b of h2 to h3, priority 3, 1,514 octets, {words}" in event(page)
 
 
@@ -209,6 +210,14 @@ def test_a_page_with_frames_fits_its_width(opened: Opener, tmp_path: Path, width
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     drawing = page.locator(".topology").bounding_box()
     assert 400 < drawing["width"] <= width, "a small network is seen whole"
+
+
+def test_a_link_scrolls_a_wide_drawing_to_the_pause_frame(opened: Opener, tmp_path: Path) -> None:
+    folder = captured(tmp_path / "one", hosts=9)
+    page = opened(folder, width=420, moment="#t=112036.1ns")
+    frame, token = (page.locator(one).bounding_box() for one in (".map", ".frames g.frame.xoff"))
+    assert page.evaluate("document.querySelector('.map').scrollWidth > document.querySelector('.map').clientWidth")
+    assert frame["x"] < token["x"] and token["x"] + token["width"] < frame["x"] + frame["width"]
 
 
 def test_a_step_with_300_frames_between_20_nodes_is_quick(opened: Opener, tmp_path: Path) -> None:

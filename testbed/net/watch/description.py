@@ -88,6 +88,7 @@ def _cable(link: Any, ports: Mapping[str, Any]) -> dict[str, Any]:
 def _port(port: Any, buffer: BufferSettings | None) -> dict[str, Any]:
     settings = port.settings
     groups = {} if buffer is None else {key: one for key, one in buffer.groups.items() if key[0] == port.slot}
+    forwarding = getattr(port.node, "params", {}).get("forwarding")  # a node of Mininet's own may have none
     return {
         "node": port.node.name,
         "lossless": sorted(settings.pfc.enabled),
@@ -97,6 +98,7 @@ def _port(port: Any, buffer: BufferSettings | None) -> dict[str, Any]:
         "shares": {str(priority): percent for priority, percent in settings.shares.items()},
         "ecn": {str(priority): _ecn(curve) for priority, curve in settings.ecn.items()},
         "groups": {str(priority): _group(group) for (_, priority), group in sorted(groups.items())},
+        **({} if forwarding is None else {"forwarding": str(forwarding)}),
     }
 
 

@@ -34,18 +34,20 @@ function letterOf(flow) {
   return flow > 0 && flow <= 26 ? String.fromCharCode(96 + flow) : "";
 }
 
-// Rows that are on a cable at t, and rows that wait in the queue of the port by which they will leave, by direction.
+// Rows that are on a cable at t, rows that wait in the queue of the port by which they will leave, by direction, and those
+// that have just been dropped or lost.
 function framesAt(replay, t) {
-  const moving = [], waiting = new Map();
+  const moving = [], waiting = new Map(), gone = [];
   for (let row = 0; row < replay.rows; row++) {
     if (replay.leaves[row] <= t) {
       if (t < replay.done[row]) moving.push(row);
+      else if ((replay.fate[row] === DROPPED || replay.fate[row] === LOST) && t < replay.done[row] + replay.crossing) gone.push(row);
     } else if (replay.waited[row] && replay.leaves[row] - replay.waited[row] <= t) {
       if (!waiting.has(replay.way[row])) waiting.set(replay.way[row], []);
       waiting.get(replay.way[row]).push(row);
     }
   }
-  return { moving, waiting };
+  return { moving, waiting, gone };
 }
 
 // Pauses of ports, as [start, end, port, label], of the tracks that are of this network and in its time.
@@ -114,13 +116,16 @@ function eventWords(replay, tracks, t) {
 }
 
 // What is on cables and in queues at t, in words.
-function stateWords(replay, { moving, waiting }) {
+function stateWords(replay, { moving, waiting }, pauses) {
+  const paused = new Set(pauses.map(([port]) => port));
   const pfc = moving.filter((row) => replay.kind[row] >= XOFF).length, rest = moving.length - pfc;
   const queues = [...waiting].sort((a, b) => b[1].length - a[1].length).map(([way, rows]) => {
     const counts = new Map();
     for (const row of rows) counts.set(letterOf(replay.flow[row]), (counts.get(letterOf(replay.flow[row])) || 0) + 1);
     const parts = [...counts].filter(([letter]) => letter).sort().map(([letter, many]) => `${many} ${letter}`);
-    return `${replay.directions[way][0]} ${rows.length}${parts.length > 1 ? ` (${parts.join(", ")})` : ""}`;
+    const port = replay.directions[way][0], about = parts.length > 1 ? parts : [];
+    if (paused.has(port)) about.push("paused");
+    return `${port} ${rows.length}${about.length ? ` (${about.join(", ")})` : ""}`;
   });
   const shown = queues.slice(0, 4).join(", ") + (queues.length > 4 ? ` and ${queues.length - 4} ports more` : "");
   const many = (count, one) => `${count} ${one}${count === 1 ? "" : "s"}`;
@@ -183,6 +188,7 @@ class FrameLayer {
     this.slices = group((parent) => ({ root: svgElement(parent, "rect", "slice") }));
     this.labels = group((parent) => ({ root: svgElement(parent, "text", "waiting") }));
     this.gates = group((parent) => ({ root: svgElement(parent, "path", "gate") }));
+    this.crosses = group((parent) => ({ root: svgElement(parent, "path", "cross") }));
     this.tokens = group((parent) => {
       const root = svgElement(parent, "g"), shape = svgElement(root, "path"), inside = svgElement(root, "path", "inside");
       const letters = svgElement(root, "text");
@@ -225,12 +231,13 @@ class FrameLayer {
   }
 
   show(replay, t, pauses) {
-    const pools = [this.slices, this.labels, this.gates, this.tokens];
+    const pools = [this.slices, this.labels, this.gates, this.crosses, this.tokens];
     for (const pool of pools) pool.begin();
-    const found = replay ? framesAt(replay, t) : { moving: [], waiting: new Map() };
+    const found = replay ? framesAt(replay, t) : { moving: [], waiting: new Map(), gone: [] };
     if (replay) {
       for (const [way, rows] of found.waiting) this.showQueue(replay, way, rows);
       for (const [port, label] of pauses) this.showGate(replay, port, label);
+      for (const row of found.gone) this.showCross(replay, row);
       for (const row of found.moving) this.showFrame(replay, row, t);
     }
     for (const pool of pools) pool.end();
@@ -280,6 +287,25 @@ class FrameLayer {
     set(label, "root", "x", at.x.toFixed(1));
     set(label, "root", "y", (at.y + 4).toFixed(1));
     setText(label, "root", String(rows.length));
+  }
+
+  showCross(replay, row) {
+    const way = this.way(...replay.directions[replay.way[row]]);
+    if (!way) return;
+    const at = this.place(way, way.length - Math.min(way.length / 3, 2 * PORT)), item = this.crosses.next();
+    set(item, "root", "visibility", "visible");
+    set(item, "root", "transform", `translate(${at.x.toFixed(1)} ${at.y.toFixed(1)})`);
+    set(item, "root", "d", "M-6,-6L6,6M-6,6L6,-6");
+  }
+
+  // Scroll a drawing that is wider than the screen to a frame: one of PFC if there is one.
+  follow(replay, t) {
+    const frame = this.svg.parentElement, rows = framesAt(replay, t).moving, view = this.svg.viewBox.baseVal;
+    const row = rows.find((one) => replay.kind[one] >= TUNNEL_XOFF) ?? rows.find((one) => replay.kind[one] >= XOFF) ?? rows[0];
+    const way = row === undefined ? null : this.way(...replay.directions[replay.way[row]]);
+    if (!way || frame.scrollWidth <= frame.clientWidth) return;
+    const { x } = this.place(way, (way.length * (t - replay.leaves[row])) / replay.took[row]);
+    frame.scrollLeft = ((x - view.x) / view.width) * frame.scrollWidth - frame.clientWidth / 2;
   }
 
   // A bar across the lane of frames that a pause stops.

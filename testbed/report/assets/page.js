@@ -92,7 +92,7 @@ function showFrames(report, current) {
     const inside = cursor >= replay.start_ns && cursor <= replay.end_ns;
     const pauses = inside ? replay.pauses.filter(([start, end]) => start <= cursor && cursor < end).map((pause) => pause.slice(2)) : [];
     const found = layer.show(inside ? replay : null, cursor, pauses);
-    report.frames.textContent = inside ? stateWords(replay, found) : "No frames of this time are in this report.";
+    report.frames.textContent = inside ? stateWords(replay, found, pauses) : "No frames of this time are in this report.";
     page.frameMs = performance.now() - begun;
     return;
   }
@@ -136,6 +136,7 @@ function sayEvent() {
     if (!report.event) continue;
     const replay = report.networks.map((one) => one.replay).find((one) => one && cursor >= one.start_ns && cursor <= one.end_ns);
     const words = replay ? eventWords(replay, report.tracks, cursor) : "";
+    if (replay) report.networks.find((one) => one.replay === replay).layer.follow(replay, cursor);
     report.event.textContent = words ? `${exactText(cursor)}: ${words}.` : "";
   }
 }

@@ -30,10 +30,11 @@ _ENDS = (
     (Fate.WAITS, "still waited at the end"),
 )
 _HELP = (
-    "Beside a port is what waits to leave by it. With the drawing in focus: arrows go from event to event, with Shift "
+    "Behind a port is what waits to leave by it. With the drawing in focus: arrows go from event to event, with Shift "
     "from pause to pause, and Space plays."
 )
 _GATE = ("gate", "M-3,-8V8M3,-8V8", "a pause stops this lane")
+_CROSS = ("cross", "M-6,-6L6,6M-6,6L6,-6", "dropped or lost")
 
 
 def _steps(found: Replays) -> str:
@@ -85,7 +86,9 @@ def markup(number: int, folder: Folder, found: Replays) -> list[str]:
 def _legend(number: int, replay: Replay, folder: Folder) -> str:
     flows = "".join(_flow(place, *flow) for place, flow in enumerate(replay.flows[:12], 1))
     more = f" and {len(replay.flows) - 12} more" if len(replay.flows) > 12 else ""
-    swatches = (*_SWATCHES, *([_TUNNEL] if replay.has_tunnel else ()), _GATE)
+    counts = replay.counts()
+    is_lossy = counts[Fate.DROPPED] + counts[Fate.LOST]
+    swatches = (*_SWATCHES, *([_TUNNEL] if replay.has_tunnel else ()), _GATE, *([_CROSS] if is_lossy else ()))
     keys = "".join(
         f'<span class="key"><svg class="frame-key" viewBox="-15 -10 30 20" aria-hidden="true">'
         f"{_swatch(kind, shape)}</svg>{words}</span>"
@@ -98,7 +101,6 @@ def _legend(number: int, replay: Replay, folder: Folder) -> str:
     )
     window = f"{folder.span(replay.start_ns)} to {folder.span(replay.end_ns)}"
     left = f", and {replay.left_out:,} before and after are left out" if replay.left_out else ""
-    counts = replay.counts()
     ends = "".join(f" {counts[fate]:,} {words}." for fate, words in _ENDS if counts[fate])
     return (
         f'<div id="{identity(number, replay)}" class="frame-legend" hidden>'
@@ -110,7 +112,7 @@ def _legend(number: int, replay: Replay, folder: Folder) -> str:
 def _swatch(kind: str, shape: str) -> str:
     inside = f'<path class="inside" d="{_IN_TUNNEL}"/>' if kind == _TUNNEL[0] else ""
     path = f'<path d="{shape}"/>{inside}'
-    return f'<path class="{kind}" d="{shape}"/>' if kind == "gate" else f'<g class="frame {kind}">{path}</g>'
+    return f'<path class="{kind}" d="{shape}"/>' if kind in ("gate", "cross") else f'<g class="frame {kind}">{path}</g>'
 
 
 def _flow(place: int, source: str, target: str, priority: int | None) -> str:

@@ -19,6 +19,8 @@ from testbed.report.replay.identity import PAUSES, Identity, Kind
 
 ON_THE_LINE = 24
 """The octets that a frame takes of a line beside those that are captured: preamble, FCS and the gap behind it."""
+_HEADER = 72
+"""The octets after which a node that cuts through has a frame: preamble and the first 64."""
 _SHORTEST = 60
 """The octets of the shortest frame, without FCS."""
 
@@ -49,11 +51,21 @@ class Direction:
     target_node: str
     delay_ns: int
     rate_bps: int
+    forwarding: str = ""
+    """What the node at its end waits for: its last bit, its header, or, if it is empty, only the first bit."""
 
     def line_ns(self, octets: int) -> int:
         """Return the time that a frame of so many captured octets takes on the line, the gap behind it included."""
-        bits = (max(octets, _SHORTEST) + ON_THE_LINE) * 8
-        return -(-bits * 10**9 // self.rate_bps) if self.rate_bps else 0
+        return self._ns(max(octets, _SHORTEST) + ON_THE_LINE)
+
+    def waits_ns(self, octets: int) -> int:
+        """Return the time from the arrival of a frame's first bit until the node has it, which captures show."""
+        if self.forwarding == "store-and-forward":
+            return self.line_ns(octets)
+        return self._ns(_HEADER) if self.forwarding == "cut-through" else 0
+
+    def _ns(self, octets: int) -> int:
+        return -(-octets * 8 * 10**9 // self.rate_bps) if self.rate_bps else 0
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,7 @@ class Hop:
     leaves_ns: int
     """When its first bit left."""
     arrives_ns: int
-    """When the far end had its first bit, which may be sent on then."""
+    """When the node at the far end had it, by its first bit if nothing else is set, and could send it on."""
     done_ns: int
     """When its last bit had arrived."""
     ready_ns: int | None = None
@@ -119,16 +131,19 @@ class Drop:
     reason: str
 
 
-def directions(cables: Iterable[Mapping[str, Any]]) -> list[Direction]:
-    """Return both directions of each cable of a network."""
+def directions(
+    cables: Iterable[Mapping[str, Any]], ports: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[Direction]:
+    """Return both directions of each cable of a network, whose ports have the settings of their nodes."""
+    waits = {name: str(port.get("forwarding", "")) for name, port in (ports or {}).items()}
     found = []
     for cable in cables:
         (one, other), (node, beyond) = cable["ends"], cable["nodes"]
         rate, delay = cable.get("lab_rate_bps"), cable.get("lab_delay_ns")
         known = rate if type(rate) is int and 0 < rate < 1 << 53 else 0
         late = delay if type(delay) is int and 0 <= delay < 1 << 53 else 0
-        found.append(Direction(one, other, node, beyond, late, known))
-        found.append(Direction(other, one, beyond, node, late, known))
+        found.append(Direction(one, other, node, beyond, late, known, waits.get(other, "")))
+        found.append(Direction(other, one, beyond, node, late, known, waits.get(one, "")))
     return found
 
 
@@ -139,10 +154,9 @@ def hops_of(
     hops, by_key = [], dict[bytes, list[Hop]]()
     for one in arrivals:
         way = ways[one.direction]
-        done_ns = one.t_ns + way.line_ns(one.octets)
-        hop = Hop(
-            one.direction, one.octets, one.identity, one.t_ns - way.delay_ns, one.t_ns, max(done_ns, one.t_ns + 1)
-        )
+        begins_ns = one.t_ns - way.waits_ns(one.octets)
+        done_ns = max(begins_ns + way.line_ns(one.octets), one.t_ns + 1)
+        hop = Hop(one.direction, one.octets, one.identity, begins_ns - way.delay_ns, one.t_ns, done_ns)
         hops.append(hop)
         if one.identity.key:
             by_key.setdefault(one.identity.key, []).append(hop)

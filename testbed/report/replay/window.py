@@ -24,7 +24,7 @@ from testbed.report.exports.captures import LARGEST
 from testbed.report.replay.hops import Arrival, Direction, Drop, Fate, Hop, Hops, directions, hops_of
 from testbed.report.replay.identity import PAUSES, Kind, identify
 from testbed.report.timeline.columns import column, deflated, plain
-from testbed.report.timeline.tracks import DROPS, PAUSED, TUNNEL, Tracks
+from testbed.report.timeline.tracks import DROPS, PAUSED, TUNNEL, Tracks, natural
 
 MOST_NODES = 24
 """The nodes of the largest network whose frames are drawn; in a larger one they cannot be told apart."""
@@ -34,7 +34,7 @@ MOST_NETWORKS = 4
 """The networks of a result whose frames are shown."""
 MOST_READ = 5_000_000
 """The frames that captures of one network may have; more take too long to read."""
-_MOST_FLOWS = 40
+_MOST_FLOWS, _SMALL = 40, 20
 _ENDING = ".pcapng"
 
 
@@ -53,12 +53,17 @@ class Replay:
     hops: list[Hop]
     owners: dict[str, str]
     flows: list[tuple[str, str, int | None]] = field(init=False)
-    """Source, target and priority of each flow, the one with most frames first."""
+    """Source, target and priority of each flow."""
 
     def __post_init__(self) -> None:
         counts = Counter(flow for hop in self.hops if (flow := self.flow_of(hop)) is not None)
-        order = sorted(counts, key=lambda flow: (-counts[flow], flow[0], flow[1], flow[2] or 0))
-        self.flows = order[:_MOST_FLOWS]
+        most = max(counts.values(), default=0)
+
+        def place(flow: tuple[str, str, int | None]) -> tuple[Any, ...]:
+            return counts[flow] < most / _SMALL, natural(flow[0]), natural(flow[1]), flow[2] or 0
+
+        # By name, so that cases of an experiment have the same letters; those of few frames are behind the others.
+        self.flows = sorted(counts, key=place)[:_MOST_FLOWS]
 
     def flow_of(self, hop: Hop) -> tuple[str, str, int | None] | None:
         """Return source, target and priority of a frame that belongs to a flow."""
@@ -137,7 +142,7 @@ def replays(folder: Folder, tracks: Tracks, most: int = MOST_FRAMES) -> Replays:
 
 def _replay(folder: Folder, number: int, tracks: Tracks, most: int, notes: list[str]) -> Replay | None:
     network = folder.networks[number - 1]
-    ways = directions(network.cables)
+    ways = directions(network.cables, network.ports)
     places = {(way.source, way.target): place for place, way in enumerate(ways)}
     times = array("q")
     for _, frame in _frames(folder, number, places):

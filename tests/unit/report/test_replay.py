@@ -94,6 +94,18 @@ def test_a_frame_is_on_a_cable_from_its_first_bit_to_its_last_and_moves_evenly()
     assert unknown.part(5) == 0, "without a rate it is there for a nanosecond"
 
 
+@pytest.mark.parametrize(
+    ("forwarding", "t_ns"), [("", 11_000), ("cut-through", 11_576), ("store-and-forward", 23_304), ("<b>", 11_000)]
+)
+def test_a_node_that_waits_for_more_of_a_frame_has_it_later_and_the_frame_moves_as_before(
+    forwarding: str, t_ns: int
+) -> None:
+    cable = {"ends": ["h1-s1", "s1-h1"], "nodes": ["h1", "s1"], "lab_rate_bps": 10**9, "lab_delay_ns": 1000}
+    ways = directions([cable], {"s1-h1": {"forwarding": forwarding}})
+    (hop,) = hops_of([Arrival(t_ns, 0, 1514, frame(1))], ways, KINDS).hops
+    assert (hop.leaves_ns, hop.arrives_ns, hop.done_ns) == (10_000, t_ns, max(23_304, t_ns + 1))
+
+
 def test_a_frame_waits_from_its_last_bit_until_it_leaves_the_next_port() -> None:
     arrivals = [
         Arrival(1_000, 0, 1514, frame(1)),

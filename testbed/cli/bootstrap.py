@@ -82,8 +82,6 @@ def environment(purpose: str) -> Path:
             if not _is_ready("run"):
                 _take_prebuilt()
             if not _is_ready("run"):
-                if sys.argv[1:2] == ["demo"]:
-                    _show_forecast()
                 _make()
             if not _is_ready(purpose):
                 if _place().is_symlink():  # that of an installed lab, which is not ours to change
@@ -107,67 +105,89 @@ def _closed_to_others() -> Iterator[None]:
 def _take_prebuilt() -> None:
     """Take the lab that the user names, if any, which has the Python packages, too."""
     from testbed.lab.engines import prebuilt
+    from testbed.lab.host import distribution
 
-    if prebuilt.is_named():
+    if prebuilt.is_named() and distribution.runs_labs():
         from testbed.cli.house import lab_file
 
         lab_file.take()
 
 
-def _show_forecast() -> None:
-    """Print what the first demo downloads and how long it takes, all parts together."""
-    from testbed.lab.engines import forecast
-    from testbed.lab.engines.table import ENGINES
-    from testbed.lab.host import prerequisites
-
-    words = [word.removeprefix("--engine=") for word in sys.argv]
-    engine = ENGINES[next((word for word in words if word in ENGINES), "vm")]
-    packages = [*prerequisites.front_door_packages(), *engine.requirements(building=True)]
-    _say(forecast.sentence([forecast.Step.ENVIRONMENT, *engine.forecast()], packages))
-    os.environ[forecast.SHOWN] = "1"
-
-
 def _make() -> None:
+    """Make the environment with the packages of `run.lock`, from what was imported or by pip."""
     from testbed.lab.image import wheels
 
     place = _place()
     cache.require_room(cache.root(), _ROOM, "the Python environment")
     shutil.rmtree(place, ignore_errors=True)  # one that was begun and not finished
-    carried = wheels.current()
-    if not carried:
-        _make_with_pip()
+    if carried := wheels.current():
+        _say(f"making the Python environment in {place} from the packages that were imported")
+        pip = wheels.pip_of_python()  # for packages of commands that take more
+        wheels.unpack([*carried, *([pip] if pip else [])], _site())
+        (place / f"{_READY}-run").touch()
+    else:
         _install("run")
-        return
-    _say(f"making the Python environment in {place} from the packages that were imported")
-    _run([sys.executable, "-m", "venv", "--without-pip", str(place)], "making the Python environment")
-    python = str(place / "bin" / "python")
-    where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    site = _run(where, "looking for the place of Python packages").splitlines()[-1]
-    wheels.unpack(carried, Path(site))
-    _run([python, "-m", "compileall", "-q", site], "compiling the Python packages")
-    (place / f"{_READY}-run").touch()
 
 
-def _make_with_pip() -> None:
-    """Make an environment with pip, or put pip into one that has none."""
+def _site() -> Path:
+    """Return the folder of the environment's packages, with an environment around it that may have no pip."""
+    place = _place()
+    if not (place / "bin" / "python").exists():
+        try:
+            import venv
+        except ImportError:
+            from testbed.cli import machine
+
+            raise machine.MachineError(
+                f"the Python {sys.executable} is not whole: it has no module venv; install all of python3"
+            ) from None
+        with cache.usable(place):
+            venv.EnvBuilder(symlinks=True).create(place)
+    return place / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+def _put_pip() -> None:
+    """Put pip into the environment, which may be there without it: that which Python carries, unpacked.
+
+    `ensurepip` would have pip install itself and compile all its modules, which takes longer than all else here.
+    """
     from testbed.cli import machine
     from testbed.lab.host import prerequisites
+    from testbed.lab.image import wheels
 
+    site = _site()
+    if (site / "pip").exists():
+        return
     machine.require(prerequisites.front_door_packages(), _say)
-    _say(f"making the Python environment in {_place()}")
-    _run([sys.executable, "-m", "venv", str(_place())], "making the Python environment")
+    if carried := wheels.pip_of_python():
+        wheels.unpack([carried], site)
+    else:
+        _run([sys.executable, "-m", "venv", str(_place())], "making the Python environment")
 
 
 def _install(purpose: str) -> None:
+    from testbed.lab.engines import forecast
     from testbed.lab.image import fetching
 
-    if not (_place() / "bin" / "pip").exists():
-        _make_with_pip()
-    _say(f"installing the Python packages of {purpose}.lock")
-    pip = [str(_place() / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "-q"]
+    what = f"installing the Python packages of {purpose}.lock"
+    if purpose == "run":
+        _say(f"making the Python environment in {_place()}, once, with {forecast.cost(forecast.Step.ENVIRONMENT)}")
+    else:
+        _say(what)
+    _put_pip()
+    # What is imported is compiled then, and no more: of pygments alone that spares 300 modules.
+    pip = [
+        str(_place() / "bin" / "python"),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "-q",
+        "install",
+        "--no-compile",
+    ]
     lock = str(_ROOT / "requirements" / f"{purpose}.lock")
     _run(
-        [*pip, "install", "--require-hashes", "-r", lock], f"installing the Python packages of {purpose}.lock",
+        [*pip, "--require-hashes", "-r", lock], what,
         fetching.FEW_ATTEMPTS, fetching.OTHER_MACHINE if purpose == "run" else "",
     )  # fmt: skip
     (_place() / f"{_READY}-{purpose}").touch()

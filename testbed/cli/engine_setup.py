@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -40,10 +39,11 @@ def _engine(name: str) -> Engine:
 
 def soonest() -> Engine:
     """Return `um`, unless its kernel has to be built first: the virtual machine is ready in a third of that time."""
-    from testbed.lab.engines import forecast, prebuilt
+    from testbed.lab.engines import forecast
 
     usual = _engine(DEFAULT)
-    if prebuilt.is_named() or forecast.Step.KERNEL not in usual.forecast():
+    _take_prebuilt(usual)
+    if forecast.Step.KERNEL not in usual.forecast():
         return usual
     from testbed.cli.screen import console  # not above: an import comes before rich is installed
 
@@ -55,23 +55,36 @@ def soonest() -> Engine:
 def ready(engine: Engine | str) -> PreparedEngine:
     """Prepare an engine, with everything that it needs made or installed if it was not there."""
     from testbed.cli import machine
-    from testbed.cli.house import lab_file as lab_files
     from testbed.cli.screen.console import say
     from testbed.cli.screen.progress import setting_up
-    from testbed.lab.engines import forecast, prebuilt
+    from testbed.lab.engines import forecast
 
     if isinstance(engine, str):
         engine = _engine(engine)
-    if prebuilt.is_named() and not engine.is_built():
-        taken = lab_files.take()
-        if not engine.is_built():
-            say(f"the lab of XOFF_LAB is for {' and '.join(taken.engines)}; that of {engine.name} is set up here")
+    _take_prebuilt(engine)
     steps = engine.forecast()
     with setting_up(steps) as report:
         packages = engine.requirements(building=not engine.is_built())
-        if forecast.SHOWN not in os.environ:  # by the front door
-            sentence = forecast.sentence(steps, packages)
-            if sentence:
-                say(sentence)
+        if sentence := forecast.sentence(steps, packages):
+            say(sentence)
         machine.require(packages, report)
         return engine.prepare(report)
+
+
+def _take_prebuilt(engine: Engine) -> None:
+    """Take the lab that the user names, or that the package index has, if there is none for this engine yet."""
+    from testbed.cli.house import lab_file
+    from testbed.cli.screen.console import say
+    from testbed.lab.engines import prebuilt
+    from testbed.lab.host import distribution
+
+    if engine.runs_image:
+        distribution.require_labs()
+    if engine.is_built():
+        return
+    if prebuilt.is_named():
+        taken = lab_file.take()
+        if not engine.is_built():
+            say(f"the lab of XOFF_LAB is for {' and '.join(taken.engines)}; that of {engine.name} is set up here")
+    elif engine.name == DEFAULT:
+        lab_file.take_from_index()

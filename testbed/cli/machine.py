@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from testbed.errors import XoffError
+from testbed.lab.host import distribution
 from testbed.lab.host.prerequisites import Package
 from testbed.lab.image.fetching import OTHER_MACHINE
 
@@ -33,7 +33,7 @@ def require(packages: Sequence[Package], report: Report) -> None:
     missing = [package for package in packages if not package.is_here()]
     if not missing:
         return
-    check_platform([package.name for package in missing])
+    check_platform(missing)
     asks = sys.stdin.isatty() and YES not in sys.argv[1:] and not os.environ.get("XOFF_YES")
     tell = _write if asks else report  # a report may draw over the question
     width = max(len(package.name) for package in missing)
@@ -87,27 +87,15 @@ def install(names: Sequence[str], report: Report) -> None:
             raise MachineError(f"`{' '.join(command)}` failed:\n  {tail}")
 
 
-def check_platform(missing: Sequence[str] = ()) -> None:
+def check_platform(missing: Sequence[Package] = ()) -> None:
     """Raise an error that names the way out on a system where Xoff cannot install anything."""
-    machine = os.uname().machine
     box = "run it in a box: vagrant up && vagrant ssh"
-    if sys.platform != "linux" or machine != "x86_64":
+    if sys.platform != "linux":
+        distribution.require_labs()
+    if not shutil.which(distribution.APT):
+        remedy = distribution.remedy(missing)
         raise MachineError(
-            f"Xoff sets itself up on Debian 12, Ubuntu 24.04 and newer on x86-64; this is {_system_name()} on "
-            f"{machine}. Anywhere else {box}"
+            f"this {distribution.name()} lacks {', '.join(package.name for package in missing) or 'nothing'}; Xoff "
+            f"installs with apt-get alone, and there is none in PATH. As root: {remedy}. Or {OTHER_MACHINE}, for which "
+            f"Python is enough; or {box}"
         )
-    if not shutil.which("apt-get"):
-        raise MachineError(
-            f"Xoff installs what is missing with apt-get, and there is none in PATH on this {_system_name()}; "
-            f"install {', '.join(missing) or 'what is missing'} in another way, or {box}; or {OTHER_MACHINE}"
-        )
-
-
-def _system_name() -> str:
-    try:
-        for line in Path("/etc/os-release").read_text().splitlines():
-            if line.startswith("PRETTY_NAME="):
-                return line.partition("=")[2].strip('"')
-    except OSError:
-        pass
-    return sys.platform

@@ -14,7 +14,7 @@ from testbed.cli.house import lab_file as commands
 from testbed.errors import UsageError
 from testbed.lab.engines import lab_file, table
 from testbed.lab.engines.forecast import Step
-from testbed.lab.host import cache, prerequisites
+from testbed.lab.host import cache, distribution, prerequisites
 from testbed.lab.image import image
 from testbed.lab.image.image import Image
 from testbed.lab.results.result import Exit
@@ -22,17 +22,23 @@ from testbed.lab.um import disks, kernel
 from testbed.lab.vm import snapshot
 
 _ALL = "all"
+_ONLY_OF_WHEELS = "um"
 
 
 def export_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="the file to write")
     parser.add_argument(
-        "--engine", type=one_of("engine to export for", (*lab_file.ENGINES, _ALL)), metavar="E", default=_ALL,
+        "--engine", type=one_of("engine to export for", (*lab_file.ENGINES, _ALL)), metavar="E",
         help=f"engines that the file is for: um, vm or {_ALL} (default {_ALL}; for um alone it is half as large)",
     )  # fmt: skip
     parser.add_argument(
         "--with-deb", action="append", default=[], metavar="NAME,...",
         help="Debian packages that the file carries too, named as for run --with-deb",
+    )  # fmt: skip
+    parser.add_argument("--small", action="store_true", help="take minutes to make the file a tenth smaller")
+    parser.add_argument(
+        "--wheel", action="store_true",
+        help="write a wheel, for an index of Python packages, into the folder FILE; it is for um alone",
     )  # fmt: skip
 
 
@@ -50,6 +56,7 @@ def build(options: argparse.Namespace) -> int:
     """Build the lab image anew, and show its digest and the version of every package."""
     from testbed.cli.screen.progress import setting_up
 
+    distribution.require_labs()
     with setting_up([Step.IMAGE]) as report:
         machine.require(table.find("vm").requirements(building=True), report)
         found = image.build(report)
@@ -67,7 +74,11 @@ def export(options: argparse.Namespace) -> int:
     """Write the lab to one file, for a machine that has only Python; there `./xoff image import FILE` takes it."""
     from testbed.cli.screen.progress import setting_up
 
-    engines = lab_file.ENGINES if options.engine == _ALL else (options.engine,)
+    distribution.require_labs()
+    if options.wheel and options.engine not in (None, _ONLY_OF_WHEELS):
+        raise UsageError(f"--wheel is for the engine {_ONLY_OF_WHEELS}, and not with --engine {options.engine}")
+    chosen = options.engine or (_ONLY_OF_WHEELS if options.wheel else _ALL)
+    engines = lab_file.ENGINES if chosen == _ALL else (chosen,)
     if not all(table.find(engine).is_built() for engine in engines):
         with setting_up() as report:
             machine.require(prerequisites.build_packages(), report)
@@ -78,6 +89,7 @@ def reference(options: argparse.Namespace) -> int:
     """Build image and kernel with the newest packages, and write their versions as the reference (CONTRIBUTING.md)."""
     from testbed.cli.screen.progress import setting_up
 
+    distribution.require_labs()
     steps = ([Step.KERNEL] if options.engine != "vm" else []) + ([Step.IMAGE] * 2 if options.engine != "um" else [])
     with setting_up(steps) as report:
         machine.require(table.find("vm").requirements(building=True), report)
@@ -137,7 +149,7 @@ def _clean_all() -> int:
 
     for path in [*cache.sweep(), *image.clean()]:
         say(f"removed {path}")
-    further = ("python-*", "kvm-*.json", "cores", "lab-file-*", "cluster")
+    further = ("python-*", "kvm-*.json", "cores", "lab-file-*", "lab-not-in-index", "cluster")
     for path in [path for name in further for path in sorted(cache.root().glob(name))]:
         if Path(sys.prefix) == path or not path.exists():
             continue  # the environment that we run in goes last

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.cli.screen.streams import exact
-from testbed.errors import plain
+from testbed.errors import UsageError, plain
 from testbed.lab.engines import lab_file, prebuilt
 from testbed.lab.engines.lab_file import Contents
 from testbed.lab.host import cache
@@ -31,10 +31,20 @@ def import_options(parser: argparse.ArgumentParser) -> None:
 def export(options: argparse.Namespace, engines: Sequence[str]) -> int:
     """Write the lab to a file."""
     names = [name for names in options.with_deb for name in names.split(",") if name]
-    file = options.file / prebuilt.name() if options.file.is_dir() else options.file
+    file, then = options.file, "carry it to the other machine, and there: XOFF_LAB={} ./xoff demo"
+    if options.wheel:
+        if not file.is_dir():
+            raise UsageError(f"{file} is no folder: the name of a wheel says what is in it, so --wheel chooses it")
+        if names:
+            raise UsageError("--wheel takes no --with-deb: a wheel has the lab of this version, and nothing else")
+        file, then = file / prebuilt.wheel_name(), "give it to your index of packages, or: XOFF_LAB={} ./xoff demo"
+    elif file.is_dir():
+        file /= prebuilt.name()
     with _Meter(f"exporting to {file}") as meter:
-        done = lab_file.export(file, engines, say, meter.show, names)
-    return _tell(done, options.json, f"carry it to the other machine, and there: XOFF_LAB={file.name} ./xoff demo")
+        done = lab_file.export(
+            file, engines, say, meter.show, with_debs=names, small=options.small, wheel=options.wheel
+        )  # fmt: skip
+    return _tell(done, options.json, then.format(file.name))
 
 
 def import_(options: argparse.Namespace) -> int:
@@ -48,6 +58,12 @@ def take() -> Contents:
     """Put the lab that `XOFF_LAB` names into the cache, if it is the one of this version."""
     with _Meter(f"taking the lab from {os.environ[prebuilt.VARIABLE]}") as meter:
         return prebuilt.take(say, meter.show)
+
+
+def take_from_index() -> Contents | None:
+    """Put the lab of the package index into the cache, if it has that of this version."""
+    with _Meter("taking the lab from the package index") as meter:
+        return prebuilt.take_from_index(say, meter.show)
 
 
 def say(text: str) -> None:

@@ -65,6 +65,8 @@ class Engine(ABC):
     """True if the lab's time is virtual, so that two runs of a job give the same digest."""
     cpu_takes_time: ClassVar[bool] = True
     """True if work of the CPU takes time of the lab, so that results depend on the code that runs."""
+    runs_image: ClassVar[bool] = True
+    """True if the lab is the image on a kernel of its own, which are of x86-64."""
     interactive: ClassVar[bool] = True
     """True if a user can take part: the lab's clock is real, or waits for the user."""
     joins_clusters: ClassVar[bool] = False

@@ -17,8 +17,6 @@ from importlib import resources
 
 from testbed.lab.host import cores, prerequisites
 
-SHOWN = "XOFF_FORECAST_SHOWN"
-"""The variable of the environment by which the front door says that it has shown the forecast."""
 FILE = "setup_costs.json"
 _APT_DOWNLOAD = re.compile(r"Need to get ([\d.,]+) ([kMG]?B)")
 _APT_DISK = re.compile(r"After this operation, ([\d.,]+) ([kMG]?B) of additional")
@@ -94,6 +92,12 @@ def text(steps: Sequence[Step], packages: Sequence[prerequisites.Package], cores
     space = f"about {_size(total.download_mb)} to download, {_size(total.disk_mb)} of disk{beside}"
     time = f"about {duration(total.time_s)} on {cores} core{'s' * (cores > 1)} and a fast network"
     return f"to be set up once: {', '.join(names)}; {space}; {time}"
+
+
+def cost(step: Step) -> str:
+    """Return what one step takes on one core, as a part of a sentence."""
+    total = costs([step], 1)
+    return f"about {_size(total.download_mb)} to download and {duration(total.time_s)}"
 
 
 def _size(mb: float) -> str:

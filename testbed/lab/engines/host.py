@@ -36,6 +36,7 @@ class Host(Engine):
 
     name = words.HOST.name
     summary = words.HOST.summary
+    runs_image = False
 
     def prepare(self, report: Report, packages: Sequence[str] = ()) -> PreparedHost:
         if packages and further.is_debian(packages[0]):

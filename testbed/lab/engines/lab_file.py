@@ -5,7 +5,7 @@ The file is a plain tar. First comes a manifest with the size and SHA-256 of eve
 packages that the export was asked for, as they came from Debian. Disk and kernel are compressed with xz, which every
 Python can read. Nothing of the exporting machine is in it: two exports of the same lab are the same bytes. An import
 checks everything before it puts anything into the cache, and takes little time and memory to find that a file is none
-of ours, whatever it is (`../image/plain_tar.py`). Standard library only.
+of ours, whatever it is (`../image/plain_tar.py`). A wheel can be around it (`lab_wheel.py`). Standard library only.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import testbed
 from testbed.errors import UsageError, XoffError
+from testbed.lab.engines import lab_wheel
 from testbed.lab.host import cache
 from testbed.lab.host.cache import Report
 from testbed.lab.image import debs, image, plain_tar, recipe, wheels
@@ -61,9 +62,13 @@ _LARGEST = {name: 1 << 20 for name in (f"kernel/{kernel.MANIFEST}", f"image/{ima
     f"image/{recipe.KERNEL}": 256 << 20, f"image/{recipe.ROOT}": 2 << 30,
 }  # fmt: skip
 """The most octets that each file may have, some ten times what it has."""
+_SHOWN = 16
+"""The digits of a digest that a message has where some are enough."""
 _LARGEST_WHEEL, _MOST_WHEELS = 32 << 20, 64
+_QUICK, _SMALL = 0, 6
+"""The levels of xz: on two cores the first takes seconds, and the second minutes for a tenth less."""
 _XZ_MEMORY = 64 << 20
-"""The octets of memory that decompression may take; the level that is written needs less than one MB."""
+"""The octets of memory that decompression may take; the levels that are written need less than one, and nine MB."""
 _WHEEL = re.compile(r"python/[A-Za-z0-9][\w.+-]*\.whl")
 _LARGEST_DEB, _MOST_DEBS = 1 << 30, 1000
 _DEB = re.compile(r"debian/([0-9a-f]{64})\.deb")
@@ -88,10 +93,20 @@ class Contents:
 
 
 def export(
-    file: Path, engines: Sequence[str], report: Report, progress: Progress, with_debs: Sequence[str] = ()
+    file: Path,
+    engines: Sequence[str],
+    report: Report,
+    progress: Progress,
+    *,
+    with_debs: Sequence[str] = (),
+    small: bool = False,
+    wheel: bool = False,
 ) -> Contents:
     """Write all that `engines` need to `file`, in place of what was there, with the Debian packages of some locks; what
-    is missing is built before."""
+    is missing is built before.
+
+    A `small` file takes minutes of CPU time to compress, and a `wheel` is one for an index of Python packages.
+    """
     sources, digest = _sources(engines, report)
     if (further := debs.ensure(with_debs, report)) is not None:
         sources |= {f"debian/{one.sha256}.deb": one.place / debs.FILE for one in further.locked}
@@ -111,14 +126,18 @@ def export(
         done += number
         progress(done, total)
 
-    with _replaced(file) as out, tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+    with (
+        _replaced(file) as out,
+        _wrapped(out, engines, wheel) as target,
+        tarfile.open(fileobj=target, mode="w|", format=tarfile.USTAR_FORMAT) as archive,
+    ):
         written = _encoded(content | {"digest": _digest(content)})
         archive.addfile(plain_tar.member(_MANIFEST, len(written)), io.BytesIO(written))
         for name, path in sorted(sources.items()):
             with path.open("rb") as source:
                 if name in _COMPRESSED:
                     with tempfile.TemporaryFile(dir=file.absolute().parent) as packed:
-                        for block in _compressed(source, advance):
+                        for block in _compressed(source, _SMALL if small else _QUICK, advance):
                             packed.write(block)
                         size = packed.tell()
                         packed.seek(0)
@@ -136,6 +155,7 @@ def import_(file: Path, report: Report, progress: Progress, *, as_reference: boo
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     with handle:
+        lab_wheel.skip_head(handle)
         archive = plain_tar.members(handle)
         content = _manifest(file, archive)
         _require_ours(file, content)
@@ -182,12 +202,17 @@ def digest_of_keys(engines: Iterable[str]) -> str:
     return hashlib.sha256(json.dumps(_keys(engines), sort_keys=True).encode()).hexdigest()
 
 
-def _compressed(source: IO[bytes], advance: Callable[[int], None]) -> Iterator[bytes]:
+def _wrapped(out: IO[bytes], engines: Sequence[str], wheel: bool) -> AbstractContextManager[IO[bytes]]:
+    """Return what the lab file is written to: the file itself, or the place for it in a wheel."""
+    return lab_wheel.writing(out, digest_of_keys(engines)[:16]) if wheel else nullcontext(out)
+
+
+def _compressed(source: IO[bytes], preset: int, advance: Callable[[int], None]) -> Iterator[bytes]:
     """Yield the file as streams of xz, one behind the other."""
     cores = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(cores) as pool:
         while blocks := [block for _ in range(cores) if (block := source.read(_BLOCK))]:
-            yield from pool.map(lambda block: lzma.compress(block, check=lzma.CHECK_CRC32, preset=0), blocks)
+            yield from pool.map(lambda block: lzma.compress(block, check=lzma.CHECK_CRC32, preset=preset), blocks)
             advance(sum(map(len, blocks)))
 
 
@@ -251,10 +276,12 @@ def _require_ours(file: Path, content: Mapping[str, Any]) -> None:
         theirs, ours = theirs | {"python": ""}, ours | {"python": ""}
     if differs := [name for name, key in ours.items() if theirs[name] != key]:
         what = {"image": "image", "kernel": "kernel", "python": "list of Python packages"}
+        others = " and another ".join(
+            f"{what[name]} ({str(theirs[name])[:_SHOWN]} and not {ours[name][:_SHOWN]})" for name in differs
+        )
         raise UsageError(
             f"{file} has the lab of another version of Xoff ({content['xoff'][:40]}; this is {testbed.__version__}), "
-            f"with another {' and another '.join(what[name] for name in differs)}; export it with the version that is "
-            "to run"
+            f"with another {others}; export it with the version that is to run"
         )
 
 
@@ -319,8 +346,10 @@ def _unpack(file: Path, archive: Iterator[Member], files: Mapping[str, Any], wor
                     out.write(data)
                     digest.update(data)
                     progress(done + taken, total)
-            if (taken, digest.hexdigest()) != (entry["size"], entry["sha256"]):
-                raise _damaged(file, member.name)
+            if taken != entry["size"]:
+                raise _damaged(file, member.name, f"{taken} octets and not {entry['size']}")
+            if digest.hexdigest() != entry["sha256"]:
+                raise _damaged(file, member.name, f"SHA-256 {digest.hexdigest()} and not {str(entry['sha256'])[:64]}")
             done += taken
     except (MalformedError, lzma.LZMAError) as error:
         raise _damaged(file, next(iter(missing), "its end"), str(error)) from None

@@ -11,6 +11,7 @@ from testbed.lab.engines.realtime import Realtime
 from testbed.lab.engines.um import Um
 from testbed.lab.engines.vm import Vm
 from testbed.lab.engines.words import DEFAULT
+from testbed.lab.host import distribution
 from testbed.lab.host.cache import Report
 
 __all__ = ["DEFAULT", "ENGINES", "find", "prepare"]
@@ -27,4 +28,7 @@ def find(name: str) -> Engine:
 
 def prepare(engine: Engine | str, report: Report = lambda _: None, packages: Sequence[str] = ()) -> PreparedEngine:
     """Make everything that an engine needs, with these Python packages in it; report what is being made."""
-    return (find(engine) if isinstance(engine, str) else engine).prepare(report, packages)
+    kind = find(engine) if isinstance(engine, str) else engine
+    if kind.runs_image:
+        distribution.require_labs()
+    return kind.prepare(report, packages)

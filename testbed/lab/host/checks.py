@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.errors import XoffError
-from testbed.lab.host import cache
+from testbed.lab.host import cache, distribution
 from testbed.lab.host.prerequisites import Package
 
 
@@ -28,7 +28,7 @@ class Check:
 def package(engine: str, wanted: Package) -> Check:
     """Check that a Debian package is installed."""
     ok = wanted.is_here()
-    return Check(engine, wanted.name, ok, wanted.why, "" if ok else f"apt-get install {wanted.name}")
+    return Check(engine, wanted.name, ok, wanted.why, "" if ok else distribution.remedy([wanted]))
 
 
 def building(engine: str, is_built: bool, packages: list[Package], room_gb: int) -> list[Check]:

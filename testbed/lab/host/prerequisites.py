@@ -13,8 +13,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,12 @@ class Package:
     program: str = ""
     file: str = ""
     module: str = ""
+    elsewhere: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The names that other package managers have for it, as far as they have it."""
+
+    def name_for(self, manager: str) -> str:
+        """Return the name that a package manager has for it; an empty text if it has no such package."""
+        return self.name if manager == "apt-get" else self.elsewhere.get(manager, "")
 
     def is_here(self) -> bool:
         if self.module:

@@ -77,6 +77,19 @@ def unpack(wheels: list[Path], site: Path) -> None:
             wheel.extractall(site)
 
 
+def pip_of_python() -> Path | None:
+    """Return the wheel of pip that Python carries for `ensurepip`, or None if it carries it in a way of its own."""
+    import importlib.util
+    import sysconfig
+
+    found = importlib.util.find_spec("ensurepip")
+    folders = [Path(sysconfig.get_config_var("WHEEL_PKG_DIR") or os.devnull)]
+    if found is not None and found.origin:
+        folders.append(Path(found.origin).parent / "_bundled")
+    carried = [path for folder in folders if folder.is_dir() for path in folder.glob(f"pip-*{_PURE}")]
+    return max(carried, key=lambda path: path.stat().st_mtime, default=None)
+
+
 def _fetch(folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "download", "--require-hashes",
                "--only-binary", ":all:", "--dest", str(folder), "-r", str(LOCK)]  # fmt: skip

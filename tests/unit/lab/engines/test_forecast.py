@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
+import re
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from testbed.cli import bootstrap
+from testbed.cli import bootstrap, engine_setup, machine
 from testbed.lab.engines import forecast
 from testbed.lab.engines.forecast import Cost, Step
 from testbed.lab.engines.um import Um
@@ -77,21 +77,26 @@ def test_nothing_is_forecast_when_all_is_there() -> None:
     assert forecast.text([], [], os.cpu_count() or 1) == ""
 
 
-@pytest.mark.parametrize(("arguments", "last"), [([], "snapshot of vm"), (["--engine", "um"], "root disk of um")])
-def test_the_first_demo_shows_a_forecast_of_everything_before_it_installs_anything(
-    arguments: list[str],
-    last: str,
-    xoff_cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_forecast_of_everything_is_shown_before_anything_is_installed(
+    xoff_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown: list[str] = []
-    monkeypatch.setattr(sys, "argv", ["xoff", "demo", *arguments])
-    monkeypatch.setenv(forecast.SHOWN, "")  # so that it is restored
-    monkeypatch.setattr(bootstrap, "_make", lambda: shown.append(capsys.readouterr().err))
-    monkeypatch.setattr(bootstrap, "_install", lambda purpose: None)
+    monkeypatch.setenv("XOFF_LAB", "none")
+    monkeypatch.setattr(machine, "require", lambda *_: shown.append(capsys.readouterr().err))
+    for kind in (Um, Vm):
+        monkeypatch.setattr(kind, "prepare", lambda *_: None)
+        engine_setup.ready(kind())
+    for text, last in zip(shown, ("root disk of um", "snapshot of vm"), strict=True):
+        line = " ".join(text.split())
+        assert "to be set up once: " in line
+        assert f"{last}; about " in line
+
+
+def test_the_front_door_says_what_its_environment_takes(
+    xoff_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bootstrap, "_put_pip", lambda: None)
+    monkeypatch.setattr(bootstrap, "_run", lambda *_: bootstrap._place().mkdir(exist_ok=True))
     bootstrap.environment("run")
-    assert "to be set up once: " in shown[0]
-    assert "Python environment, lab image, " in shown[0]
-    assert f"{last}; about " in shown[0]
-    assert os.environ[forecast.SHOWN] == "1"
+    said = capsys.readouterr().err
+    assert re.search(r"making the Python environment in \S+, once, with about \d+ MB to download and \d+ s$", said)

@@ -201,7 +201,7 @@ def test_a_lab_file_carries_packages_to_a_machine_without_a_network(
     lab: Path, lock: Path, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "lab.tar"
-    lab_file.export(file, ["um"], silent, lambda *_: None, [str(lock)])
+    lab_file.export(file, ["um"], silent, lambda *_: None, with_debs=[str(lock)])
     shutil.rmtree(mirror)
     monkeypatch.setenv("XOFF_CACHE", str(tmp_path / "elsewhere"))
     lab_file.import_(file, silent, lambda *_: None)

@@ -136,7 +136,8 @@ idle CPU left, and were its timers and agents on time? A run that is degraded en
     "environment": Topic(
         "environment variables",
         """\
-  XOFF_LAB             a prebuilt lab to take in place of building one: a file, a folder or an address (docs/lab.md)
+  XOFF_LAB             a prebuilt lab to take in place of building one: a file, a folder or an address (docs/lab.md);
+                       none: ask no package index for one
   XOFF_CACHE           where Xoff keeps images, kernels and Python environments (default ~/.cache/xoff)
   XOFF_YES=1           install Debian packages that are missing without asking, as --yes does
   XOFF_SR_URL          the controller's address for xoff controller

@@ -33,6 +33,9 @@ def package(engine: str, wanted: Package) -> Check:
 
 def building(engine: str, is_built: bool, packages: list[Package], room_gb: int) -> list[Check]:
     """Check what building a lab takes, unless it is built already."""
+    if not distribution.runs_labs():
+        remedy = "run labs in a container under emulation: podman run --platform linux/amd64"
+        return [Check(engine, "an x86-64 processor", False, os.uname().machine, remedy)]
     if is_built:
         return [Check(engine, "the lab", True, f"built or imported, in {cache.root()}")]
     checks = [package(engine, wanted) for wanted in packages]

@@ -168,6 +168,52 @@ def test_a_user_with_nothing_but_python_imports_the_lab_and_gets_the_same(
         assert theirs["provenance"][name] == getattr(ours.provenance, name), name
 
 
+OTHERS = {
+    "dnf": 'ID=fedora\nPRETTY_NAME="Fedora Linux 41"\n',
+    "pacman": 'ID=arch\nPRETTY_NAME="Arch Linux"\n',
+    "zypper": 'ID="opensuse-leap"\nID_LIKE="suse opensuse"\nPRETTY_NAME="openSUSE Leap 15.6"\n',
+    "apk": 'ID=alpine\nPRETTY_NAME="Alpine Linux v3.20"\n',
+}
+
+
+def test_another_linux_names_what_it_lacks_in_its_own_words_and_takes_a_prebuilt_lab(
+    ready: PreparedEngine, elsewhere: Maker, tmp_path: Path
+) -> None:
+    """Roots of Debian without apt, with the names of others: no root of these can be had everywhere."""
+    there = elsewhere("trixie")
+    release = there.path / "etc" / "os-release"
+    debian = release.read_bytes()
+    manager = there.path / "opt" / "manager"
+    manager.mkdir(parents=True)
+    place = {"XOFF_CACHE": "/home/user/other", "PATH": "/opt/manager:/usr/bin:/bin"}
+    try:
+        release.unlink()  # a link to the one in /usr
+        for number, (name, text) in enumerate(OTHERS.items()):
+            release.write_text(text)
+            program = manager / name
+            program.write_text("#!/bin/sh\necho called >&2; exit 1\n")
+            program.chmod(0o755)
+            if not number:
+                first = there.run("./xoff", "run", "incast", "--out", "/home/user/results", "--json",
+                                  XOFF_LAB="/home/user/lab.tar", **place)  # fmt: skip
+                assert first.returncode == 0, first.stderr
+                assert json.loads(first.stdout)[0]["digest"] == lab.run("incast", on=ready, out=tmp_path).digest
+                assert "this machine needs" not in first.stderr
+                again = there.run("./xoff", "run", "incast", "--out", "/home/user/results", **place)
+                assert again.returncode == 0, again.stderr
+                assert "kernel" not in again.stderr
+            lacks = there.run("./xoff", "run", "hello", "--engine", "vm", **place)
+            assert lacks.returncode == 3, lacks.stderr
+            line = lacks.stderr.splitlines()[-1]
+            assert f"this {text.split('=')[-1].strip().strip(chr(34))} lacks qemu-system-x86, " in line
+            assert f"As root: {name} " in line
+            assert "called" not in lacks.stderr
+            program.unlink()
+    finally:
+        release.unlink(missing_ok=True)
+        release.write_bytes(debian)
+
+
 @pytest.mark.long  # it compiles Xoff for the lab once more; the unit tests have the rest of `rerun.py`
 def test_an_artifact_gives_the_same_digest_to_a_reviewer_with_nothing_but_python(
     elsewhere: Maker, exported: Path, tmp_path: Path

@@ -17,9 +17,11 @@ from testbed import lab
 from testbed.experiment import definition
 from testbed.lab import Status
 from testbed.lab.engines.um import PreparedUm, Um
+from testbed.lab.host import cache
+from testbed.lab.image import image
 from testbed.lab.job.job import Limits
 from testbed.lab.results.result import RESULT
-from testbed.lab.um import kernel
+from testbed.lab.um import disks, kernel
 
 from ..conftest import JOBS, Output, Runner, kept
 from ..um_processes import UmProcesses
@@ -58,6 +60,12 @@ def test_the_kernel_that_is_built_here_is_the_reference_to_the_byte(ready: Prepa
     if built.tools != reference["tools"]:
         pytest.skip("Debian has other versions of the tools now")
     assert built.digest == reference["digest"], "./xoff image reference --engine um, if it is meant to change"
+
+
+def test_the_root_disk_that_is_made_here_is_the_reference_to_the_byte(ready: PreparedUm) -> None:
+    if ready.image.digest != image.reference()["digest"]:
+        pytest.skip("Debian has other versions of the image's packages now")
+    assert cache.sha256(ready.disks["XOFF_ROOT"]) == disks.reference_digest(), "./xoff image reference"
 
 
 def test_the_time_stamp_counter_is_the_labs_clock_and_the_kernel_shows_the_same_every_time(run: Runner) -> None:

@@ -208,24 +208,27 @@ def test_the_front_door_sends_an_old_python_away_with_the_way_out() -> None:
     assert done.stderr.rstrip().endswith("vagrant up")
 
 
-def test_another_system_is_sent_to_vagrant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_system_is_told_what_works_there(monkeypatch: pytest.MonkeyPatch) -> None:
     from testbed.cli import machine
+    from testbed.lab.host.distribution import PlatformError
 
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(machine.MachineError, match=r"vagrant up && vagrant ssh$"):
+    with pytest.raises(PlatformError, match=r"or in a box \(vagrant up\); here work xoff list, report, "):
         machine.check_platform()
 
 
 def test_a_debian_without_apt_is_not_sent_to_debian(monkeypatch: pytest.MonkeyPatch) -> None:
     from testbed.cli import machine
+    from testbed.lab.host import distribution
     from testbed.lab.host.prerequisites import Package
 
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(machine, "_system_name", lambda: "Debian GNU/Linux 12 (bookworm)")
+    monkeypatch.setattr(distribution, "name", lambda: "Debian GNU/Linux 12 (bookworm)")
+    monkeypatch.setattr(distribution, "remedy", lambda _: "REMEDY")
     said = (
-        r"installs what is missing with apt-get, and there is none in PATH on this Debian GNU/Linux 12 \(bookworm\); "
-        r"install qemu-imaginary in another way, or run it in a box: vagrant up && vagrant ssh; or bring the lab from "
-        r"another machine: \./xoff image export FILE there, \./xoff image import FILE here$"
+        r"this Debian GNU/Linux 12 \(bookworm\) lacks qemu-imaginary; Xoff installs with apt-get alone, and there is "
+        r"none in PATH\. As root: REMEDY\. Or bring the lab from another machine: \./xoff image export FILE there, "
+        r"\./xoff image import FILE here, for which Python is enough; or run it in a box: vagrant up && vagrant ssh$"
     )
     with pytest.raises(machine.MachineError, match=said):
         machine.require([Package("qemu-imaginary", "runs the lab", program="no-such-program")], print)

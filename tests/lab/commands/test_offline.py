@@ -1,0 +1,60 @@
+"""Without any network interface, everything that is in the cache works, and what is not says so at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.lab.engines.engine import PreparedEngine
+
+ROOT = Path(__file__).parents[3]
+ALONE = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+
+
+def offline(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `xoff` in a network namespace of its own, in which not even the loopback interface is up."""
+    if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may make no network namespace")
+    return subprocess.run(
+        [*ALONE, *words], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), **environment}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+
+
+def test_what_is_cached_works_without_a_network(ready: PreparedEngine, tmp_path: Path) -> None:
+    xoff = [sys.executable, "-m", "testbed"]
+    out = str(tmp_path)
+    results = []
+    for _ in range(2):
+        done = offline(*xoff, "run", "hello", "--engine", str(ready.engine), "--json", "--out", out)
+        assert done.returncode == 0, done.stderr
+        assert "index" not in done.stderr
+        results.append(json.loads(done.stdout)[0])
+    assert results[0]["digest"] == results[1]["digest"]
+    first, second = (str(path) for path in sorted(tmp_path.glob("hello-*")))
+    for words in (
+        ["list"],
+        ["report", first, second, "--out", f"{out}/report.html"],
+        ["compare", first, second],
+        ["switch", "headroom", "--rate", "100Gb/s", "--length", "10km"],
+        ["doctor", "--engine", str(ready.engine)],
+    ):
+        done = offline(*xoff, *words)
+        assert done.returncode == 0, (words, done.stderr)
+
+
+def test_an_empty_cache_without_a_network_ends_in_one_line_with_the_way_out(tmp_path: Path) -> None:
+    done = offline(
+        str(ROOT / "xoff"), "run", "hello", XOFF_CACHE=str(tmp_path), PIP_CONFIG_FILE=os.devnull, PIP_FIND_LINKS="",
+        PIP_NO_CACHE_DIR="1", PIP_INDEX_URL="http://packages.example/simple/", PIP_RETRIES="0",
+    )  # fmt: skip
+    assert done.returncode == 3
+    said = done.stderr.splitlines()
+    assert "no index of Python packages answers" in said[-1]
+    assert "./xoff image export FILE there" in said[-1]
+    assert "Traceback" not in done.stderr

@@ -51,7 +51,7 @@ def test_what_is_cached_works_without_a_network(ready: PreparedEngine, tmp_path:
 def test_an_empty_cache_without_a_network_ends_in_one_line_with_the_way_out(tmp_path: Path) -> None:
     done = offline(
         str(ROOT / "xoff"), "run", "hello", XOFF_CACHE=str(tmp_path), PIP_CONFIG_FILE=os.devnull, PIP_FIND_LINKS="",
-        PIP_NO_CACHE_DIR="1", PIP_INDEX_URL="http://packages.example/simple/", PIP_RETRIES="0",
+        PIP_NO_CACHE_DIR="1", PIP_INDEX_URL="https://packages.example/simple/",
     )  # fmt: skip
     assert done.returncode == 3
     said = done.stderr.splitlines()

@@ -23,6 +23,7 @@ from testbed.lab.host import cache
 _ROOT = Path(__file__).resolve().parents[2]
 _READY = ".ready"
 _ROOM = 100 << 20
+_WHAT = "making the Python environment"
 _LOCKS = {"test": "test", "docs": "test", "serve": "serve", "plot": "plot", "export": "plot", "workload": "plot"}
 """The lock of each command that takes more packages than `run.lock` has; they are installed the first time."""
 
@@ -121,9 +122,10 @@ def _make() -> None:
     cache.require_room(cache.root(), _ROOM, "the Python environment")
     shutil.rmtree(place, ignore_errors=True)  # one that was begun and not finished
     if carried := wheels.current():
-        _say(f"making the Python environment in {place} from the packages that were imported")
+        _say(f"{_WHAT} in {place} from the packages that were imported")
         pip = wheels.pip_of_python()  # for packages of commands that take more
-        wheels.unpack([*carried, *([pip] if pip else [])], _site())
+        with _making():
+            wheels.unpack([*carried, *([pip] if pip else [])], _site())
         (place / f"{_READY}-run").touch()
     else:
         _install("run")
@@ -141,8 +143,7 @@ def _site() -> Path:
             raise machine.MachineError(
                 f"the Python {sys.executable} is not whole: it has no module venv; install all of python3"
             ) from None
-        with cache.usable(place):
-            venv.EnvBuilder(symlinks=True).create(place)
+        venv.EnvBuilder(symlinks=True).create(place)
     return place / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
 
@@ -155,14 +156,27 @@ def _put_pip() -> None:
     from testbed.lab.host import prerequisites
     from testbed.lab.image import wheels
 
-    site = _site()
+    with _making():
+        site = _site()
     if (site / "pip").exists():
         return
     machine.require(prerequisites.front_door_packages(), _say)
     if carried := wheels.pip_of_python():
-        wheels.unpack([carried], site)
+        with _making():
+            wheels.unpack([carried], site)
     else:
-        _run([sys.executable, "-m", "venv", str(_place())], "making the Python environment")
+        _run([sys.executable, "-m", "venv", str(_place())], _WHAT)
+
+
+@contextmanager
+def _making() -> Iterator[None]:
+    """Turn a failure to write the environment into an error with the reason and the way out."""
+    try:
+        yield
+    except OSError as error:
+        from testbed.lab.image import fetching
+
+        raise fetching.failure(_WHAT, error.strerror or str(error)) from None
 
 
 def _install(purpose: str) -> None:
@@ -171,7 +185,7 @@ def _install(purpose: str) -> None:
 
     what = f"installing the Python packages of {purpose}.lock"
     if purpose == "run":
-        _say(f"making the Python environment in {_place()}, once, with {forecast.cost(forecast.Step.ENVIRONMENT)}")
+        _say(f"{_WHAT} in {_place()}, once, with {forecast.cost(forecast.Step.ENVIRONMENT)}")
     else:
         _say(what)
     _put_pip()

@@ -1,4 +1,6 @@
-"""Without any network interface, everything that is in the cache works, and what is not says so at once."""
+"""Without any network interface, everything that is in the cache works (`tests/unit/lab/image/test_fetching.py` has an
+empty one).
+"""
 
 from __future__ import annotations
 
@@ -46,15 +48,3 @@ def test_what_is_cached_works_without_a_network(ready: PreparedEngine, tmp_path:
     ):
         done = offline(*xoff, *words)
         assert done.returncode == 0, (words, done.stderr)
-
-
-def test_an_empty_cache_without_a_network_ends_in_one_line_with_the_way_out(tmp_path: Path) -> None:
-    done = offline(
-        str(ROOT / "xoff"), "run", "hello", XOFF_CACHE=str(tmp_path), PIP_CONFIG_FILE=os.devnull, PIP_FIND_LINKS="",
-        PIP_NO_CACHE_DIR="1", PIP_INDEX_URL="https://packages.example/simple/",
-    )  # fmt: skip
-    assert done.returncode == 3
-    said = done.stderr.splitlines()
-    assert "no index of Python packages answers" in said[-1]
-    assert "./xoff image export FILE there" in said[-1]
-    assert "Traceback" not in done.stderr

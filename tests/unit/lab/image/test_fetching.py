@@ -47,7 +47,6 @@ def _xoff(before: str, cache_of_ours: Path, *arguments: str) -> subprocess.Compl
     ids=["little space", "few files"],
 )
 def test_a_full_disk_is_named(options: str, said: str, xoff_cache: Path) -> None:
-    """The message names the disk, although `venv` reports only that ensurepip ended with exit code 1."""
     xoff_cache.mkdir()
     done = _xoff(f"mount -t tmpfs -o mode=755,{options} none {xoff_cache}", xoff_cache)
     assert done.returncode == 3
@@ -65,9 +64,7 @@ def test_without_a_network_one_line_names_the_lab_that_can_be_carried(xoff_cache
     *before, last = done.stderr.splitlines()
     assert last.startswith("xoff: installing the Python packages of run.lock failed: no index of Python packages ans")
     assert OTHER_MACHINE in last
-    assert [line.split(" in ")[0] for line in before] == [
-        "xoff: making the Python environment", "xoff: installing the Python packages of run.lock",
-    ]  # fmt: skip
+    assert [line.split(" in ")[0] for line in before] == ["xoff: making the Python environment"]
     assert took_s < 60  # on a busy machine; pip's own attempts alone take a good 20 s more
 
 

@@ -2,9 +2,9 @@
 
 `XOFF_LAB` names it: a file, a folder that has it by its name, the address of either, or the cache in which a lab was
 made ready, as a container has one (`installed.py`). Where it names nothing, the package index of this machine is asked
-(`lab_wheel.py`). Nothing of it is used before it is known to be the lab of this version: it is made by the same recipes,
-and its kernel, disk and image have the digests that `reference.json` names. Standard library only, because it comes
-before there is a Python environment (`testbed/cli/bootstrap.py`).
+(`lab_wheel.py`). Nothing of it is used before it is known to be the lab of this version: it is made by the same
+recipes, and its kernel, disk and image have the digests that `reference.json` names. Standard library only, because it
+comes before there is a Python environment (`testbed/cli/bootstrap.py`).
 """
 
 from __future__ import annotations

@@ -255,6 +255,7 @@ def test_a_form_is_used_by_keyboard_alone(browser: Any, served: tuple[str, Path]
     page.page.wait_for_selector("#form-headroom[data-answered]")
     content = json.loads(page.form("headroom").locator(".data pre").evaluate("(one) => one.textContent"))
     assert content["rate_bps"] == 25 * 10**9
+    assert page.page.evaluate("location.hash") == "#calculator=headroom&rate=25Gb%2Fs"
     page.context.close()
 
 
@@ -293,7 +294,7 @@ def test_a_page_that_was_opened_as_a_file_says_how_to_serve_it(browser: Any, ser
     ("how", "said"),
     [
         ("delete globalThis.WebAssembly", "This browser has no WebAssembly, in which Python runs."),
-        ("", "Python cannot be loaded"),
+        ("", "Python cannot be loaded (this site has none, ./xoff docs --calculators puts it there)"),
     ],
 )
 def test_without_webassembly_or_python_one_line_says_so(

@@ -86,8 +86,8 @@ def test_axe_finds_no_serious_violation(opened: Any, name: str, scheme: str) -> 
     axe = pytest.importorskip("axe_playwright_python", reason="the Python package axe-playwright-python is missing")
     page = opened(name, 1400, scheme)
     page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
-    # Without preloading: it would ask for style sheets, which a page that was opened as a file may not.
-    found = page.evaluate("axe.run('article', { preload: false })")["violations"]
+    # Without preloading: it would ask for style sheets, which a page that was opened as a file may not, nor for frames.
+    found = page.evaluate("axe.run('article', { preload: false, iframes: false })")["violations"]
     serious = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found if one["impact"] in _SERIOUS]
     assert serious == []
 
@@ -123,6 +123,27 @@ def test_every_picture_is_there(opened: Any) -> None:
     }"""
     count, broken = page.evaluate(missing)
     assert count > 80 and broken == []
+
+
+@pytest.mark.parametrize("width", [360, 735])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_replay_is_for_all_and_fits_its_frame(opened: Any, width: int, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python", reason="the Python package axe-playwright-python is missing")
+    page = opened("docs/sample/replay", width, scheme)
+    page.evaluate("xoffReport.loaded")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert [one.inner_text() for one in page.get_by_role("heading").all() if one.is_visible()] == []
+    page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run('main', { preload: false })")["violations"]
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+
+
+def test_nothing_plays_for_those_who_asked_for_no_motion(opened: Any) -> None:
+    page = opened("docs/sample/replay", 735, "light")
+    page.emulate_media(reduced_motion="reduce")
+    page.reload()
+    page.evaluate("xoffReport.loaded")
+    assert page.get_by_role("button", name="Play").is_visible()
 
 
 def test_the_run_of_the_first_page_plays(opened: Any) -> None:

@@ -98,7 +98,7 @@ def _fetched() -> bytes:
     if npm is None:
         raise RuntimeMissing(f"npm is missing, which fetches {PACKAGE}: apt install npm, or {way_out}")
     with cache.owned("pyodide") as work:
-        command = [npm, "pack", PACKAGE, "--silent", "--ignore-scripts", "--pack-destination", str(work)]
+        command = [npm, "pack", PACKAGE, "--loglevel=error", "--ignore-scripts", "--pack-destination", str(work)]
         try:
             done = subprocess.run(
                 command, check=False, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600

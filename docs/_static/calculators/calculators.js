@@ -110,6 +110,10 @@
     return text.length <= LONGEST_LINK ? `#${text}` : "";
   }
 
+  function keep(form) {
+    history.replaceState(null, "", link(form) || location.pathname + location.search);
+  }
+
   function follow() {
     const parts = new URLSearchParams(location.hash.slice(1));
     const form = forms.find((one) => one.dataset.calculator === parts.get("calculator"));
@@ -134,6 +138,7 @@
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       clearTimeout(timer);
+      keep(form);
       compute(form);
     });
     form.addEventListener("input", (event) => {
@@ -141,8 +146,7 @@
       if (text) form.elements[text].value = ""; // what is typed goes before a file
       clearTimeout(timer);
       timer = setTimeout(() => {
-        const target = link(form);
-        history.replaceState(null, "", target || location.pathname + location.search);
+        keep(form);
         compute(form);
       }, SOON_MS);
     });

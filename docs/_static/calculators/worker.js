@@ -24,7 +24,9 @@ self.fetch = async (...given) => {
 async function begin() {
   if (typeof WebAssembly !== "object") throw new Error("this browser has no WebAssembly");
   const folder = new URL("pyodide/", self.location).href;
-  const { loadPyodide } = await import(`${folder}pyodide.mjs`);
+  const { loadPyodide } = await import(`${folder}pyodide.mjs`).catch(() => {
+    throw new Error("this site has none, ./xoff docs --calculators puts it there");
+  });
   const code = fetch(new URL("xoff.zip", self.location)).then((answer) => answer.arrayBuffer());
   const python = await loadPyodide({ indexURL: folder });
   python.unpackArchive(await code, "zip", { extractDir: "/xoff" });

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,6 +84,9 @@ def docs(options: argparse.Namespace) -> int:
     if not (root / "docs" / "conf.py").is_file():
         raise UsageError("the pages come with the source: clone the repository and use ./xoff docs there")
     if options.figures is not None:
+        for name in ("calculators", "reports", "serve", "out"):
+            if getattr(options, name) is not None:
+                raise UsageError(f"--figures builds no site, so --{name} has no effect; give them one after the other")
         return figures(root, options.figures)
     if find_spec("sphinx") is None:
         raise UsageError(f"{sys.executable} has no Sphinx; ./xoff docs installs it, or pip install xoff[docs]")
@@ -108,7 +112,8 @@ def serve(folder: Path, port: int) -> None:
         raise UsageError(f"port {port} cannot be used: {error.strerror}; --serve takes another one") from None
     with server:
         say(f"http://127.0.0.1:{port}/ has the site; Ctrl-C ends it")
-        server.serve_forever()
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 class _Pages(SimpleHTTPRequestHandler):

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from testbed.cli import main
 from testbed.cli.house import site
 from testbed.errors import UsageError
 from testbed.lab.results.result import Result
@@ -109,3 +110,11 @@ def test_files_that_python_in_a_browser_needs_have_their_types() -> None:
     pages = site._Pages.__new__(site._Pages)
     guessed = [pages.guess_type(name) for name in ("a.wasm", "a.mjs", "a.js", "a.zip", "a.html")]
     assert guessed == ["application/wasm", "text/javascript", "text/javascript", "application/zip", "text/html"]
+
+
+@pytest.mark.parametrize("further", ["--calculators", "--serve", "--reports", "--out=x"])
+def test_an_option_that_would_have_no_effect_beside_figures_is_refused(
+    further: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["docs", further, "--figures"]) == 2
+    assert f"--figures builds no site, so {further.partition('=')[0]} has no effect" in capsys.readouterr().err

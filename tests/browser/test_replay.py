@@ -106,12 +106,12 @@ def test_buttons_and_keys_go_from_event_to_event(opened: Opener, tmp_path: Path)
     press(page, "ArrowLeft")
     assert page.evaluate("xoffReport.cursor") == XOFF_DONE
     press(page, *["Shift+ArrowLeft"] * 9)
-    assert "and it is lost on its next cable" in event(page) or "drops it: threshold" in event(page)
+    assert "and it is in no later capture" in event(page) or "drops it: threshold" in event(page)
 
 
 def test_what_is_dropped_and_lost_is_named(opened: Opener, tmp_path: Path) -> None:
     page = opened(captured(tmp_path / "one"))
-    for number, words in ((3, "and its buffer drops it: threshold"), (5, "and it is lost on its next cable")):
+    for number, words in ((3, "and its buffer drops it: threshold"), (5, "and it is in no later capture")):
         page.evaluate(f"xoffReport.setCursor({100 * MS + number * LINE_NS + DELAY_NS + LINE_NS} - 1)")
         press(page, "ArrowRight")
         assert shown(page, "path.cross") == 1

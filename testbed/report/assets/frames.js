@@ -104,7 +104,7 @@ function eventWords(replay, tracks, t) {
   for (const row of order) {
     const [source, target] = replay.directions[replay.way[row]], what = whatIs(replay, row);
     if (replay.done[row] === t) {
-      const end = { [DROPPED]: `, and its buffer drops it: ${replay.words[replay.word[row]]}`, [LOST]: ", and it is lost on its next cable" };
+      const end = { [DROPPED]: `, and its buffer drops it: ${replay.words[replay.word[row]]}`, [LOST]: ", and it is in no later capture" };
       found.push(`${target} has ${what}${end[replay.fate[row]] || ""}`);
     }
     if (replay.leaves[row] === t) {

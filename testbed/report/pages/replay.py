@@ -26,7 +26,7 @@ _TUNNEL = ("tunnel-xoff", "M-12,-8H7L13,0L7,8H-12Z", "PFC frame in a tunnel")
 _IN_TUNNEL = "M-6,-2L-3,-5H2L5,-2V2L2,5H-3L-6,2Z"
 _ENDS = (
     (Fate.DROPPED, "dropped by buffers"),
-    (Fate.LOST, "lost on cables"),
+    (Fate.LOST, "in no later capture: lost on a cable, or dropped when the log had ended"),
     (Fate.WAITS, "still waited at the end"),
 )
 _HELP = (
@@ -34,7 +34,7 @@ _HELP = (
     "from pause to pause, and Space plays."
 )
 _GATE = ("gate", "M-3,-8V8M3,-8V8", "a pause stops this lane")
-_CROSS = ("cross", "M-6,-6L6,6M-6,6L6,-6", "dropped or lost")
+_CROSS = ("cross", "M-6,-6L6,6M-6,6L6,-6", "dropped, or in no later capture")
 
 
 def _steps(found: Replays) -> str:

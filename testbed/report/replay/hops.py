@@ -36,7 +36,9 @@ class Fate(enum.IntEnum):
     WAITS = 3
     """It had not left the node when the captures ended."""
     LOST = 4
-    """It is in no later capture, although a later frame of its flow is: its next cable lost or damaged it."""
+    """It is in no later capture, although a later frame of its flow is: its next cable lost or damaged it, or a buffer
+    dropped it after the end of the log.
+    """
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ def test_two_reports_of_a_result_are_the_same_to_the_octet_and_a_page_says_what_
     folder = captured(tmp_path / "one")
     page = report([folder])
     assert page == report([folder])
-    assert "All 40 captured frames, 100.005us to 120.9268us. 1 dropped by buffers. 1 lost on cables." in page
+    assert "All 40 captured frames, 100.005us to 120.9268us. 1 dropped by buffers. 1 in no later capture" in page
     assert 'data-step="pauses next"' in page and 'id="frames-0-1"' in page
     plain = report([small(tmp_path / "two")])
     assert "Frames on cables were not captured; xoff run NAME --capture captures them." in plain

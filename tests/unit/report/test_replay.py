@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
+import tarfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +23,9 @@ from testbed.report.replay.identity import Identity, Kind, identify
 from testbed.report.replay.window import Replays, chosen, packed, replays
 from testbed.report.timeline.tracks import tracks
 from tests.report_folders import DELAY_NS, HOSTILE, LINE_NS, MS, PFC_LINE_NS, captured, datagram, network, small
+from tools.readme_pictures import RUN
 
+ROOT = Path(__file__).parents[3]
 MAC = Mac(bytes([2, 0, 0, 0, 0, 1]))
 KINDS = {"h1": "host", "s1": "switch", "s2": "switch", "h2": "host"}
 CHAIN = directions(
@@ -256,3 +260,19 @@ def test_hops_have_no_rate_or_delay_that_a_file_made_up() -> None:
     assert [(one.rate_bps, one.delay_ns) for one in directions([cable])] == [(0, 0)] * 2
     assert isinstance(hops_of([], directions([cable]), KINDS).hops, list)
     assert Hop(0, 60, frame(1), 0, 0, 1).part(0) == 0
+
+
+def test_moments_that_the_page_about_pauses_links_to_show_what_it_says(tmp_path: Path) -> None:
+    with tarfile.open(ROOT / RUN) as archive:
+        archive.extractall(tmp_path, filter="data")
+    replay, *_ = found_in(tmp_path / "incast").found
+    linked = re.findall(r"replayed.html#t=(\d+)us", (ROOT / "docs/concepts/pause.md").read_text(encoding="utf-8"))
+    before, during = (int(time) * MS for time in linked)  # the lab is a thousand times slower
+    pauses = [hop for hop in replay.hops if hop.identity.kind in (Kind.XOFF, Kind.XON)]
+    assert before < pauses[0].leaves_ns < pauses[1].done_ns < during < pauses[2].leaves_ns
+    assert [hop.identity.kind for hop in pauses[:3]] == [Kind.XOFF, Kind.XOFF, Kind.XON]
+
+    def waiting(t_ns: int) -> int:
+        return sum(hop.ready_ns is not None and hop.ready_ns <= t_ns < hop.leaves_ns for hop in replay.hops)
+
+    assert waiting(70 * MS) < waiting(during) < waiting(before)

@@ -28,6 +28,7 @@ from tools.calculators.table import CALCULATORS
 pytestmark = [
     pytest.mark.packages("chromium"),
     pytest.mark.skipif(bool(chromium.missing()), reason=chromium.missing()),
+    pytest.mark.slow,
 ]
 needs_python = pytest.mark.skipif(
     runtime.kept() is None, reason="Python for browsers is not in the cache: xoff docs --calculators"
@@ -278,6 +279,18 @@ def test_first_answers_are_there_without_python_and_it_is_not_loaded_before_it_i
         assert page.form(name).locator(".answer img").evaluate_all("(all) => all.every((one) => one.naturalWidth > 0)")
     assert not [url for url in page.requests if "pyodide" in url or url.endswith("worker.js")]
     page.context.close()
+
+
+def test_without_any_script_the_first_answers_and_their_commands_are_there(
+    browser: Any, served: tuple[str, Path]
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{served[0]}/docs/calculators.html")
+    for name, calculator in CALCULATORS.items():
+        form = page.locator(f"#form-{name}")
+        assert form.locator(".answer").inner_text() and f"./xoff {calculator.command}" in form.inner_text()
+    context.close()
 
 
 def test_a_page_that_was_opened_as_a_file_says_how_to_serve_it(browser: Any, served: tuple[str, Path]) -> None:

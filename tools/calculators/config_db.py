@@ -24,7 +24,7 @@ def answer(values: Values) -> Answer:
     readings = verdict.checked(given, int(text))
     html = ""
     for name, reading in readings.items():
-        counts = ", ".join(f"{grouped(len(reading.problems.of(one)))} {_PLURALS[one]}" for one in Severity)
+        counts = ", ".join(_counted(one, len(reading.problems.of(one))) for one in Severity)
         html += f"<section><h3>{escape(plain(name))}: {counts}</h3>"
         html += "".join(_items(one, [str(each) for each in reading.problems.of(one)]) for one in Severity)
         rest = [line for line in verdict.lines(reading, int(text))][
@@ -35,8 +35,12 @@ def answer(values: Values) -> Answer:
     return Answer(html, json.dumps(as_json, indent=1))
 
 
-_PLURALS = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.IGNORED: "ignored"}
 _LOOKS = {Severity.ERROR: "bad", Severity.WARNING: "doubtful", Severity.IGNORED: "ignored"}
+
+
+def _counted(severity: Severity, count: int) -> str:
+    plural = "s" if count != 1 and severity is not Severity.IGNORED else ""
+    return f"{grouped(count)} {severity}{plural}"
 
 
 def _items(severity: Severity, said: list[str]) -> str:

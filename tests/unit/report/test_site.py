@@ -24,7 +24,7 @@ from testbed.lab.runs import api
 from testbed.lab.studies import costs
 from tests import pages
 from tests.pages import ROOT
-from tools import concept_figures, gallery
+from tools import concept_figures, gallery, site_reports
 
 INLINE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
@@ -185,7 +185,9 @@ def test_the_gallery_has_a_card_for_each_experiment() -> None:
     text = EXTENSION.gallery()
     for name in gallery.cards(ROOT):
         assert f"](gallery/{name}.svg)" in text
-    assert "`./xoff run incast`" in text and "`./xoff lesson start 1`" in text and "60 minutes of yours" in text
+    for command in ("./xoff run incast --report", "./xoff lesson start 1"):
+        assert f"`{command}`" in text
+    assert "60 minutes of yours" in text
     for link in LINK.findall(text):
         assert (ROOT / "docs" / link).exists(), link
 
@@ -215,10 +217,13 @@ def test_stale_pictures_are_made_one_by_one_and_their_cost_is_kept(
     )
     monkeypatch.setattr(site, "ready", lambda engine: engine)
     monkeypatch.setattr(api, "run", lambda experiment, on, out: Passed(f"{experiment.name} on {on}"))
+    reported: dict[str, object] = {}
+    monkeypatch.setattr(site_reports, "keep", lambda root, results: reported.update(results))
     kept: dict[str, float] = {}
     monkeypatch.setattr(costs, "write", lambda root, found: kept.update(found))
     assert site.figures(ROOT, []) == 0
     assert made == [("incast", "incast on um")] and kept.keys() == {"incast"} and kept["incast"] >= 0
+    assert reported == {"incast": "incast on um"}, "its report is kept too"
 
 
 class Passed(str):

@@ -160,8 +160,10 @@ def _put_pip() -> None:
         site = _site()
     if (site / "pip").exists():
         return
-    machine.require(prerequisites.front_door_packages(), _say)
-    if carried := wheels.pip_of_python():
+    if (carried := wheels.pip_of_python()) is None:
+        machine.require(prerequisites.front_door_packages(), _say)
+        carried = wheels.pip_of_python()
+    if carried:
         with _making():
             wheels.unpack([carried], site)
     else:

@@ -35,7 +35,7 @@ USER = 54321
 LOCKED_DOWN = ("--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--tmpfs", "/tmp")
 VERIFIED = (
     "hello", "incast", "victim", "wan_read", "dcbx_mismatch", "ecn_step", "conservation", "deadlock", "thresholds",
-    "verbs_incast",
+    "watermarks",
 )  # fmt: skip
 
 _PROFILE = Path("/usr/share/containers/seccomp.json")
@@ -161,7 +161,7 @@ def test_the_doctor_says_what_a_lab_lacks_of_its_confinement_under_the_profile_o
     image: str, tmp_path: Path, expected: dict[str, str]
 ) -> None:
     """Docker's profile is podman's without namespaces of one's own."""
-    profile = json.loads(_PROFILE.read_text())
+    profile = json.loads(_PROFILE.read_text()) | {"defaultErrnoRet": errno.EPERM, "defaultErrno": "EPERM"}
     for rule in profile["syscalls"]:
         rule["names"] = [name for name in rule["names"] if name not in _OF_NAMESPACES]
     profile["syscalls"] += [
@@ -198,15 +198,15 @@ def test_a_folder_that_cannot_be_written_to_gets_one_line(image: str, folder: Pa
 
 
 def test_ctrl_c_ends_it_at_once_without_an_init(image: str, folder: Path) -> None:
-    command = ["podman", "run", "--rm", *_as_user(folder), image, "run", "hello", "--set", "hosts=40"]
+    command = ["podman", "run", "--rm", *_as_user(folder), image, "run", "dcqcn_validation"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         _wait_for(lambda: bool(list(folder.glob("results/*"))))
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
-    assert time.monotonic() - begin < 20
-    assert process.returncode == 130
-    assert "interrupted" in said
+        assert process.stdout is not None
+        assert any("interrupted" in line for line in process.stdout)
+        assert time.monotonic() - begin < 20  # podman itself may take longer to see it
+        assert process.wait(60) == 130
     assert image not in podman("ps", "--format", "{{.Image}}")
 
 

@@ -78,8 +78,8 @@ def _run(run: Run, case: str, control: str | None, priority: int) -> Any:
         running = net.run(*flows)
         queues = net.fabric.sent("s1-eth3").most_queued_bytes
         losses = net.fabric.losses()
-    roce, *tcp = running.reports
-    assert isinstance(roce, RoceReport)
+    (roce,) = running.reports_of(RoceReport)
+    tcp = running.reports_of(TcpReport)
     goodput = steady_rates([roce], SETTLED, STEADY)[0]
     run.figure(f"{case}: goodput of RoCE", goodput)
     run.figure(
@@ -89,7 +89,6 @@ def _run(run: Run, case: str, control: str | None, priority: int) -> Any:
     run.claim(f"{case}: RoCE packets lost or sent twice", roce.lost + roce.retransmitted, equals=0)
     run.claim(f"{case}: every octet as it was sent", roce.intact, equals=True)
     for report in tcp:
-        assert isinstance(report, TcpReport)
         run.figure(f"{case}: goodput of TCP", report.goodput)
         run.figure(f"{case}: segments sent again", report.retransmits)
         run.figure(f"{case}: frames dropped, by reason", losses)

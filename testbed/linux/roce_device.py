@@ -10,7 +10,6 @@ import ctypes
 import fcntl
 import mmap
 import socket
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from testbed.linux.process.observing import observing
 
 _DEVICE = Path("/dev/xoff-roce")
 C = Headers("xoff_roce_counters.h", "xoff_roce.h", "xoff_roce_device.h")
+_Address = ctypes.c_uint8 * 16
 FIRST_KEY = 0x1000
 IS_SOURCE, IS_TARGET, IS_ASKER = 1, 2, 4
 WRITE, READ, SEND = range(3)
@@ -40,9 +40,15 @@ def rate(kind: int, parameters: Mapping[str, float]) -> Any:
     return C.xr_rate(kind=kind, **{name: value if name in whole else int(value) for name, value in parameters.items()})
 
 
-def network_order(address: str) -> int:
-    """Return the word of this machine that has an IPv4 address in network order."""
-    return int.from_bytes(socket.inet_aton(address), sys.byteorder)
+def ends(address: str, far_address: str) -> dict[str, Any]:
+    """Return the fields of a `struct xr_add` that say between which addresses, both of one IP version, packets go."""
+    is_ipv6 = ":" in far_address
+    family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+    return {
+        "address": _Address(*socket.inet_pton(family, address)),
+        "far_address": _Address(*socket.inet_pton(family, far_address)),
+        "is_ipv6": is_ipv6,
+    }
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -112,9 +112,13 @@ class _Answers:
 class Endpoint:
     """The RoCE endpoint of a host: its queue pairs and connections."""
 
-    def __init__(self, address: str, line: Line, settings: Settings | None = None, first: int = FIRST_QP) -> None:
-        """`first`: the number of its first queue pair."""
-        self.address = address
+    def __init__(
+        self, address: str | Sequence[str], line: Line, settings: Settings | None = None, first: int = FIRST_QP
+    ) -> None:
+        """`address` is the host's, or several, of which queue pairs have the first one of the peer's IP version;
+        `first` is the number of the first queue pair.
+        """
+        self.addresses = (address,) if isinstance(address, str) else tuple(address)
         self.first = first
         self.settings = settings or Settings()
         self.queue_pairs: dict[int, QueuePair] = {}
@@ -137,6 +141,14 @@ class Endpoint:
         """The state that queue pairs share, by the sender's address, or all of them."""
         self._management: list[Outgoing] = []
         self._transaction = 0
+
+    def address_to(self, far: str) -> str:
+        """Return the host's address of the same IP version as that of a peer."""
+        for address in self.addresses:
+            if (":" in address) is (":" in far):
+                return address
+        version = 6 if ":" in far else 4
+        raise RoceError(f"{', '.join(self.addresses)} is no IPv{version} address, and {far} is one")
 
     def register(self, region: Region) -> int:
         """Let peers use memory, and return the key that they need."""
@@ -173,7 +185,7 @@ class Endpoint:
         It is asked for at `at_ns`; None: as soon as few others are.
         """
         if len(self.queue_pairs) >= MOST_QUEUE_PAIRS:
-            raise RoceError(f"{self.address} has {MOST_QUEUE_PAIRS} queue pairs; that is the most")
+            raise RoceError(f"{self.addresses[0]} has {MOST_QUEUE_PAIRS} queue pairs; that is the most")
         made = self._make(address, rates.control(rate_control, self._line), nic, None)
         request = roce_cm.Request(
             made.number,
@@ -181,7 +193,7 @@ class Endpoint:
             made.number,
             psn(made.first),
             self.settings.mtu,
-            _address(self.address),
+            _address(self.address_to(address)),
             _address(address),
             from_number(made.number),
             private,
@@ -197,7 +209,7 @@ class Endpoint:
 
     def _make(self, far_address: str, rate: rates.RateControl, nic: NicTiming, first: int | None) -> QueuePair:
         number = self.first + len(self.queue_pairs)
-        path = roce.Path(self.address, far_address, from_number(number))
+        path = roce.Path(self.address_to(far_address), far_address, from_number(number))
         made = QueuePair(
             number,
             far_address,
@@ -243,7 +255,7 @@ class Endpoint:
             self._refuse("queue_pair_not_ready")
             return None
         if source_port is not None and source_port != found.far_path.source_port:
-            found.far_path = roce.Path(found.far_address, self.address, source_port)
+            found.far_path = roce.Path(found.far_address, self.address_to(found.far_address), source_port)
         if not found.far_path.intact(datagram):
             self._refuse(roce.RoceReason.BAD_ICRC)
             return None
@@ -277,8 +289,8 @@ class Endpoint:
     def _intact(self, datagram: bytes, source: str, source_port: int | None) -> bool:
         port = from_number(roce_cm.CM_QP) if source_port is None else source_port
         try:
-            intact = _management_path(source, self.address, port).intact(datagram)
-        except XoffError:  # addresses of two versions
+            intact = _management_path(source, self.address_to(source), port).intact(datagram)
+        except XoffError:  # the host has no address of that version
             intact = False
         if not intact:
             self._refuse(roce.RoceReason.BAD_ICRC)
@@ -330,15 +342,16 @@ class Endpoint:
 
     def _establish(self, pair: QueuePair, far_qp: int, first: int, far_first: int, port_rule: PortRule) -> None:
         """Both ends of a connection are known, and with them the ports that they send from."""
-        pair.path = roce.Path(self.address, pair.far_address, source_port(port_rule, pair.number, far_qp))
-        far_path = roce.Path(pair.far_address, self.address, source_port(port_rule, far_qp, pair.number))
+        own, far = self.address_to(pair.far_address), pair.far_address
+        pair.path = roce.Path(own, far, source_port(port_rule, pair.number, far_qp))
+        far_path = roce.Path(far, own, source_port(port_rule, far_qp, pair.number))
         pair.established(far_qp, first, far_first, far_path)
 
     def _manage(self, to: str, message: roce_cm.Message) -> None:
         self._transaction += 1
         port = from_number(roce_cm.CM_QP)
         packet = roce_cm.packet(message, self._transaction, psn(self._transaction))
-        sealed = _management_path(self.address, to, port).seal(roce.encode(packet))
+        sealed = _management_path(self.address_to(to), to, port).seal(roce.encode(packet))
         self._management.append(Outgoing(DatagramKind.MANAGEMENT, to, port, sealed))
 
     # What goes out

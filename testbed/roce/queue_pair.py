@@ -37,7 +37,7 @@ from testbed.units import NEVER
 
 _IPV4_WIRE_OCTETS = 66
 """Around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12."""
-_IPV6_WIRE_OCTETS = 86
+_IPV6_WIRE_OCTETS = _IPV4_WIRE_OCTETS + 20
 _CATCH_UP = 4
 """Packets that a late sender may send at once."""
 _MOST_AHEAD, _LEAST_AHEAD, _AHEAD_NS = 64, 8, 6_000_000
@@ -55,9 +55,9 @@ class State(enum.StrEnum):
     FAILED = "failed"
 
 
-def ahead_ns(line: Line, mtu: int) -> int:
+def ahead_ns(line: Line, mtu: int, wire_octets: int = _IPV4_WIRE_OCTETS) -> int:
     """Return how far ahead of its time a full packet may go to a port of this line; 0: it may not."""
-    gap_ns = (mtu + BTH_OCTETS + ICRC_OCTETS + _IPV4_WIRE_OCTETS) * 8 * 10**9 // line.rate.bps
+    gap_ns = (mtu + BTH_OCTETS + ICRC_OCTETS + wire_octets) * 8 * 10**9 // line.rate.bps
     packets = min(_MOST_AHEAD, _AHEAD_NS // max(1, gap_ns))
     return packets * gap_ns if packets >= _LEAST_AHEAD else 0
 
@@ -145,7 +145,7 @@ class QueuePair:
         self.responder.orders = Orders(Order(0, counters), responses)
         self._timing = timing
         self._wire_octets = _IPV6_WIRE_OCTETS if ":" in far_address else _IPV4_WIRE_OCTETS
-        self._ahead_ns = ahead_ns(rate.line, settings.mtu)
+        self._ahead_ns = ahead_ns(rate.line, settings.mtu, self._wire_octets)
         self._next_ns = _NEVER_NS
         self._was_idle = True
         self._cnp_pace = cnp_pace or CnpPace()

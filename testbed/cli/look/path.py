@@ -36,7 +36,14 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="of udp and tcp: the flow's number in a run, from 0, by which it has a destination port of its own",
     )  # fmt: skip
     parser.add_argument("--queue-pair", type=number, metavar="N", help="of roce, by default 256, the first of a host")
-    parser.add_argument("--flow-label", type=number, default=0, metavar="N", help="of IPv6, where it is hashed")
+    parser.add_argument(
+        "--ip-version", type=one_of("IP version", ["4", "6"]), default="4", metavar="N",
+        help="of the flow, 4 or 6 (default 4); with 6 hosts have the addresses of ipv6=True, unless the topology has "
+        "others",
+    )  # fmt: skip
+    parser.add_argument(
+        "--flow-label", type=number, metavar="N", help="of IPv6, where it is hashed; by default that of the queue pair"
+    )
     parser.add_argument(
         "--seed", type=whole_number(0, 7), default=1, metavar="N", help="of the run; each switch's own comes of it"
     )
@@ -47,7 +54,7 @@ def path(options: argparse.Namespace) -> int:
     among. It is what the lab does in a run with the same seed, as long as no cable is pulled."""
     flow = FlowNames(
         options.transport, options.source_port, options.destination_port, options.queue_pair, options.flow_label,
-        options.flow or 0,
+        options.flow or 0, int(options.ip_version),
     )  # fmt: skip
     found, polarised = in_topology(topologies.build(options.topo), options.source, options.target, flow, options.seed)
     if polarised is not None:

@@ -1485,39 +1485,49 @@ struct stamp {
 	__be32 kbps;
 };
 
-/* IPv4, UDP, BTH and the head of an area: where what is asked for lies in them */
-#define TO_AREA 44
-#define UDP_AT 20
-#define BTH_AT 28
-#define AREA_AT 40
+/* UDP, BTH and the head of an area: where what is asked for lies in them */
+#define TO_AREA 24
+#define BTH_AT 8
+#define AREA_AT 20
 #define HAS_AREA 0x40 /* in octet 8 of the BTH */
 #define COLLECTS 0x11 /* version and kind */
 #define MOST_STAMPS 15
+
+/* Where UDP begins behind an IP header without options that is no fragment's; 0: there is none. */
+static __always_inline __u32 udp_behind(struct __sk_buff *skb, __u32 ip)
+{
+	__u8 header[10];
+
+	if (!ip || bpf_skb_load_bytes(skb, ip, header, sizeof(header)))
+		return 0;
+	if (header[0] >> 4 == 6)
+		return header[6] == UDP ? ip + 40 : 0;
+	return header[0] == 0x45 && !(header[6] & 0x3F) && !header[7] && header[9] == UDP ? ip + 20 : 0;
+}
 
 /* A packet that collects telemetry comes to a queue of this port, with so many octets before it. What lies in a queue has
  * not been sent. */
 static __noinline int write_stamp(struct __sk_buff *skb, __u32 ip, __u32 queue)
 {
-	__u32 slot = skb->ifindex - FIRST_INTERFACE, at;
+	__u32 slot = skb->ifindex - FIRST_INTERFACE, udp = udp_behind(skb, ip), at;
 	struct stamping *own = bpf_map_lookup_elem(&stampings, &slot);
 	struct port *out = bpf_map_lookup_elem(&ports, &slot);
 	__u8 headers[TO_AREA], head[2];
 	struct stamp stamp;
 	__u64 sent = 0;
 
-	if (!own || !own->kbps || !out || !ip || bpf_skb_load_bytes(skb, ip, headers, sizeof(headers)))
+	if (!own || !own->kbps || !out || !udp || bpf_skb_load_bytes(skb, udp, headers, sizeof(headers)))
 		return 0;
-	/* No options, no fragment, UDP without a checksum */
-	if (headers[0] != 0x45 || headers[6] & 0x3F || headers[7] || headers[9] != UDP ||
-	    headers[UDP_AT + 2] != ROCE_PORT >> 8 || headers[UDP_AT + 3] != (ROCE_PORT & 0xFF) || headers[UDP_AT + 6] ||
-	    headers[UDP_AT + 7] || !(headers[BTH_AT + 8] & HAS_AREA) || headers[AREA_AT] != COLLECTS)
+	/* UDP without a checksum */
+	if (headers[2] != ROCE_PORT >> 8 || headers[3] != (ROCE_PORT & 0xFF) || headers[6] || headers[7] ||
+	    !(headers[BTH_AT + 8] & HAS_AREA) || headers[AREA_AT] != COLLECTS)
 		return 0;
 	head[0] = headers[AREA_AT + 2];
 	head[1] = headers[AREA_AT + 3];
 	if (head[0] >= headers[AREA_AT + 1] || head[0] >= MOST_STAMPS) {
 		own->no_room++;
 		head[1] |= 1;
-		bpf_skb_store_bytes(skb, ip + AREA_AT + 2, head, sizeof(head), 0);
+		bpf_skb_store_bytes(skb, udp + AREA_AT + 2, head, sizeof(head), 0);
 		return 0;
 	}
 	for (int each = 0; each < PRIORITIES; each++)
@@ -1526,10 +1536,10 @@ static __noinline int write_stamp(struct __sk_buff *skb, __u32 ip, __u32 queue)
 	stamp.queue_octets = bpf_htonl((__u32)out->queued_bytes[queue & (PRIORITIES - 1)]);
 	stamp.sent_octets = bpf_htonl((__u32)sent);
 	stamp.kbps = bpf_htonl(own->kbps);
-	at = ip + TO_AREA + head[0] * sizeof(stamp);
+	at = udp + TO_AREA + head[0] * sizeof(stamp);
 	head[0]++;
 	if (!bpf_skb_store_bytes(skb, at, &stamp, sizeof(stamp), 0) &&
-	    !bpf_skb_store_bytes(skb, ip + AREA_AT + 2, head, sizeof(head), 0))
+	    !bpf_skb_store_bytes(skb, udp + AREA_AT + 2, head, sizeof(head), 0))
 		own->stamped++;
 	return 0;
 }
@@ -1802,7 +1812,7 @@ int port_out(struct __sk_buff *skb)
 			skb->tc_index = 0;
 	}
 	if (in && in->charged)
-		write_stamp(skb, found.version == 4 ? found.ip : 0, out->queue[local & 7]);
+		write_stamp(skb, found.version ? found.ip : 0, out->queue[local & 7]);
 	if (in) {
 		__u8 dscp = in->rewrite_dscp[dot1p & 7], pcp = in->rewrite_dot1p[dot1p & 7];
 

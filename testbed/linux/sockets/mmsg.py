@@ -27,10 +27,12 @@ _WORD = 8
 _SECONDS, _NANOSECONDS = 2, 3
 """The words of the first control message that have the time stamp."""
 _DS_FIELD = 48
-"""The position of the DS field's octet: the second control message, IP_TOS, comes after the time stamp."""
+"""The position of the DS field's octet: the second control message, IP_TOS or IPV6_TCLASS, is behind the time stamp."""
 
 _INET = struct.Struct("=H2s4s8x")
 """struct sockaddr_in: family, port in network order, IPv4 address."""
+_INET6 = struct.Struct("=H2s4s16s4x")
+"""struct sockaddr_in6: family, port and flow label in network order, IPv6 address."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -119,20 +121,29 @@ def send_all(to: socket.socket, datagrams: Sequence[bytes]) -> None:
             sent += _count(_libc.sendmmsg(to.fileno(), messages.of(sent), len(batch) - sent, 0), (errno.EINTR,))
 
 
+def _name(address: str, port: int, flow_label: int) -> bytes:
+    """Return the address of a socket as the kernel takes it."""
+    if ":" not in address:
+        return _INET.pack(socket.AF_INET, port.to_bytes(2, "big"), socket.inet_aton(address))
+    octets = socket.inet_pton(socket.AF_INET6, address)
+    return _INET6.pack(socket.AF_INET6, port.to_bytes(2, "big"), flow_label.to_bytes(4, "big"), octets)
+
+
 class Burst:
     """Sends up to `most` datagrams at a time to one address, on a socket that is not connected.
 
     Each datagram consists of one part of each of the `sizes`.
     """
 
-    def __init__(self, udp: socket.socket, address: str, port: int, sizes: Sequence[int], most: int) -> None:
+    def __init__(
+        self, udp: socket.socket, address: str, port: int, sizes: Sequence[int], most: int, *, flow_label: int = 0
+    ) -> None:
         self._parts, self._messages = _in_parts(sizes, most)
         self._file = udp.fileno()
-        self._name = ctypes.create_string_buffer(
-            _INET.pack(socket.AF_INET, port.to_bytes(2, "big"), socket.inet_aton(address))
-        )
+        name = _name(address, port, flow_label)
+        self._name = ctypes.create_string_buffer(name, len(name))
         self._messages.set(_NAME, array("Q", [ctypes.addressof(self._name)]) * most)
-        self._messages.set(_NAME_LENGTH, array("Q", [_INET.size]) * most)
+        self._messages.set(_NAME_LENGTH, array("Q", [len(name)]) * most)
 
     def send(self, many: int, *parts: bytes) -> int:
         """Send `many` datagrams, and return how many of them the socket accepted without waiting.

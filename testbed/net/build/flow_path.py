@@ -9,18 +9,23 @@ import json
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from ipaddress import IPv6Network
 from typing import Any
 
 from testbed.errors import UsageError, nearest
 from testbed.linux.process import kernel
+from testbed.net.build import router_ways
 from testbed.net.build.nodes import LosslessSwitch
+from testbed.net.build.options import UNIQUE_LOCAL, ipv6_addresses
 from testbed.net.build.topo import LosslessTopo
-from testbed.net.fabric.ports import PortState, PortTable
+from testbed.net.fabric.ports import PortState, PortTable, address_of
 from testbed.net.fabric.routes import Graph
+from testbed.roce.source_port import flow_label
 from testbed.switch.ways.model import Fields
 from testbed.switch.ways.network import Switch, Way
 from testbed.switch.ways.path import FlowPath, Hop, path
 from testbed.switch.ways.polarisation import Polarisation, polarisation
+from testbed.switch.ways.settings import HashField
 
 TRANSPORTS = {"roce": (17, 4791), "udp": (17, 20_000), "tcp": (6, 5201)}
 """The protocol of each transport, and the port that its first flow is sent to."""
@@ -41,13 +46,19 @@ class FlowNames:
     destination_port: int | None = None
     """The destination port; with None it is that of the flow of this `number`."""
     queue_pair: int | None = None
-    flow_label: int = 0
+    flow_label: int | None = None
+    """The flow label over IPv6; with None it is that of RoCE between queue pairs of one number, else 0."""
     number: int = 0
     """The number of a flow of UDP or TCP among those that run together, from 0: each is sent to a port of its own."""
+    ip_version: int = 4
 
     def __post_init__(self) -> None:
         if self.transport not in TRANSPORTS:
             raise UsageError(f"there is no transport {self.transport}; {nearest(self.transport, TRANSPORTS)}")
+        if self.ip_version not in (4, 6):
+            raise UsageError(f"ip_version is {self.ip_version!r}; 4 or 6 is expected")
+        if self.flow_label and self.ip_version == 4:
+            raise UsageError(f"flow_label is {self.flow_label}, and IPv4 has none; take ip_version=6, or leave it out")
         if self.queue_pair is not None and self.transport != "roce":
             raise UsageError(f"queue_pair is {self.queue_pair}, but {self.transport} has none; leave it out")
         if self.number and (self.transport == "roce" or self.destination_port is not None):
@@ -76,13 +87,16 @@ class FlowNames:
         protocol, port = TRANSPORTS[self.transport]
         pair = (self.queue_pair or _FIRST_QUEUE_PAIR) if self.transport == "roce" else 0
         own = _FIRST_ROCE_PORT if self.queue_pair is None else 0xC000 | self.queue_pair & 0x3FFF
+        label = self.flow_label
+        if label is None:
+            label = flow_label(pair, pair) if self.ip_version == 6 else 0
         return Fields(
             source[0],
             target[0],
             protocol,
             own if self.source_port is None else self.source_port,
             port + self.number if self.destination_port is None else self.destination_port,
-            self.flow_label,
+            label,
             pair,
             source[1],
             target[1],
@@ -96,12 +110,17 @@ def in_topology(
     if not isinstance(topo, LosslessTopo):
         raise UsageError(f"{type(topo).__name__} has no lossless switches, whose choice is known; fat-tree,4 has some")
     addresses: dict[str, tuple[str, bytes]] = {}
+    over_ipv6 = ipv6_addresses(topo, IPv6Network(UNIQUE_LOCAL)) if flow.ip_version == 6 else {}
     for number, name in enumerate(topo.hosts(), 1):
         info, packed = topo.nodeInfo(name), _NETWORK + number
         ip = str(info.get("ip", "")).partition("/")[0] or ".".join(map(str, packed.to_bytes(4)))
         mac = bytes.fromhex(str(info["mac"]).replace(":", "")) if info.get("mac") else number.to_bytes(6)
+        if flow.ip_version == 6:
+            ip = str(over_ipv6[name].ip) if name in over_ipv6 else ""
         addresses[name] = ip, mac
     hosts = {name: addresses[name] for name in addresses if not getattr(topo.nodeInfo(name).get("cls"), "forwards", 0)}
+    _check(hosts, source, target)
+    _require_addresses(hosts, source, target, flow.ip_version)
     graph = Graph.of_topo(topo)
     switches = graph.switches(lambda name: _ways_of(topo.nodeInfo(name)), seed)
     found = _path(graph, switches, hosts, (source, target), flow)
@@ -116,18 +135,20 @@ def in_network(net: Any, source: str, target: str, flow: FlowNames) -> FlowPath:
     core = net.fabric.core
     core.running_program()
     hosts = {
-        host.name: (host.IP(), bytes.fromhex(host.MAC().replace(":", "")))
+        host.name: (address_of(host, flow.ip_version) or "", bytes.fromhex(host.MAC().replace(":", "")))
         for host in net.hosts
         if host.name in core.ports.graph.neighbours and not getattr(host, "forwards", False)
     }
+    _check(hosts, source, target)
+    _require_addresses(hosts, source, target, flow.ip_version)
     graph, switches = core.ports.graph, core.ways.switches()
     routers = {node.name for node in net.hosts if getattr(node, "forwards", False)}
     if not routers:
         found = _path(graph, switches, hosts, (source, target), flow)
         _refuse_leaves(graph, {node.name for node in net.switches if getattr(node, "steered", False)}, found)
         return found
-    _check(hosts, source, target)
     by_address = {port.intf.IP(): port.node for port in core.ports if port.intf.IP()}
+    by_address |= {port.intf.ipv6.partition("/")[0]: port.node for port in core.ports if port.intf.ipv6}
     fields = flow.fields(hosts[source], hosts[target])
     return _routed_path(core.ports, switches, (source, target), fields, by_address)
 
@@ -150,6 +171,12 @@ def _check(hosts: Iterable[str], source: str, target: str) -> None:
         raise UsageError(f"a flow from {source} to itself takes no way; name two hosts")
 
 
+def _require_addresses(hosts: Mapping[str, tuple[str, bytes]], source: str, target: str, version: int) -> None:
+    for name in (source, target):
+        if version == 6 and not hosts[name][0]:
+            raise UsageError(f"{name} has no IPv6 address; the topology's option ipv6=True gives hosts some")
+
+
 def _ways_of(info: dict[str, Any]) -> Any:
     return info.get("ways") if info.get("cls") is LosslessSwitch else None
 
@@ -162,7 +189,6 @@ def _path(
     flow: FlowNames,
 ) -> FlowPath:
     source, target = ends
-    _check(hosts, source, target)
     first = graph.neighbours[source][0]
     found = path(switches, source, target, first, flow.fields(hosts[source], hosts[target]))
     if first[1] not in switches and first[1] != target:
@@ -231,6 +257,9 @@ def _routed(ports: PortTable, node: Any, fields: Fields, came_by: str) -> tuple[
     gateway = str(found.get("gateway") or found.get("via", {}).get("host") or fields.destination)
     port = ports.port(found["dev"])
     ways = _ways(ports, node, fields.destination) or (Way(port.name, ports.far_end(port).node.name),)
+    settings = router_ways.in_force(node.params)
+    if len(ways) > 1 and fields.flow_label and settings is not None and HashField.FLOW_LABEL in settings.mask:
+        return None, "", Hop(node.name, ways, None, "hashes the flow label, and Linux tells no route of one")
     chosen = next((way for way in ways if way.port == port.name), ways[0])
     reason = "its only route" if len(ways) == 1 else f"what Linux's hash chooses among {len(ways)} equal routes"
     return port, gateway, Hop(node.name, ways, chosen, f"{chosen.port} to {chosen.neighbour}: {reason}")
@@ -251,7 +280,12 @@ def _ways(ports: PortTable, node: Any, destination: str) -> tuple[Way, ...]:
 
 def _ip(node: Any, words: list[str]) -> tuple[list[dict[str, Any]], str]:
     with kernel.in_network_of(node.pid):
-        done = subprocess.run(["ip", "-j", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["ip", "-j", *(["-6"] if any(":" in one for one in words) else []), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     try:
         return json.loads(done.stdout) if done.stdout.strip() else [], done.stderr.strip()
     except json.JSONDecodeError:
@@ -259,4 +293,7 @@ def _ip(node: Any, words: list[str]) -> tuple[list[dict[str, Any]], str]:
 
 
 def _mac_of(ports: PortTable, node: Any, address: str) -> bytes:
-    return next((port.mac.octets for port in ports if port.node is node and port.intf.IP() == address), bytes(6))
+    own = [port for port in ports if port.node is node]
+    return next(
+        (p.mac.octets for p in own if address in (p.intf.IP(), (p.intf.ipv6 or "").partition("/")[0])), bytes(6)
+    )

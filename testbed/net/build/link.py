@@ -5,11 +5,21 @@ Interfaces are made where they belong by one request each, and configured by req
 
 from __future__ import annotations
 
+from ipaddress import IPv6Network
 from typing import Any
 
 from testbed.frames import Mac
 from testbed.net.build.mininet_classes import Intf, Link
-from testbed.net.build.options import CABLE_WORDS, LINK, LINK_OF_MININET, OptionError, cable_of, cost_of, refuse_unknown
+from testbed.net.build.options import (
+    CABLE_WORDS,
+    LINK,
+    LINK_OF_MININET,
+    OptionError,
+    cable_of,
+    cost_of,
+    ipv6_of,
+    refuse_unknown,
+)
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import Cable
 from testbed.net.fabric.core import FabricCore
@@ -27,6 +37,7 @@ class LosslessIntf(Intf):
         self.slot = slot
         self.settings = settings
         self.ip: str | None = None
+        self.ipv6: str | None = None
         self.prefixLen: str | None = None
         self.link: Any = None
         super().__init__(name, moveIntfFn=lambda *_: None, **params)
@@ -46,6 +57,28 @@ class LosslessIntf(Intf):
         self.ip, self.prefixLen = address, prefix
         self.fabric.cabling.add_address(self, f"{address}/{prefix}")
         return ""
+
+    def config(self, ipv6: str | None = None, **params: Any) -> Any:
+        done = super().config(**params)
+        address = ipv6_of(self.name, ipv6)
+        if isinstance(address, IPv6Network):
+            raise OptionError(f"{self.name}: ipv6 is {ipv6!r}; write the port's own address such as 'fd00::1/64'")
+        if address is not None:
+            self.setIPv6(str(address))
+        return done
+
+    def setIPv6(self, address: str) -> None:
+        """Give the port an IPv6 address with its prefix, as in fd00::1/64, in place of the one that it has.
+
+        A router needs a link-local address as well: it asks for neighbours by no other.
+        """
+        cabling = self.fabric.cabling
+        if self.ipv6 is not None:
+            cabling.remove_address(self, self.ipv6)
+        elif getattr(self.node, "forwards", False):
+            cabling.add_address(self, f"fe80::{self.slot + 1:x}/64")
+        self.ipv6 = address
+        cabling.add_address(self, address)
 
     def setMAC(self, macstr: str) -> str:
         self.mac = macstr

@@ -10,25 +10,28 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from functools import partial
+from ipaddress import IPv6Address, IPv6Interface, IPv6Network
 from typing import Any
 
 from testbed import subject
-from testbed.errors import nearest, warn
+from testbed.errors import UsageError, nearest, warn
 from testbed.experiment.output import DCBX_LOG
 from testbed.experiment.run import Run
+from testbed.frames import Mac
 from testbed.linux import vswitch
 from testbed.linux.port_program import SLOTS
 from testbed.linux.process.kernel import arp_entry, set_arp
 from testbed.linux.process.observing import Observer
-from testbed.net.build import flow_path, router_ways, routing
+from testbed.net.build import flow_path, node_commands, router_ways, routing
 from testbed.net.build.flow_path import FlowNames
 from testbed.net.build.graph import Topo
 from testbed.net.build.mininet_classes import Mininet, require_mininet
 from testbed.net.build.node_shells import few_processes
+from testbed.net.build.options import ipv6_addresses
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.ports import FabricError
+from testbed.net.fabric.ports import FabricError, address_of, rdma_of
 from testbed.net.fabric.switch_ways import WayCount
 from testbed.net.partition.core import core_of
 from testbed.net.traffic import Flow, FlowOptionError, Flows
@@ -102,8 +105,9 @@ class Network(Mininet):
     def path(self, source: str, target: str, **flow: Any) -> FlowPath:
         """Return the way that a flow takes now, hop by hop, as switches choose it; `print` explains it.
 
-        `flow` is `transport` ("roce", "udp" or "tcp"), `source_port`, `destination_port`, `queue_pair`, `flow_label`
-        and `number`: that of a UDP or TCP flow among those that run together, which gives its destination port.
+        `flow` is `transport` ("roce", "udp" or "tcp"), `source_port`, `destination_port`, `queue_pair`, `flow_label`,
+        `ip_version`, and `number`: that of a UDP or TCP flow among those that run together, which gives its destination
+        port.
         """
         for name in flow:
             known = [one.name for one in fields(FlowNames)]
@@ -137,6 +141,29 @@ class Network(Mininet):
             running.wait()
         return running
 
+    def configHosts(self) -> None:
+        super().configHosts()
+        for name, address in ipv6_addresses(self.topo).items():
+            self._give_ipv6(self.nameToNode[name], str(address))
+        for host in self.hosts:
+            route = host.params.get("defaultRoute6")
+            if route and (failed := node_commands.run(host, [f"ip -6 route replace default {route}"])):
+                raise FabricError(f"{host.name}: defaultRoute6={route!r}: {failed[1]}")
+
+    def _give_ipv6(self, host: Any, address: str) -> None:
+        port, given = host.defaultIntf(), host.params["ipv6"]
+        if port is None or not hasattr(port, "setIPv6"):
+            raise FabricError(f"{host.name}: ipv6={str(given)!r} needs a lossless port, as LosslessTopo makes them")
+        far = next(end.node for end in (port.link.intf1, port.link.intf2) if end is not port)
+        if isinstance(given, IPv6Network) and getattr(far, "forwards", False) and not getattr(far, "bridges", False):
+            raise UsageError(
+                f"ipv6={str(given)!r} is one network for all hosts, and {host.name} is at router {far.name}; give it "
+                f'its own network: addHost("{host.name}", ipv6="fd00:1::2/64", defaultRoute6="via fd00:1::1")'
+            )
+        port.setIPv6(address)
+        if rdma_of(host):  # RDMA devices have its GID in any case, as the first one
+            self.fabric.core.cabling.add_address(port, f"{link_local_of(port.mac)}/64")
+
     def staticArp(self) -> None:
         """Tell each host the addresses of all others.
 
@@ -147,6 +174,23 @@ class Network(Mininet):
         for host in self.hosts:
             others = [entry for other, entry in entries.items() if other is not host]
             self.fabric.core.sockets.inside(host, partial(set_arp, others))
+        self._introduce_over_ipv6()
+
+    def _introduce_over_ipv6(self) -> None:
+        known = [(host.defaultIntf(), Mac.parse(host.MAC())) for host in self.hosts if address_of(host, 6)]
+        for port, _ in known:
+            network, others = IPv6Interface(port.ipv6).network, [(far, mac) for far, mac in known if far is not port]
+            addresses = [(IPv6Interface(far.ipv6).ip, mac) for far, mac in others]
+            neighbours = {str(address): mac for address, mac in addresses if address in network}
+            if rdma_of(port.node):
+                neighbours |= {str(link_local_of(far.mac)): mac for far, mac in others}
+            self.fabric.core.cabling.add_neighbours(port, neighbours)
+
+
+def link_local_of(mac: str) -> IPv6Address:
+    """Return the link-local address of a MAC address."""
+    octets = Mac.parse(mac).octets
+    return IPv6Address(b"\xfe\x80" + bytes(6) + bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:])
 
 
 def prepare_mininet() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from fractions import Fraction
+from ipaddress import IPv6Interface, IPv6Network
 from typing import Any
 
 from testbed import subject
@@ -32,12 +33,14 @@ BUFFER_WORDS = ("total", "xoff", "xon_offset", "headroom", "guaranteed")
 LINK = ("cable", *CABLE_WORDS, "cost", "scale", "mismatch", "settings1", "settings2", "params1", "params2")
 LINK_OF_MININET = ("addr1", "addr2", "intfName1", "intfName2", "port1", "port2", "cls", "key")
 NODE_OF_MININET = ("ip", "mac", "defaultRoute", "inNamespace", "privateDirs", "cls")
-HOST = ("port", "forwarding", "line", "rdma", *NODE_OF_MININET)
+HOST = ("port", "forwarding", "line", "rdma", "ipv6", "defaultRoute6", *NODE_OF_MININET)
 SWITCH = ("port", "buffer", "next_hop", "ways", "forwarding", "line", "dpid", *NODE_OF_MININET)
 LEAF = ("controller", *SWITCH)
 ROUTER = ("port", "buffer", "forwarding", "line", "routes", "routing", "ways", "commands", *NODE_OF_MININET)
 
 _QUEUES = "queues are those of the ports; see Port(...) and Buffer(...) in docs/network.md"
+UNIQUE_LOCAL = "fd00::/64"
+"""The network of hosts that have IPv6 addresses and name no network."""
 _INSTEAD = {
     "jitter": "a cable has one delay for all frames",
     "max_queue_size": "a switch has one buffer over all ports: addSwitch(name, buffer=Buffer(total=5000))",
@@ -133,6 +136,42 @@ def buffer_of(where: str, options: Mapping[str, Any], default: Buffer) -> Buffer
         return replace(default, **words)
     except UsageError as error:
         raise OptionError(f"{where}: {error}") from None
+
+
+def ipv6_of(where: str, given: Any) -> IPv6Network | IPv6Interface | None:
+    """Return what the option `ipv6` stands for: a network, in which each host has the address with its number, or the
+    address of one host or port with its prefix. True is the network fd00::/64; None and False are none.
+    """
+    if given is None or given is False:
+        return None
+    text = UNIQUE_LOCAL if given is True else str(given)
+    try:
+        found = IPv6Interface(text)
+    except ValueError:
+        found = None
+    if found is None or "/" not in text or "%" in text:
+        raise OptionError(
+            f"{where}: ipv6 is {given!r}; write True, a network such as 'fd00::/64', or a host's own address with its "
+            "prefix, such as 'fd00::1/64'"
+        )
+    return found.network if found.ip == found.network.network_address else found
+
+
+def ipv6_addresses(topo: Any, otherwise: IPv6Network | None = None) -> dict[str, IPv6Interface]:
+    """Return the IPv6 address of each host that gets one: its own, or the one with its number in a network, which
+    Mininet's 10.0.0.1 has too. Hosts that say nothing are in the network `otherwise`.
+    """
+    found: dict[str, IPv6Interface] = {}
+    for number, name in enumerate(topo.hosts(), 1):
+        info = topo.nodeInfo(name)
+        given = info.get("ipv6", None if getattr(info.get("cls"), "forwards", False) else otherwise)
+        if isinstance(given, IPv6Network):
+            if number >= given.num_addresses:
+                raise OptionError(f"ipv6={str(given)!r} has too few addresses for host {number}, {name}; take a /64")
+            given = IPv6Interface((given[number], given.prefixlen))
+        if given is not None:
+            found[name] = given
+    return found
 
 
 def _threshold(xoff: Any) -> Threshold | None:

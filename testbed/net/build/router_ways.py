@@ -108,13 +108,21 @@ def route_command(
 def routes_of(topo: Any) -> dict[str, dict[str, list[str]]]:
     """Return for each router its routes to the networks of the others, by all ways that cost least.
 
-    A network is that of a router's port which leads to no router; its address is in the link's `params1` or `params2`.
+    A network is that of a router's port which leads to no router; its address is in the link's `params1` or `params2`,
+    `ip` of IPv4 and `ipv6` of IPv6.
     """
+    found = _routes_of(topo, "ip")
+    for router, routes in _routes_of(topo, "ipv6").items():
+        found[router] |= routes
+    return found
+
+
+def _routes_of(topo: Any, family: str) -> dict[str, dict[str, list[str]]]:
     routers = {name for name in topo.nodes() if _is_router(topo.nodeInfo(name))}
     cables: dict[str, list[tuple[str, IPv4Interface | IPv6Interface, int]]] = {name: [] for name in routers}
     networks: dict[str, list[str]] = {name: [] for name in routers}
     for _, _, info in topo.links(sort=True, withInfo=True):
-        ends = [(info[f"node{end}"], (info.get(f"params{end}") or {}).get("ip")) for end in (1, 2)]
+        ends = [(info[f"node{end}"], (info.get(f"params{end}") or {}).get(family)) for end in (1, 2)]
         for (one, own), (other, far) in (ends, ends[::-1]):
             if one not in routers or own is None:
                 continue

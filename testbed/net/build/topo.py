@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterable, Sequence
+from ipaddress import IPv6Interface, IPv6Network
 from typing import Any, Protocol, runtime_checkable
 
 from testbed.errors import UsageError, nearest
@@ -77,6 +78,8 @@ class LosslessTopo(Topo):
     - `deadlock_poll`: the interval at which the lab looks for deadlocks, as in "10us".
     - `rdma`: hosts have RDMA devices, for programs that use verbs: Soft-RoCE by True or its rate control ("dcqcn",
       "dcqcn-mlx", "fixed"), or "siw", iWARP over the kernel's TCP.
+    - `ipv6`: hosts have an IPv6 address too, for flows and programs that use one: True for fd00::/64, or a network
+      such as "2001:db8::/64". Its numbers are those of Mininet's IPv4 addresses.
     - `controller`: switches forward by Open vSwitch, as this OpenFlow controller tells them (`addLeaf`): an
       `SrController`, or the address of one.
     - `routing`: the routing daemons of routers that name none, as in `Frr(Bgp())`, in place of static routes.
@@ -87,7 +90,7 @@ class LosslessTopo(Topo):
 
     OPTIONS = (
         "scale", "cable", *words.CABLE_WORDS, "port", "buffer", *words.BUFFER_WORDS, "ways", "mismatch", "dcbx",
-        "deadlock_poll", "forwarding", "line", "rdma", "controller", "routing",
+        "deadlock_poll", "forwarding", "line", "rdma", "ipv6", "controller", "routing",
     )  # fmt: skip
     """The options of every topology beside the arguments of its `build`."""
 
@@ -104,6 +107,7 @@ class LosslessTopo(Topo):
     forwarding: str | None = None
     _line: str | None = None
     rdma: bool | int | str = False
+    _ipv6: IPv6Network | IPv6Interface | None = None
     controller: str | None = None
     _routing: RoutingSoftware | None = None
     partition: Sequence[Collection[str]] | None = None
@@ -124,12 +128,16 @@ class LosslessTopo(Topo):
             self.controller = self._address(options.pop("controller", self.controller))
         self.choose((False, True), dcbx=self.dcbx)
         self.choose(RDMA, rdma=self.rdma)
+        kind = type(self).__name__
+        self._ipv6 = words.ipv6_of(kind, options.pop("ipv6", self._ipv6))
+        if isinstance(self._ipv6, IPv6Interface):
+            raise TopoError(f"{kind}: ipv6 is '{self._ipv6}', one address; write True or a network such as 'fd00::/64'")
         self._routing = _software(type(self).__name__, options.pop("routing", self._routing))
         poll = options.pop("deadlock_poll", self.deadlock_poll)
         self.deadlock_poll = None if poll is None else Duration(poll)
         if self.deadlock_poll is not None and not self.deadlock_poll.ns:
             raise TopoError(f"{type(self).__name__}: deadlock_poll is {poll}; write a time above zero such as '10us'")
-        kind, own = type(self).__name__, self._arguments()
+        own = self._arguments()
         self.forwarding = Forwarding.of(kind, options.pop("forwarding", self.forwarding))
         line = options.pop("line", self._line)
         self._line = None if line is None else Line.of(kind, line)
@@ -154,6 +162,8 @@ class LosslessTopo(Topo):
 
     def addHost(self, name: str, **options: Any) -> str:
         options = self._checked("addHost", name, self.hopts | options, words.HOST, "host")
+        if ipv6 := words.ipv6_of(f"addHost({name})", options.pop("ipv6", self._ipv6)):
+            options["ipv6"] = ipv6
         port = self.port.without_pfc().with_dcbx(willing=True) if self.dcbx else self.port
         defaults: dict[str, Any] = {"port": port} | self._forwards
         rdma = options.pop("rdma", self.rdma)

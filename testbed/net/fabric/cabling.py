@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
@@ -154,6 +154,11 @@ class Cabling:
     def remove_address(self, intf: Any, address: str) -> None:
         """Remove an IP address with its prefix from a port."""
         self._send(intf, links.address(FIRST_INTERFACE + intf.slot, address, remove=True))
+
+    def add_neighbours(self, intf: Any, neighbours: Mapping[str, Mac]) -> None:
+        """Tell a port the MAC addresses of some IP addresses, so that it never asks for them."""
+        index = FIRST_INTERFACE + intf.slot
+        self._send(intf, *(links.neighbour(index, address, mac) for address, mac in neighbours.items()))
 
     def set_up(self, intf: Any, is_up: bool) -> None:
         """Set a port up or down. While it is down, the far end has no carrier.

@@ -221,6 +221,16 @@ def forwards(node: Any) -> bool:
     return bool(getattr(node, "forwards", False))
 
 
+def address_of(node: Any, version: int = 4) -> str | None:
+    """Return a host's address of an IP version, that of its first port; None if it has none, or is a name alone."""
+    if not hasattr(node, "IP"):
+        return None
+    if version == 4:
+        return node.IP() or None
+    given: str = getattr(node.defaultIntf(), "ipv6", None) or ""
+    return given.partition("/")[0] or None
+
+
 def rdma_of(node: Any) -> str:
     """Return the kind of the RDMA devices that the node's ports get for programs with verbs; empty without them."""
     wanted = getattr(node, "params", {}).get("rdma")

@@ -26,7 +26,7 @@ _IN_ALL = (
     | HashField.SOURCE_MAC
     | HashField.DESTINATION_MAC
 )
-"""The fields that frames of all flows have; flows are over IPv4, which has no flow label."""
+"""The fields that frames of all flows have; IPv4 has no flow label."""
 _MOST = 4
 
 
@@ -71,6 +71,8 @@ def _too_long(way: Sequence[PortState], flow: Flow) -> Iterator[str]:
 
 def _without_fields(settings: Iterable[Ways], flow: Flow) -> Iterator[str]:
     has = _IN_ALL | (HashField.QUEUE_PAIR if flow.transport.name == "roce" else HashField(0))
+    if flow.transport.version_of(flow) == 6:
+        has |= HashField.FLOW_LABEL
     for ways in settings:
         if ways.hashes and not ways.mask & has:
             names = ", ".join(repr(name) for name in ways.fields)

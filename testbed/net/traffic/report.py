@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import UsageError
+from testbed.net.fabric.ports import address_of
 from testbed.switch.ecn.field import Ecn
 from testbed.switch.ways.model import Fields
 from testbed.switch.ways.path import Hop, path
@@ -180,8 +181,10 @@ def log_ways(
         macs = [bytes.fromhex(node.MAC().replace(":", "")) for node in (source, target)]
         found = dict[str, None]()
         known = flow.transport.ports(flow, line["flow"], report)
-        for from_port, to_port, pair in known or [(0, 0, 0)]:
-            packet = Fields(source.IP(), target.IP(), _UDP, from_port, to_port, 0, pair, *macs)
+        version = flow.transport.version_of(flow)
+        own, far = (address_of(node, version) or "" for node in (source, target))
+        for from_port, to_port, pair, label in known or [(0, 0, 0, 0)]:
+            packet = Fields(own, far, _UDP, from_port, to_port, label, pair, *macs)
             way = path(switches, source.name, target.name, first, packet)
             if known:
                 is_whole = way.is_known and way.nodes[-1] == target.name

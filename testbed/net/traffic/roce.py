@@ -10,7 +10,7 @@ class, or a function, for example of one's own experiment file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from testbed.frames.roce import MAXIMUM_MESSAGE, PORT
 from testbed.linux.netlink.rdma import SOFT_ROCE
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.marks import unmarked, unstamped
-from testbed.net.fabric.ports import rdma_of
+from testbed.net.fabric.ports import address_of, rdma_of
 from testbed.net.traffic import roce_endpoint
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
@@ -30,6 +30,8 @@ from testbed.net.traffic.roce_flow import (
     Taken,
     UsedQueuePair,
     ds_field,
+    headers,
+    ip_version,
     line_of,
     sent_again_in_vain,
     settings_at,
@@ -37,7 +39,7 @@ from testbed.net.traffic.roce_flow import (
     transport_of,
     whole_messages,
 )
-from testbed.net.traffic.transport import Endpoint, Outcome, Transport, register
+from testbed.net.traffic.transport import HEADERS, Endpoint, Outcome, Transport, register
 from testbed.roce import rates
 from testbed.roce.nic import Nic, Recovery, recovery_named
 from testbed.roce.rates import Line
@@ -50,17 +52,17 @@ from testbed.switch.ways.settings import By
 from testbed.units import Duration, Rate, Scale, Size
 
 _MOST_QUEUE_PAIRS = 256
-_MOST_IMMEDIATE = 2**32 - 1
+_MOST_IMMEDIATE, _MOST_LABEL = 2**32 - 1, 2**20 - 1
 _OVERHEAD = 74
-"""Octets of the headers of a frame of data, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
+"""Octets of the headers of a frame of data over IPv4, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
 _SUMS = (
     "sent", "received", "lost", "doubled", "out_of_order", "reordered", "octets", "retransmitted", "went_back",
     "timeouts", "cnps_sent", "cnps_received", "sequence_naks", "rnr_naks", "messages",
 )  # fmt: skip
 """The counts of a report that are the sums of those of its queue pairs."""
 _BESIDE_DATA = 58 + WIRE_OCTETS
-"""Octets on the wire beside the data of a packet that is not the first of a message: Ethernet, IP, UDP, BTH, ICRC, and
-what goes with every frame."""
+"""Octets on the wire beside the data of a packet over IPv4 that is not the first of a message: Ethernet, IP, UDP, BTH,
+ICRC, and what goes with every frame."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,10 @@ class Roce(RoceOptions, Transport):
             )
         if self.immediate is not None and self.operation == Operation.READ:
             raise UsageError("a read has no immediate data; leave immediate out, or take operation write or send")
+        if self.ip_version not in (None, 4, 6):
+            raise UsageError(f"ip_version is {self.ip_version!r}; 4 or 6 is expected")
+        if self.flow_label is not None and self.ip_version == 4:
+            raise UsageError("IPv4 has no flow label; leave flow_label out, or take ip_version=6")
         for name, value, most in (
             ("cnp_priority", self.cnp_priority, 7),
             ("cnp_dscp", self.cnp_dscp, 63),
@@ -121,6 +127,7 @@ class Roce(RoceOptions, Transport):
             ("ack_dscp", 0 if self.ack_dscp is None else self.ack_dscp, 63),
             ("ack_ecn", int(self.ack_ecn or 0), 3),
             ("immediate", self.immediate or 0, _MOST_IMMEDIATE),
+            ("flow_label", self.flow_label or 0, _MOST_LABEL),
         ):
             if type(value) is not int or not 0 <= value <= most:
                 raise UsageError(f"{name} is {value!r}; 0 to {most} is expected")
@@ -155,6 +162,8 @@ class Roce(RoceOptions, Transport):
                         f"flow {index} from {flow.source.name} waits for flow {other}, which has several queue pairs; "
                         "blocks of such a flow do not arrive in a row"
                     )
+        for index, flow in flows.items():
+            _require_addresses(index, flow)
         return roce_endpoint.endpoints(flows)
 
     def parts(self, flow: Flow) -> Sequence[Flow]:
@@ -199,10 +208,10 @@ class Roce(RoceOptions, Transport):
         packets = octets // message * -(-message // mtu) + -(-(octets % message) // mtu)
         if self.operation == Operation.READ:
             delay = delay * 2  # the target asks for it first
-        return rate.time_for(Size.from_bytes(before_last + (packets - 1) * _BESIDE_DATA)) + delay
+        return rate.time_for(Size.from_bytes(before_last + (packets - 1) * (_BESIDE_DATA + _more(flow)))) + delay
 
     def frame_size(self, flow: Flow) -> Size:
-        return Size.from_bytes(min(self.message.bytes, self.settings.mtu) + _OVERHEAD)
+        return Size.from_bytes(min(self.message.bytes, self.settings.mtu) + _OVERHEAD + _more(flow))
 
     def in_lab(self, scale: Scale) -> Roce:
         return self if self.sample is None else replace(self, sample=scale.lab(self.sample))
@@ -227,9 +236,12 @@ class Roce(RoceOptions, Transport):
     def stalled(cls, waiting: Sequence[Flow]) -> str:
         return stalled(waiting)
 
-    def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
+    def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int, int]]:
         pairs = report.queue_pairs if isinstance(report, RoceReport) else ()
-        return [(pair.source_port, PORT, pair.far_number) for pair in pairs]
+        return [(pair.source_port, PORT, pair.far_number, pair.flow_label) for pair in pairs]
+
+    def version_of(self, flow: Flow) -> int:
+        return ip_version(flow)
 
     def report(self, flow: Flow, outcome: Outcome) -> Report:
         taken: Taken = outcome.receiver
@@ -346,6 +358,29 @@ def _of_hardware(name: str, value: Any, scale: Scale) -> Any:
     return value
 
 
+def _more(flow: Flow) -> int:
+    """Return the octets that a frame has more than one of IPv4."""
+    return headers(flow) - HEADERS
+
+
+def _require_addresses(index: int, flow: Flow) -> None:
+    """Refuse a flow between hosts that have no address of its IP version."""
+    wanted = transport_of(flow).ip_version
+    version = ip_version(flow)
+    without = [host.name for host in (flow.source, flow.target) if not address_of(host, version)]
+    if not without:
+        return
+    what = "addresses of one IP version" if wanted is None else f"IPv{version} address"
+    who = f"{flow.source.name} and {flow.target.name} have" if wanted is None else f"{without[0]} has"
+    advice = (
+        'a topology gives one to each host by ipv6=True, as in Incast(2, ipv6=True), and to one by addHost("h1", '
+        'ipv6="fd00::1/64")'
+        if version == 6 or wanted is None
+        else "Mininet gives one to each host that has not ip=None; Roce(ip_version=6) takes the other version"
+    )
+    raise UsageError(f"flow {index} from {flow.source.name} to {flow.target.name}: {who} no {what}; {advice}")
+
+
 def _require_equal_settings(flows: Mapping[int, Flow]) -> None:
     """Refuse flows at one host with different settings: a host has one endpoint."""
     found: dict[str, Settings] = {}
@@ -359,14 +394,19 @@ def _require_equal_settings(flows: Mapping[int, Flow]) -> None:
                 )
 
 
-def without_effect(flows: Iterable[Flow]) -> list[str]:
+def without_effect(flows: Collection[Flow]) -> list[str]:
     """Return a warning for each setting of a NIC that changes nothing, with the flows that have it."""
     concerned: dict[str, list[str]] = {}
     for flow in flows:
         transport = transport_of(flow)
         for text in transport.nic.without_effect(recovery_named(transport.recovery), transport.operation):
             concerned.setdefault(text, []).append(f"{flow.source.name} to {flow.target.name}")
-    return [f"Nic.{text} (flows: {listed(whose, 4)}); it has no effect" for text, whose in concerned.items()]
+    found = [f"Nic.{text} (flows: {listed(whose, 4)}); it has no effect" for text, whose in concerned.items()]
+    labelled = [flow for flow in flows if transport_of(flow).flow_label is not None and ip_version(flow) == 4]
+    if labelled:
+        whose = [f"{flow.source.name} to {flow.target.name}" for flow in labelled]
+        found.append(f"Roce(flow_label=...) has no effect over IPv4 (flows: {listed(whose, 4)}); ip_version=6 does it")
+    return found
 
 
 def short_messages(flows: Iterable[Flow]) -> list[str]:

@@ -1,5 +1,6 @@
 """The connections of the RoCE flows of one host, which are made before the flows begin, or when a flow does, and the
-sockets of its RoCE: one that takes the datagrams of port 4791, and one for each that sends.
+sockets of its RoCE: one that takes the datagrams of port 4791, and one for each that sends. A host with flows over IPv6
+takes those of both IP versions by a socket of IPv6.
 
 Sockets are not connected, so that datagrams have identification 0, which the ICRC covers. They have no UDP checksum,
 as those of adapters: the ICRC is the stronger one.
@@ -17,6 +18,7 @@ from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, PORT
 from testbed.frames.roce_cm import CM_QP
 from testbed.frames.roce_run import PacketRun
 from testbed.linux.sockets import mmsg
+from testbed.net.fabric.ports import address_of
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.roce_flow import (
     KEY,
@@ -24,6 +26,7 @@ from testbed.net.traffic.roce_flow import (
     Target,
     cnp_ds_field,
     ds_field,
+    ip_version,
     maker_of_source,
     nic_timing,
     port_rule,
@@ -44,6 +47,8 @@ FIRST_SERVICE = 1000
 """The service of the first flow, by which a request for a connection names its flow."""
 _SO_PRIORITY, _SO_SNDBUFFORCE, _SO_RCVBUFFORCE, _SO_REUSEPORT, _SO_NO_CHECK = 12, 32, 33, 15, 11
 _IP_MTU_DISCOVER, _IP_PMTUDISC_DO = 10, 2
+_IPV6_MTU_DISCOVER, _IPV6_FLOWINFO_SEND, _IPV6_AUTOFLOWLABEL = 23, 33, 70
+_UDP_NO_CHECK6_TX, _UDP_NO_CHECK6_RX = 101, 102
 SEND_BUFFER = 32_000
 FAST_SEND_BUFFER = 192_000
 """The send buffer of a queue pair that sends many packets at a time; the kernel counts some 2300 octets for each."""
@@ -65,14 +70,24 @@ def not_sent(error: OSError, to: str) -> FlowError:
 class Way:
     """A socket from one UDP port, and the datagrams that wait for room in it."""
 
-    def __init__(self, source_port: int, priority: int, ds: int, buffer: int) -> None:
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    def __init__(
+        self, source_port: int, priority: int, ds: int, buffer: int, *, is_ipv6: bool = False, flow_label: int = 0
+    ) -> None:
+        """A socket of IPv6 sends to addresses of both versions."""
+        self._is_ipv6, self._flow_label = is_ipv6, flow_label
+        self.socket = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_REUSEPORT, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, priority)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_NO_CHECK, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, buffer // 2)
         self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ds)
         self.socket.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
+        if is_ipv6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, ds)
+            self.socket.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _IP_PMTUDISC_DO)
+            self.socket.setsockopt(socket.IPPROTO_IPV6, _IPV6_AUTOFLOWLABEL, 0)
+            self.socket.setsockopt(socket.IPPROTO_IPV6, _IPV6_FLOWINFO_SEND, 1)
+            self.socket.setsockopt(socket.IPPROTO_UDP, _UDP_NO_CHECK6_TX, 1)
         self.socket.bind(("", source_port))
         self.socket.setblocking(False)
         self.waiting: list[Outgoing] = []
@@ -83,9 +98,16 @@ class Way:
         burst = self._bursts.get((to, run.size))
         if burst is None:
             sizes = BTH_OCTETS, run.size, ICRC_OCTETS
-            burst = self._bursts[to, run.size] = mmsg.Burst(self.socket, to, PORT, sizes, BATCH)
+            burst = self._bursts[to, run.size] = mmsg.Burst(
+                self.socket, to, PORT, sizes, BATCH, flow_label=self._flow_label
+            )
         sent = burst.send(len(run), run.heads, run.payload, run.icrcs)
         self.waiting = [Outgoing(DatagramKind.DATA, to, 0, one) for one in run.datagrams(sent)]
+
+    def _name(self, to: str) -> tuple[Any, ...]:
+        if not self._is_ipv6:
+            return to, PORT
+        return (to, PORT, self._flow_label, 0) if ":" in to else (f"::ffff:{to}", PORT)
 
     def send(self, datagrams: list[Outgoing]) -> None:
         """Send them, or as many as there is room for."""
@@ -93,7 +115,7 @@ class Way:
         sent = 0
         try:
             for one in queue:
-                self.socket.sendto(one.datagram, (one.to, PORT))
+                self.socket.sendto(one.datagram, self._name(one.to))
                 sent += 1
         except (BlockingIOError, ConnectionRefusedError):
             pass
@@ -102,12 +124,15 @@ class Way:
         self.waiting = queue[sent:]
 
 
-def open_listener() -> socket.socket:
-    """Return the socket of port 4791."""
-    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def open_listener(*, is_ipv6: bool = False) -> socket.socket:
+    """Return the socket of port 4791; one of IPv6 has the datagrams of both versions."""
+    udp = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET, socket.SOCK_DGRAM)
     udp.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
     udp.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
     udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
+    if is_ipv6:
+        udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
+        udp.setsockopt(socket.IPPROTO_UDP, _UDP_NO_CHECK6_RX, 1)
     udp.bind(("", PORT))
     udp.setblocking(False)
     return udp
@@ -153,7 +178,11 @@ class Connections:
         self.transport = transport_of(next(iter(self.flows.values())))
         first = next(iter(self.flows))
         self.settings = settings_at(self.flows[first], source=first in sends)
-        self.host = Host(node.IP(), line, self.settings, first_pair)
+        versions = {ip_version(flow) for flow in self.flows.values()}
+        self.is_ipv6 = 6 in versions
+        """True if flows over IPv6 begin or end here."""
+        addresses = [address_of(node, version) for version in sorted(versions)]
+        self.host = Host([one for one in addresses if one is not None], line, self.settings, first_pair)
         self.line = line
         self.sources = {index: Source(flows[index], index) for index in sends}
         self.targets = {index: Target(flows[index], index) for index in receives}
@@ -170,7 +199,8 @@ class Connections:
     def open_manager(self) -> Way:
         """Return the socket of the connection manager's messages."""
         transport = self.transport
-        return Way(from_number(CM_QP), transport.cnp_priority, cnp_ds_field(transport), SEND_BUFFER)
+        ds = cnp_ds_field(transport)
+        return Way(from_number(CM_QP), transport.cnp_priority, ds, SEND_BUFFER, is_ipv6=self.is_ipv6)
 
     @property
     def is_settled(self) -> bool:
@@ -190,7 +220,8 @@ class Connections:
                 answer = self._answer_target(index)
                 self.host.listen(FIRST_SERVICE + index, answer, port_rule=port_rule(flow), nic=nic)
             if index in (self.targets if is_read else self.sources):
-                far = (flow.source if is_read else flow.target).IP()
+                far = address_of(flow.source if is_read else flow.target, ip_version(flow))
+                assert far is not None  # or ip_version() would have said so
                 maker = rates.maker_of("fixed") if is_read else maker_of_source(flow)
                 nic = nic_timing(flow, index, self.line.scale, at_source=not is_read)
                 start_ns = flow.start.ns if transport_of(flow).connects_at_start else None

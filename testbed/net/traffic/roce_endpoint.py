@@ -35,12 +35,13 @@ from testbed.net.traffic.roce_flow import (
     ds_field,
     far_ds_field,
     far_priority,
+    label_of,
     line_of,
     maker_of_source,
     report_sent,
     transport_of,
 )
-from testbed.net.traffic.transport import HEADERS, Endpoint, EndpointControl, by_host, in_groups
+from testbed.net.traffic.transport import Endpoint, EndpointControl, by_host, in_groups
 from testbed.roce.endpoint import FIRST_QP, DatagramKind, Outgoing
 from testbed.roce.memory import known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
@@ -125,7 +126,7 @@ class _Loop(Connections):
         self._askers: dict[int, Asker] = {}
         if self._rests_ns:
             self._at_once = 2  # the last packet of a message and the first of the next; the others go together
-        listener, self.manager = open_listener(), self.open_manager()
+        listener, self.manager = open_listener(is_ipv6=self.is_ipv6), self.open_manager()
         # The parts of a full packet: what follows has its ICRC first.
         receiver = mmsg.Receiver(listener, BATCH, BTH_OCTETS, self.settings.mtu, _LONGEST_END)
         session.listen()
@@ -191,7 +192,7 @@ class _Loop(Connections):
                 if end > done and usual != _CE and target is not None and target.pair is not None:
                     taken = target.pair.receive_run(_run_of(receiver, places[done:end]))
                 if target is not None and taken:
-                    target.count_run(self._full + HEADERS, usual, _picked(arrivals, places[done : done + taken]))
+                    target.count_run(self._full + target.headers, usual, _picked(arrivals, places[done : done + taken]))
                     done += taken
                     continue
                 place = places[done]
@@ -199,7 +200,7 @@ class _Loop(Connections):
                 before = _progress(target)
                 self.host.receive(receiver.datagram(place, lengths[place]), ecn[place], at_ns)
                 if target is not None and _progress(target) != before:
-                    target.count(lengths[place] + HEADERS, ecn[place], arrivals[place])
+                    target.count(lengths[place] + target.headers, ecn[place], arrivals[place])
                 done += 1
 
     def _send(self, now_ns: int) -> None:
@@ -235,16 +236,17 @@ class _Loop(Connections):
         if found is None:
             flow = self.flow_of(number)
             transport = transport_of(flow)
+            is_ipv6, label = ":" in outgoing.to, label_of(flow, pair)
             if outgoing.kind is DatagramKind.DATA:
                 usual = FAST_SEND_BUFFER if self._rests_ns else SEND_BUFFER
                 buffer = flow.buffer.bytes if flow.buffer else usual
                 is_target = number in self.target_of
                 priority = far_priority(flow) if is_target else flow.priority
                 ds = far_ds_field(flow) if is_target else ds_field(flow)
-                found = Way(outgoing.source_port, priority, ds, buffer)
+                found = Way(outgoing.source_port, priority, ds, buffer, is_ipv6=is_ipv6, flow_label=label)
             else:
-                ds = cnp_ds_field(transport)
-                found = Way(outgoing.source_port, transport.cnp_priority, ds, SEND_BUFFER)
+                priority, ds = transport.cnp_priority, cnp_ds_field(transport)
+                found = Way(outgoing.source_port, priority, ds, SEND_BUFFER, is_ipv6=is_ipv6, flow_label=label)
             self._ways[key] = found
         return found
 

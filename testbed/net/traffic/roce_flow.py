@@ -13,9 +13,10 @@ from typing import Any
 from testbed.errors import UsageError, listed
 from testbed.experiment.run import Run
 from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.ports import address_of
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, Report
-from testbed.net.traffic.transport import EndpointControl
+from testbed.net.traffic.transport import HEADERS, EndpointControl
 from testbed.roce import rates
 from testbed.roce.counters import Counters
 from testbed.roce.memory import Content, Region, Sink
@@ -23,13 +24,15 @@ from testbed.roce.nic import Nic, NicTiming, Recovery, recovery_named
 from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates import Fixed, Line, Maker
 from testbed.roce.settings import Settings
-from testbed.roce.source_port import QUEUE_PAIR, PortRule
+from testbed.roce.source_port import QUEUE_PAIR, PortRule, flow_label
 from testbed.roce.work import Operation, Work
 from testbed.switch.ecn.field import Ecn
 from testbed.units import NEVER, Duration, Scale, Size, read_quantities
 
 MESSAGES_UNDER_WAY = 64
 """The most messages that are posted and not complete."""
+_MORE_IN_IPV6 = 20
+"""The octets by which a header of IPv6 is longer than one of IPv4."""
 KEY = struct.Struct("!I")
 """Private data of a reply: the key of the memory."""
 
@@ -72,6 +75,10 @@ class RoceOptions:
     """"go-back-N", "go-back-0" or "selective repeat": what is sent again after a loss, at both ends."""
     nic: Nic = field(default_factory=Nic)
     """The NICs of both ends."""
+    ip_version: int | None = None
+    """4 or 6. None: 4 if both ends have an IPv4 address, else 6."""
+    flow_label: int | None = None
+    """The flow label of packets over IPv6; 0 is none. None: Linux's RDMA core's, of the numbers of both queue pairs."""
     sample: Duration | None = None
     """The interval at which the rate control's state is recorded; None: not at all."""
 
@@ -86,15 +93,19 @@ class UsedQueuePair:
     number: int
     far_number: int
     source_port: int
+    flow_label: int = 0
+    """Over IPv6."""
     sent: int = 0
     """The packets of data that went over it, each counted once."""
     last_lab_ns: int = 0
     """The arrival of the last of them."""
 
 
-def used(pair: QueuePair | None) -> UsedQueuePair | None:
+def used(flow: Flow, pair: QueuePair | None) -> UsedQueuePair | None:
     """Return what is known of a queue pair at its source."""
-    return None if pair is None else UsedQueuePair(pair.number, pair.responder.far_qp, pair.path.source_port)
+    if pair is None:
+        return None
+    return UsedQueuePair(pair.number, pair.responder.far_qp, pair.path.source_port, label_of(flow, pair))
 
 
 @dataclass(frozen=True)
@@ -166,6 +177,28 @@ def line_of(node: Any) -> Line:
 def transport_of(flow: Flow) -> RoceOptions:
     assert isinstance(flow.transport, RoceOptions)
     return flow.transport
+
+
+def ip_version(flow: Flow) -> int:
+    """Return the IP version of a flow between nodes of the lab: the one that it names, or the first that both have."""
+    wanted = transport_of(flow).ip_version
+    for version in (4, 6) if wanted is None else (wanted,):
+        if address_of(flow.source, version) and address_of(flow.target, version):
+            return version
+    return wanted or 4
+
+
+def headers(flow: Flow) -> int:
+    """Return the octets of a frame before the payload of UDP."""
+    return HEADERS + (_MORE_IN_IPV6 if ip_version(flow) == 6 else 0)
+
+
+def label_of(flow: Flow, pair: QueuePair) -> int:
+    """Return the flow label of what a queue pair of a flow sends; 0 over IPv4, which has none."""
+    if ":" not in pair.far_address:
+        return 0
+    wanted = transport_of(flow).flow_label
+    return flow_label(pair.number, pair.responder.far_qp) if wanted is None else wanted
 
 
 def port_rule(flow: Flow) -> PortRule:
@@ -270,7 +303,7 @@ class Source:
         pair = self.pair
         if pair is None:
             return Given(failure="no connection was made")
-        return Given(pair.counters, pair.failure, tuple(self.samples), used=used(pair))
+        return Given(pair.counters, pair.failure, tuple(self.samples), used=used(self.flow, pair))
 
     @property
     def has_been_read(self) -> bool:
@@ -300,6 +333,7 @@ class Target:
         self.flow, self.index = flow, index
         self.content = Content(index)
         self.sink = Sink(content=self.content)
+        self.headers = headers(flow)
         self.pair: QueuePair | None = None
         self.packets = self.frame_octets = 0
         self.ecn = [0] * 4

@@ -378,8 +378,13 @@ class Transport(ABC):
         """
         return ""
 
-    def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
-        """Return the UDP ports that frames of data came from and went to, and the queue pair; none if not known.
+    def version_of(self, flow: Flow) -> int:
+        """Return the IP version of a flow between nodes of the lab."""
+        return 4
+
+    def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int, int]]:
+        """Return the UDP ports that frames of data came from and went to, the queue pair, and the flow label; none if
+        they are not known.
 
         `flow` has the port that was drawn for it, and a flow over several queue pairs has each of them.
         """

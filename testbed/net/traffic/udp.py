@@ -77,8 +77,8 @@ class Udp(Transport):
     def best(self, flow: Flow, rate: Rate, delay: Duration) -> Duration | None:
         return rate.time_for((flow.frame + Size.from_bytes(WIRE_OCTETS)) * (datagrams(flow) - 1)) + delay
 
-    def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int]]:
-        return [(flow.source_port, udp_sockets.FIRST_PORT + index, 0)] if isinstance(flow.source_port, int) else []
+    def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int, int]]:
+        return [(flow.source_port, udp_sockets.FIRST_PORT + index, 0, 0)] if isinstance(flow.source_port, int) else []
 
     def report(self, flow: Flow, outcome: Outcome) -> Report:
         counted = outcome.receiver

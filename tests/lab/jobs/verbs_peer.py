@@ -122,8 +122,16 @@ class Verbs:
         return pair, c.c_uint32.from_address(pair + 52).value
 
     def connect(self, pair: int, far_number: int, told: dict[str, Any]) -> None:
-        target = (c.c_uint64 * 2).from_buffer_copy(bytes(10) + b"\xff\xff" + socket.inet_aton(told["address"]))
-        way = Way(address=target, own_address=1, hops=64, traffic_class=told["traffic_class"], is_global=1, port=1)
+        ipv6 = told["address"] if ":" in told["address"] else f"::ffff:{told['address']}"
+        target = (c.c_uint64 * 2).from_buffer_copy(socket.inet_pton(socket.AF_INET6, ipv6))
+        way = Way(
+            address=target,
+            own_address=2 if ipv6 == told["address"] else 1,
+            hops=64,
+            traffic_class=told["traffic_class"],
+            is_global=1,
+            port=1,
+        )
         steps = (
             (_TO_INIT, Attributes(state=_INIT, port=1, access=_ALL_ACCESS)),
             (_TO_RTR, Attributes(state=_RTR, mtu=_MTU_1024, way=way, far_number=far_number, receive_psn=told["far_psn"],

@@ -35,6 +35,7 @@ EXPERIMENTS = (
     "deadlock_dcqcn",
     "tcp_beside_roce",
     "flow_completion",
+    "roce_v6",
 )
 
 

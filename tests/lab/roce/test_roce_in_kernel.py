@@ -17,7 +17,7 @@ from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.engines.um import PreparedUm
 from testbed.lab.results.result import Status
 from testbed.linux import roce_device
-from testbed.linux.roce_device import C, network_order
+from testbed.linux.roce_device import C, ends
 from testbed.roce import in_kernel, rates
 from testbed.roce.memory import UNLIMITED, Content, Sink, content_block
 from testbed.roce.nic import Nic, NicTiming, Recovery
@@ -33,7 +33,7 @@ from testbed.units import NEVER, Duration, Rate, Scale, Size
 from ..conftest import Runner
 from . import own_rate
 
-ADDRESSES = "10.0.0.1", "10.0.0.2"
+ADDRESSES = (("10.0.0.1", "10.0.0.2"), ("fd00::1", "2001:db8::2"))
 SCALE = Scale(1000)
 KEYS = (roce_device.FIRST_KEY, roce_device.FIRST_KEY + 1)
 """The keys of the content and of the sink."""
@@ -147,9 +147,17 @@ class Both:
     """One end of a connection, in Python and in C, of which everything is compared."""
 
     def __init__(
-        self, library: Any, place: int, settings: Settings, line: Line, *, choice: Any, nic: NicTiming
+        self,
+        library: Any,
+        place: int,
+        addresses: tuple[str, str],
+        settings: Settings,
+        line: Line,
+        *,
+        choice: Any,
+        nic: NicTiming,
     ) -> None:
-        near, far = ADDRESSES[place], ADDRESSES[1 - place]
+        near, far = addresses[place], addresses[1 - place]
         number, far_number = 0x100 + place, 0x101 - place
         self.content, self.sink = Content(SEEDS[0]), Sink(content=Content(SEEDS[0]))
         self._arguments = library, number, far_number, near, far, settings, line, choice, nic
@@ -166,8 +174,8 @@ class Both:
         self.own = None if rate.in_kernel() else rates.control(choice, line)
         kind = rate.in_kernel() or (own_rate.KIND, own_rate.numbers(rate))
         self.compiled = Compiled(library, settings, C.xr_add(
-            number=number, far_number=far_number, first=first, far_first=far_first, address=network_order(near),
-            far_address=network_order(far), port=from_number(number), far_port=from_number(far_number),
+            number=number, far_number=far_number, first=first, far_first=far_first, **ends(near, far),
+            port=from_number(number), far_port=from_number(far_number),
             content=self.content.start, line_bps=line.rate.bps, rate=roce_device.rate(*kind),
             nic=C.xr_nic(**nic.numbers()),
         ), self.own)  # fmt: skip
@@ -244,19 +252,20 @@ def run_both(library: Any, seed: int, events: int) -> int:
                         retries=dice.choice([2, 7, 7]))  # fmt: skip
     line = Line(dice.choice([Rate("10Mb/s"), Rate("100Mb/s"), Rate("1Gb/s")]), SCALE)
     nic = NicTiming.of(any_nic(dice), dice.choice(list(Recovery)), SCALE, seed)
-    ends = [Both(library, place, settings, line, choice=dice.choice(RATES), nic=nic) for place in (0, 1)]
-    firsts = [dice.choice([0, 5, 0xFFFFF0, 0x7FFFFF, dice.randrange(1 << 24)]) for _ in ends]
-    ends[0].start(*firsts)
-    ends[1].start(*reversed(firsts))
+    addresses = ADDRESSES[seed % 2]
+    pairs = [Both(library, place, addresses, settings, line, choice=dice.choice(RATES), nic=nic) for place in (0, 1)]
+    firsts = [dice.choice([0, 5, 0xFFFFF0, 0x7FFFFF, dice.randrange(1 << 24)]) for _ in pairs]
+    pairs[0].start(*firsts)
+    pairs[1].start(*reversed(firsts))
     quiet = dice.random() < 0.4
     weather = Weather(*((0.0, 0.0, 0.0, dice.choice([0.0, 0.1]), 0.0) if quiet else
                         (dice.choice([0, 0.01, 0.1]), dice.choice([0, 0.02]), dice.choice([0, 0.05]),
                          dice.choice([0, 0.05, 0.5]), dice.choice([0, 0.01]))))  # fmt: skip
-    feeds = [Feed(ends[place], ends[1 - place], dice.choice(list(Operation)), mtu) for place in (0, 1)]
+    feeds = [Feed(pairs[place], pairs[1 - place], dice.choice(list(Operation)), mtu) for place in (0, 1)]
     now_ns, count, event = 1_000_000_000, 0, 0
-    while event < events and not all(end.pair.state is State.FAILED for end in ends):
+    while event < events and not all(end.pair.state is State.FAILED for end in pairs):
         event += 1
-        next_ns = min(*(end.pair.deadline_ns for end in ends), weather.flying[0][0] if weather.flying else NEVER)
+        next_ns = min(*(end.pair.deadline_ns for end in pairs), weather.flying[0][0] if weather.flying else NEVER)
         is_idle = next_ns > now_ns + 50_000_000
         if is_idle or dice.random() < 0.02:
             dice.choice(feeds).post(dice, now_ns)
@@ -267,16 +276,16 @@ def run_both(library: Any, seed: int, events: int) -> int:
         )
         if weather.flying and weather.flying[0][0] <= now_ns:
             _, _, place, datagram, is_marked = heapq.heappop(weather.flying)
-            ends[place].receive(datagram, is_marked, now_ns)
+            pairs[place].receive(datagram, is_marked, now_ns)
         if dice.random() < 0.002:
-            ends[0].pair.rate.on_cnp(now_ns)  # of another queue pair of its priority
-            ends[0].compiled.cnp(now_ns)
-        for place, end in enumerate(ends):
+            pairs[0].pair.rate.on_cnp(now_ns)  # of another queue pair of its priority
+            pairs[0].compiled.cnp(now_ns)
+        for place, end in enumerate(pairs):
             if end.pair.deadline_ns <= now_ns:
                 for datagram in end.transmit(now_ns, dice.choice([1, 1, 2, 4, 64])):
                     count += 1
                     send(weather, dice, datagram, now_ns=now_ns, count=count, place=1 - place)
-    for end in ends:
+    for end in pairs:
         end.compare()
         end.compiled.end()
     return event

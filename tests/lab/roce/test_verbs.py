@@ -6,13 +6,12 @@ import hashlib
 import json
 import mmap
 import re
-import socket
 import struct
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import median_high
@@ -27,6 +26,7 @@ from testbed.lab.results import tables
 from testbed.lab.results.folder import read
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import Port
+from testbed.net.fabric.ports import address_of
 from testbed.net.traffic import Flow
 from testbed.net.traffic.roce import Roce, RoceReport
 from testbed.roce import rates
@@ -43,6 +43,7 @@ from testbed.units import NEVER, Duration, Rate, Scale, Size
 
 if TYPE_CHECKING:
     from testbed.lab.engines.engine import PreparedEngine
+    from testbed.net.traffic.roce_connections import Way
     from tests.lab.conftest import Runner
 
 LOSSLESS = 3
@@ -70,6 +71,11 @@ def has_right_icrc(frame: bytes) -> bool:
     """Check the ICRC of a RoCEv2 frame over IPv4 as Xoff's own RoCE does, which takes identification 0."""
     source, destination = (str(IPv4Address(frame[place : place + 4])) for place in (26, 30))
     return roce.Path(source, destination, int.from_bytes(frame[34:36])).intact(frame[42:])
+
+
+def has_right_icrc_over_ipv6(frame: bytes) -> bool:
+    source, destination = (str(IPv6Address(frame[place : place + 16])) for place in (22, 38))
+    return roce.Path(source, destination, int.from_bytes(frame[54:56])).intact(frame[62:])
 
 
 @experiment(debs=["perftest"], timeout="30s")
@@ -131,6 +137,45 @@ def verbs(run: Run) -> None:
     run.claim("devices that are left", after, equals=before)
 
 
+@experiment(debs=["perftest"], timeout="30s")
+def verbs_over_ipv6(run: Run) -> None:
+    """Two senders share a line, one by the GID of each IP version, and programs talk over IPv6 alone."""
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import Tap
+    from topologies.incast import Incast
+
+    with network(Incast(2, rate="100Gb/s", xoff=150, rdma=True, ipv6=True), run) as net, run.measuring():
+        h1, h2, r = net.hosts
+        with Tap(r, "r-eth0") as tap:
+            commands = [_BANDWIDTH.replace("-x 1", f"-x {gid}") + f" -p {18514 + gid}" for gid in (1, 2)]
+            servers = [started(r, command) for command in commands]
+            time.sleep(0.01)
+            clients = [started(host, f"{command} {r.IP()}") for host, command in zip((h1, h2), commands, strict=True)]
+            for host, client in zip((h1, h2), clients, strict=True):
+                rate = last_row(printed(client))[3]
+                run.claim(f"{host.name}: payload in MB/s, half a line is 5.5", rate, at_least=5.2, at_most=5.8)
+            for server in servers:
+                printed(server)
+            over_ipv6 = [frame for frame in tap.frames() if frame[12:14] == b"\x86\xdd" and frame[20] == 17]
+        run.claim("packets over IPv6, of 12 messages", len(over_ipv6), equals=12 * 64)
+        run.claim(
+            "traffic classes", sorted({int.from_bytes(frame[14:16]) >> 4 & 0xFC for frame in over_ipv6}), equals=[96]
+        )
+        icrcs = [has_right_icrc_over_ipv6(frame) for frame in over_ipv6]
+        run.claim("wrong ICRCs", icrcs.count(False), equals=0)
+        for kind in ("rc", "uc", "ud", "srq"):
+            command = f"ibv_{kind}_pingpong -g 2 -n 20 -s 1024"
+            server = started(r, command)
+            time.sleep(0.01)
+            said = printed(started(h1, f"{command} {r.IP()}"))
+            run.claim(f"{kind}: us there and back", float(said.split()[-2]), at_least=5, at_most=130)
+            printed(server)
+        server = started(r, f"rping -s -C 5 -a {address_of(r, 6)}")
+        time.sleep(0.01)
+        printed(started(h1, f"rping -c -C 5 -a {address_of(r, 6)}"))
+        printed(server)
+
+
 class Peer:
     """Xoff's own RoCE at a host, with what rping does: it is the other end of that program."""
 
@@ -138,17 +183,17 @@ class Peer:
     ADVERTISED = struct.Struct("!QII")
     """The content of rping's sends: address, key and length of memory."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: Any, address: str) -> None:
         from testbed.linux.process import kernel
         from testbed.net.traffic.roce_connections import open_listener
 
-        self._node = node
-        self.host = Endpoint(node.IP(), Line(Rate("100Mb/s"), Scale(1000)))
+        self._node, self._is_ipv6 = node, ":" in address
+        self.host = Endpoint(address, Line(Rate("100Mb/s"), Scale(1000)))
         self.host.listen(self.PORT, self._accept)
         self.accepted: list[QueuePair] = []
-        self._ways: dict[int, socket.socket] = {}
+        self._ways: dict[int, Way] = {}
         with kernel.in_network_of(node.pid):
-            self._listener = open_listener()
+            self._listener = open_listener(is_ipv6=self._is_ipv6)
 
     def connect(self, address: str) -> QueuePair:
         pair = self.host.connect(address, self.PORT, time.monotonic_ns(), traffic_class=LOSSLESS << 5)
@@ -168,7 +213,7 @@ class Peer:
             if now_ns > end_ns:
                 raise RuntimeError(f"{what} did not come; {dict(self.host.refused)}")
             for one in self.host.outgoing(now_ns):
-                self._way(one.source_port).sendto(one.datagram, (one.to, roce.PORT))
+                self._way(one.source_port).send([one])
             try:
                 datagram, _, _, address = self._listener.recvmsg(4096, 64)
             except BlockingIOError:
@@ -176,13 +221,13 @@ class Peer:
             else:
                 self.host.receive(datagram, 0, now_ns, source_port=address[1])
 
-    def _way(self, source_port: int) -> socket.socket:
+    def _way(self, source_port: int) -> Way:
         from testbed.linux.process import kernel
         from testbed.net.traffic.roce_connections import Way
 
         if source_port not in self._ways:
             with kernel.in_network_of(self._node.pid):
-                self._ways[source_port] = Way(source_port, LOSSLESS, LOSSLESS << 5, 1 << 20).socket
+                self._ways[source_port] = Way(source_port, LOSSLESS, LOSSLESS << 5, 1 << 20, is_ipv6=self._is_ipv6)
         return self._ways[source_port]
 
     def ask(self, pair: QueuePair, work: Work) -> None:
@@ -214,19 +259,20 @@ class Mixed(LosslessTopo):
 
 
 @experiment(debs=["perftest"], timeout="30s")
-def with_rping(run: Run) -> None:
+def with_rping(run: Run, ip_version: int = 4) -> None:
     """A write, a send and a read both ways between Soft-RoCE and Xoff's own RoCE, by rping's protocol."""
     from testbed.net.build.network import network
 
     octets = 20_000
-    with network(Mixed(rate="100Gb/s"), run) as net, run.measuring():
+    with network(Mixed(rate="100Gb/s", ipv6=True), run) as net, run.measuring():
         verbs, own = net["verbs"], net["own"]
-        peer = Peer(own)
+        its, ours = (address_of(node, ip_version) or "" for node in (verbs, own))
+        peer = Peer(own, ours)
         rping = f"rping -V -C 1 -S {octets} -p {Peer.PORT}"
 
-        server = started(verbs, f"{rping} -s -a {verbs.IP()}")
+        server = started(verbs, f"{rping} -s -a {its}")
         time.sleep(0.01)
-        pair = peer.connect(verbs.IP())
+        pair = peer.connect(its)
         text = Buffer(b"x" * (octets - 1) + b"\0")
         into = Buffer(octets)
         peer.advertise(pair, text)  # it reads this
@@ -237,7 +283,7 @@ def with_rping(run: Run) -> None:
         run.claim("what Soft-RoCE read it has written", into.octets == text.octets, equals=True)
         server.terminate()
 
-        client = started(verbs, f"{rping} -c -a {own.IP()}")
+        client = started(verbs, f"{rping} -c -a {ours}")
         peer.until("a connection", lambda: len(peer.accepted) == 2)
         pair = peer.accepted[1]
         address, key, length = peer.told(pair, 1)
@@ -254,7 +300,7 @@ def with_rping(run: Run) -> None:
 
 
 @experiment(debs=["perftest"], files=("jobs/verbs_peer.py",), timeout="5s")
-def with_kernel(run: Run) -> None:
+def with_kernel(run: Run, ip_version: int = 4) -> None:
     """A write, a send and a read both ways between Soft-RoCE and the queue pairs that the lab's kernel serves.
 
     These have no connection management: the process of a host does it for them. Here both ends are told the numbers.
@@ -262,7 +308,6 @@ def with_kernel(run: Run) -> None:
     from testbed.linux import roce_device
     from testbed.linux.flow_device import NOWHERE
     from testbed.linux.process import kernel
-    from testbed.linux.roce_device import network_order
     from testbed.net.build.network import network
     from testbed.net.traffic.roce_connections import open_listener
 
@@ -272,17 +317,18 @@ def with_kernel(run: Run) -> None:
     content = Content(0).read(0, octets)
     Path("content").write_bytes(content)
     rate = roce_device.rate(*(rates.control("fixed", line).in_kernel() or (0, {})))
-    with network(Mixed(rate="100Gb/s"), run) as net, run.measuring():
+    with network(Mixed(rate="100Gb/s", ipv6=True), run) as net, run.measuring():
         verbs, own = net["verbs"], net["own"]
+        far_address, address = (address_of(node, ip_version) or "" for node in (verbs, own))
         told = {
-            "far": FIRST_QP, "psn": psn, "far_psn": far_psn, "address": own.IP(), "traffic_class": LOSSLESS << 5,
+            "far": FIRST_QP, "psn": psn, "far_psn": far_psn, "address": address, "traffic_class": LOSSLESS << 5,
             "message": message, "far_key": roce_device.FIRST_KEY,
         }  # fmt: skip
         program = Path(__file__).with_name("jobs") / "verbs_peer.py"
         peer = verbs.popen(["python3", program, json.dumps(told)], stdin=subprocess.PIPE, stderr=None, text=True)
         its = json.loads(peer.stdout.readline())
         with kernel.in_network_of(own.pid):
-            listener = open_listener()
+            listener = open_listener(is_ipv6=ip_version == 6)
             settings = roce_device.C.xr_settings(
                 mtu=1024, ack_every=16, window=4096, retries=7, retransmit_ns=1_000_000_000, cnp_ns=50_000_000
             )
@@ -302,7 +348,7 @@ def with_kernel(run: Run) -> None:
                 gives = (kind == roce_device.READ) is not begins
                 device.add(roce_device.C.xr_add(
                     number=FIRST_QP + place, far_number=far_number, first=far_psn, far_first=psn,
-                    address=network_order(own.IP()), far_address=network_order(verbs.IP()), port=0xC100 + place,
+                    **roce_device.ends(address, far_address), flow_label=0x12345, port=0xC100 + place,
                     far_port=from_both(far_number, FIRST_QP + place),
                     priority=LOSSLESS, ds_field=LOSSLESS << 5, cnp_priority=6, cnp_ds_field=0xC0, buffer=32_000,
                     roles=(source if gives else target) | asker * begins, region=place, operation=kind,
@@ -460,11 +506,18 @@ def test_programs_with_verbs_share_a_line_without_a_loss(run: Runner) -> None:
 
 
 def test_soft_roce_and_our_own_speak_with_each_other(run: Runner) -> None:
-    run(with_rping).check()
+    for version in (4, 6):
+        run(with_rping, ip_version=version).check()
 
 
 def test_soft_roce_and_queue_pairs_of_the_kernel_speak_with_each_other(run: Runner) -> None:
-    run(with_kernel).check()
+    for version in (4, 6):
+        run(with_kernel, ip_version=version).check()
+
+
+def test_programs_with_verbs_speak_over_ipv6_by_their_gids_and_by_the_connection_manager(run: Runner) -> None:
+    first, second = (run(verbs_over_ipv6).check() for _ in range(2))
+    assert first.digest == second.digest
 
 
 def test_programs_with_verbs_send_at_the_rate_of_the_model(run: Runner) -> None:

@@ -82,7 +82,7 @@ def test_a_description_that_cannot_be_is_refused_with_the_place(given: dict[str,
         ("prot", options.HOST, "addX: there is no option prot; did you mean port?"),
         ("jitter", options.LINK, "addX: jitter is not an option of lossless networks: a cable has one delay for all"),
         ("use_htb", options.LINK, "addX: use_htb is not an option of lossless networks: queues are those of the ports"),
-        ("zzz", options.HOST, "addX: there is no option zzz; there are cls, defaultRoute, forwarding, inNamespace"),
+        ("zzz", options.HOST, "addX: there is no option zzz; there are cls, defaultRoute, defaultRoute6, forwarding"),
     ],
 )
 def test_an_unknown_option_is_refused_with_the_nearest_one(name: str, known: tuple[str, ...], message: str) -> None:

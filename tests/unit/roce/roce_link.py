@@ -55,10 +55,12 @@ class Link:
         rate_control: str | Maker = "fixed",
         answer: Callable[[QueuePair], bytes | None] = lambda pair: b"",
         nic: NicTiming = PLAIN,
+        *,
+        ends: tuple[str, str] = (A, B),
     ) -> None:
         self.network = network or Network()
         self.now_ns = 0
-        self.a, self.b = Endpoint(A, LINE, settings), Endpoint(B, LINE, settings)
+        self.a, self.b = (Endpoint((one, other), LINE, settings) for one, other in zip(ends, (A, B), strict=True))
         self._flying: list[tuple[int, int, Outgoing, int]] = []
         self._count = 0
         self.far: QueuePair | None = None
@@ -68,7 +70,7 @@ class Link:
             return answer(pair)
 
         self.b.listen(PORT, on_request, nic=nic)
-        self.near = self.a.connect(B, PORT, 0, rate_control=rate_control, private=b"hello", nic=nic)
+        self.near = self.a.connect(ends[1], PORT, 0, rate_control=rate_control, private=b"hello", nic=nic)
 
     def memory(self, region: Region) -> int:
         return self.b.register(region)
@@ -100,7 +102,7 @@ class Link:
         while self._flying and self._flying[0][0] <= self.now_ns:
             _, _, outgoing, ecn = heapq.heappop(self._flying)
             self.network.delivered.append((self.now_ns, outgoing))
-            (self.b if outgoing.to == B else self.a).receive(outgoing.datagram, ecn, self.now_ns)
+            (self.b if outgoing.to in self.b.addresses else self.a).receive(outgoing.datagram, ecn, self.now_ns)
         return True
 
     def _next_ns(self) -> int:

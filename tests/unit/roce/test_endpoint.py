@@ -44,6 +44,23 @@ def test_a_connection_carries_private_data_both_ways_and_is_ready_at_both_ends()
     assert link.far.state is State.READY
 
 
+def test_hosts_with_addresses_of_both_versions_speak_over_that_of_the_address_they_are_given() -> None:
+    link = Link(ends=("fd00::1", "fd00::2"))
+    over_ipv4 = link.a.connect(B, PORT, 0)
+    keys = [link.memory(Buffer(700)) for _ in range(2)]
+    for pair, key in zip((link.near, over_ipv4), keys, strict=True):
+        pair.post(Work(Operation.WRITE, Content(1), 700, r_key=key))
+    link.until(lambda: link.near.requester.idle and over_ipv4.requester.idle)
+    assert (link.near.far_address, over_ipv4.far_address) == ("fd00::2", B)
+    assert {one.to for _, one in link.network.delivered} == {"fd00::1", "fd00::2", A, B}
+    assert not link.a.refused + link.b.refused
+
+
+def test_a_host_without_an_address_of_a_peers_version_says_so() -> None:
+    with pytest.raises(RoceError, match=r"10\.0\.0\.1 is no IPv6 address, and fd00::2 is one"):
+        Link().a.connect("fd00::2", PORT)
+
+
 def test_each_end_begins_with_the_psn_that_the_other_end_asks_for() -> None:
     """REQ and REP of the CM say where the peer begins; a peer with a choice of its own is followed."""
     link = Link()

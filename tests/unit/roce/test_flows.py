@@ -10,7 +10,7 @@ import pytest
 from testbed.errors import UsageError
 from testbed.net.traffic import Flow, FlowOptionError
 from testbed.net.traffic.roce import Roce, RoceReport
-from testbed.net.traffic.roce_flow import UsedQueuePair, ds_field
+from testbed.net.traffic.roce_flow import UsedQueuePair, ds_field, ip_version
 from testbed.roce.rates import Fixed, Line, RateControl
 from testbed.roce.settings import RoceError, Settings
 from testbed.roce.source_port import source_port
@@ -42,6 +42,9 @@ def test_a_rate_control_is_a_name_a_class_or_a_function(rate_control: Any) -> No
         ({"transport": Roce(cnp_priority=8)}, "cnp_priority is 8"),
         ({"transport": Roce(cnp_dscp=64)}, "cnp_dscp is 64"),
         ({"transport": Roce(queue_pairs=0)}, "queue_pairs is 0; 1 to 256 is expected"),
+        ({"transport": Roce(ip_version=5)}, "ip_version is 5; 4 or 6 is expected"),
+        ({"transport": Roce(flow_label=1 << 20)}, "flow_label is 1048576; 0 to 1048575 is expected"),
+        ({"transport": Roce(ip_version=4, flow_label=7)}, "IPv4 has no flow label; leave flow_label out"),
         ({"transport": Roce(queue_pairs=2, after=(0,))}, "a flow that waits for others has one queue pair"),
     ],
 )
@@ -131,6 +134,51 @@ def test_a_path_mtu_is_one_of_infiniband() -> None:
 
 def node(name: str) -> Any:
     return SimpleNamespace(name=name)
+
+
+class Addressed:
+    """A host with the addresses that it is given."""
+
+    def __init__(self, name: str, ipv4: str | None, ipv6: str | None) -> None:
+        self.name, self._ipv4, self.ipv6 = name, ipv4, ipv6
+        self.params: dict[str, Any] = {}
+
+    def IP(self) -> str | None:
+        return self._ipv4
+
+    def defaultIntf(self) -> Any:
+        return self
+
+
+BOTH, OLD, NEW = ("10.0.0.1", "fd00::1/64"), ("10.0.0.2", None), (None, "fd00::3/64")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "wanted", "version"),
+    [(BOTH, BOTH, None, 4), (BOTH, BOTH, 6, 6), (BOTH, NEW, None, 6), (NEW, NEW, None, 6), (OLD, BOTH, None, 4)],
+)
+def test_a_flow_is_over_ipv4_if_both_ends_have_it_unless_it_names_a_version(
+    source: Any, target: Any, wanted: int | None, version: int
+) -> None:
+    flow = Flow(Addressed("h1", *source), Addressed("h2", *target), transport=Roce(ip_version=wanted), size="1kB")
+    assert ip_version(flow) == version
+    assert flow.transport.frame_size(flow).bytes == 1024 + 74 + (20 if version == 6 else 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "wanted", "message"),
+    [
+        (BOTH, OLD, 6, r"flow 0 from h1 to h2: h2 has no IPv6 address; a topology gives one to each host by ipv6=True"),
+        (NEW, OLD, None, "h1 and h2 have no addresses of one IP version; a topology"),
+        (NEW, BOTH, 4, "h1 has no IPv4 address; Mininet gives one to each host that has not ip=None"),
+    ],
+)
+def test_a_flow_between_hosts_without_addresses_of_its_version_is_refused(
+    source: Any, target: Any, wanted: int | None, message: str
+) -> None:
+    flow = Flow(Addressed("h1", *source), Addressed("h2", *target), transport=Roce(ip_version=wanted), size="1kB")
+    with pytest.raises(UsageError, match=message):
+        Roce.endpoints({0: flow})
 
 
 def test_flows_that_run_together_have_the_same_settings() -> None:

@@ -107,15 +107,18 @@ long xf_give(const struct xf_ask *asked, const void *from, size_t size)
 	return size && copy_to_user(u64_to_user_ptr(asked->room), from, size) ? -EFAULT : 0;
 }
 
-/* Return a UDP socket of the calling process that no one else serves, which is held from now on */
-struct socket *xf_socket(int descriptor)
+/* Return a UDP socket of the calling process that no one else serves, which is held from now on; one of IPv6, which has
+ * the datagrams of IPv4 too, where the caller knows both.
+ */
+struct socket *xf_socket(int descriptor, bool knows_ipv6)
 {
 	int err = 0;
 	struct socket *socket = sockfd_lookup(descriptor, &err);
 
 	if (!socket)
 		return ERR_PTR(err);
-	if (socket->sk->sk_protocol != IPPROTO_UDP || socket->sk->sk_family != AF_INET ||
+	if (socket->sk->sk_protocol != IPPROTO_UDP ||
+	    (socket->sk->sk_family != AF_INET && !(knows_ipv6 && socket->sk->sk_family == AF_INET6)) ||
 	    udp_sk(socket->sk)->encap_rcv || socket->sk->sk_user_data) {
 		sockfd_put(socket);
 		return ERR_PTR(-EINVAL);
@@ -134,6 +137,8 @@ void xf_take(struct socket *socket, void *owner, int (*on_datagram)(struct sock 
 	udp_sk(socket->sk)->encap_type = 1;
 	local_bh_enable();
 	udp_encap_enable();
+	if (socket->sk->sk_family == AF_INET6)
+		udpv6_encap_enable();
 }
 
 /* Leave the datagrams to the socket again, which is still held */

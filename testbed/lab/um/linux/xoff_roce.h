@@ -32,6 +32,7 @@ typedef long long s64;
 #define XR_HEAD (36 + XR_AREA)	/* octets of a packet's headers at the most */
 #define XR_STATE 3		/* numbers that a rate control shows */
 #define XR_WIRE 66		/* around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12 */
+#define XR_WIRE_IPV6 86
 #define XR_MOST_CNPS 16		/* that are under way in the NIC */
 #define XR_MOST_KEPT (1 << 20)	/* packets that a NIC keeps behind a missing one */
 #define XR_BITMAP 64		/* octets of a selective acknowledgement's bitmap at the most */
@@ -200,9 +201,9 @@ struct xr_responder {
 
 struct xr_queue_pair {
 	u32 number, far_number;
-	u32 address, far_address;	/* in network order */
+	u8 address[16], far_address[16];	/* the first four octets of IPv4 */
 	u16 port, far_port;
-	u32 has_failed;
+	u32 has_failed, is_ipv6;
 	struct xr_failure failure;
 	const struct xr_settings *settings;
 	const struct xr_memory *memory;

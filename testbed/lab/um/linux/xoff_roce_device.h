@@ -37,7 +37,8 @@ struct xr_wait {
 
 struct xr_add {
 	u32 number, far_number, first, far_first;
-	u32 address, far_address;	/* in network order */
+	u8 address[16], far_address[16];	/* the first four octets of IPv4 */
+	u32 is_ipv6, flow_label;
 	u16 port, far_port;
 	u8 priority, ds_field, cnp_priority, cnp_ds_field;
 	u32 buffer;			/* of a socket that would send as many frames at a time */

@@ -14,6 +14,7 @@
 #include <linux/init.h>
 #include <linux/interrupt.h>
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/kref.h>
 #include <linux/miscdevice.h>
 #include <linux/net.h>
@@ -24,7 +25,11 @@
 #include <linux/uaccess.h>
 #include <linux/udp.h>
 #include <linux/vmalloc.h>
+#include <net/dsfield.h>
 #include <net/ip.h>
+#include <net/ip6_fib.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
 #include <net/route.h>
 #include <net/sock.h>
 #include <net/udp.h>
@@ -35,7 +40,7 @@
 #define XR_DATAGRAM 0x64	/* connection management, which is the process's */
 #define XR_CNP 0x81
 #define XR_AROUND 32		/* octets around the payload of a flow's packet at the most: BTH, RETH, ICRC */
-#define XR_HEADERS 42		/* octets of a frame before the payload of UDP */
+#define XR_HEADERS 22		/* octets of a frame before the payload of UDP, but for the IP header */
 #define XR_CE 3
 
 struct xr_block {
@@ -54,6 +59,7 @@ struct xr_pair {
 	s64 sample_at_ns;
 	s64 armed_ns;
 	struct dst_entry *route;
+	u32 route_cookie;
 	struct xr_add given;
 	u32 on_the_way, most_on_the_way;	/* frames that the port has not sent yet */
 	u32 is_blocked, was_over;
@@ -116,30 +122,59 @@ static void xr_frame_left(struct sk_buff *skb)
 	kref_put(&pair->references, xr_free);
 }
 
-static struct dst_entry *xr_route(struct xr_pair *pair)
+static struct dst_entry *xr_route_ipv4(const struct xr_pair *pair)
 {
 	struct flowi4 flow = {
-		.daddr = pair->given.far_address,
-		.saddr = pair->given.address,
 		.flowi4_proto = IPPROTO_UDP,
 		.fl4_sport = htons(pair->given.port),
 		.fl4_dport = htons(XR_PORT),
 	};
 	struct rtable *found;
 
-	if (pair->route && dst_check(pair->route, 0))
+	memcpy(&flow.saddr, pair->given.address, sizeof(flow.saddr));
+	memcpy(&flow.daddr, pair->given.far_address, sizeof(flow.daddr));
+	found = ip_route_output_key(pair->endpoint->net, &flow);
+	return IS_ERR(found) ? NULL : &found->dst;
+}
+
+static struct dst_entry *xr_route_ipv6(struct xr_pair *pair)
+{
+	struct flowi6 flow = {
+		.flowi6_proto = IPPROTO_UDP,
+		.flowlabel = htonl(pair->given.flow_label),
+		.fl6_sport = htons(pair->given.port),
+		.fl6_dport = htons(XR_PORT),
+	};
+	struct dst_entry *found;
+
+	memcpy(&flow.saddr, pair->given.address, sizeof(flow.saddr));
+	memcpy(&flow.daddr, pair->given.far_address, sizeof(flow.daddr));
+	found = ip6_route_output(pair->endpoint->net, NULL, &flow);
+	if (found->error) {
+		dst_release(found);
+		return NULL;
+	}
+	pair->route_cookie = rt6_get_cookie(dst_rt6_info(found));
+	return found;
+}
+
+static struct dst_entry *xr_route(struct xr_pair *pair)
+{
+	if (pair->route && dst_check(pair->route, pair->route_cookie))
 		return pair->route;
 	dst_release(pair->route);
-	pair->route = NULL;
-	found = ip_route_output_key(pair->endpoint->net, &flow);
-	if (!IS_ERR(found))
-		pair->route = &found->dst;
+	pair->route = pair->given.is_ipv6 ? xr_route_ipv6(pair) : xr_route_ipv4(pair);
 	return pair->route;
 }
 
-static struct sk_buff *xr_alloc(const struct dst_entry *route, u32 length)
+static u32 xr_ip_header(const struct xr_pair *pair)
 {
-	u32 before = LL_RESERVED_SPACE(route->dev) + sizeof(struct iphdr) + sizeof(struct udphdr);
+	return pair->given.is_ipv6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+}
+
+static struct sk_buff *xr_alloc(const struct xr_pair *pair, const struct dst_entry *route, u32 length)
+{
+	u32 before = LL_RESERVED_SPACE(route->dev) + xr_ip_header(pair) + sizeof(struct udphdr);
 	struct sk_buff *skb = alloc_skb(before + length, GFP_ATOMIC);
 
 	if (skb)
@@ -150,11 +185,44 @@ static struct sk_buff *xr_alloc(const struct dst_entry *route, u32 length)
 /* The frames that a socket with this buffer would give the port: it takes one more as long as there is any room */
 static u32 xr_frames_of(const struct xr_pair *pair, u32 mtu)
 {
-	struct sk_buff *full = xr_alloc(pair->route, 16 + mtu);
+	struct sk_buff *full = xr_alloc(pair, pair->route, 16 + mtu);
 	u32 found = full ? DIV_ROUND_UP(pair->given.buffer, full->truesize) : 1;
 
 	kfree_skb(full);
 	return found;
+}
+
+static void xr_push_ipv4(const struct xr_pair *pair, struct sk_buff *skb, const struct dst_entry *route, u8 ds_field)
+{
+	struct iphdr *ip = skb_push(skb, sizeof(*ip));
+
+	skb_reset_network_header(skb);
+	ip->version = 4;
+	ip->ihl = 5;
+	ip->tos = ds_field;
+	ip->id = 0;
+	ip->frag_off = htons(IP_DF);
+	ip->ttl = ip4_dst_hoplimit(route);
+	ip->protocol = IPPROTO_UDP;
+	memcpy(&ip->saddr, pair->given.address, sizeof(ip->saddr));
+	memcpy(&ip->daddr, pair->given.far_address, sizeof(ip->daddr));
+	skb->protocol = htons(ETH_P_IP);
+}
+
+static void xr_push_ipv6(const struct xr_pair *pair, struct sk_buff *skb, struct dst_entry *route, u8 ds_field)
+{
+	struct ipv6hdr *ip;
+	u32 length = skb->len;
+
+	ip = skb_push(skb, sizeof(*ip));
+	skb_reset_network_header(skb);
+	ip6_flow_hdr(ip, ds_field, htonl(pair->given.flow_label));
+	ip->payload_len = htons(length);
+	ip->nexthdr = IPPROTO_UDP;
+	ip->hop_limit = ip6_dst_hoplimit(route);
+	memcpy(&ip->saddr, pair->given.address, sizeof(ip->saddr));
+	memcpy(&ip->daddr, pair->given.far_address, sizeof(ip->daddr));
+	skb->protocol = htons(ETH_P_IPV6);
 }
 
 /* Without a route, or memory, a packet is lost */
@@ -163,13 +231,13 @@ static void xr_send(struct xr_pair *pair, const struct xr_packet *packet, bool i
 	u32 length = packet->head_length + packet->length + packet->padding + 4;
 	struct dst_entry *route = xr_route(pair);
 	struct sk_buff *skb;
+	u8 ds_field = is_data ? pair->given.ds_field : pair->given.cnp_ds_field;
 	struct udphdr *udp;
-	struct iphdr *ip;
 	__le32 icrc = cpu_to_le32(packet->icrc);
 
 	if (!route)
 		return;
-	skb = xr_alloc(route, length);
+	skb = xr_alloc(pair, route, length);
 	if (!skb)
 		return;
 	skb_put_data(skb, packet->head, packet->head_length);
@@ -183,18 +251,10 @@ static void xr_send(struct xr_pair *pair, const struct xr_packet *packet, bool i
 	udp->dest = htons(XR_PORT);
 	udp->len = htons(sizeof(*udp) + length);
 	udp->check = 0;
-	ip = skb_push(skb, sizeof(*ip));
-	skb_reset_network_header(skb);
-	ip->version = 4;
-	ip->ihl = 5;
-	ip->tos = is_data ? pair->given.ds_field : pair->given.cnp_ds_field;
-	ip->id = 0;
-	ip->frag_off = htons(IP_DF);
-	ip->ttl = ip4_dst_hoplimit(route);
-	ip->protocol = IPPROTO_UDP;
-	ip->saddr = pair->given.address;
-	ip->daddr = pair->given.far_address;
-	skb->protocol = htons(ETH_P_IP);
+	if (pair->given.is_ipv6)
+		xr_push_ipv6(pair, skb, route, ds_field);
+	else
+		xr_push_ipv4(pair, skb, route, ds_field);
 	skb->priority = is_data ? pair->given.priority : pair->given.cnp_priority;
 	skb->ip_summed = CHECKSUM_NONE;
 	skb_dst_set(skb, dst_clone(route));
@@ -204,7 +264,10 @@ static void xr_send(struct xr_pair *pair, const struct xr_packet *packet, bool i
 		skb_shinfo(skb)->destructor_arg = pair;
 		skb->destructor = xr_frame_left;
 	}
-	ip_local_out(pair->endpoint->net, NULL, skb);
+	if (pair->given.is_ipv6)
+		ip6_local_out(pair->endpoint->net, NULL, skb);
+	else
+		ip_local_out(pair->endpoint->net, NULL, skb);
 }
 
 static void xr_emit_data(void *pair, const struct xr_packet *packet)
@@ -372,7 +435,7 @@ static void xr_wake_waiting(struct xr_endpoint *endpoint, s64 now_ns)
 static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 {
 	struct xr_endpoint *endpoint = rcu_dereference_sk_user_data(sk);
-	u32 ecn = ip_hdr(skb)->tos & 3, refused, i;
+	u32 ecn, refused, i;
 	struct xr_region *sink;
 	struct xr_pair *pair;
 	const u8 *datagram;
@@ -387,6 +450,9 @@ static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 	pair = xr_find(endpoint, datagram[5] << 16 | datagram[6] << 8 | datagram[7]);
 	if (!pair)
 		return 1;
+	if (pair->given.is_ipv6 != (skb->protocol == htons(ETH_P_IPV6)))
+		return 1;
+	ecn = (pair->given.is_ipv6 ? ipv6_get_dsfield(ipv6_hdr(skb)) : ip_hdr(skb)->tos) & 3;
 	now_ns = ktime_get_ns();
 	sink = &endpoint->memory.regions[pair->given.region];
 	before = sink->received;
@@ -395,7 +461,7 @@ static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 	endpoint->refused[refused]++;
 	if (pair->given.roles & XR_IS_TARGET && (sink->received > before || pair->core.counters.kept > kept)) {
 		if (xf_arrived(&pair->arrivals, ecn, now_ns))
-			pair->frames_octets += XR_HEADERS + skb->len - sizeof(struct udphdr);
+			pair->frames_octets += XR_HEADERS + xr_ip_header(pair) + skb->len - sizeof(struct udphdr);
 		xr_wake_waiting(endpoint, now_ns);
 	}
 	if (!refused && datagram[0] == XR_CNP && endpoint->is_per_priority)
@@ -480,7 +546,7 @@ static long xr_attach(struct xr_endpoint *endpoint, const struct xr_attach __use
 	endpoint->settings = given.settings;
 	endpoint->is_per_priority = given.is_per_priority;
 	endpoint->moderation = given.moderation;
-	socket = xf_socket(given.socket);
+	socket = xf_socket(given.socket, true);
 	if (IS_ERR(socket))
 		return PTR_ERR(socket);
 	endpoint->socket = socket;
@@ -507,7 +573,8 @@ static bool xr_fits(const struct xr_endpoint *endpoint, const struct xr_add *giv
 	       place < endpoint->most && !endpoint->pairs[place] && given->region < endpoint->most &&
 	       given->message && given->line_bps && given->operation <= XR_SEND && given->rate.kind <= XR_TIMELY &&
 	       !given->rate.counts_acknowledgements && !given->rate.needs_telemetry && !given->rate.window &&
-	       given->sample_ns >= 0 && xr_nic_fits(&given->nic) && given->waits_count <= endpoint->most && given->buffer &&
+	       given->sample_ns >= 0 && given->is_ipv6 <= 1 && given->flow_label < 1 << 20 &&
+	       xr_nic_fits(&given->nic) && given->waits_count <= endpoint->most && given->buffer &&
 	       (given->rate.kind != XR_DCQCN || (given->rate.alpha_ns > 0 && given->rate.increase_ns > 0 &&
 						 given->rate.decrease_ns >= 0));
 }
@@ -520,7 +587,8 @@ static void xr_share_pace(const struct xr_endpoint *endpoint, struct xr_pair *pa
 	for (i = 0; i < endpoint->count && endpoint->moderation != XR_BY_FLOW; i++) {
 		struct xr_pair *other = endpoint->pairs[i];
 
-		if (other && (endpoint->moderation == XR_BY_NIC || other->given.far_address == pair->given.far_address)) {
+		if (other && (endpoint->moderation == XR_BY_NIC ||
+			      !memcmp(other->given.far_address, pair->given.far_address, sizeof(pair->given.far_address)))) {
 			pair->core.pace = other->core.pace;
 			return;
 		}
@@ -571,7 +639,7 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	if (!xr_route(pair))
 		goto refused;
 	err = -EMSGSIZE;
-	if (dst_mtu(pair->route) < sizeof(struct iphdr) + sizeof(struct udphdr) + XR_AROUND + endpoint->settings.mtu)
+	if (dst_mtu(pair->route) < xr_ip_header(pair) + sizeof(struct udphdr) + XR_AROUND + endpoint->settings.mtu)
 		goto refused;
 	pair->most_on_the_way = xr_frames_of(pair, endpoint->settings.mtu);
 	region = &endpoint->memory.regions[pair->given.region];
@@ -583,8 +651,9 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	pair->spare.size = 1ULL << 62;
 	pair->core.number = pair->given.number;
 	pair->core.far_number = pair->given.far_number;
-	pair->core.address = pair->given.address;
-	pair->core.far_address = pair->given.far_address;
+	memcpy(pair->core.address, pair->given.address, sizeof(pair->given.address));
+	memcpy(pair->core.far_address, pair->given.far_address, sizeof(pair->given.far_address));
+	pair->core.is_ipv6 = pair->given.is_ipv6;
 	pair->core.port = pair->given.port;
 	pair->core.far_port = pair->given.far_port;
 	pair->core.settings = &endpoint->settings;

@@ -39,8 +39,9 @@ struct xl *xl_new(const struct xr_settings *settings, const struct xr_add *given
 	made->regions[0].start = made->regions[1].start = given->content;
 	made->pair.number = given->number;
 	made->pair.far_number = given->far_number;
-	made->pair.address = given->address;
-	made->pair.far_address = given->far_address;
+	memcpy(made->pair.address, given->address, sizeof(given->address));
+	memcpy(made->pair.far_address, given->far_address, sizeof(given->far_address));
+	made->pair.is_ipv6 = given->is_ipv6;
 	made->pair.port = given->port;
 	made->pair.far_port = given->far_port;
 	made->pair.settings = &made->settings;

@@ -217,25 +217,30 @@ static int equal(const u8 *one, const u8 *other, u32 length)
 /* The invariant CRC of what is before the BTH, for a packet of so many octets without its own CRC */
 static u32 prefix_of(struct xr_queue_pair *pair, u32 length, int is_received)
 {
-	u32 udp = 8 + length + ICRC, source, target;
-	u8 head[36], *at = head;
+	u32 udp = 8 + length + ICRC, octets = pair->is_ipv6 ? 16 : 4;
+	const u8 *source = is_received ? pair->far_address : pair->address;
+	const u8 *target = is_received ? pair->address : pair->far_address;
+	u8 head[56], *at = head;
 	int i;
 
 	if (pair->prefix_length[is_received] == length)
 		return pair->prefix[is_received];
 	for (i = 0; i < 8; i++)
 		*at++ = 0xff;
-	at = put16(put16(at, 0x45ff), 20 + udp);
-	at = put16(put16(at, 0), 0x4000);
-	at = put16(put16(at, 0xff11), 0xffff);
-	source = is_received ? pair->far_address : pair->address;
-	target = is_received ? pair->address : pair->far_address;
-	__builtin_memcpy(at, &source, 4);
-	__builtin_memcpy(at + 4, &target, 4);
-	at = put16(put16(at + 8, is_received ? pair->far_port : pair->port), PORT);
-	put16(put16(at, udp), 0xffff);
+	if (pair->is_ipv6) {
+		at = put32(at, 0x6fffffff);	/* traffic class and flow label count as ones, as the hop limit does */
+		at = put16(put16(at, udp), 0x11ff);
+	} else {
+		at = put16(put16(at, 0x45ff), 20 + udp);
+		at = put16(put16(at, 0), 0x4000);
+		at = put16(put16(at, 0xff11), 0xffff);
+	}
+	__builtin_memcpy(at, source, octets);
+	__builtin_memcpy(at + octets, target, octets);
+	at = put16(put16(at + 2 * octets, is_received ? pair->far_port : pair->port), PORT);
+	at = put16(put16(at, udp), 0xffff);
 	pair->prefix_length[is_received] = length;
-	return pair->prefix[is_received] = xr_crc32(0, head, sizeof(head));
+	return pair->prefix[is_received] = xr_crc32(0, head, at - head);
 }
 
 static u32 headers_crc(struct xr_queue_pair *pair, const u8 *head, u32 head_length, u32 length, int is_received)
@@ -1763,6 +1768,12 @@ static u32 keeps_of(const struct xr_nic *nic)
 	return nic->recovery == XR_GO_BACK_N && nic->reorder_ns ? nic->reorder_packets : 0;
 }
 
+/* The octets on the wire around the payload of UDP */
+static u32 around(const struct xr_queue_pair *pair)
+{
+	return pair->is_ipv6 ? XR_WIRE_IPV6 : XR_WIRE;
+}
+
 /* The octets of zeros that xr_start() takes for what a NIC keeps */
 unsigned long xr_room(const struct xr_nic *nic, const struct xr_rate *rate, const struct xr_settings *settings)
 {
@@ -1777,7 +1788,7 @@ void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps
 {
 	struct xr_requester *requester = &pair->requester;
 	struct xr_rate *rate = &pair->rate;
-	s64 gap_ns = (s64)(pair->settings->mtu + BTH + ICRC + XR_WIRE) * 8 * 1000000000 / (s64)line_bps;
+	s64 gap_ns = (s64)(pair->settings->mtu + BTH + ICRC + around(pair)) * 8 * 1000000000 / (s64)line_bps;
 	s64 packets = least(MOST_AHEAD, AHEAD_NS / most_of(1, gap_ns));
 
 	pair->ahead_ns = packets >= LEAST_AHEAD ? packets * gap_ns : 0;
@@ -2108,7 +2119,7 @@ int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, 
 			pair->was_idle = 1;
 			break;
 		}
-		octets = made.head_length + made.length + made.padding + ICRC + XR_WIRE;
+		octets = made.head_length + made.length + made.padding + ICRC + around(pair);
 		pair->next_ns = xr_rate_next(&pair->rate, pair->next_ns, pair->was_idle, octets, now_ns);
 		pair->was_idle = 0;
 		pair->counters.sent_packets++;

@@ -162,11 +162,12 @@ bool xoff_rxe_waits(struct rxe_qp *qp, struct rxe_task *task)
 void xoff_rxe_sent(struct rxe_qp *qp, struct rxe_pkt_info *pkt)
 {
 	struct xoff_rxe_slowed *slowed = qp->xoff_slowed;
+	u32 around = qp->pri_av.network_type == RXE_NETWORK_TYPE_IPV6 ? XR_WIRE_IPV6 : XR_WIRE;
 
 	if (!is_data(pkt))
 		return;
 	spin_lock_bh(&slowed->lock);
-	slowed->next_ns = xr_rate_next(&slowed->rate, slowed->next_ns, 1, pkt->paylen + XR_WIRE, ktime_get_ns());
+	slowed->next_ns = xr_rate_next(&slowed->rate, slowed->next_ns, 1, pkt->paylen + around, ktime_get_ns());
 	spin_unlock_bh(&slowed->lock);
 }
 

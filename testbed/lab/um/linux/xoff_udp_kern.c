@@ -400,7 +400,7 @@ static long xu_add_sender(struct xu_endpoint *endpoint, const struct xu_send __u
 		return -EFAULT;
 	if (!xu_is_valid(endpoint, &sender->given))
 		return -EINVAL;
-	socket = xf_socket(sender->given.socket);
+	socket = xf_socket(sender->given.socket, false);
 	if (IS_ERR(socket))
 		return PTR_ERR(socket);
 	sender->payload = kvzalloc(sender->given.payload, GFP_KERNEL);
@@ -442,7 +442,7 @@ static long xu_add_receiver(struct xu_endpoint *endpoint, const struct xu_receiv
 		return -EFAULT;
 	if (!xf_has(&endpoint->counters, given.received_at))
 		return -EINVAL;
-	socket = xf_socket(given.socket);
+	socket = xf_socket(given.socket, false);
 	if (IS_ERR(socket))
 		return PTR_ERR(socket);
 	receiver->socket = socket;

@@ -17,7 +17,7 @@ from typing import Any
 from testbed.linux import roce_device
 from testbed.linux.flow_device import NOWHERE
 from testbed.linux.process import kernel
-from testbed.linux.roce_device import C, PairReport, RoceDevice, Wait, network_order
+from testbed.linux.roce_device import C, PairReport, RoceDevice, Wait, ends
 from testbed.net.traffic.roce_connections import FAST_SEND_BUFFER, SEND_BUFFER, Connections, not_sent, open_listener
 from testbed.net.traffic.roce_flow import (
     KEY,
@@ -27,6 +27,7 @@ from testbed.net.traffic.roce_flow import (
     ds_field,
     far_ds_field,
     far_priority,
+    label_of,
     maker_of_source,
     nic_timing,
     report_sent,
@@ -96,7 +97,7 @@ class KernelHost(Connections):
 
     def open(self, session: EndpointControl, devices: ExitStack) -> None:
         """Open the sockets, in the host's network, and the device, which `devices` closes."""
-        self.listener, self._timer = open_listener(), kernel.Timer()
+        self.listener, self._timer = open_listener(is_ipv6=self.is_ipv6), kernel.Timer()
         self._timer_ns = NEVER
         self.manager = self.open_manager()
         self._device = devices.enter_context(closing(self._open_device(session)))
@@ -226,7 +227,9 @@ class KernelHost(Connections):
         made = type(plan).from_buffer_copy(plan)
         made.number, made.far_number = pair.number, pair.responder.far_qp
         made.first, made.far_first = pair.first, pair.responder.expected
-        made.address, made.far_address = network_order(self.host.address), network_order(pair.far_address)
+        for name, value in ends(self.host.address_to(pair.far_address), pair.far_address).items():
+            setattr(made, name, value)
+        made.flow_label = label_of(self.flows[index], pair)
         made.port, made.far_port = pair.path.source_port, pair.far_path.source_port
         made.far_key = far_key
         made.begin_ns += self._begin_ns
@@ -279,7 +282,7 @@ class KernelHost(Connections):
             for at_ns, sent, state in found.samples
         )
         counters, failure = Counters(**found.counters.values()), in_kernel.failure(found.failure)
-        return Given(counters, failure, samples, in_kernel=True, used=used(source.pair))
+        return Given(counters, failure, samples, in_kernel=True, used=used(source.flow, source.pair))
 
     def _taken(self, index: int) -> Taken:
         target = self.targets[index]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import testbed
 from testbed import subject
 from testbed.lab.results.folder import Folder, Network, read
-from testbed.report.pages import claims, link_loads, panels, replay, tables, topology
+from testbed.report.pages import attachments, claims, link_loads, panels, replay, tables, topology
 from testbed.report.pages.claims import question
 from testbed.report.pages.flow_charts import FEW, FlowCharts, flow_charts, flow_ways
 from testbed.report.pages.headroom_budget import budget
@@ -26,7 +26,7 @@ from testbed.report.timeline import columns, series, states
 from testbed.report.timeline.derived import active, derived, moment, ratios
 from testbed.report.timeline.tracks import Tracks, tracks
 
-_SCRIPTS = ("data.js", "draw.js", "network.js", "frames.js", "page.js")
+_SCRIPTS = ("data.js", "draw.js", "network.js", "frames.js", "page.js", "attachments.js")
 _CELL_BUDGET, _CELL_BINS = 200_000, 1 << 11
 """The most octets of compressed columns in the cell of a notebook, and the parts of an envelope there."""
 _CONTROLS = """
@@ -117,7 +117,7 @@ def cell(folder: Folder) -> str:
         article.markup,
         "</div></main>",
     ]
-    return document(folder.result["experiment"], "\n".join(body), (*_SCRIPTS, "framed.js"))
+    return document(folder.result["experiment"], "\n".join(body), (*_SCRIPTS[:-1], "framed.js"))
 
 
 def _case_button(network: Any, folder: Folder, folders: list[Folder]) -> str:
@@ -198,6 +198,7 @@ def _article(number: int, folder: Folder, budget: int, alone: bool, in_cell: boo
         *flow_ways(folder, 2 if alone else 3),
         charts.pictures if charts.many >= FEW else "",
         *(panel.markup() for panel in at_first),
+        attachments.markup(number, folder, found.events.total()),
         *_folds(folder, found, panels.folds(made, at_first), charts, envelopes),
         script,
         "</article>",

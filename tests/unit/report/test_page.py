@@ -89,7 +89,7 @@ def test_markup_and_escapes_in_names_figures_and_logs_are_text(tmp_path: Path) -
     source = report([hostile(tmp_path / "one"), small(tmp_path / HOSTILE.replace("/", "_"))])
     page = Page(source)
     assert "\x1b" not in source and "\u202e" not in source
-    assert sum(tag == "script" for tag, _ in page.elements) == 3, "the data of two results and our own"
+    assert sum(tag == "script" for tag, _ in page.elements) == 5, "the data and traces of two results, and our own"
     assert all(attributes.get("src") != "x" for _, attributes in page.elements)
     assert page.text.count("document.title='owned'") > 10, "it can be read, as text"
     assert len(source) < 400_000, "a name of 200000 characters is cut"

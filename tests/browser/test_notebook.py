@@ -160,7 +160,7 @@ def test_a_live_notebook_shows_a_result_and_its_widget_follows_python(
         folder / "live.ipynb", _MADE_BY_HAND.format(folder=str(place)) + "result", "w = xoff.widget(result)\nw",
         "print('at', w.t_ns, w.words)", f"w.t_ns = {115 * MS // 1000}",
     )  # fmt: skip
-    opened = Opened(browser, lab)
+    opened = Opened(browser, lab, scheme="dark")
     page = opened.page
     page.goto(f"{lab}/lab/tree/live.ipynb?reset&token={TOKEN}")
     opened.until(lambda: page.locator(".jp-Notebook .jp-CodeCell").count() == 4, "the notebook")
@@ -169,6 +169,9 @@ def test_a_live_notebook_shows_a_result_and_its_widget_follows_python(
     static, live = opened.frames(2)
     opened.until(lambda: "at 115.0 us" in state(live), "the time that Python has set")
     assert paused(live) == ["h1-eth0", "h2-eth0"] and "h1-eth0 priority 3 paused" in state(live)
+    # The widget is as dark as the notebook, not as the desktop.
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert live.evaluate(background) == "rgb(255, 255, 255)"
     # The slider by keys alone, in both; a result without a widget has it too.
     for frame in (static, live):
         slider = frame.locator("#cursor")

@@ -6,7 +6,8 @@ function render({ model, el }) {
   frame.setAttribute("sandbox", "allow-scripts");
   frame.title = model.get("title");
   frame.style.cssText = "width: 100%; height: 36rem; border: 0; display: block";
-  const ask = () => frame.contentWindow?.postMessage({ xoffTime: model.get("t_ns") }, "*");
+  const isDark = () => getComputedStyle(el).color.match(/\d+/g)?.slice(0, 3).every((part) => Number(part) > 128) ?? false;
+  const ask = () => frame.contentWindow?.postMessage({ xoffTime: model.get("t_ns"), dark: isDark() }, "*");
   const hear = (event) => {
     if (event.source !== frame.contentWindow || !event.data?.xoff) return;
     const { t_ns: time, words, height } = event.data.xoff;
@@ -16,9 +17,6 @@ function render({ model, el }) {
     model.set("words", words);
     model.save_changes();
   };
-  // As dark as the notebook, which need not be as dark as the desktop.
-  const light = getComputedStyle(el).color.match(/\d+/g)?.slice(0, 3).every((part) => Number(part) > 128);
-  frame.style.colorScheme = light ? "dark" : "light";
   frame.addEventListener("load", ask);
   window.addEventListener("message", hear);
   model.on("change:t_ns", ask);

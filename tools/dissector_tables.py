@@ -6,17 +6,22 @@
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from testbed.frames import headroom, ipv6
+from testbed.frames import headroom, ipv6, roce, telemetry
 from testbed.frames.dcbx.layouts import ENTRY, LAYOUTS, OUI, Fields
 from testbed.frames.dcbx.values import DcbxVersion
+from testbed.net.traffic.udp_sockets import FIRST_PORT
 from testbed.subjects.dcbx.features.pfc import HEADROOM_CAPABLE
 
 SCRIPT = Path(headroom.__file__).parent / "xoff.lua"
 BLOCK = re.compile(r"-- Tables by tools/dissector_tables\.py\n.*?-- End of tables\n", re.DOTALL)
 _SHOWN = {"traffic_classes": "classes", "rv": "valid"}
 _EIGHT_IF_ZERO = ("traffic_classes", "cap")
+_STAMP = {"time_ns": "time", "queue_octets": "queue", "sent_octets": "sent", "kbps": "rate"}
+"""The names in display filters of a stamp's fields."""
 
 
 def tables() -> str:
@@ -25,6 +30,15 @@ def tables() -> str:
         "-- Tables by tools/dissector_tables.py",
         f"local OPCODE, EXTENSION = 0x{headroom.EXTENSION_OPCODE:04X}, 0x{int.from_bytes(headroom.EXTENSION):06X}",
         f"local VERSION, LENGTH, TAGGED = {headroom.VERSION}, {headroom.LENGTH}, {headroom.TAGGED}",
+        f'local KINDS = {{ [{headroom.REQUEST}] = "request", [{headroom.RESPONSE}] = "response" }}',
+        "-- The fields of a measurement frame, from its opcode on, and of a stamp: name, first octet, octets.",
+        f"local MEASUREMENT = {{\n\t{_octets(headroom.FIELDS.format, headroom.FIELD_NAMES, 2)} }}",
+        f"local STAMP = {{\n\t{_octets(telemetry.STAMP.format, [_STAMP[name] for name in telemetry.Stamp._fields])} }}",
+        f"local HEAD_OCTETS, STAMP_OCTETS = {telemetry.HEAD_OCTETS}, {telemetry.STAMP_OCTETS}",
+        f'local INT_KINDS = {{ [{telemetry.COLLECTS}] = "collects", [{telemetry.RETURNED}] = "returned" }}',
+        f"local ROCE_PORT, BTH_OCTETS, ICRC_OCTETS = {roce.PORT}, {roce.BTH_OCTETS}, {roce.ICRC_OCTETS}",
+        f"local SELECTIVE = 0x{roce.Opcode.SELECTIVE_ACKNOWLEDGE:02X}",
+        f'local FLOW_PORTS = "{FIRST_PORT}-{FIRST_PORT + 999}"',
         f"local CAPABLE, SLICE, SLICE_OCTETS = 0x{HEADROOM_CAPABLE:02X}, 0x{ipv6.SLICE:02X}, {ipv6.SLICE_OCTETS}",
         f"local OUI = 0x{int.from_bytes(OUI):06X}",
         "-- A field is its name, its first bit, its bits, and what 0 means.",
@@ -36,6 +50,23 @@ def tables() -> str:
         head = f'\t[{subtype}] = {{ name = "{layout.name}", octets = {layout.octets}{flags},'
         lines += [head, f"\t\t{_fields(layout)} }},"]
     return "\n".join([*lines, "}", "-- End of tables\n"])
+
+
+def _octets(layout: str, names: Sequence[str], begin: int = 0) -> str:
+    """Return the places of the fields of a `struct`; padding is a field too."""
+    found = [
+        f'{{ "{name}", {at}, {octets} }}' for name, (at, octets) in zip(names, _places(layout, begin), strict=True)
+    ]
+    return ",\n\t".join(", ".join(found[start : start + 4]) for start in range(0, len(found), 4))
+
+
+def _places(layout: str, at: int) -> Iterator[tuple[int, int]]:
+    for count, kind in re.findall(r"(\d*)([a-zA-Z])", layout):
+        whole = struct.calcsize(f"!{count}{kind}")
+        parts = 1 if kind == "s" else int(count or 1)
+        for _ in range(parts):
+            yield at, whole // parts
+            at += whole // parts
 
 
 def _fields(fields: Fields) -> str:

@@ -48,12 +48,13 @@ VERSION = 1
 LENGTH = 60
 LONGEST_KEY = 32
 
-_REQUEST, _RESPONSE = 1, 2
+REQUEST, RESPONSE = 1, 2
 _ETHERNET = struct.Struct("!6s6sHH")
-_FIELDS = struct.Struct("!3sBBxHIQQQ")  # x: the reserved octet
+FIELDS = struct.Struct("!3sBBxHIQQQ")  # x: the reserved octet
+FIELD_NAMES = ("extension", "version", "kind", "reserved", "sequence", "session", "t1", "t2", "t3")
 _BEGINS = struct.pack("!HH", ETHERTYPE, EXTENSION_OPCODE) + EXTENSION
 _TAG_OCTETS = 8
-TAGGED = _ETHERNET.size + _FIELDS.size
+TAGGED = _ETHERNET.size + FIELDS.size
 _PURPOSE = b"xoffhdrm"  # the same key in another protocol makes other tags
 
 
@@ -91,7 +92,7 @@ class Request:
         _check(session=(self.session, 32), sequence=(self.sequence, 16), t1_ns=(self.t1_ns, 64))
 
     def encode(self, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> bytes:
-        return _frame(self, _REQUEST, (0, 0), key, opcode)
+        return _frame(self, REQUEST, (0, 0), key, opcode)
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Response:
         return cls(source, request.session, request.sequence, request.t1_ns, t2_ns, t3_ns)
 
     def encode(self, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> bytes:
-        return _frame(self, _RESPONSE, (self.t2_ns, self.t3_ns), key, opcode)
+        return _frame(self, RESPONSE, (self.t2_ns, self.t3_ns), key, opcode)
 
 
 def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Request | Response:
@@ -138,7 +139,7 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
             MeasurementReason.OTHER_OPCODE,
             f"MAC control opcode {found_opcode:#06x} is not that of measurement, {opcode:#06x}",
         )
-    extension, version, kind, sequence, session, *stamps = _FIELDS.unpack_from(data, _ETHERNET.size)
+    extension, version, kind, sequence, session, *stamps = FIELDS.unpack_from(data, _ETHERNET.size)
     if extension != EXTENSION:
         raise MeasurementFrameError(
             MeasurementReason.OTHER_EXTENSION,
@@ -149,7 +150,7 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
             MeasurementReason.UNKNOWN_VERSION,
             f"version {version} of the measurement frame is not known; it is {VERSION} here",
         )
-    if kind not in (_REQUEST, _RESPONSE):
+    if kind not in (REQUEST, RESPONSE):
         raise MeasurementFrameError(MeasurementReason.UNKNOWN_KIND, f"kind {kind} is neither request nor response")
     if not hmac.compare_digest(data[TAGGED:LENGTH], _tag(data[:TAGGED], key)):
         raise MeasurementFrameError(
@@ -157,7 +158,7 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
             f"a measurement frame from {Mac(source)} has the wrong tag: it is forged or damaged, "
             "or the other end has another key",
         )
-    if kind == _REQUEST:
+    if kind == REQUEST:
         return Request(Mac(source), session, sequence, stamps[0])
     return Response(Mac(source), session, sequence, *stamps)
 
@@ -177,7 +178,7 @@ def _frame(message: Request | Response, kind: int, far_stamps: tuple[int, int], 
     if not 0 <= opcode <= 0xFFFF:
         raise FieldError(f"{opcode:#x} is not a MAC control opcode: it has more than 16 bits")
     header = _ETHERNET.pack(DESTINATION.octets, message.source.octets, ETHERTYPE, opcode)
-    tagged = header + _FIELDS.pack(
+    tagged = header + FIELDS.pack(
         EXTENSION, VERSION, kind, message.sequence, message.session, message.t1_ns, *far_stamps
     )
     return tagged + _tag(tagged, key)

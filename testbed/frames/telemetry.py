@@ -33,7 +33,7 @@ HEAD_OCTETS, STAMP_OCTETS = 4, 16
 VARIANT_FROM = 2
 """The place from which on ports change an area that collects."""
 MOST_ROOM = 15
-_STAMP = struct.Struct("!4I")
+STAMP = struct.Struct("!4I")
 _NO_ROOM = 1
 _WRAP = 1 << 32
 
@@ -84,7 +84,7 @@ def encode(area: Telemetry) -> bytes:
         raise TelemetryError(f"{len(area.stamps)} stamps in an area for {area.room}; the most are {MOST_ROOM}")
     kind = RETURNED if area.is_returned else COLLECTS
     head = bytes([VERSION << 4 | kind, area.room, len(area.stamps), _NO_ROOM if area.overflowed else 0])
-    stamps = b"".join(_STAMP.pack(*(value % _WRAP for value in stamp)) for stamp in area.stamps)
+    stamps = b"".join(STAMP.pack(*(value % _WRAP for value in stamp)) for stamp in area.stamps)
     return head + stamps.ljust(area.room * STAMP_OCTETS, b"\0")
 
 
@@ -98,7 +98,7 @@ def parse(data: bytes, start: int = 0) -> Telemetry:
     if room > MOST_ROOM or count > room or len(data) < start + octets_of(room):
         raise TelemetryError(f"an area of telemetry with {count} stamps of {room}, in {len(data) - start} octets")
     stamps = tuple(
-        Stamp(*_STAMP.unpack_from(data, start + HEAD_OCTETS + number * STAMP_OCTETS)) for number in range(count)
+        Stamp(*STAMP.unpack_from(data, start + HEAD_OCTETS + number * STAMP_OCTETS)) for number in range(count)
     )
     return Telemetry(stamps, kind & 0xF == RETURNED, room, bool(flags & _NO_ROOM))
 

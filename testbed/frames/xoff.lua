@@ -18,6 +18,19 @@ local extras = Proto("xoff_extra", "Xoff capabilities and slices")
 -- Tables by tools/dissector_tables.py
 local OPCODE, EXTENSION = 0xFFFE, 0x02584F
 local VERSION, LENGTH, TAGGED = 1, 60, 52
+local KINDS = { [1] = "request", [2] = "response" }
+-- The fields of a measurement frame, from its opcode on, and of a stamp: name, first octet, octets.
+local MEASUREMENT = {
+	{ "extension", 2, 3 }, { "version", 5, 1 }, { "kind", 6, 1 }, { "reserved", 7, 1 },
+	{ "sequence", 8, 2 }, { "session", 10, 4 }, { "t1", 14, 8 }, { "t2", 22, 8 },
+	{ "t3", 30, 8 } }
+local STAMP = {
+	{ "time", 0, 4 }, { "queue", 4, 4 }, { "sent", 8, 4 }, { "rate", 12, 4 } }
+local HEAD_OCTETS, STAMP_OCTETS = 4, 16
+local INT_KINDS = { [1] = "collects", [2] = "returned" }
+local ROCE_PORT, BTH_OCTETS, ICRC_OCTETS = 4791, 12, 4
+local SELECTIVE = 0xD1
+local FLOW_PORTS = "20000-20999"
 local CAPABLE, SLICE, SLICE_OCTETS = 0xA1, 0x1E, 8
 local OUI = 0x0080C2
 -- A field is its name, its first bit, its bits, and what 0 means.
@@ -43,7 +56,6 @@ local DRAFT = {
 		{ "willing", 0, 1 }, { "enabled", 8, 8 }, { "defended", 16, 8 } },
 }
 -- End of tables
-local KINDS = { [1] = "request", [2] = "response" }
 
 xoff.prefs.opcode = Pref.uint("Opcode", OPCODE, "MAC control opcode of measurement frames")
 xoff.prefs.key = Pref.string("Key", "", "Key of measurement frames, in hexadecimal digits; empty: none")
@@ -192,36 +204,31 @@ local target_field, source_field = Field.new("eth.dst"), Field.new("eth.src")
 
 local function measurement(buffer, pinfo, tree)
 	-- The buffer begins behind the EtherType; the tag covers the Ethernet header too.
-	local kind, version = buffer(6, 1):uint(), buffer(5, 1):uint()
+	local at = {}
+	for _, field in ipairs(MEASUREMENT) do at[field[1]] = buffer(field[2], field[3]) end
+	local kind, version, tag = at.kind:uint(), at.version:uint(), buffer(TAGGED - 14, LENGTH - TAGGED)
 	local name = KINDS[kind] or "of unknown kind"
 	pinfo.cols.protocol = "XOFF"
 	pinfo.cols.info = string.format(
-		"Headroom %s, session 0x%08x, sequence %d", name, buffer(10, 4):uint(), buffer(8, 2):uint())
+		"Headroom %s, session 0x%08x, sequence %d", name, at.session:uint(), at.sequence:uint())
 	local own = tree:add(xoff, buffer(0, LENGTH - 14), "Xoff headroom measurement " .. name)
 	own:add(f.opcode, buffer(0, 2))
-	own:add(f.extension, buffer(2, 3))
-	own:add(f.version, buffer(5, 1))
-	local kind_item = own:add(f.kind, buffer(6, 1))
-	own:add(f.reserved, buffer(7, 1))
-	own:add(f.sequence, buffer(8, 2))
-	own:add(f.session, buffer(10, 4))
-	own:add(f.t1, buffer(14, 8))
-	own:add(f.t2, buffer(22, 8))
-	own:add(f.t3, buffer(30, 8))
-	if kind == 2 then
-		local held = buffer(30, 8):uint64() - buffer(22, 8):uint64()
-		own:add(f.held, buffer(22, 16), Int64(held:lower(), held:higher())):set_generated()
+	local items = {}
+	for _, field in ipairs(MEASUREMENT) do items[field[1]] = own:add(f[field[1]], at[field[1]]) end
+	if KINDS[kind] == "response" then
+		local held = at.t3:uint64() - at.t2:uint64()
+		own:add(f.held, at.t3, Int64(held:lower(), held:higher())):set_generated()
 	end
-	local tag_item = own:add(f.tag, buffer(38, 8))
-	if version ~= VERSION or not KINDS[kind] then kind_item:add_proto_expert_info(unknown) end
+	local tag_item = own:add(f.tag, tag)
+	if version ~= VERSION or not KINDS[kind] then items.kind:add_proto_expert_info(unknown) end
 	local targets, sources = { target_field() }, { source_field() }
 	if #targets > 0 and #sources > 0 then -- the innermost Ethernet header, if the frame came in a tunnel
 		local octets = targets[#targets].range:bytes():tohex() .. sources[#sources].range:bytes():tohex() .. "8808"
 			.. buffer(0, TAGGED - 14):bytes():tohex()
 		local raw = octets:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end)
 		local key = xoff.prefs.key:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end)
-		local good = #key <= 32 and tag_of(raw, key) == buffer(38, 8):bytes():tohex():lower()
-		tag_item:add(f.tag_good, buffer(38, 8), good):set_generated()
+		local good = #key <= 32 and tag_of(raw, key) == tag:bytes():tohex():lower()
+		tag_item:add(f.tag_good, tag, good):set_generated()
 		if not good then tag_item:add_proto_expert_info(wrong_tag) end
 	end
 	return LENGTH - 14
@@ -346,13 +353,13 @@ function flow.dissector(buffer, pinfo, tree)
 	return buffer:len()
 end
 
-DissectorTable.get("udp.port"):add("20000-20999", flow)
+DissectorTable.get("udp.port"):add(FLOW_PORTS, flow)
 
 local telemetry = Proto("xoff_int", "Xoff in-band telemetry")
 telemetry.fields = {}
 local t = telemetry.fields
 t.version = ProtoField.uint8("xoff.int.version", "Version")
-t.kind = ProtoField.uint8("xoff.int.kind", "Kind", base.DEC, { [1] = "collects", [2] = "returned" })
+t.kind = ProtoField.uint8("xoff.int.kind", "Kind", base.DEC, INT_KINDS)
 t.room = ProtoField.uint8("xoff.int.room", "Room for stamps")
 t.count = ProtoField.uint8("xoff.int.count", "Stamps")
 t.overflowed = ProtoField.bool("xoff.int.overflowed", "A port found no room")
@@ -362,7 +369,7 @@ t.queue = ProtoField.uint32("xoff.int.queue", "Octets in the queue")
 t.sent = ProtoField.uint32("xoff.int.sent", "Octets sent (modulo 2^32)")
 t.rate = ProtoField.uint32("xoff.int.rate", "Line (kb/s)")
 
-local ROCE_PORT, BTH_OCTETS, AETH_OCTETS, ICRC_OCTETS, SELECTIVE, OFFSET_OCTETS = 4791, 12, 4, 4, 0xD1, 4
+local AETH_OCTETS, OFFSET_OCTETS = 4, 4
 local roce = DissectorTable.get("udp.port"):get_dissector(ROCE_PORT)
 local selective = Proto("xoff_roce", "Xoff selective acknowledgement of RoCE")
 selective.fields.missing = ProtoField.uint24("xoff.roce.missing", "PSN of the missing packet")
@@ -399,8 +406,8 @@ local function transport(buffer, pinfo, tree)
 end
 
 local function area_of(buffer)
-	if buffer:len() < BTH_OCTETS + 4 or math.floor(buffer(8, 1):uint() / 0x40) % 2 == 0 then return nil end
-	local octets = 4 + 16 * buffer(BTH_OCTETS + 1, 1):uint()
+	if buffer:len() < BTH_OCTETS + HEAD_OCTETS or math.floor(buffer(8, 1):uint() / 0x40) % 2 == 0 then return nil end
+	local octets = HEAD_OCTETS + STAMP_OCTETS * buffer(BTH_OCTETS + 1, 1):uint()
 	if buffer:len() < BTH_OCTETS + octets then return nil end
 	return buffer(BTH_OCTETS, octets)
 end
@@ -420,12 +427,9 @@ function telemetry.dissector(buffer, pinfo, tree)
 	own:add(t.count, area(2, 1))
 	own:add(t.overflowed, area(3, 1), area(3, 1):uint() % 2 == 1)
 	for number = 0, math.min(area(2, 1):uint(), area(1, 1):uint()) - 1 do
-		local at = area(4 + 16 * number, 16)
+		local at = area(HEAD_OCTETS + STAMP_OCTETS * number, STAMP_OCTETS)
 		local stamp = own:add(t.stamp, at)
-		stamp:add(t.time, at(0, 4))
-		stamp:add(t.queue, at(4, 4))
-		stamp:add(t.sent, at(8, 4))
-		stamp:add(t.rate, at(12, 4))
+		for _, field in ipairs(STAMP) do stamp:add(t[field[1]], at(field[2], field[3])) end
 	end
 	return buffer:len()
 end

@@ -6,7 +6,8 @@ import json
 from html import escape
 
 from testbed.errors import plain
-from testbed.frames import capture_file, hex_text
+from testbed.frames import capture_file
+from testbed.report.exports import hex_text
 from testbed.report.exports.frame_text import Layer, as_json, of_captured
 from tools.calculators.calculator import Answer, Calculator, Field, Values, paragraph, table
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from testbed import frames
 from testbed.cli.arguments import above_zero, one_of, whole_number
 from testbed.errors import UsageError, plain
-from testbed.frames import capture_file, hex_text
+from testbed.frames import capture_file
 from testbed.lab.results.result import Exit
+from testbed.report.exports import hex_text
 from testbed.report.exports.captures import open_captures
 from testbed.report.exports.frame_text import as_json, kinds, line_of, of_captured
 from testbed.units import Duration

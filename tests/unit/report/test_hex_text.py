@@ -8,8 +8,9 @@ import json
 import pytest
 
 from testbed.cli import main
-from testbed.frames import Mac, hex_text
+from testbed.frames import Mac
 from testbed.frames.mac_control import PfcFrame
+from testbed.report.exports import hex_text
 
 FRAME = PfcFrame.xoff(Mac.parse("00:11:22:33:44:55"), [3]).encode()
 PLAIN = FRAME.hex()

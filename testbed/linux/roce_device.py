@@ -20,13 +20,14 @@ from testbed.linux.flow_device import FlowDevice, address_of
 from testbed.linux.process.observing import observing
 
 _DEVICE = Path("/dev/xoff-roce")
-C = Headers("xoff_roce_counters.h", "xoff_roce.h", "xoff_roce_device.h")
+C = Headers("xoff_roce_counters.h", "xoff_roce.h", "xoff_control_vm.h", "xoff_roce_device.h")
 _Address = ctypes.c_uint8 * 16
 FIRST_KEY = 0x1000
 IS_SOURCE, IS_TARGET, IS_ASKER = 1, 2, 4
 WRITE, READ, SEND = range(3)
 
 _ATTACH, _ADD, _STOP, _PROGRESS, _REPORT, _WINDOWS, _SAMPLES = (ord("r") << 8 | n for n in range(1, 8))
+_PROGRAM = ord("r") << 8 | 9
 
 
 def is_there() -> bool:
@@ -59,6 +60,18 @@ class Wait:
     message: int
     size: int
     """Octets of the flow; 0: no limit."""
+
+
+@dataclass(frozen=True)
+class ControlCode:
+    """A rate control as code: a program, which queue pairs share, and the cells of one of them as they are at first."""
+
+    octets: bytes
+    """Instructions, each a `struct xc_op`."""
+    cells: int
+    entries: tuple[int, ...]
+    stamps: int
+    frame: bytes
 
 
 @dataclass(frozen=True)
@@ -102,6 +115,7 @@ class RoceDevice(FlowDevice):
         `moderation` is one of `enum xr_moderation`.
         """
         self._most = most
+        self._programs: dict[tuple[Any, ...], int] = {}
         super().__init__(_DEVICE)
         block = ctypes.create_string_buffer(content, len(content))
         attached = C.xr_attach(
@@ -117,13 +131,30 @@ class RoceDevice(FlowDevice):
         self._seen = bytearray(ctypes.sizeof(C.xr_progress) * most)
         self._words, self._first = memoryview(self._seen).cast("I"), first
 
-    def add(self, pair: Any, waits: Sequence[Wait] = ()) -> None:
+    def add(self, pair: Any, waits: Sequence[Wait] = (), control: ControlCode | None = None) -> None:
         """Have a queue pair, a `struct xr_add`, served from now on. OSError with EMSGSIZE if its packets are too long
         for the way.
         """
+        frame = bytearray(control.frame if control is not None else b"")
+        if control is not None:
+            pair.program, pair.control_frame = 1 + self._program(control), address_of(frame)
         row = (C.xr_wait * len(waits))(*(C.xr_wait(region=w.region, message=w.message, size=w.size) for w in waits))
         pair.waits, pair.waits_count = ctypes.addressof(row), len(waits)
         self.give(_ADD, bytes(pair))
+
+    def _program(self, control: ControlCode) -> int:
+        """Return the number of a program, which the kernel has from the first time on."""
+        key = control.octets, control.cells, control.entries, control.stamps
+        number = self._programs.get(key)
+        if number is None:
+            code = bytearray(control.octets)
+            given = C.xr_program(
+                code=address_of(code), count=len(code) // ctypes.sizeof(C.xc_op), cells=control.cells,
+                stamps=control.stamps,
+            )  # fmt: skip
+            given.entries[:] = control.entries
+            number = self._programs[key] = self.give(_PROGRAM, bytes(given))
+        return number
 
     def stop(self) -> None:
         """Let no flow post more messages."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.frames.roce import Nak, Opcode, RoceReason
+from testbed.roce.control.code import Program
 from testbed.roce.memory import UNLIMITED
 from testbed.roce.rates import Line, RateControlError, control
 from testbed.roce.rates.base import KernelRate
@@ -43,12 +44,18 @@ _FAILURES = (
     "{0} octets for address {1} of memory that is only read",
     "{0} octets at address {1} of memory that is only written",
     "the far end has no receive for packet {0} after {1} retries",
+    "its rate control has a fault: number {0}, at instruction {1} of its code",
 )
+_RATE_CONTROL = len(_FAILURES) - 1
 
 
-def failure(numbers: Sequence[int]) -> str:
-    """Return the sentence of a failure, which is a reason and four numbers; empty without one."""
+def failure(numbers: Sequence[int], control: Program | None = None) -> str:
+    """Return the sentence of a failure, which is a reason and four numbers; empty without one. `control` is the code of
+    the queue pair's rate control, if that is code.
+    """
     why, *numbers = numbers
+    if why == _RATE_CONTROL and control is not None:
+        return f"its rate control has a fault: {control.fault(*numbers[:2])}"
     first, second, _, fourth = numbers
     return _FAILURES[why].format(
         *numbers,

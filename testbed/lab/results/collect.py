@@ -94,6 +94,8 @@ class Collector:
     _file: IO[bytes] | None = None
     _file_name: str | None = None
     _digests: dict[str, Any] = field(default_factory=dict)
+    rate_controls: dict[str, str] = field(default_factory=dict)
+    """How rate controls ran that the lab's kernel has not by itself."""
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
@@ -246,6 +248,8 @@ class Collector:
                 self.nodes, self.setting_up_ns = nodes, since_ns
             case {"note": "agent_lateness", "worst_ns": int(worst_ns)} if 0 <= worst_ns <= _LATEST_NS:
                 self._agent_late_ns = max(self._agent_late_ns or 0, worst_ns)
+            case {"note": "rate_control", "name": str(name), "how": str(how)}:
+                self.rate_controls[name] = f"{known}, {how}" if (known := self.rate_controls.get(name)) else how
             case {"note": "failure", "type": str(kind), "message": str(message)}:
                 self.failure = f"{kind}: {message}"
             case _:

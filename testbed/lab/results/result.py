@@ -93,6 +93,8 @@ class Provenance:
     """The versions of the Python packages that it had beside those of the image."""
     debian: dict[str, str] = field(default_factory=dict)
     """The versions of such Debian packages."""
+    rate_controls: dict[str, str] = field(default_factory=dict)
+    """How rate controls ran that the lab's kernel has not by itself: as code in the kernel, or in Python."""
 
 
 @dataclass(frozen=True)

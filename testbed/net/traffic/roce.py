@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from testbed.errors import UsageError, listed
+from testbed.errors import UsageError, listed, nearest
 from testbed.frames.roce import MAXIMUM_MESSAGE, PORT
 from testbed.linux.netlink.rdma import SOFT_ROCE
 from testbed.net.fabric.core import FabricCore
@@ -22,6 +22,7 @@ from testbed.net.fabric.marks import unmarked, unstamped
 from testbed.net.fabric.ports import address_of, rdma_of
 from testbed.net.traffic import roce_endpoint
 from testbed.net.traffic.flow import Flow
+from testbed.net.traffic.in_kernel.control import ServedBy, in_python
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
 from testbed.net.traffic.roce_flow import (
     MESSAGES_UNDER_WAY,
@@ -119,6 +120,8 @@ class Roce(RoceOptions, Transport):
             raise UsageError(f"ip_version is {self.ip_version!r}; 4 or 6 is expected")
         if self.flow_label is not None and self.ip_version == 4:
             raise UsageError("IPv4 has no flow label; leave flow_label out, or take ip_version=6")
+        if self.served_by is not None and self.served_by not in list(ServedBy):
+            raise UsageError(f"served_by is {self.served_by!r}; {nearest(self.served_by, ServedBy)}")
         for name, value, most in (
             ("cnp_priority", self.cnp_priority, 7),
             ("cnp_dscp", self.cnp_dscp, 63),
@@ -223,6 +226,7 @@ class Roce(RoceOptions, Transport):
         """
         controlled = [flow for flow in flows.values() if flow.rate_control not in (None, "fixed")]
         told = [*without_marks(controlled), *without_telemetry(controlled), *without_effect(flows.values())]
+        told += in_python(controlled)
         return [*told, *out_of_order(flows.values()), *short_messages(flows.values())]
 
     def ds_field(self, flow: Flow) -> int:

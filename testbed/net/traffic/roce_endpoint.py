@@ -20,12 +20,12 @@ from testbed.errors import listed
 from testbed.frames import roce_run, telemetry
 from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS
 from testbed.frames.roce_run import PacketRun
-from testbed.linux import roce_device
 from testbed.linux.process import kernel
 from testbed.linux.process.observing import observing
 from testbed.linux.sockets import mmsg
 from testbed.net.fabric.core import FabricCore
 from testbed.net.traffic.flow import Flow
+from testbed.net.traffic.in_kernel.control import is_for_kernel
 from testbed.net.traffic.in_kernel.roce import KernelHost, serve
 from testbed.net.traffic.roce_connections import BATCH, FAST_SEND_BUFFER, SEND_BUFFER, Connections, Way, open_listener
 from testbed.net.traffic.roce_flow import (
@@ -37,7 +37,6 @@ from testbed.net.traffic.roce_flow import (
     far_priority,
     label_of,
     line_of,
-    maker_of_source,
     report_sent,
     transport_of,
 )
@@ -45,7 +44,6 @@ from testbed.net.traffic.transport import Endpoint, EndpointControl, by_host, in
 from testbed.roce.endpoint import FIRST_QP, DatagramKind, Outgoing
 from testbed.roce.memory import known_crcs
 from testbed.roce.queue_pair import QueuePair, ahead_ns
-from testbed.roce.rates import Line
 from testbed.roce.work import Operation
 
 _LONGEST_END = 64 + telemetry.octets_of(telemetry.ROOM)
@@ -101,15 +99,8 @@ def _host(node: Any, flows: Mapping[int, Flow], sends: Sequence[int], receives: 
     first_pair = numbers.get(node.name, FIRST_QP)
     numbers[node.name] = first_pair + len({*sends, *receives})
     line = line_of(node)
-    kind = KernelHost if _is_for_kernel(flows, sends, line) else _Loop
+    kind = KernelHost if is_for_kernel(flows, sends, line) else _Loop
     return kind(node, flows, sends, receives, line, first_pair=first_pair)
-
-
-def _is_for_kernel(flows: Mapping[int, Flow], sends: Sequence[int], line: Line) -> bool:
-    """Return True if the kernel can serve the queue pairs of a host: that of `um`, with rate controls that it has."""
-    if not roce_device.is_there():
-        return False
-    return all(maker_of_source(flows[index])(line).in_kernel() is not None for index in sends)
 
 
 class _Loop(Connections):

@@ -81,6 +81,9 @@ class RoceOptions:
     """The flow label of packets over IPv6; 0 is none. None: Linux's RDMA core's, of the numbers of both queue pairs."""
     sample: Duration | None = None
     """The interval at which the rate control's state is recorded; None: not at all."""
+    served_by: str | None = None
+    """"kernel" or "python": who serves the queue pairs of the source's host, with the rate control. None: the kernel if
+    it can."""
 
     def __post_init__(self) -> None:
         read_quantities(self)
@@ -319,7 +322,7 @@ class Source:
         while self.next_sample_ns <= now_ns:
             if self.pair is not None:
                 rate = copy.copy(self.pair.rate)
-                rate.on_deadline(self.next_sample_ns)
+                rate.settle(self.next_sample_ns)
                 self.samples.append(
                     {"lab_ns": self.next_sample_ns, "sent": self.pair.counters.sent_octets, **rate.state()}
                 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from testbed import plugins
 from testbed.errors import UsageError, nearest
+from testbed.frames import telemetry
 from testbed.frames.telemetry import Stamp
+from testbed.roce.control import sources
 from testbed.units import NEVER, Duration, Rate, Scale
 
 
@@ -23,6 +26,8 @@ class KernelRate(enum.IntEnum):
     FIXED = 0
     DCQCN = 1
     TIMELY = 2
+    OWN = 3
+    """One that is code (`testbed.roce.control`), or that its caller tells of each event."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,13 @@ class RateControl:
     needs_telemetry: ClassVar[bool] = False
     """True if packets collect stamps of ports, which acknowledgements bring back."""
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        sources.keep(getattr(sys.modules.get(cls.__module__), "__file__", None))
+
     def __init__(self, line: Line) -> None:
         self.line = line
-        self.rate_bps: float = line.rate.bps
+        self.rate_bps: float = float(line.rate.bps)
         """Bits on the wire per second."""
         self.window: int | None = None
         """The most packets that may be under way; None: those of `Settings.window`."""
@@ -113,9 +122,20 @@ class RateControl:
         """
         return None
 
+    def settle(self, now_ns: int) -> None:
+        """Do what is due until a moment, for those who look at the state then: to a copy, so that looking changes
+        nothing.
+        """
+        while self.deadline_ns <= now_ns:
+            self.on_deadline(now_ns)
+
     def state(self) -> dict[str, float]:
         """Return the values that a recorder shows, by name."""
         return {"rate_bps": self.rate_bps}
+
+
+for _file in (__file__, telemetry.__file__):
+    sources.keep(_file)
 
 
 Maker = Callable[[Line], RateControl]

@@ -208,6 +208,9 @@ class Dcqcn(RateControl):
                 self.timer_events += 1
                 self._increase()
 
+    def settle(self, now_ns: int) -> None:
+        self.on_deadline(now_ns)  # alpha's updates have no deadline of their own
+
     def in_kernel(self) -> tuple[KernelRate, dict[str, float]] | None:
         if type(self) is not Dcqcn or not self.parameters.in_kernel:
             return None

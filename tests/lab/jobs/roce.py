@@ -1,6 +1,8 @@
 """Jobs for tests/lab/roce/test_roce.py."""
 
+import math
 import time
+from pathlib import Path
 
 from testbed.errors import XoffError
 from testbed.frames.telemetry import Stamp
@@ -189,19 +191,103 @@ class Plain(RateControl):
     """The line's rate, as `fixed`, but unknown to the kernel."""
 
 
+class Stuck(RateControl):
+    """A fault after ten packets."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__(line)
+        self.left = 10
+
+    def on_sent(self, now_ns: int, octets: int) -> None:
+        self.left -= 1
+        self.rate_bps = min(self.rate_bps, 1e12 / max(0, self.left))
+
+
+class Logarithm(RateControl):
+    """One that has no code."""
+
+    def on_sent(self, now_ns: int, octets: int) -> None:
+        self.rate_bps = max(self.rate_bps, math.log(octets))
+
+
+@experiment(timeout="60s")
+def faulty(run: Run) -> None:
+    """The flow with the fault ends where it is, and the other one is served."""
+    from xoff import Flow, Flows, Incast, network
+
+    with network(Incast(2)) as net:
+        with Flows([Flow("h1", "r", transport="roce", size="100kB", rate_control=Stuck),
+                    Flow("h2", "r", transport="roce", size="100kB", rate_control=Plain)]) as running:  # fmt: skip
+            running.wait()
+        broken, whole = running.reports
+        run.figure("failure", broken.failure)  # type: ignore[attr-defined]
+        run.claim("packets before the fault", broken.sent, equals=10)
+        run.claim("octets of the other flow", (whole.size.bytes, whole.intact), equals=(100_000, True))  # type: ignore[attr-defined]
+        again = net.run(Flow("h1", "r", transport="roce", size="100kB"))
+        run.claim("lost by the next flow of the host", again.lost, equals=0)
+
+
+@experiment(timeout="60s")
+def refused_programs(run: Run) -> None:
+    """Code that reaches outside its frame, jumps outside itself or never ends a path is refused by the kernel."""
+    import ctypes
+
+    from testbed.linux.roce_device import C, ControlCode, RoceDevice
+    from testbed.roce.control.code import NUMBERS
+
+    def program(*instructions: tuple[str, int, int, int, int], cells: int = 24, entry: int = 0) -> ControlCode:
+        octets = b"".join(
+            bytes(C.xc_op(op=NUMBERS[name], dst=dst, a=a, b=b, n=n)) for name, dst, a, b, n in instructions
+        )
+        return ControlCode(octets, cells, (entry,) + (2**32 - 1,) * 6, 0, bytes(8 * cells))
+
+    end = ("RET", 0, 0, 0, 0)
+    device = RoceDevice.__new__(RoceDevice)
+    device._programs = {}
+    super(RoceDevice, device).__init__(Path("/dev/xoff-roce"))
+    taken = device._program(program(("MOV", 23, 22, 0, 0), end))
+    run.claim("the number of a program that fits", taken, equals=0)
+    for name, wrong in {
+        "a cell outside": program(("MOV", 24, 0, 0, 0), end),
+        "an array outside": program(("COPY", 20, 0, 0, 5), end),
+        "an array of nothing": program(("LOAD", 20, 0, 1, 0), end),
+        "a jump outside": program(("JMP", 2, 0, 0, 0), end),
+        "an entry outside": program(end, entry=1),
+        "no end": program(("JMP", 0, 0, 0, 0)),
+        "fewer cells than the fixed ones": program(end, cells=8),
+        "too many cells": program(end, cells=4096),
+    }.items():
+        error = ""
+        try:
+            device._program(wrong)
+        except OSError as refused:
+            error = type(refused).__name__ + f" {refused.errno}"
+        run.claim(name, error, equals="OSError 22")
+    device.close()
+    assert ctypes.sizeof(C.xc_op) == 8
+
+
 @experiment(timeout="60s")
 def who_serves(run: Run) -> None:
-    """The sources of rate controls of Xoff are in the kernel, and one of this file is served by its process."""
-    from xoff import Flow, Incast, network
+    """The kernel serves sources with rate controls of Xoff and with those that have code; a process serves others."""
+    from xoff import Flow, Incast, Roce, network
 
     served: dict[str, bool] = {}
     octets = {}
-    for name, control in (("fixed", "fixed"), ("dcqcn", "dcqcn"), ("timely", "timely"), ("own", Plain)):
+    for name, control, by in (
+        ("fixed", "fixed", None), ("dcqcn", "dcqcn", None), ("dcqcn-connectx", "dcqcn-connectx", None),
+        ("timely", "timely", None), ("swift", "swift", "kernel"), ("own", Plain, None), ("in Python", Plain, "python"),
+        ("without code", Logarithm, None),
+    ):  # fmt: skip
         with network(Incast(1), case=name) as net:
-            flows = net.run(Flow("h1", "r", transport="roce", size="300kB", rate_control=control))
+            transport = Roce(served_by=by)
+            flows = net.run(Flow("h1", "r", transport=transport, size="300kB", rate_control=control))
         served[name] = flows.reports[0].in_kernel  # type: ignore[attr-defined]
         octets[name] = [report.size.bytes for report in flows.reports if report.intact]  # type: ignore[attr-defined]
-    run.claim("served by the kernel", served, equals={"fixed": True, "dcqcn": True, "timely": True, "own": False})
+    run.claim("served by the kernel", served, equals={
+        "fixed": True, "dcqcn": True, "dcqcn-connectx": True, "timely": True, "swift": True, "own": True,
+        "in Python": False, "without code": False,
+    })  # fmt: skip
     run.claim("octets that came whole", octets, equals={name: [300_000] for name in served})
 
 

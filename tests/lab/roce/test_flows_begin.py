@@ -8,22 +8,10 @@ from xoff import Duration, Flow, Flows, Incast, LeafSpine, Network, Roce, Run, e
 
 CASES = {
     "test_a_lone_flow_has_the_time_of_an_empty_network": [{"others": 0}, {"others": 5000}],
-    "test_no_message_of_a_connection_is_under_way_when_flows_begin": [{"control": "dcqcn"}, {"control": "own"}],
+    "test_no_message_of_a_connection_is_under_way_when_flows_begin": [{"served_by": "kernel"}, {"served_by": "python"}],
 }
 _CNP = 6
 """The priority of CNPs and of connection management."""
-
-
-def _quick(line: object) -> object:
-    """A rate control of one's own, so that a process of the host serves its flows."""
-    from testbed.roce.rates import Fixed, Line
-
-    class Quick(Fixed):
-        def in_kernel(self) -> None:
-            return None
-
-    assert isinstance(line, Line)
-    return Quick(line)
 
 
 @experiment(timeout="200s")
@@ -43,12 +31,13 @@ def test_a_lone_flow_has_the_time_of_an_empty_network(run: Run, others: int = 0)
 
 
 @experiment(timeout="100s")
-def test_no_message_of_a_connection_is_under_way_when_flows_begin(run: Run, control: str = "dcqcn") -> None:
+def test_no_message_of_a_connection_is_under_way_when_flows_begin(run: Run, served_by: str = "kernel") -> None:
     """Whoever serves the hosts."""
     with network(Incast(4, delay="1us")) as net:
-        own = _quick if control == "own" else control
+        transport = Roce(served_by=served_by)
         flows = [
-            Flow(f"h{number % 4 + 1}", "r", transport="roce", size="1kB", rate_control=own) for number in range(200)
+            Flow(f"h{number % 4 + 1}", "r", transport=transport, size="1kB", rate_control="dcqcn")
+            for number in range(200)
         ]
         _nothing_is_under_way(run, net, flows, hops=2)
 

@@ -33,6 +33,8 @@ from testbed.units import NEVER, Duration, Rate, Scale, Size
 from ..conftest import Runner
 from . import own_rate
 
+JOBS = Path(__file__).parents[1] / "jobs" / "roce.py"
+
 ADDRESSES = (("10.0.0.1", "10.0.0.2"), ("fd00::1", "2001:db8::2"))
 SCALE = Scale(1000)
 KEYS = (roce_device.FIRST_KEY, roce_device.FIRST_KEY + 1)
@@ -382,9 +384,29 @@ def test_both_do_the_same_in_a_million_events(library: Any) -> None:
 
 
 @pytest.mark.engines("um")
-def test_the_kernel_serves_rate_controls_of_xoff_and_python_those_of_others(run: Runner) -> None:
-    """An own rate control that is Fixed in other words sends the same packets, but from a process."""
+def test_the_kernel_serves_rate_controls_that_have_code_and_python_all_others(run: Runner) -> None:
     result = run("roce:who_serves")
+    assert result.status is Status.OK, result.reason
+    assert result.passed, [claim for claim in result.claims if not claim.passed]
+    assert result.provenance.rate_controls == {
+        "Dcqcn": "code in the kernel", "Swift": "code in the kernel", "Plain": "code in the kernel, Python",
+        "Logarithm": "Python",
+    }  # fmt: skip
+
+
+@pytest.mark.engines("um")
+def test_a_fault_of_a_rate_control_ends_its_flow_and_names_its_line(run: Runner) -> None:
+    result = run("roce:faulty")
+    assert result.status is Status.OK, result.reason
+    assert result.passed, [claim for claim in result.claims if not claim.passed]
+    line = next(number for number, text in enumerate(JOBS.read_text().splitlines(), 1) if "1e12 / max" in text)
+    (failure,) = (figure.value for figure in result.figures if figure.name == "failure")
+    assert failure == f"its rate control has a fault: a division by 0, at roce.py:{line}"
+
+
+@pytest.mark.engines("um")
+def test_the_kernel_refuses_code_that_could_reach_outside_its_frame(run: Runner) -> None:
+    result = run("roce:refused_programs")
     assert result.status is Status.OK, result.reason
     assert result.passed, [claim for claim in result.claims if not claim.passed]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
-from testbed.roce.rates import Fixed, Line
 from testbed.roce.source_port import from_both, from_number
 from testbed.switch.ways.model import Fields, Group
 from xoff import Flow, Flows, LeafSpine, Roce, RoceReport, Run, Size, Ways, experiment, network
@@ -19,16 +18,6 @@ _ROCE, _UDP = 4791, 17
 CASES = {
     "test_packets_come_from_the_port_of_the_rule_and_take_its_way": [{}, {"in_process": True}],
 }
-
-
-class OwnControl(Fixed):
-    """A rate control that the kernel has not, so that processes serve its queue pairs."""
-
-    def __init__(self, line: Line) -> None:
-        super().__init__(line, None)
-
-    def in_kernel(self) -> None:
-        return None
 
 
 def _way(net: Network, source: str, target: str, port: int) -> int:
@@ -47,12 +36,12 @@ def test_packets_come_from_the_port_of_the_rule_and_take_its_way(run: Run, in_pr
         50_000: lambda one: [50_000],
         range(49_152, 65_536): lambda one: range(49_152, 65_536),
     }
-    control = OwnControl if in_process else None
+    served_by = "python" if in_process else None
     for number, (rule, possible) in enumerate(expected.items()):
         with network(LeafSpine(2, 4, 1, ways=_SETTINGS), case=f"rule {number}") as net:
             flow = Flow(
-                "h1", "h2", transport=Roce(queue_pairs=4, message=Size("8kB")), size="100kB", source_port=rule,
-                rate_control=control,
+                "h1", "h2", transport=Roce(queue_pairs=4, message=Size("8kB"), served_by=served_by), size="100kB",
+                source_port=rule,
             )  # fmt: skip
             with Flows([flow]) as running:
                 running.wait()

@@ -30,7 +30,7 @@ typedef long long s64;
 #define XR_TURN 65535
 #define XR_AREA 244		/* octets of an area of telemetry at the most, as testbed/frames/telemetry.py has it */
 #define XR_HEAD (36 + XR_AREA)	/* octets of a packet's headers at the most */
-#define XR_STATE 3		/* numbers that a rate control shows */
+#define XR_STATE 8		/* numbers that a rate control shows at the most */
 #define XR_WIRE 66		/* around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12 */
 #define XR_WIRE_IPV6 86
 #define XR_MOST_CNPS 16		/* that are under way in the NIC */
@@ -55,7 +55,7 @@ enum xr_refusal {
 enum xr_why {
 	XR_NO_FAILURE, XR_NO_ACKNOWLEDGEMENT, XR_REFUSED, XR_RESPONSE_LENGTH, XR_RESPONSE_FAULT, XR_READ_ACCESS,
 	XR_WRITE_ACCESS, XR_READ_WITHIN, XR_TOO_MANY_READS, XR_FIRST_WITHIN, XR_NO_FIRST, XR_WRONG_LENGTH, XR_NO_MEMORY,
-	XR_NOT_NEXT, XR_READ_ONLY, XR_WRITE_ONLY, XR_NO_RECEIVE
+	XR_NOT_NEXT, XR_READ_ONLY, XR_WRITE_ONLY, XR_NO_RECEIVE, XR_RATE_CONTROL
 };
 
 struct xr_failure {
@@ -124,7 +124,8 @@ struct xr_rate {
 	double gradient;
 	u32 has_cnp, wants_decrease, has_previous;
 	/* Of one's own, which its process writes after each event */
-	u32 counts_acknowledgements, needs_telemetry, pad;
+	u32 counts_acknowledgements, needs_telemetry;
+	u32 fault, fault_at, pad;	/* enum xc_fault, and at which instruction */
 	s64 window, deadline_ns;	/* window: 0 for none */
 };
 
@@ -218,6 +219,8 @@ struct xr_queue_pair {
 	u32 prefix_length[2], prefix[2];	/* the CRC of headers before a packet, sent and received */
 	struct xr_rate rate;
 	void (*tell)(struct xr_queue_pair *pair, const struct xr_event *event);	/* of a rate control of one's own */
+	const struct xc_program *program;	/* of one that is code (xoff_control_vm.h), with its frame */
+	void *frame;
 	struct xr_sent *under_way;	/* a ring, for one that counts acknowledgements */
 	u32 sent_head, sent_count, sent_room, most_window;
 	s64 sent_highest;

@@ -7,9 +7,11 @@
 #define __XOFF_ROCE_DEVICE_H
 
 #include "xoff_roce.h"
+#include "xoff_control_vm.h"
 
 #define XR_FIRST_KEY 0x1000
 #define XR_MOST_QUEUE_PAIRS 4096
+#define XR_MOST_PROGRAMS 256
 
 struct xr_attach {
 	s32 socket;		/* of port 4791: queue pairs that are added take their datagrams from it */
@@ -21,6 +23,14 @@ struct xr_attach {
 	u64 counters;		/* address of memory that others look at, whole pages */
 	u32 counters_size;
 	u32 moderation;		/* the packets that share an interval of CNPs */
+};
+
+/* The code of a rate control of one's own (xoff_control_vm.h), which the queue pairs of an endpoint share */
+struct xr_program {
+	u64 code;			/* address of so many struct xc_op */
+	u32 count, cells;
+	u32 entries[XC_ENTRIES];
+	u32 stamps;
 };
 
 enum xr_moderation { XR_BY_FLOW, XR_BY_ADDRESS, XR_BY_NIC };
@@ -50,7 +60,9 @@ struct xr_add {
 	s64 begin_ns, end_ns, sample_ns;
 	u64 line_bps;
 	u64 waits;			/* address of so many struct xr_wait */
-	u32 waits_count, pad;
+	u32 waits_count;
+	u32 program;			/* of a rate control of one's own: one more than its number, or 0 */
+	u64 control_frame;		/* address of its cells as they are at first */
 	u32 sent_at, received_at;	/* the places in `counters` of words with the packets of data, or XF_NOWHERE */
 	struct xr_nic nic;
 	struct xr_rate rate;
@@ -85,5 +97,6 @@ struct xr_sample {
 #define XR_WINDOWS _IO('r', 6)
 #define XR_SAMPLES _IO('r', 7)
 #define XR_REFUSED _IO('r', 8)
+#define XR_PROGRAM _IO('r', 9)		/* struct xr_program; its number */
 
 #endif

@@ -72,6 +72,7 @@ struct xr_pair {
 	void *room;			/* for packets that come early */
 	struct xr_sample *samples;
 	u32 samples_count, samples_room;
+	union xc_number *frame;		/* of a rate control of one's own */
 	struct xr_queue_pair core;
 };
 
@@ -89,6 +90,8 @@ struct xr_endpoint {
 	wait_queue_head_t wait;
 	bool has_news;
 	u64 refused[XR_REFUSALS];
+	struct xc_program *programs[XR_MOST_PROGRAMS];
+	u32 programs_count;
 };
 
 /* Content and its CRCs are the same for all endpoints of an MTU */
@@ -104,6 +107,7 @@ static void xr_free(struct kref *references)
 	kvfree(pair->arrivals.windows);
 	kvfree(pair->samples);
 	kvfree(pair->room);
+	kvfree(pair->frame);
 	kfree(pair->waits);
 	kvfree(pair);
 }
@@ -565,14 +569,31 @@ static bool xr_nic_fits(const struct xr_nic *nic)
 	       nic->rnr_unit_ns > 0 && nic->low_ns > 0 && nic->high_ns > 0;
 }
 
+/* A rate control of the kernel's, or one whose program has an entry for each event that it wants */
+static bool xr_rate_fits(const struct xr_endpoint *endpoint, const struct xr_add *given)
+{
+	const struct xr_rate *rate = &given->rate;
+	u32 event;
+
+	if (!given->program)
+		return rate->kind <= XR_TIMELY && !rate->counts_acknowledgements && !rate->needs_telemetry &&
+		       !rate->window;
+	if (rate->kind != XR_OWN || given->program > endpoint->programs_count || rate->fault || rate->window < 0)
+		return false;
+	for (event = 0; event <= XR_DEADLINE; event++)
+		if (rate->wants & BIT(event) &&
+		    endpoint->programs[given->program - 1]->entries[event] == XC_NO_ENTRY)
+			return false;
+	return true;
+}
+
 static bool xr_fits(const struct xr_endpoint *endpoint, const struct xr_add *given)
 {
 	u32 place = given->number - endpoint->first;
 
 	return xf_has(&endpoint->counters, given->sent_at) && xf_has(&endpoint->counters, given->received_at) &&
 	       place < endpoint->most && !endpoint->pairs[place] && given->region < endpoint->most &&
-	       given->message && given->line_bps && given->operation <= XR_SEND && given->rate.kind <= XR_TIMELY &&
-	       !given->rate.counts_acknowledgements && !given->rate.needs_telemetry && !given->rate.window &&
+	       given->message && given->line_bps && given->operation <= XR_SEND && xr_rate_fits(endpoint, given) &&
 	       given->sample_ns >= 0 && given->is_ipv6 <= 1 && given->flow_label < 1 << 20 &&
 	       xr_nic_fits(&given->nic) && given->waits_count <= endpoint->most && given->buffer &&
 	       (given->rate.kind != XR_DCQCN || (given->rate.alpha_ns > 0 && given->rate.increase_ns > 0 &&
@@ -632,6 +653,21 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 		err = -ENOMEM;
 		goto refused;
 	}
+	if (pair->given.program) {
+		const struct xc_program *program = endpoint->programs[pair->given.program - 1];
+
+		pair->core.program = program;
+		pair->core.tell = xc_tell;
+		pair->frame = kvmalloc_array(program->cells, sizeof(*pair->frame), GFP_KERNEL);
+		pair->core.frame = pair->frame;
+		err = -ENOMEM;
+		if (!pair->frame)
+			goto refused;
+		err = -EFAULT;
+		if (copy_from_user(pair->frame, u64_to_user_ptr(pair->given.control_frame),
+				   program->cells * sizeof(*pair->frame)))
+			goto refused;
+	}
 	pair->endpoint = endpoint;
 	pair->sent = xf_counter(&endpoint->counters, pair->given.sent_at);
 	pair->arrivals.shown = xf_counter(&endpoint->counters, pair->given.received_at);
@@ -687,6 +723,37 @@ refused:
 	pair->endpoint = NULL;
 	kref_put(&pair->references, xr_free);
 	return err;
+}
+
+/* Take the code of a rate control, if it can do no harm; its number */
+static long xr_program(struct xr_endpoint *endpoint, const struct xr_program __user *from)
+{
+	struct xr_program given;
+	struct xc_program *made;
+
+	if (copy_from_user(&given, from, sizeof(given)))
+		return -EFAULT;
+	if (!given.count || given.count > XC_MOST_CODE)
+		return -EINVAL;
+	if (endpoint->programs_count == XR_MOST_PROGRAMS)
+		return -ENOSPC;
+	made = kvmalloc(sizeof(*made) + given.count * sizeof(struct xc_op), GFP_KERNEL);
+	if (!made)
+		return -ENOMEM;
+	*made = (struct xc_program) {
+		.count = given.count, .cells = given.cells, .stamps = given.stamps, .code = (struct xc_op *)(made + 1),
+	};
+	memcpy(made->entries, given.entries, sizeof(made->entries));
+	if (copy_from_user(made + 1, u64_to_user_ptr(given.code), given.count * sizeof(struct xc_op))) {
+		kvfree(made);
+		return -EFAULT;
+	}
+	if (!xc_fits(made)) {
+		kvfree(made);
+		return -EINVAL;
+	}
+	endpoint->programs[endpoint->programs_count] = made;
+	return endpoint->programs_count++;
 }
 
 /* No flow posts any more */
@@ -749,6 +816,14 @@ static long xr_ioctl(struct file *file, unsigned int command, unsigned long argu
 
 		mutex_lock(&xr_lock);
 		err = xr_attach(endpoint, (void __user *)argument);
+		mutex_unlock(&xr_lock);
+		return err;
+	}
+	if (command == XR_PROGRAM) {
+		long err;
+
+		mutex_lock(&xr_lock);
+		err = xr_program(endpoint, (void __user *)argument);
 		mutex_unlock(&xr_lock);
 		return err;
 	}
@@ -825,6 +900,8 @@ static int xr_release(struct inode *inode, struct file *file)
 	xf_unmap(&endpoint->counters);
 	if (endpoint->socket)
 		sockfd_put(endpoint->socket);
+	for (i = 0; i < endpoint->programs_count; i++)
+		kvfree(endpoint->programs[i]);
 	kvfree(endpoint->pairs);
 	kvfree(endpoint->memory.regions);
 	kfree(endpoint);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The protocol of xoff_roce_user.c as a library, for the test that compares it with testbed/roce: one queue pair with
- * two regions, of content and of a sink, and all that a test asks it.
+ * two regions, of content and of a sink, and all that a test asks it. The interpreter of rate controls is part of it.
  */
 #include <stdlib.h>
 #include <string.h>
 
 typedef int s32;
 #include "xoff_roce_device.h"
+#include "xoff_control_vm.c"
 
 struct xl {
 	struct xr_settings settings;
@@ -60,6 +61,14 @@ void xl_end(struct xl *of)
 	free(of->room);
 	free((void *)of->memory.known);
 	free(of);
+}
+
+/* Give it a rate control that is code, before anything has happened */
+void xl_control(struct xl *of, const struct xc_program *program, void *frame)
+{
+	of->pair.program = program;
+	of->pair.frame = frame;
+	of->pair.tell = xc_tell;
 }
 
 struct xr_rate *xl_rate(struct xl *of)

@@ -13,6 +13,7 @@
  * Compared by: tests/lab/roce/test_roce_in_kernel.py.
  */
 #include "xoff_roce.h"
+#include "xoff_control_vm.h"
 
 #define BTH 12
 #define ICRC 4
@@ -23,6 +24,7 @@
 #define LEAST_AHEAD 8
 #define AHEAD_NS 6000000
 #define LONG_AGO (-(1LL << 62))
+#define MOST_DEADLINES 10000	/* of a rate control of one's own at one moment */
 #define MAXIMUM_MESSAGE (1ULL << 31)
 #define PORT 4791
 
@@ -470,14 +472,26 @@ s64 xr_rate_next(struct xr_rate *rate, s64 next_ns, u32 was_idle, u32 octets, s6
 	return most_of(next_ns, earliest_ns) + gap_ns;
 }
 
+static void fail(struct xr_queue_pair *pair, const struct xr_failure *why);
+
+static void fail_rate(struct xr_queue_pair *pair, u32 fault, u32 at)
+{
+	pair->rate.fault = fault;
+	fail(pair, &(struct xr_failure) { .why = XR_RATE_CONTROL, .with = { fault, at } });
+}
+
 /* Tell a rate control of one's own, if it has a method for that */
 static void tell(struct xr_queue_pair *pair, const struct xr_event *event)
 {
 	struct xr_rate *rate = &pair->rate;
 
-	if (rate->kind != XR_OWN || !(rate->wants & BIT(event->kind)))
+	if (rate->kind != XR_OWN || !(rate->wants & BIT(event->kind)) || rate->fault)
 		return;
 	pair->tell(pair, event);
+	if (rate->fault) {
+		fail_rate(pair, rate->fault, rate->fault_at);
+		return;
+	}
 	if (rate->window)
 		pair->requester.window = least(rate->window, pair->most_window);
 }
@@ -495,13 +509,19 @@ void xr_on_cnp(struct xr_queue_pair *pair, s64 now_ns)
 
 static void bring_up(struct xr_queue_pair *pair, s64 now_ns)
 {
-	if (pair->rate.kind != XR_OWN)
+	u32 left = MOST_DEADLINES;
+
+	if (pair->rate.kind != XR_OWN) {
 		bring_up_to(&pair->rate, now_ns);
-	else
-		while (rate_deadline(&pair->rate) <= now_ns) {
-			pair->rate.deadline_ns = XR_NEVER;	/* unless it sets another */
+		return;
+	}
+	while (rate_deadline(&pair->rate) <= now_ns) {
+		pair->rate.deadline_ns = XR_NEVER;	/* unless it sets another */
+		if (left--)
 			tell(pair, &(struct xr_event) { .kind = XR_DEADLINE, .now_ns = now_ns });
-		}
+		else
+			fail_rate(pair, XC_STANDS_STILL, pair->program ? pair->program->entries[XR_DEADLINE] : 0);
+	}
 }
 
 /* The packets under way that were sent once: a packet that was sent twice has no round trip (Karn) */
@@ -548,6 +568,8 @@ int xr_rate_state(const struct xr_queue_pair *pair, s64 now_ns, double *state)
 {
 	struct xr_rate rate = pair->rate;	/* what is due until now is done to a copy: to look changes nothing */
 
+	if (pair->program)
+		return xc_show(pair->program, pair->frame, now_ns, state);
 	rate_on_deadline(&rate, now_ns);
 	state[0] = rate.rate_bps;
 	state[1] = rate.kind == XR_DCQCN ? rate.target_bps : rate.gradient;

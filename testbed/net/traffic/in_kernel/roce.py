@@ -1,10 +1,10 @@
 """Hosts whose RoCE queue pairs the kernel serves, and the process that makes their connections and reports.
 
-Only the kernel of the engine `um` can do that, and only with rate controls of Xoff; otherwise
-`testbed.net.traffic.roce_endpoint` does all of it. Connection management is the same in both. When a connection has
-been made, the kernel gets its queue pair with the flow, and from then on the process only looks at what has been sent
-and received. If it is killed, the kernel ends all queue pairs of its hosts: nothing is sent any more, and the far ends
-retry until they give up.
+Only the kernel of the engine `um` can do that, and only with rate controls that it has or that have code
+(`testbed.net.traffic.in_kernel.control`); otherwise `testbed.net.traffic.roce_endpoint` does all of it. Connection
+management is the same in both. When a connection has been made, the kernel gets its queue pair with the flow, and from
+then on the process only looks at what has been sent and received. If it is killed, the kernel ends all queue pairs of
+its hosts: nothing is sent any more, and the far ends retry until they give up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 from testbed.linux import roce_device
 from testbed.linux.flow_device import NOWHERE
 from testbed.linux.process import kernel
-from testbed.linux.roce_device import C, PairReport, RoceDevice, Wait, ends
+from testbed.linux.roce_device import C, ControlCode, PairReport, RoceDevice, Wait, ends
+from testbed.net.traffic.in_kernel.control import rate_in_kernel
 from testbed.net.traffic.roce_connections import FAST_SEND_BUFFER, SEND_BUFFER, Connections, not_sent, open_listener
 from testbed.net.traffic.roce_flow import (
     KEY,
@@ -36,6 +37,8 @@ from testbed.net.traffic.roce_flow import (
 )
 from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import in_kernel, rates
+from testbed.roce.control.sharing import Code
+from testbed.roce.control.values import Refusal
 from testbed.roce.counters import Counters
 from testbed.roce.memory import content_block
 from testbed.roce.queue_pair import QueuePair, State, ahead_ns
@@ -91,6 +94,8 @@ class KernelHost(Connections):
 
     def _prepare(self) -> None:
         super()._prepare()
+        self._codes: dict[int, Code] = {}
+        """The code of the rate controls of flows from here that the kernel has not by itself."""
         self._plans = {(index, True): self._plan(index, is_source=True) for index in self.sources}
         """The queue pairs of the flows at their sources (True) and targets, but for what their connections decide."""
         self._plans |= {(index, False): self._plan(index, is_source=False) for index in self.targets}
@@ -170,7 +175,7 @@ class KernelHost(Connections):
                 pair = self.host.queue_pairs[number]
                 if pair.state is State.READY:
                     try:
-                        self._device.add(*self._pair(pair))
+                        self._device.add(*self._pair(pair), self._code(pair))
                     except OSError as error:
                         raise not_sent(error, pair.far_address) from None
                     self._served.add(number)
@@ -187,8 +192,10 @@ class KernelHost(Connections):
         transport = transport_of(flow)
         is_asker = is_source != (transport.operation == Operation.READ)
         maker = maker_of_source(flow) if is_source else rates.maker_of("fixed")
-        kernel_rate = maker(self.line).in_kernel()
-        assert kernel_rate is not None  # or another loop would serve the host (roce_endpoint)
+        rate = rate_in_kernel(maker(self.line))
+        assert not isinstance(rate, Refusal)  # or another loop would serve the host (roce_endpoint)
+        if rate.code is not None:
+            self._codes[index] = rate.code
         content = self.sources[index].content if is_source else self.targets[index].content
         usual = FAST_SEND_BUFFER if ahead_ns(self.line, self.settings.mtu) else SEND_BUFFER
         nic = nic_timing(flow, index, self.line.scale, at_source=is_source)
@@ -213,7 +220,7 @@ class KernelHost(Connections):
             sample_ns=transport.sample.ns if transport.sample and is_source else 0,
             line_bps=self.line.rate.bps,
             nic=C.xr_nic(**nic.numbers()),
-            rate=roce_device.rate(*kernel_rate),
+            rate=roce_device.rate(rate.kind, rate.numbers),
         )
 
     def _pair(self, pair: QueuePair) -> tuple[Any, Sequence[Wait]]:
@@ -238,6 +245,15 @@ class KernelHost(Connections):
         made.received_at = NOWHERE if is_source else received_at
         is_asker = made.roles & roce_device.IS_ASKER
         return made, [self._wait(other) for other in transport_of(self.flows[index]).after] if is_asker else []
+
+    def _code(self, pair: QueuePair) -> ControlCode | None:
+        """Return the code of a queue pair's rate control, if it has one."""
+        index = self.index_of[pair.number]
+        own = self._codes.get(index) if index in self.sources and self.sources[index].pair is pair else None
+        if own is None:
+            return None
+        program = own.program
+        return ControlCode(program.octets, program.cells, program.entries, program.stamps, own.frame)
 
     def _region(self, index: int, at_source: bool) -> int:
         return self.keys[index, at_source] - roce_device.FIRST_KEY
@@ -276,12 +292,18 @@ class KernelHost(Connections):
         found = self._counted(source.pair)
         if found is None or source.pair is None:
             return source.given()
-        names = list(source.pair.rate.state())
+        own = self._codes.get(index)
+        shown = own.program.shown if own else [(name, "float") for name in source.pair.rate.state()]
         samples = tuple(
-            {"lab_ns": at_ns, "sent": sent, **dict(zip(names, state, strict=False))}
+            {"lab_ns": at_ns, "sent": sent}
+            | {
+                name: value if kind == "float" else int(value)
+                for (name, kind), value in zip(shown, state, strict=False)
+            }
             for at_ns, sent, state in found.samples
         )
-        counters, failure = Counters(**found.counters.values()), in_kernel.failure(found.failure)
+        counters = Counters(**found.counters.values())
+        failure = in_kernel.failure(found.failure, own.program if own else None)
         return Given(counters, failure, samples, in_kernel=True, used=used(source.flow, source.pair))
 
     def _taken(self, index: int) -> Taken:

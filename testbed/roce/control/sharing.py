@@ -1,0 +1,122 @@
+"""Rate controls with their code, which all those of a class have in common if their constants are the same."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.roce.control import code
+from testbed.roce.control.calls import FOLDING
+from testbed.roce.control.code import Program
+from testbed.roce.control.lowering import Lowered, lower
+from testbed.roce.control.values import Items, Maybe, Num, Refusal, Series, Value, join, shape_of, shape_of_object
+from testbed.roce.rates.base import RateControl
+from testbed.units import NEVER
+
+_WHOLE, _DOUBLE = struct.Struct("=q"), struct.Struct("=d")
+_CELL = 8
+_PLAIN = (int, float, str, bool, type(None), tuple, list, dict, *FOLDING)
+"""What is compared when another rate control is to have the same code; of other objects the class is."""
+_known: dict[type, list[Lowered | Refusal]] = {}
+"""What has been lowered of each class; a class that cannot be lowered has one refusal."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """A rate control as code: the program of its class, and its own frame at the start."""
+
+    program: Program
+    frame: bytes
+    numbers: dict[str, float]
+    """What the queue pair has to know of it, by name as in `struct xr_rate`."""
+
+
+def code_of(control: RateControl) -> Code | Refusal:
+    """Return a rate control as code, or what cannot be lowered and where."""
+    known = _known.setdefault(type(control), [])
+    for made in known:
+        if isinstance(made, Refusal):
+            return made
+        if _is_same(made, control):
+            return _code(made, control)
+    try:
+        known.append(lower(control))
+        return _code(known[-1], control)
+    except Refusal as refusal:
+        known[:] = [refusal]
+        return refusal
+
+
+def _code(lowered: Lowered | Refusal, control: RateControl) -> Code:
+    assert isinstance(lowered, Lowered)
+    return Code(lowered.program, frame_of(lowered, control), {
+        "rate_bps": control.rate_bps,
+        "line_bps": control.line.rate.bps,
+        "wants": lowered.program.wants,
+        "counts_acknowledgements": control.counts_acknowledgements,
+        "needs_telemetry": control.needs_telemetry,
+        "window": control.window or 0,
+        "deadline_ns": min(control.deadline_ns, NEVER),
+    })  # fmt: skip
+
+
+def frame_of(lowered: Lowered, control: RateControl) -> bytes:
+    """Return the cells of a rate control as they are at its start."""
+    cells = bytearray(_CELL * lowered.program.cells)
+
+    def put(cell: int, kind: str, number: float) -> None:
+        if kind == "float":
+            _DOUBLE.pack_into(cells, _CELL * cell, number)
+        else:
+            _WHOLE.pack_into(cells, _CELL * cell, int(number))
+
+    for cell, is_double, number in lowered.constants:
+        put(cell, "float" if is_double else "int", number)
+    put(code.DEADLINE, "int", min(control.deadline_ns, NEVER))
+    for name, storage in lowered.states.items():
+        _put_object(put, storage, getattr(control, name))
+    return bytes(cells)
+
+
+def _put_object(put: Callable[[int, str, float], None], storage: Value, value: Any) -> None:
+    """Write an object of Python into the cells for it."""
+    if isinstance(storage, Num):
+        put(storage.cell, storage.kind, value)
+    elif isinstance(storage, Maybe):
+        put(storage.flag.cell, "bool", value is not None)
+        if value is not None:
+            _put_object(put, storage.value, value)
+    elif isinstance(storage, Items):
+        for own, one in zip(storage.items, value, strict=True):
+            _put_object(put, own, one)
+    elif isinstance(storage, Series):
+        if storage.length is not None:
+            put(storage.length.cell, "int", len(value))
+        for row, item in enumerate(value):
+            for column, kind in enumerate(storage.shape.kinds):
+                number = item if storage.shape.of is None else item[column]
+                put(storage.first + column * storage.shape.most + row, kind, number)
+
+
+def _is_same(lowered: Lowered, control: RateControl) -> bool:
+    """Return True if a rate control of the class may have this code."""
+    for name, storage in lowered.states.items():
+        own, known = shape_of_object(getattr(control, name, None)), shape_of(storage)
+        if own is None or known is None or join(known, own) != known:
+            return False
+    return all(_is_alike(value, _reached(control, path)) for path, value in lowered.reads.items())
+
+
+def _reached(control: RateControl, path: tuple[Any, ...]) -> Any:
+    value: Any = control
+    for name in path:
+        value = getattr(value, name, None)
+    return value
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    return one == other if isinstance(one, _PLAIN) else True

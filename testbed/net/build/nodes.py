@@ -26,7 +26,7 @@ from testbed.switch.ways.settings import Ways
 
 _GIVEN_BY_MININET = ("listenPort", "batch", "isSwitch")
 """Options that Mininet gives nodes, whatever their class."""
-_GIVEN_BY_TOPOLOGIES = ("ways_source",)
+_GIVEN_BY_TOPOLOGIES = ("ways_source", "configuration")
 """Options that `LosslessTopo` gives switches, and nobody writes."""
 
 

@@ -86,8 +86,6 @@ class NetworkOptions:
     """The names that users know ports by, where they differ from the lab's."""
     pool_labels: Mapping[str, list[str]] = field(default_factory=dict)
     """The names of ingress and egress pools, by switch."""
-    trimming: bool = False
-    """True if ports can be told to trim while the network runs, also where no port does from the beginning."""
     queues_only: bool = False
     """True to leave out port program and agents, which measures what they cost."""
 
@@ -203,7 +201,7 @@ class FabricCore:
                 waits=self.options.deadlock_poll is not None,
                 telemetry=bool(self._stamping()),
                 lines=any(port.has_line for port in self.ports),
-                trimming=self.options.trimming or any(_trims(port) for port in self.ports),
+                trimming=any(_trims(port) for port in self.ports),
             )
             by_node, here = self.ports.by_node(), self.here()
             if len(by_node) > NODES:
@@ -380,5 +378,7 @@ class FabricCore:
 
 
 def _trims(port: PortState) -> bool:
+    """Return True if a port of a switch trims, or its switch was given a configuration that may have it do so."""
     settings = port.intf.settings
-    return forwards(port.node) and bool(settings and settings.trimming)
+    configured = getattr(port.node.params.get("configuration"), "trims", False)
+    return forwards(port.node) and bool(configured or (settings and settings.trimming))

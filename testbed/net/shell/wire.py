@@ -23,7 +23,7 @@ from testbed.units import Size
 
 _SO_PRIORITY = 12
 _SOL_PACKET, _PACKET_AUXDATA, _PACKET_QDISC_BYPASS, _PACKET_IGNORE_OUTGOING = 263, 8, 20, 23
-_ETH_P_ALL, _LONGEST_FRAME = 3, 2048
+_ETH_P_ALL, _LONGEST_FRAME = 3, 10_240
 _AUXDATA = struct.Struct("=IIIHHHH")  # status, len, snaplen, mac, net, vlan_tci, vlan_tpid
 _TIMESPEC = struct.Struct("=qq")
 _TCI_VALID, _TPID_VALID = 0x10, 0x40

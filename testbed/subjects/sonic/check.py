@@ -15,6 +15,7 @@ from fractions import Fraction
 from testbed.errors import listed
 from testbed.strict.problems import Problem, Problems
 from testbed.strict.problems import json_path as path
+from testbed.subjects.sonic import trimming
 from testbed.subjects.sonic.classes import classes_of
 from testbed.subjects.sonic.headroom import (
     Division,
@@ -140,6 +141,8 @@ class _Checker:
     def port(self, port: str) -> None:
         self._fec(port)
         self._directions(port)
+        for where, message, rule in trimming.check(self._tables, port):
+            self._at(port, where, message, rule)
         self._lossless(port)
         self._ways(port)
         self._queues(port)

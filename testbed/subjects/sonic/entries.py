@@ -191,6 +191,25 @@ class EntryReader:
             found += range(first, min(last, 7) + 1)
         return found
 
+    # For the modules of single tables
+
+    @property
+    def problems(self) -> Problems[str]:
+        """Where mistakes go."""
+        return self._problems
+
+    def rows(self, table: str) -> Iterator[Entry]:
+        """Return the rows of a table, as strings."""
+        return self._rows(table)
+
+    def named_ports(self, entry: Entry, text: str) -> Iterator[str]:
+        """Return the ports of a list."""
+        return self._named_ports(entry, text)
+
+    def whole(self, entry: Entry, name: str, least: int, most: int) -> int | None:
+        """Return a number of a row, or None if the row has none or a wrong one."""
+        return self._whole(entry, name, least, most)
+
     # Values
 
     def _whole(self, entry: Entry, name: str, least: int, most: int) -> int | None:

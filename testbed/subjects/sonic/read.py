@@ -15,10 +15,12 @@ from difflib import get_close_matches
 from testbed.errors import UsageError, listed
 from testbed.strict.problems import Problems, ProblemsError, shortened, shown
 from testbed.strict.problems import json_path as path
+from testbed.subjects.sonic import trimming
 from testbed.subjects.sonic.entries import MOST_BYTES, Entry, EntryReader, Row, load
 from testbed.subjects.sonic.tables import (
     GLOBAL,
     NULL,
+    DiscardAction,
     Ecn,
     MapKind,
     Mode,
@@ -48,7 +50,9 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "PORT": ("speed", "lanes", "alias", "mtu", "admin_status", "fec"),
     "DEVICE_NEIGHBOR": ("name", "port"),
     "BUFFER_POOL": ("size", "type", "mode", "xoff"),
-    "BUFFER_PROFILE": ("pool", "size", "xon", "xon_offset", "xoff", "dynamic_th", "static_th"),
+    "BUFFER_PROFILE": (
+        "pool", "size", "xon", "xon_offset", "xoff", "dynamic_th", "static_th", "packet_discard_action",
+    ),
     "BUFFER_PG": ("profile",),
     "BUFFER_QUEUE": ("profile",),
     "PORT_QOS_MAP": (*MapKind, "pfc_enable", "pfcwd_sw_enable"),
@@ -59,6 +63,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "QUEUE": ("scheduler", "wred_profile"),
     "DEFAULT_LOSSLESS_BUFFER_PARAMETER": ("over_subscribe_ratio",),
     "PFC_WD": ("action", "detection_time", "restoration_time", "POLL_INTERVAL"),
+    **trimming.FIELDS,
 }  # fmt: skip
 _MAPS = {kind.table: kind for kind in MapKind}
 _READ = {*_FIELDS, *_MAPS, "CABLE_LENGTH", "DEVICE_METADATA", "PORTCHANNEL", "PORTCHANNEL_MEMBER"}
@@ -116,6 +121,7 @@ class _Reader(EntryReader):
         wred = dict(self._each("WRED_PROFILE", self._wred))
         schedulers = dict(self._each("SCHEDULER", self._scheduler))
         watchdogs, poll = self._watchdogs()
+        acl = trimming.read_acl(self)
         found = Tables(
             hostname=self._metadata("hostname"),
             platform=self._metadata("platform"),
@@ -124,7 +130,7 @@ class _Reader(EntryReader):
             neighbours=dict(self._of_ports("DEVICE_NEIGHBOR", self._neighbour)),
             pools=pools,
             profiles=profiles,
-            groups=dict(self._places("BUFFER_PG", lambda entry: self._profile_of(entry, profiles))),
+            groups=dict(self._places("BUFFER_PG", lambda entry: self._group_profile(entry, profiles))),
             queue_profiles=dict(self._places("BUFFER_QUEUE", lambda entry: self._profile_of(entry, profiles))),
             qos=self._qos(maps),
             maps=maps,
@@ -135,6 +141,10 @@ class _Reader(EntryReader):
             watchdog_poll=poll,
             over_subscribe=self._over_subscription(),
             channels=self._channels(),
+            trimming=trimming.read_trimming(self),
+            acl_types=acl[0],
+            acl_tables=acl[1],
+            acl_rules=acl[2],
             own=self._own(),
         )
         self._report_unread()
@@ -211,9 +221,20 @@ class _Reader(EntryReader):
             self._problems.error(entry.where(), "it has no threshold; dynamic_th or static_th is expected")
         if pool is None:
             return None
+        action = self._word(entry, "packet_discard_action", DiscardAction, DiscardAction.DROP)
         return ProfileRow(
-            pool, sizes["size"] or 0, sizes["xon"], sizes["xon_offset"], sizes["xoff"], power, sizes["static_th"]
-        )
+            pool, sizes["size"] or 0, sizes["xon"], sizes["xon_offset"], sizes["xoff"], power, sizes["static_th"],
+            action if "packet_discard_action" in entry.row else None,
+        )  # fmt: skip
+
+    def _group_profile(self, entry: Entry, profiles: Mapping[str, ProfileRow]) -> str | None:
+        name = self._profile_of(entry, profiles)
+        profile = profiles.get(name or "")
+        if profile is not None and profile.packet_discard_action is DiscardAction.TRIM:
+            self._problems.error(
+                entry.where("profile"), f"{shown(name)} has packet_discard_action trim, which is for queues alone"
+            )
+        return name
 
     def _profile_of(self, entry: Entry, profiles: Mapping[str, ProfileRow]) -> str | None:
         if "profile" not in entry.row:

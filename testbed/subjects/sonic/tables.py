@@ -62,6 +62,16 @@ class WatchdogAction(enum.StrEnum):
     ALERT = "alert"
 
 
+class DiscardAction(enum.StrEnum):
+    """What becomes of a packet that its queue has no room for."""
+
+    DROP = "drop"
+    TRIM = "trim"
+
+
+FROM_TC, DYNAMIC = "from-tc", "dynamic"
+"""The words, in place of numbers, for a DSCP by the egress port's map and for a queue by the packet's new class."""
+DISABLE_TRIM = "DISABLE_TRIM"
 TRAFFIC_CLASSES = range(16)
 
 
@@ -74,6 +84,7 @@ class MapKind(enum.StrEnum):
     TC_TO_QUEUE = "tc_to_queue_map"
     PFC_TO_QUEUE = "pfc_to_queue_map"
     PFC_TO_PG = "pfc_to_pg_map"
+    TC_TO_DSCP = "tc_to_dscp_map"
 
     @property
     def table(self) -> str:
@@ -84,11 +95,13 @@ class MapKind(enum.StrEnum):
         """The values that the map maps."""
         if self is MapKind.DSCP_TO_TC:
             return range(64)
-        return TRAFFIC_CLASSES if self in (MapKind.TC_TO_PG, MapKind.TC_TO_QUEUE) else range(8)
+        return TRAFFIC_CLASSES if self in (MapKind.TC_TO_PG, MapKind.TC_TO_QUEUE, MapKind.TC_TO_DSCP) else range(8)
 
     @property
     def targets(self) -> range:
         """The values that it maps to in the lab, whose model has eight groups and eight queues."""
+        if self is MapKind.TC_TO_DSCP:
+            return range(64)
         return TRAFFIC_CLASSES if self in (MapKind.DSCP_TO_TC, MapKind.DOT1P_TO_TC) else range(8)
 
 
@@ -99,6 +112,7 @@ _MAP_TABLES = {
     MapKind.TC_TO_QUEUE: "TC_TO_QUEUE_MAP",
     MapKind.PFC_TO_QUEUE: "MAP_PFC_PRIORITY_TO_QUEUE",
     MapKind.PFC_TO_PG: "PFC_PRIORITY_TO_PRIORITY_GROUP_MAP",
+    MapKind.TC_TO_DSCP: "TC_TO_DSCP_MAP",
 }
 
 
@@ -150,6 +164,7 @@ class ProfileRow:
     dynamic_th: int | None = None
     """The exponent of alpha, which is a power of two."""
     static_th: int | None = None
+    packet_discard_action: DiscardAction | None = None
 
     @property
     def lossless(self) -> bool:
@@ -204,6 +219,41 @@ class WatchdogRow:
     restoration_time: int | None = None
 
 
+@dataclass(frozen=True)
+class TrimmingRow:
+    """The row GLOBAL of SWITCH_TRIMMING: numbers, or the words `from-tc` and `dynamic`."""
+
+    size: int | None = None
+    dscp_value: int | str | None = None
+    tc_value: int | None = None
+    queue_index: int | str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the row says all that a switch needs to trim."""
+        needs_class = self.dscp_value == FROM_TC and self.tc_value is None
+        return None not in (self.size, self.dscp_value, self.queue_index) and not needs_class
+
+
+@dataclass(frozen=True)
+class AclTableRow:
+    """A row of ACL_TABLE."""
+
+    type: str
+    stage: str = "ingress"
+    ports: tuple[str, ...] = ()
+    policy_desc: str = ""
+
+
+@dataclass(frozen=True)
+class AclRuleRow:
+    """A row of ACL_RULE with the action DISABLE_TRIM; others are not modelled."""
+
+    priority: int
+    matches: Mapping[str, str] = field(default_factory=dict)
+    """The packets' fields by SONiC's names, as SRC_IP."""
+
+
 _SHARED_SIZES = ("mlnx", "nvidia")
 
 
@@ -236,6 +286,13 @@ class Tables:
     `xoff`; None: there is no shared headroom pool then."""
     channels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The members of each port channel (PORTCHANNEL_MEMBER). Each is a link of its own to PFC and to buffers."""
+    trimming: TrimmingRow | None = None
+    acl_types: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
+    """The matches and actions of each type of ACL tables (ACL_TABLE_TYPE)."""
+    acl_tables: Mapping[str, AclTableRow] = field(default_factory=dict)
+    """The ACL tables that have a rule with DISABLE_TRIM, or whose type has this action."""
+    acl_rules: Mapping[tuple[str, str], AclRuleRow] = field(default_factory=dict)
+    """The rules with DISABLE_TRIM, by table and name."""
     own: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     """Xoff's own tables, for settings that SONiC has no field for, as they stand in the file."""
 

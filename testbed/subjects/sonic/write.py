@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from testbed.subjects.sonic import trimming
 from testbed.subjects.sonic.tables import Tables
 
 Row = dict[str, str]
@@ -57,6 +58,7 @@ def as_json(tables: Tables) -> dict[str, dict[str, Row]]:
     found["PORTCHANNEL"] = {name: {} for name in tables.channels}
     members = [(name, port) for name, ports in tables.channels.items() for port in ports]
     found["PORTCHANNEL_MEMBER"] = {f"{name}|{port}": {} for name, port in members}
+    found |= trimming.as_json(tables)
     own = {table: {key: dict(row) for key, row in rows.items()} for table, rows in tables.own.items()}
     return {table: rows for table, rows in found.items() if rows} | own
 

@@ -45,6 +45,7 @@ examples:
   xoff switch conformance --speed 400G --case L01,L03   two cases
   xoff switch conformance config_db.json                every case on your own switch, for each class of its ports
   xoff switch conformance --plan rocev2                 the RoCEv2 plan, TC1 to TC11, between eight ranks
+  xoff switch conformance --plan trimming               the packet trimming plan, its cases 1 to 13 as PT1 to PT13
 
 Each case runs on the switch, and again with the mechanism off that it tests: that control has to fail.
 Exit code: 0 if every case passed, 1 if one failed. docs/conformance.md describes the cases.
@@ -67,7 +68,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         "and one of each class: speed, cable, MTU, buffer profiles, maps)",
     )  # fmt: skip
     parser.add_argument(
-        "--plan", choices=PLANS, help="the plan whose cases run: pfc (default), or rocev2; --case names cases of both"
+        "--plan", choices=PLANS, help="the plan whose cases run: pfc (default), rocev2 or trimming; --case names any"
     )
     what = parser.add_argument("--case", metavar="CASE,...", help="cases, as in L01,Y03,TC2 (default: all of the plan)")
     what.completer = lambda **_: list(_cases())  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ from testbed.errors import UsageError, listed
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.ports import PortState
 from testbed.subjects.sonic.lab.export import of_fabric, tables_of
+from testbed.subjects.sonic.lab.trimming_views import TrimmingViews
 from testbed.subjects.sonic.lab.views import SonicViews
 from testbed.subjects.sonic.write import write
 from testbed.switch.pfc.settings import Action, Kind, WatchdogSettings
@@ -21,13 +22,16 @@ _MS = re.compile("[0-9]{1,7}", re.ASCII)
 _VIEWS: dict[int, SonicViews] = {}
 SHOW = (
     "pfc counters [PORT]", "pfc priority [PORT]", "priority-group watermark headroom|shared",
-    "priority-group persistent-watermark headroom|shared", "priority-group drop counters", "queue counters [PORT]",
+    "priority-group persistent-watermark headroom|shared", "priority-group drop counters",
+    "queue counters [PORT] [--all|--trim] [--json]",
     "queue watermark unicast", "queue persistent-watermark unicast", "buffer_pool watermark",
     "buffer_pool persistent-watermark", "pfcwd config", "pfcwd stats", "ecn", "runningconfiguration all [SWITCH]",
+    "switch-trimming global [--json]", "interfaces counters trim [PORT] [--json]",
+    "switch counters all|trim|detailed [--json]", "acl table", "acl rule",
 )  # fmt: skip
 CLEAR = (
     "pfccounters", "queuecounters", "priority-group drop counters", "priority-group watermark headroom|shared",
-    "queue watermark unicast", "buffer_pool watermark",
+    "queue watermark unicast", "buffer_pool watermark", "switchcounters",
 )  # fmt: skip
 
 
@@ -40,10 +44,29 @@ def views() -> SonicViews:
     return _VIEWS[id(fabric.core)]
 
 
+def trimming() -> TrimmingViews:
+    """Return the views of packet trimming of the running network."""
+    return TrimmingViews(views(), Fabric.current())
+
+
 def show(words: Sequence[str]) -> str:
     """Return the text of a show command."""
     seen = views()
-    match list(words):
+    as_json = any(word in ("--json", "-j") for word in words)
+    match [word for word in words if word not in ("--json", "-j")]:
+        case ["switch-trimming", "global", *rest]:
+            return trimming().configuration(as_json, _port(rest))
+        case ["interfaces", "counters", "trim", *rest]:
+            return trimming().interfaces(_port(rest), as_json)
+        case ["switch", "counters", ("all" | "trim" | "detailed") as how, *rest]:
+            return trimming().switch(how == "detailed", as_json, _port(rest))
+        case ["acl", "table", *rest]:
+            return trimming().acl_tables(_port(rest))
+        case ["acl", "rule", *rest]:
+            return trimming().acl_rules(_port(rest))
+        case ["queue", "counters", *rest] if as_json or {"--all", "--trim"} & set(rest):
+            ports = [word for word in rest if not word.startswith("--")]
+            return trimming().queues(_port(ports), "--trim" not in rest, as_json)
         case ["pfc", "counters", *rest]:
             return seen.pfc_counters(_port(rest))
         case ["pfc", "priority", *rest]:
@@ -86,6 +109,9 @@ def clear(words: Sequence[str]) -> None:
             seen.clear_counts("pfc")
         case ["queuecounters"]:
             seen.clear_counts("queue counters")
+            seen.clear_counts("trimmed")
+        case ["switchcounters"]:
+            seen.clear_counts("trimmed")
         case ["priority-group", "drop", "counters"]:
             seen.clear_counts("group drops")
         case ["priority-group", "watermark", "headroom" | "shared"]:

@@ -45,6 +45,7 @@ from testbed.switch.buffer.settings import (
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.pfc.settings import Action, Kind, PfcSettings, WatchdogSettings
 from testbed.switch.priority.settings import PriorityMap, Trust
+from testbed.switch.trimming.settings import TrimException, Trimming
 from testbed.units import Duration, Length, Rate, Scale, Size
 
 _SWITCH, _PORTS, _PROFILES = "XOFF_SWITCH", "XOFF_PORT", "XOFF_PROFILE"
@@ -234,8 +235,43 @@ def _own_port(port: Port) -> dict[str, str]:
         found[f"ecn_{queue}"] = f"{curve.pmax},{limit},{curve.keep_not_ect}"
     if port.obeys_after != usual.obeys_after:
         found["obeys_after"] = str(port.obeys_after.ps)
+    if port.trimming is not None:
+        trims = port.trimming
+        numbers = [trims.size, trims.dscp, trims.queue, trims.tc]
+        found["trimming"] = ",".join(
+            ["".join(map(str, sorted(trims.queues))), *("-" if n is None else str(n) for n in numbers)]
+        )
+    if port.trim_exceptions:
+        found["trim_exceptions"] = ";".join(_exception(one) for one in port.trim_exceptions)
     if port.reaction is not None:
         found["reaction"] = f"{port.reaction.sends.ps},{port.reaction.stops.ps}"
+    return found
+
+
+_OF_EXCEPTIONS = ("source", "destination", "protocol", "source_port", "destination_port", "dscp")
+
+
+def _exception(one: TrimException) -> str:
+    values = (getattr(one, name) for name in _OF_EXCEPTIONS)
+    return ",".join("-" if value is None else str(value) for value in values)
+
+
+def _trimming_from(own: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of trimming that `_own_port` wrote."""
+    found: dict[str, Any] = {}
+    if "trimming" in own:
+        queues, *words = own["trimming"].split(",")
+        size, dscp, queue, tc = (None if word == "-" else int(word) for word in words)
+        found["trimming"] = Trimming(frozenset(map(int, queues)), size or 0, dscp or 0, queue, tc)
+    if "trim_exceptions" in own:
+        found["trim_exceptions"] = tuple(
+            TrimException(**{
+                name: word if name in _OF_EXCEPTIONS[:2] else int(word)
+                for name, word in zip(_OF_EXCEPTIONS, text.split(","), strict=True)
+                if word != "-"
+            })  # type: ignore[arg-type]
+            for text in own["trim_exceptions"].split(";")
+        )  # fmt: skip
     return found
 
 
@@ -386,4 +422,5 @@ def _port_of(tables: Tables, name: str, enabled: frozenset[int], own: Mapping[st
         obeys_after=Duration.from_ps(int(own.get("obeys_after", "0"))),
         reaction=reaction,
         is_in_lab_time=is_in_lab_time,
+        **_trimming_from(own),
     )

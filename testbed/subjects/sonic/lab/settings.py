@@ -41,6 +41,7 @@ from testbed.subjects.sonic.tables import (
     Tables,
     WatchdogRow,
 )
+from testbed.subjects.sonic.trimming import exceptions_of, trimming_of
 from testbed.switch.buffer.headroom import SharedHeadroomPool
 from testbed.switch.buffer.settings import (
     MOST_CELLS,
@@ -55,6 +56,7 @@ from testbed.switch.buffer.settings import (
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.pfc.settings import Action, Kind, PfcSettings, WatchdogSettings
 from testbed.switch.priority.settings import PriorityMap, Trust
+from testbed.switch.trimming.settings import MOST_EXCEPTIONS
 from testbed.units import Duration, Length, Rate, Scale, Size
 
 CELL = 208
@@ -229,6 +231,8 @@ def _port(tables: Tables, name: str, watchdog_scale: Fraction) -> Port:
         dwrr=dwrr,
         strict=strict,
         ecn=_ecn(tables, name),
+        trimming=trimming_of(tables, name),
+        trim_exceptions=exceptions_of(tables, name)[:MOST_EXCEPTIONS],
     )
 
 

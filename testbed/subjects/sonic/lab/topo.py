@@ -10,6 +10,7 @@ from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.cable import MTU, Cable
 from testbed.net.fabric.port import Port
 from testbed.subjects.sonic.headroom import egress_pools, ingress_pools
+from testbed.subjects.sonic.lab.configuration import Configuration
 from testbed.subjects.sonic.lab.places import Place, by_name, cables_between, free_places
 from testbed.subjects.sonic.lab.settings import Switch, SwitchError, SwitchPort, node_name
 from testbed.units import Length
@@ -62,6 +63,7 @@ class SonicTopo(LosslessTopo):
             present = [port.name for ends in cables for one, port in ends if one is switch]
             present += [port for name, port in places if name == switch.name]
             self.addSwitch(nodes[switch.name], buffer=switch.buffer_of(present))
+            self.nodeInfo(nodes[switch.name])["configuration"] = Configuration(switch.tables)
             egress = egress_pools(switch.tables) if switch.buffer.egress_pools else {}
             self.pools[nodes[switch.name]] = [*ingress_pools(switch.tables), *egress]
             for port in switch.ports.values():

@@ -48,7 +48,7 @@ class SonicViews:
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
-        self._cleared = Cleared()
+        self.cleared = Cleared()
 
     # Names
 
@@ -90,7 +90,7 @@ class SonicViews:
             for port in ports:
                 frames = self._pfc_frames(port, head)
                 key = ("pfc", head, port.name)
-                rows.append((self.label(port), *(self._cleared.since((*key, n), frames[n]) for n in _PRIORITIES)))
+                rows.append((self.label(port), *(self.cleared.since((*key, n), frames[n]) for n in _PRIORITIES)))
             parts.append(table((head, *(f"PFC{n}" for n in _PRIORITIES)), rows))
         return "\n".join(parts)
 
@@ -138,7 +138,7 @@ class SonicViews:
         return self._most(("group", kind, port.name, number), now, persistent)
 
     def _most(self, key: tuple[object, ...], now: int, persistent: bool) -> int:
-        return max(now, self._cleared.most.get(key, 0)) if persistent else now
+        return max(now, self.cleared.most.get(key, 0)) if persistent else now
 
     def group_drops(self) -> str:
         def make(_: str, ports: list[PortState]) -> str:
@@ -146,7 +146,7 @@ class SonicViews:
             for port in ports:
                 drops = [sum(self._fabric.group(port.name, n).dropped_frames) for n in _PRIORITIES]
                 key = ("group drops", port.name)
-                rows.append((self.label(port), *(self._cleared.since((*key, n), drops[n]) for n in _PRIORITIES)))
+                rows.append((self.label(port), *(self.cleared.since((*key, n), drops[n]) for n in _PRIORITIES)))
             return "Ingress PG dropped packets:\n" + table(("Port", *(f"PG{n}" for n in _PRIORITIES)), rows)
 
         return self._each("", make)
@@ -196,20 +196,29 @@ class SonicViews:
         for node, ports in self.ports(wanted):
             for port in ports:
                 rows = []
-                for number, counts in enumerate(self._queue_counts(node, port)):
-                    key = ("queue counters", port.name, number)
-                    shown = [self._cleared.since((*key, place), count) for place, count in enumerate(counts)]
+                for number, shown in enumerate(self.queue_counts_since(node, port)):
                     rows.append((self.label(port), f"UC{number}", *shown))
                 blocks.append(table(("Port", "TxQ", "Counter/pkts", "Counter/bytes", "Drop/pkts", "Drop/bytes"), rows))
         return "\n".join(blocks)
 
+    def queue_counts_since(self, node: str, port: PortState) -> list[tuple[int, ...]]:
+        """Return packets, octets and drops of each queue since the counters were cleared."""
+        return [
+            tuple(
+                self.cleared.since(("queue counters", port.name, number, place), count)
+                for place, count in enumerate(counts)
+            )
+            for number, counts in enumerate(self._queue_counts(node, port))
+        ]
+
     def _queue_counts(self, node: str, port: PortState) -> list[tuple[int, int, int, int]]:
         sent, cell = self._fabric.sent(port.name), self._fabric.buffers[node].cell_bytes
+        trimmed = self._fabric.trimmed_by_queue(port.name)
         found = []
         for number in _PRIORITIES:
             queue = self._fabric.queue(port.name, number)
-            dropped = queue.dropped_frames + sent.blocked_frames[number]
-            octets = queue.dropped_cells * cell
+            dropped = queue.dropped_frames + sent.blocked_frames[number] + trimmed[number].frames
+            octets = queue.dropped_cells * cell + trimmed[number].octets
             found.append((sent.sent_frames[number], sent.sent_bytes[number], dropped, octets))
         return found
 
@@ -286,8 +295,8 @@ class SonicViews:
     # Clearing
 
     def clear_counts(self, what: str) -> None:
-        """Begin counters of one kind anew: "pfc", "queue counters" or "group drops"."""
-        counts = self._cleared.counts
+        """Begin counters of one kind anew: "pfc", "queue counters", "trimmed" or "group drops"."""
+        counts = self.cleared.counts
         for node, ports in self.switches():
             for port in ports:
                 for number in _PRIORITIES:
@@ -297,6 +306,9 @@ class SonicViews:
                     for head in ("Port Rx", "Port Tx"):
                         for number, frames in enumerate(self._pfc_frames(port, head)):
                             counts[what, head, port.name, number] = frames
+                if what == "trimmed":
+                    for number, one in enumerate(self._fabric.trimmed_by_queue(port.name)):
+                        counts.update({(what, port.name, number, place): count for place, count in enumerate(one)})
                 if what == "queue counters":
                     for number, found in enumerate(self._queue_counts(node, port)):
                         for place, count in enumerate(found):
@@ -323,5 +335,5 @@ class SonicViews:
                         self._keep(("queue", port.name, each), most, 1, settings.cell_bytes)
 
     def _keep(self, key: tuple[object, ...], before: Watermark, place: int, cell: int) -> None:
-        kept = self._cleared.most
+        kept = self.cleared.most
         kept[key] = max(kept.get(key, 0), before.high_water[place] * cell)

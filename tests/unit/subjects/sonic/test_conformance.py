@@ -67,13 +67,18 @@ def test_without_options_every_case_runs_at_100g_with_both_buffer_models(
 ) -> None:
     main(["switch", "conformance"])
     columns = [{"speed": "100G", "buffer": model} for model in ("dynamic", "static")]
-    cases = [case for case in CASES if not case.startswith("TC")]
+    cases = [case for case in CASES if not case.startswith(("TC", "PT"))]
     assert planned(tasks) == [(case, column) for case in cases for column in columns]
 
 
 def test_a_plan_has_its_own_cases(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["switch", "conformance", "--plan", "rocev2", "--buffer", "static"]) == Exit.OK
     assert planned(tasks) == [(f"TC{number:02}", {"speed": "100G", "buffer": "static"}) for number in range(1, 12)]
+
+
+def test_the_trimming_plan_has_its_thirteen_cases(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["switch", "conformance", "--plan", "trimming", "--buffer", "static"]) == Exit.OK
+    assert [case for case, _ in planned(tasks)] == [f"PT{number:02}" for number in range(1, 14)]
 
 
 def test_a_case_is_of_the_plan_that_is_named(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:

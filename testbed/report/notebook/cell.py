@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from testbed.errors import XoffError
 from testbed.lab.results.folder import Folder, read
+from testbed.lab.results.foreign import ForeignFolder
 from testbed.lab.results.result import Result
 from testbed.lab.studies.sweep import Sweep
 from testbed.lab.studies.sweep_tables import Row, summary
@@ -18,7 +19,8 @@ from testbed.report.pages.markup import Html, table, text
 from testbed.report.studies import sweep_page
 from testbed.report.studies.sweep_page import Mean, Study
 
-_HEIGHT = 36
+_HEIGHT, _PICTURE_HEIGHT = 36, 24
+"""The height of a frame, and of the pictures of one figure, in rem."""
 _MOST_ROWS, _MOST_COLUMNS, _MOST_FIGURES = 20, 6, 6
 _LIVE = "The time of the slider in Python, and back: xoff.widget(result)."
 _WHOLE = "xoff report {} makes the whole report."
@@ -26,7 +28,7 @@ _WHOLE = "xoff report {} makes the whole report."
 
 def result(shown: Result) -> Html:
     """Return a result for a cell: its outcome, its claims, and its networks over time."""
-    if shown.folder is None or not shown.folder.is_dir():
+    if shown.folder is None or not ForeignFolder(shown.folder).is_there():
         return _note(f"{shown.experiment}: the result's folder is gone, and there is nothing to draw")
     try:
         folder = read(shown.folder)
@@ -60,32 +62,33 @@ def sweep(shown: Sweep) -> Html:
     notes = []
     if len(shown.rows) > _MOST_ROWS or len(study.figures) > len(columns):
         notes.append(
-            f"{len(rows)} of {len(shown.rows)} runs, with {len(columns)} of {len(study.figures)} figures, those that "
-            "differ first: .table() has all."
+            f"{len(rows)} of {len(shown.rows)} runs, and {len(columns)} of {len(study.figures)} figures, of those that "
+            "are not the same in all runs; .table() has all."
         )
-    for some, what in ((shown.failed, "did not end by themselves"), (shown.not_made, "have not been made")):
+    for some, what in ((shown.failed, "Runs that did not end by themselves"), (shown.not_made, "Runs not made")):
         if some:
-            notes.append(f"{len(some)} runs {what}.")
+            notes.append(f"{what}: {len(some)}.")
     drawn = [name for name in study.varying[:_MOST_FIGURES] if any(sweep_page.pictures(study, name))]
     if len(study.varying) > _MOST_FIGURES:
         notes.append(
             f"Drawn are {_MOST_FIGURES} of {len(study.varying)} figures; xoff report {shown.folder} draws all."
         )
     pictures = [f"<h2>{text(name)}</h2>{''.join(sweep_page.pictures(study, name))}" for name in drawn]
+    height = min(_HEIGHT, _PICTURE_HEIGHT * len(drawn))
     parts = [
         f"<p><strong>{text(study.name, 100)}</strong></p>",
         table("Runs", head, rows, "No run has ended."),
         _note(" ".join(notes)) if notes else "",
-        frame(page.document(study.name, "".join(pictures), ()), f"{study.name}: its figures") if pictures else "",
+        frame(page.document(study.name, "".join(pictures), ()), f"{study.name}: its figures", height) if drawn else "",
     ]
     return Html("\n".join(part for part in parts if part))
 
 
-def frame(content: str, title: str) -> Html:
+def frame(content: str, title: str, height: int = _HEIGHT) -> Html:
     """Return a page in a frame that can reach nothing around it, and whose height a reader can change."""
     # Between single quotes the many double ones of the page stay one character.
     inside = content.replace("&", "&amp;").replace("'", "&#39;")
-    style = f"width: 100%; height: {_HEIGHT}rem; border: 0; resize: vertical; overflow: auto; display: block"
+    style = f"width: 100%; height: {height}rem; border: 0; resize: vertical; overflow: auto; display: block"
     return Html(
         f'<iframe sandbox="allow-scripts" title="{text(title, 200)}" style="{style}" srcdoc=\'{inside}\'></iframe>'
     )

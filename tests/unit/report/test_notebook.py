@@ -103,7 +103,7 @@ def test_a_long_run_is_drawn_in_fewer_parts_and_a_line_says_so(tmp_path: Path, m
 
 def test_a_sweep_is_a_table_of_its_runs_and_curves_of_the_figures_that_differ() -> None:
     output = Markup(cell.sweep(swept(many=12)))
-    assert "20 of 24 runs, with 1 of 2 figures" in output.text and "1 runs did not end by themselves." in output.text
+    assert "20 of 24 runs, and 1 of 2 figures" in output.text and "not end by themselves: 1." in output.text
     assert sum(tag == "tr" for tag, _ in output.elements) == 21
     inside = output.frames[0]["srcdoc"] or ""
     assert "pauses over senders" in inside and "lost over" not in inside and "<script>" not in inside

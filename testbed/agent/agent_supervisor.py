@@ -214,12 +214,12 @@ class AgentSupervisor:
 
     def _end(self) -> None:
         """Let the network end. Agents end when their control sockets are closed; those that still sleep have done
-        nothing, and would copy all that they run for it.
+        nothing, and would copy all that they run for it. Where drops wait to be logged the agent does that first.
         """
         self._ending = True
         self._no_more(self._common.ending.fileno())
         for index, is_asleep in enumerate(self._common.asleep):
-            if is_asleep and self._common.pids[index]:
+            if is_asleep and self._common.pids[index] and self._each[index].ring.is_empty:
                 os.kill(self._common.pids[index], signal.SIGKILL)
 
     def _agent(self, index: int) -> loop.Loop:

@@ -210,6 +210,11 @@ class Ring:
         self._consumed[0] = self._consumed[0]
         self._produced[0], self._lengths[_PAGE >> 2]
 
+    @property
+    def is_empty(self) -> bool:
+        """True if no record waits."""
+        return bool(self._consumed[0] >= self._produced[0])
+
     def records(self) -> Iterator[int]:
         """Yield the position in `memory` of each waiting record; its room is freed when the next one is asked for."""
         consumed, produced, lengths = self._consumed, self._produced, self._lengths

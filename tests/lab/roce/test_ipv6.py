@@ -1,0 +1,97 @@
+"""RoCE over IPv6 in the lab: beside IPv4 at one host, through routers, and with telemetry."""
+
+from __future__ import annotations
+
+from testbed.lab import Run, experiment
+from testbed.net.build.topo import LosslessTopo
+from testbed.net.fabric.port import Port
+from testbed.net.traffic import Flow
+from testbed.net.traffic.roce import Roce, RoceReport
+from testbed.roce.rates.base import RateControl
+from testbed.switch.ecn.curve import EcnCurve
+from testbed.switch.ways.settings import Ways
+from testbed.units import Duration, Size
+
+QUEUE_PAIRS, MESSAGE = 16, Size("16KiB")
+
+
+class Plain(RateControl):
+    """The line's rate, as `fixed`, but unknown to the kernel, so that the process of its host serves it."""
+
+
+@experiment
+def test_a_host_has_flows_of_both_versions_in_the_kernel_and_in_a_process(run: Run) -> None:
+    from testbed.net.build.network import network
+    from topologies.incast import Incast
+
+    marking = Port(ecn={3: EcnCurve("40kB", "160kB", "20%")})
+    with network(Incast(2, ipv6=True, port=marking), run) as net:
+        flows = net.run(*(
+            Flow(source, "r", transport=Roce(ip_version=version, operation=operation, message=MESSAGE),
+                 size=MESSAGE * 12, rate_control=control)
+            for source, version, operation, control in (
+                ("h1", 4, "write", Plain), ("h1", 6, "send", Plain),
+                ("h2", 6, "read", "dcqcn"), ("h2", 4, "send", "dcqcn"),
+            )
+        ))  # fmt: skip
+    reports = flows.reports_of(RoceReport)
+    run.claim("served by the kernel", [one.in_kernel for one in reports], equals=[False, False, True, True])
+    run.claim("whole", [one.intact for one in reports], equals=[True] * 4)
+    run.claim("lost or sent twice", sum(one.lost + one.retransmitted for one in reports), equals=0)
+    run.claim("CNPs of all", min(one.cnps_received for one in reports[2:]), at_least=1)
+    run.claim("octets of a frame", [one.octets // one.received for one in reports], equals=[1083, 1102, 1102, 1082])
+
+
+class Square(LosslessTopo):
+    """Two ways of two cables from h1 to h2, whose routers know IPv6 alone."""
+
+    def build(self) -> None:
+        for number in range(1, 5):
+            self.addRouter(f"r{number}", ip=None, **({"ways": Ways(fields="flow label")} if number in (1, 4) else {}))
+        for number, (one, other) in enumerate((("r1", "r2"), ("r2", "r4"), ("r1", "r3"), ("r3", "r4"))):
+            ends = [{"ipv6": f"fd00:{number}::{end}/64"} for end in (1, 2)]
+            self.addLink(one, other, params1=ends[0], params2=ends[1])
+        for number, router in ((1, "r1"), (2, "r4")):
+            self.addHost(f"h{number}", ip=None, ipv6=f"fd00:1{number}::2/64", defaultRoute6=f"via fd00:1{number}::1")
+            self.addLink(f"h{number}", router, params2={"ipv6": f"fd00:1{number}::1/64"})
+        self.addRoutes()
+
+
+@experiment
+def test_routers_spread_queue_pairs_by_their_flow_labels_and_keep_one_label_together(run: Run) -> None:
+    from testbed.net.build.network import network
+
+    for name, label in (("one for each queue pair", None), ("one for all", 7)):
+        with network(Square(), run, case=name) as net:
+            transport = Roce(queue_pairs=QUEUE_PAIRS, message=MESSAGE, flow_label=label)
+            flows = net.run(Flow("h1", "h2", transport=transport, size=MESSAGE * QUEUE_PAIRS))
+            (report,) = flows.reports_of(RoceReport)
+            loads = sorted(net.fabric.sent(f"r1-eth{number}").sent_frames[3] for number in (0, 1))
+        run.claim(f"{name}: whole, by IPv6 for there is no other", report.intact, equals=True)
+        run.claim(f"{name}: labels", len({one.flow_label for one in report.queue_pairs}), equals=1 if label else 16)
+        run.claim(f"{name}: frames in all", sum(loads), equals=QUEUE_PAIRS * MESSAGE.bytes // 1024)
+        if label:
+            run.claim(f"{name}: frames of the emptier way", loads[0], equals=0)
+        else:
+            run.claim(f"{name}: frames of the emptier way", loads[0], at_least=sum(loads) // 8)
+
+
+@experiment
+def test_ports_stamp_telemetry_behind_an_ipv6_header(run: Run) -> None:
+    from testbed.net.build.network import network
+    from topologies.incast import Incast
+
+    windows = {}
+    for version in (4, 6):
+        with network(Incast(2, ipv6=True, port=Port(telemetry=True)), run, case=f"IPv{version}") as net:
+            transport = Roce(ip_version=version, sample=Duration("20us"))
+            flows = net.run(
+                *(Flow(n, "r", transport=transport, size="100kB", rate_control="hpcc") for n in ("h1", "h2"))
+            )
+        (report, _) = flows.reports_of(RoceReport)
+        run.claim(f"IPv{version}: whole", report.intact, equals=True)
+        windows[version] = len(
+            {tuple(v for k, v in one.items() if k not in ("lab_ns", "sent")) for one in report.samples}
+        )
+    run.claim("states of HPCC over IPv4, which telemetry changes", windows[4], at_least=3)
+    run.claim("states of HPCC over IPv6", windows[6], at_least=3)

@@ -169,13 +169,15 @@ def _measurement(octets: bytes) -> Layer:
 def _ipv6(octets: bytes, depth: int) -> Iterator[Layer]:
     packet = ipv6.whole(octets)
     fixed = ipv6.Packet.parse(packet)
+    label = f" flow label {fixed.flow_label:#x}" if fixed.flow_label else ""
     yield Layer(
         "ipv6",
-        f"IPv6 {fixed.source} > {fixed.destination}{_service(fixed.traffic_class)} hop limit {fixed.hop_limit}",
+        f"IPv6 {fixed.source} > {fixed.destination}{_service(fixed.traffic_class)}{label} hop limit {fixed.hop_limit}",
         {
             "source": str(fixed.source),
             "destination": str(fixed.destination),
             **_service_fields(fixed.traffic_class),
+            "flow_label": fixed.flow_label,
             "hop_limit": fixed.hop_limit,
         },
     )

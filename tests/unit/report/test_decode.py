@@ -168,9 +168,9 @@ def test_frames_within_frames_end_somewhere() -> None:
 def test_a_cnp_is_a_cnp() -> None:
     content = roce.encode(roce.Packet.cnp(17)) + bytes(4)
     udp = struct.pack("!HHHH", 50000, 4791, 8 + len(content), 0) + content
-    packet = Packet(IPv6Address(1), IPv6Address(2), UDP, udp, traffic_class=1 << 2 | 1).encode()
+    packet = Packet(IPv6Address(1), IPv6Address(2), UDP, udp, traffic_class=1 << 2 | 1, flow_label=0x12345).encode()
     said = ethernet(B.octets + A.octets + b"\x86\xdd" + packet)
-    assert "DSCP 1 ECT(1)" in said[1] and said[-1].startswith("RoCEv2 cnp QP 17 PSN 0, BECN")
+    assert "DSCP 1 ECT(1) flow label 0x12345" in said[1] and said[-1].startswith("RoCEv2 cnp QP 17 PSN 0, BECN")
 
 
 def test_the_command_prints_a_line_for_each_frame(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

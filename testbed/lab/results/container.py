@@ -1,4 +1,7 @@
-"""The container that Xoff runs in, if any: whether what is left in a folder is there when the container has ended."""
+"""Xoff's own container: whether what is left in a folder is there when the container has ended.
+
+Other containers, in which people work for months, are like any machine.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import os
 import re
 from pathlib import Path
 
-_MARKS = (Path("/run/.containerenv"), Path("/.dockerenv"))
-"""The files by which podman and Docker mark a container."""
+_VARIABLE = "XOFF_CONTAINER"
+"""The variable that is set in the container that `Containerfile` makes."""
 _MOUNTS = Path("/proc/self/mountinfo")
 _ANONYMOUS = re.compile(r"/volumes/[0-9a-f]{64}/_data$")
 """The folder of a volume that nobody named, which `podman run --rm` removes."""
@@ -15,8 +18,8 @@ _FLEETING = ("tmpfs", "ramfs")
 
 
 def is_here() -> bool:
-    """Return True if Xoff runs in a container of podman or Docker."""
-    return any(mark.exists() for mark in _MARKS)
+    """Return True if Xoff runs in its own container."""
+    return bool(os.environ.get(_VARIABLE))
 
 
 def whose() -> str:

@@ -18,15 +18,13 @@ MOUNTS = """\
 """.format(anonymous="0123456789abcdef" * 4)
 
 
-@pytest.fixture
-def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A container with these mounts, and the file that marks it."""
-    mounts, mark = tmp_path / "mountinfo", tmp_path / ".containerenv"
+@pytest.fixture(autouse=True)
+def in_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Xoff's container with these mounts."""
+    mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
-    mark.touch()
     monkeypatch.setattr(container, "_MOUNTS", mounts)
-    monkeypatch.setattr(container, "_MARKS", (mark,))
-    return mark
+    monkeypatch.setenv("XOFF_CONTAINER", "1")
 
 
 @pytest.mark.parametrize(
@@ -40,19 +38,19 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("/opt/results", False),
     ],
 )
-def test_a_folder_is_kept_if_it_is_mounted_from_a_place_with_a_name(mark: Path, folder: str, kept: bool) -> None:
+def test_a_folder_is_kept_if_it_is_mounted_from_a_place_with_a_name(folder: str, kept: bool) -> None:
     assert container.keeps(Path(folder)) is kept
 
 
-def test_outside_of_a_container_every_folder_is_kept(mark: Path) -> None:
+def test_outside_of_a_container_every_folder_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "in this container Xoff is user" in container.whose()
-    mark.unlink()
+    monkeypatch.delenv("XOFF_CONTAINER")
     assert container.keeps(Path("/opt/results"))
     assert container.whose() == ""
 
 
 def test_a_container_that_shows_no_mounts_is_believed_to_keep_folders(
-    mark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(container, "_MOUNTS", tmp_path / "nothing")
     assert container.keeps(Path("/opt/results"))

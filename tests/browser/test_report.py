@@ -127,7 +127,7 @@ def test_hostile_names_do_nothing(opened: Opener, tmp_path: Path) -> None:
         canvas.hover()
     assert "owned" not in page.evaluate("document.title").split(" - ")[-1]
     assert page.evaluate("document.images.length") == 0
-    assert page.evaluate("document.scripts.length") == 2, "the data and our own"
+    assert page.evaluate("document.scripts.length") == 3, "the data, the trace and our own"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

@@ -75,6 +75,8 @@ def answer(folder: Folder, text: str) -> Answer:
             found = cursor.fetchall()
         except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError) as error:
             reason = str(error)
+            if reason == "interrupted":
+                raise KeyboardInterrupt from None  # Ctrl-C, which SQLite has heard of through the progress handler
             if "not authorized" in reason or "prohibited" in reason:
                 reason = "a query only reads: SELECT, or WITH ... SELECT"
             elif "no such table" in reason:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,16 @@ def test_the_page_names_every_table() -> None:
     for name, table in sql.TABLES.items():
         if name not in ("events", "flows", "counters"):  # which docs/plots.md describes
             assert f"| {' '.join(f'`{column}`' for column in table.columns)} |" in page, name
+
+
+def test_ctrl_c_ends_a_query_that_would_not_end(tmp_path: Path) -> None:
+    folder = small(tmp_path / "one")
+    endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n"
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            asked(folder, f"select max(x) from ({endless})")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -37,6 +37,7 @@ from testbed.subjects.dcbx.daemon import control_socket, saved_settings
 from testbed.subjects.srv6.protocol import advertisement
 from testbed.subjects.srv6.protocol.sid import CodePoints
 from testbed.switch.headroom.measurement import Measurer
+from testbed.switch.trimming import cut as trimming_cut
 from tests import fuzz_files, fuzz_lldp
 from tests.fuzz_records import record_seeds
 
@@ -244,6 +245,16 @@ def _measurer() -> Callable[[bytes], str]:
     return read
 
 
+def _rest(octets: bytes) -> str:
+    """Trim a frame."""
+    size = 64 + len(octets) % 200
+    cut = trimming_cut.rest(octets, size, 48)
+    if cut is None:
+        return "not trimmed"
+    _same(len(cut), min(size, len(octets)))
+    return "trimmed"
+
+
 def _ipv6(octets: bytes) -> str:
     packet = ipv6.whole(octets)
     read = ipv6.Packet.parse(octets)
@@ -432,6 +443,7 @@ def decoders() -> dict[str, Decoder]:
         "headroom": Decoder(of(*measured), _always(_headroom)),
         "measurer": Decoder(of(*measured), _measurer),
         "ipv6": Decoder(of(*_packets()), _always(_ipv6)),
+        "rest": Decoder(of(*(bytes(12) + b"\x86\xdd" + one + bytes(300) for one in _packets())), _always(_rest)),
         "srh": Decoder(of(*routes), _always(_srh)),
         "icmpv6": Decoder(of(echo, error), _always(_icmpv6)),
         "settings": Decoder(rewritten(_pages(), _WORDS), _always(_settings)),

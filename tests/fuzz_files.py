@@ -217,9 +217,20 @@ _VALUES = (
 )
 
 
+_TRIMMING = {
+    "SWITCH_TRIMMING": {"GLOBAL": {"size": "256", "dscp_value": "from-tc", "tc_value": "5", "queue_index": "6"}},
+    "TC_TO_DSCP_MAP": {"host_trim_map": {"5": "10"}},
+    "ACL_TABLE_TYPE": {"TRIMMING_L3": {"MATCHES": ["SRC_IP"], "ACTIONS": ["DISABLE_TRIM_ACTION"]}},
+    "ACL_TABLE": {"TRIM_TABLE": {"TYPE": "TRIMMING_L3", "STAGE": "INGRESS", "PORTS": ["Ethernet0"]}},
+    "ACL_RULE": {"TRIM_TABLE|A": {"PRIORITY": "9", "SRC_IP": "1.1.1.1/32", "PACKET_ACTION": "DISABLE_TRIM"}},
+}
+"""Tables of packet trimming, which the files do not have."""
+
+
 def configs(dice: random.Random) -> Iterator[bytes]:
     """Return files of switches with values, keys, rows and tables exchanged, and sometimes damaged octets."""
     texts = [file.read_text() for file in sorted((ROOT / "tests" / "unit" / "data" / "sonic").glob("*.json"))]
+    texts.append(json.dumps(json.loads(texts[0]) | _TRIMMING))
     while True:
         content = json.loads(dice.choice(texts))
         for _ in range(dice.choice((0, 1, 1, 2, 4, 8))):

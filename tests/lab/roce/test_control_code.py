@@ -277,7 +277,7 @@ def random_class(seed: int) -> str:
             f"({one} or {other})", f"({one} and {other})", f"-{one}", f"abs({one})", f"round({one} / 3)",
             f"math.floor({one} / 4)", f"math.ceil({one} / 4)", f"math.sqrt(abs({one}))", f"self.mix({one}, {other})",
             f"(int({one}) & 255)", f"(int({one}) >> 3)", f"self.row[int({one}) % 4]", f"float({one})",
-            f"({one}, {other})[{dice.randint(0, 1)}]", f"({one} is not None) + {other}",
+            f"({one}, {other})[{dice.randint(0, 1)}]", f"(self.d is not None) + {other}",
         ])  # fmt: skip
 
     def condition(depth: int) -> str:

@@ -250,7 +250,7 @@ def _rest(octets: bytes) -> str:
     size = 64 + len(octets) % 200
     cut = trimming_cut.rest(octets, size, 48)
     if cut is None:
-        return "not trimmed"
+        return "refused"
     _same(len(cut), min(size, len(octets)))
     return "trimmed"
 

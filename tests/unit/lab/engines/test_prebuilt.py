@@ -390,5 +390,25 @@ def test_the_front_door_takes_the_packages_of_a_prebuilt_lab(
     assert wheels.current()
 
 
+def test_the_front_door_takes_the_environment_of_an_installed_lab_and_changes_nothing_of_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that takes more packages gets an environment of the user's own."""
+    place = tmp_path / "root"
+    monkeypatch.setattr(bootstrap.sys, "argv", ["xoff", "list"])  # type: ignore[attr-defined]
+    monkeypatch.setenv("XOFF_CACHE", str(place))
+    monkeypatch.setenv(prebuilt.VARIABLE, str(folder))
+    theirs = bootstrap.environment("run").parents[1]
+    monkeypatch.setenv("XOFF_CACHE", str(tmp_path / "user"))
+    monkeypatch.setenv(prebuilt.VARIABLE, str(place))
+    monkeypatch.setattr(bootstrap, "_install", lambda purpose: (bootstrap._place() / f".ready-{purpose}").touch())
+    ours = bootstrap.environment("run").parents[1]
+    assert ours.readlink() == theirs
+    assert bootstrap.environment("plot").parents[1] == ours
+    assert not ours.is_symlink()
+    assert not (theirs / ".ready-plot").exists()
+    assert (theirs / ".ready-run").exists()
+
+
 def test_the_reference_names_the_disk_that_this_version_makes() -> None:
     assert disks.reference_digest(), "`xoff image reference` writes it anew"

@@ -22,6 +22,7 @@ from testbed.errors import UsageError, nearest
 from testbed.linux.process import kernel
 from testbed.linux.process.observing import observing
 from testbed.net.fabric.core import FabricCore
+from testbed.net.fabric.parts import Parts
 from testbed.net.traffic.report import WIRE_OCTETS
 from testbed.units import Duration, Rate, Scale, Size
 
@@ -275,11 +276,15 @@ class Outcome:
     """The argument of `EndpointControl.observed`, if anything was sampled."""
 
 
+def _parts() -> Parts:
+    return FabricCore.current().parts
+
+
 def in_groups(hosts: Sequence[T]) -> list[Sequence[T]]:
     """Divide hosts whose flows the kernel serves into groups that have a process each: of one host, or of more where
     there are many. A process copies the memory that it touches, and is pushed out of all caches between its turns.
     """
-    each = -(-len(hosts) // max(1, _MOST_PROCESSES // FabricCore.current().parts.many)) or 1
+    each = -(-len(hosts) // max(1, _MOST_PROCESSES // _parts().many)) or 1
     return [hosts[place : place + each] for place in range(0, len(hosts), each)]
 
 
@@ -294,7 +299,7 @@ def by_host(flows: Mapping[int, Flow]) -> list[tuple[Any, list[int], list[int]]]
     for index, flow in flows.items():
         sends[flow.source.name].append(index)
         receives[flow.target.name].append(index)
-    parts = FabricCore.current().parts
+    parts = _parts()
     return [(node, sends[name], receives[name]) for name, node in nodes.items() if parts.has(name)]
 
 

@@ -15,7 +15,7 @@ from tests.report_folders import HOSTILE, small
 def test_a_shipped_experiment_has_its_docstring_before_the_claims(tmp_path: Path) -> None:
     page = report([small(tmp_path / "one")])
     assert '<p class="lead">Two into one: with PFC the port is busy all the time and nothing is lost' in page
-    assert page.index("Two into one") < page.index("Claims")
+    assert page.index(">Two into one") < page.index(">Claims<")
     again = {"command": ["run", "incast", "--seed", "1"], "files": {}}
     assert question(read(small(tmp_path / "two", again=again)))
 

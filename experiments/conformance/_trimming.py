@@ -20,7 +20,7 @@ from testbed.subjects.sonic.lab.commands import show
 from testbed.subjects.sonic.lab.trimming_views import configure
 from testbed.subjects.sonic.tables import FROM_TC, DiscardAction, MapKind, Tables, TrimmingRow
 from testbed.switch.trimming.cut import checksum_sum
-from xoff import Network, RawPort, Tap
+from xoff import Network, RawPort, SonicTopo, Tap
 
 SIZE, DSCP, CLASS = 256, 48, 5
 FRAME, SHORT, JUMBO = 1500, 100, 5000
@@ -227,8 +227,6 @@ class Trimmed:
 @contextmanager
 def trimmed(bench: Bench, tables: Tables | None = None, hosts: int = 3) -> Iterator[Trimmed]:
     """Start the switch, or one of other tables, with a sender and receivers whose ports have queues to be blocked."""
-    from testbed.subjects.sonic.lab.topo import SonicTopo
-
     topo = SonicTopo(bench.switch if tables is None else bench.switch_of(tables), hosts=hosts, mtu=_MTU)
     with bench.network(topo=topo, autoStaticArp=True) as net, ExitStack() as stack, bench.run.measuring():
         yield Trimmed(bench, net, stack)

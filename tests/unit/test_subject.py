@@ -21,6 +21,7 @@ from testbed.lab.results.folder import read
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.bring_up import agent_plan
 from testbed.net.shell import views
+from testbed.report.exports import frame_text
 from testbed.report.exports.frame_text import ethernet, kinds
 from testbed.report.pages.page import report
 from testbed.report.timeline.states import states
@@ -84,7 +85,9 @@ def _core() -> set[Path]:
 def with_toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Put the toy beside the subjects that come with Xoff, as an entry point of a package does."""
     monkeypatch.setattr(subject, "_of_packages", lambda: (toy_subject.SUBJECT,))
+    frame_text._of_subjects.cache_clear()
     yield
+    frame_text._of_subjects.cache_clear()
 
 
 pytestmark = pytest.mark.usefixtures("with_toy")

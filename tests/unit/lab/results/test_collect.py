@@ -531,6 +531,7 @@ def test_the_result_file_is_readable_by_anybody(result: Result, folder: Path) ->
             "code": "b" * 64,
             "packages": {},
             "debian": {},
+            "rate_controls": {},
         },
         "times": {"virtual_ns": 2_000_000_000, "wall_s": 4.0, "first_line_s": 0.25, "cpu_s": None, "ratio": 0.5},
         "again": {"command": ["run", "mine.py"], "files": {"mine.py": "e" * 64}},

@@ -387,15 +387,17 @@ def stamped(run: Run) -> None:
     from xoff import Chain, Flow, Network, Port, Roce, network
 
     stamping, transport = Port(telemetry=True), Roce(message=Size("64kB"), sample=Duration("10us"))
+    # A set of numbers has no code, so the process of the host serves it.
+    in_python = Roce(message=Size("64kB"), sample=Duration("10us"), served_by="python")
 
-    def states(net: Network, hosts: tuple[str, str], rate_control: object) -> list[dict[str, float]]:
-        flow = Flow(*hosts, transport=transport, count=1, rate_control=rate_control)
+    def states(net: Network, hosts: tuple[str, str], rate_control: object, by: Roce) -> list[dict[str, float]]:
+        flow = Flow(*hosts, transport=by, count=1, rate_control=rate_control)
         (report,) = net.run(flow).reports
         run.claim(f"{hosts}: intact", report.intact, equals=True)  # type: ignore[attr-defined]
         return [sample for sample in report.samples if sample.get("told", 1)]  # type: ignore[attr-defined]
 
     with network(Chain(6, port=stamping), case="six") as net:
-        found = states(net, ("h1", "h6"), _OneByOne)
+        found = states(net, ("h1", "h6"), _OneByOne, in_python)
         run.claim("stamps past six ports", sorted({one["stamps"] for one in found}), equals=[5])
         run.claim("wrong stamps", found[-1]["wrong"], equals=0)
         run.claim("lines that were stamped, kb/s", sorted({one["kbps"] for one in found}), equals=[10_000])
@@ -405,6 +407,6 @@ def stamped(run: Run) -> None:
         run.claim("packets stamped, and not for want of room", [list(stampings.counters(slot)) for slot in ports],
                   equals=[[63, 0], [63, 0], [0, 63], [0, 0]])  # fmt: skip
     with network(Chain(2), case="two") as net:
-        found = states(net, ("h1", "h2"), "hpcc")
+        found = states(net, ("h1", "h2"), "hpcc", transport)
         run.claim("HPCC without stamps: window", sorted({one["window_octets"] for one in found}), equals=[16_250.0])
         run.claim("a program with telemetry", net.fabric.core.running_program().telemetry, equals=False)

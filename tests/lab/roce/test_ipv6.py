@@ -16,7 +16,7 @@ QUEUE_PAIRS, MESSAGE = 16, Size("16KiB")
 
 
 class Plain(RateControl):
-    """The line's rate, as `fixed`, but unknown to the kernel, so that the process of its host serves it."""
+    """The line's rate, as `fixed`."""
 
 
 @experiment
@@ -27,11 +27,12 @@ def test_a_host_has_flows_of_both_versions_in_the_kernel_and_in_a_process(run: R
     marking = Port(ecn={3: EcnCurve("40kB", "160kB", "20%")})
     with network(Incast(2, ipv6=True, port=marking), run) as net:
         flows = net.run(*(
-            Flow(source, "r", transport=Roce(ip_version=version, operation=operation, message=MESSAGE),
-                 size=MESSAGE * 12, rate_control=control)
-            for source, version, operation, control in (
-                ("h1", 4, "write", Plain), ("h1", 6, "send", Plain),
-                ("h2", 6, "read", "dcqcn"), ("h2", 4, "send", "dcqcn"),
+            Flow(source, "r", size=MESSAGE * 12, rate_control=control, transport=Roce(
+                ip_version=version, operation=operation, message=MESSAGE, served_by=by,
+            ))
+            for source, version, operation, control, by in (
+                ("h1", 4, "write", Plain, "python"), ("h1", 6, "send", Plain, "python"),
+                ("h2", 6, "read", "dcqcn", None), ("h2", 4, "send", "dcqcn", None),
             )
         ))  # fmt: skip
     reports = flows.reports_of(RoceReport)

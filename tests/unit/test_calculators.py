@@ -34,6 +34,7 @@ def test_the_code_for_the_browser_imports_nothing_that_a_browser_lacks() -> None
     assert not [name for name in modules if name.startswith(("testbed.linux", "testbed.lab", "testbed.cli"))]
 
 
+@pytest.mark.slow
 def test_the_archive_answers_alone_and_is_the_same_each_time(tmp_path: Path) -> None:
     octets = bundle.archive()
     assert octets == bundle.archive() and len(octets) < 400_000

@@ -54,6 +54,7 @@ def test_percentages_are_parts_of_the_sum() -> None:
 TABLE = "2kB,50\n10kB,90\n100kB,100"
 
 
+@pytest.mark.slow
 def test_random_flows_load_the_lines_of_a_topology_on_the_wire() -> None:
     topology, lasts = FatTree(4, rate="25Gb/s"), Duration("20ms")
     flows = random_flows(topology, TABLE, "40%", dice=random.Random(1), lasts=lasts, priority=4)

@@ -93,6 +93,7 @@ def test_markup_in_a_foreign_result_or_sweep_stays_text(tmp_path: Path) -> None:
         assert "img" not in [tag for tag, _ in inside.elements]
 
 
+@pytest.mark.slow
 def test_a_long_run_is_drawn_in_fewer_parts_and_a_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "_CELL_BUDGET", 50_000)
     output = cell.result(result_in(large(tmp_path / "one", events=100_000)))

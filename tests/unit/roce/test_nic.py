@@ -143,6 +143,7 @@ def test_a_bitmap_names_the_packets_to_the_furthest_or_to_the_one_that_came_last
         assert set(told) == kept
 
 
+@pytest.mark.slow
 def test_losses_further_apart_than_an_acknowledgement_tells_are_found_within_one_round_trip() -> None:
     """Ten of 5000 packets, each 500 behind another: the last is sent again as soon as its NAK is there."""
     delay_ns = 200_000_000

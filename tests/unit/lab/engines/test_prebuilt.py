@@ -239,6 +239,7 @@ def _serving(place: Path) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_the_package_index_gives_the_lab_by_pips_own_configuration(
     index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +263,7 @@ def test_the_package_index_gives_the_lab_by_pips_own_configuration(
         assert not list((tmp_path / f"machine{number}" / "tmp").iterdir())
 
 
+@pytest.mark.slow
 def test_an_index_without_the_lab_is_asked_once_a_day_and_a_silent_one_each_time(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

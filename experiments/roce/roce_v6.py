@@ -36,7 +36,7 @@ MARKING = Port(ecn={3: EcnCurve("40kB", "160kB", "20%")})
 
 @experiment(timeout="60s", free_cpu=True)
 def roce_v6(run: Run, senders: Annotated[int, Between(2, 4)] = 2) -> None:
-    """What changes if RoCE goes over IPv6: twenty octets in each packet, and what switches can hash.
+    """RoCE over IPv6 beside IPv4: twenty octets more in each packet, and a flow label that switches can hash.
 
     A flow of 1000 packets that has a line to itself takes as much longer as 20 octets do 999 times, to the nanosecond.
     Senders into one port are paused about as often over either version, and get all that their headers leave; with

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from testbed.cli.screen.console import say, stderr
 from testbed.lab.engines.forecast import duration
+from testbed.lab.host.looking import looking
 from testbed.lab.host.process_tree import descendants
 
 _SILENCE_S = 10.0
@@ -121,19 +121,9 @@ def shown(what: str, total: float, expected_s: float | None = None) -> Iterator[
 @contextmanager
 def by_cpu_time(amount: Amount) -> Iterator[None]:
     """Show an amount in seconds of CPU time by what this process and all below it have used since."""
-    begun_s, over = cpu_time(), threading.Event()
-
-    def follow() -> None:
-        while not over.wait(_LOOK_S):
-            amount.at(cpu_time() - begun_s)
-
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    try:
+    begun_s = cpu_time()
+    with looking(lambda: amount.at(cpu_time() - begun_s), _LOOK_S):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def cpu_time() -> float:

@@ -13,7 +13,6 @@ import importlib.util
 import re
 import struct
 import sys
-import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ import testbed
 from testbed.errors import plain
 from testbed.lab.host import cache, process_tree
 from testbed.lab.host.cache import Report
+from testbed.lab.host.looking import looking
 
 PROJECT = "xoff-lab"
 _MEMBER = "xoff_lab/lab.tar"
@@ -36,7 +36,7 @@ _DIGITS = 12
 _QUICK = {"PIP_RETRIES": "0", "PIP_DEFAULT_TIMEOUT": "8", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_NO_INPUT": "1"}
 """The environment for pip: a machine without an index goes on within seconds."""
 _VERBOSE = "-vv"
-"""What pip takes to say that an index does not answer, which it else calls an index that has nothing."""
+"""The option with which pip says that an index does not answer; without it, pip says that the index has nothing."""
 _SILENT = re.compile(r"connection error|timed out|Max retries exceeded|NewConnectionError", re.IGNORECASE)
 _STEP_S = 0.5
 
@@ -93,7 +93,7 @@ def can_ask() -> bool:
 
 
 class Index:
-    """What the package index says of a lab; an absence is remembered for a day, so that it is asked once."""
+    """The answer of the package index about a lab; an absence is remembered for a day, so that it is asked once."""
 
     _REMEMBERED_S = 86400.0
 
@@ -138,22 +138,16 @@ class Index:
 @contextmanager
 def _told_of_growth(folder: Path, report: Report) -> Iterator[None]:
     """Report each ten seconds how much a download has brought into a folder so far."""
-    over = threading.Event()
+    told = time.monotonic()
 
-    def watch() -> None:
-        told = time.monotonic()
-        while not over.wait(_STEP_S):
-            if time.monotonic() - told >= 10 and (size := _size(folder)):
-                told = time.monotonic()
-                report(f"fetching the lab from the package index: {size / 1e6:.0f} MB")
+    def tell() -> None:
+        nonlocal told
+        if time.monotonic() - told >= 10 and (size := _size(folder)):
+            told = time.monotonic()
+            report(f"fetching the lab from the package index: {size / 1e6:.0f} MB")
 
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
+    with looking(tell, _STEP_S):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def _size(folder: Path) -> int:

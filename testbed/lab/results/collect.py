@@ -95,7 +95,7 @@ class Collector:
     _file_name: str | None = None
     _digests: dict[str, Any] = field(default_factory=dict)
     rate_controls: dict[str, str] = field(default_factory=dict)
-    """How rate controls ran that the lab's kernel has not by itself."""
+    """The way in which each rate control ran that the lab's kernel does not have itself."""
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream."""

@@ -94,7 +94,7 @@ class Provenance:
     debian: dict[str, str] = field(default_factory=dict)
     """The versions of such Debian packages."""
     rate_controls: dict[str, str] = field(default_factory=dict)
-    """How rate controls ran that the lab's kernel has not by itself: as code in the kernel, or in Python."""
+    """The way in which each rate control ran that the lab's kernel does not have: as code in it, or in Python."""
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ class PortProgram:
         self.stampings = Stampings(self._object.map("stampings").shared()) if self.telemetry else None
         """The stamps of ports, in a network with telemetry."""
         self.trimming_tables = self._trimming_tables() if self.trimming else None
-        """What ports trim, in a network with trimming."""
+        """The trimming of each port, in a network with trimming."""
         if missing := bpf.run(self._object.program("prepare"), bytearray(REQUEST.size)):
             function = _NEEDED[missing - 1]
             raise bpf.BpfError(f"this kernel has no function {function}, in which the port program counts lost frames")

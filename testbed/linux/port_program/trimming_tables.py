@@ -19,7 +19,7 @@ _AS_ITS_CLASS = 0xFF
 
 
 class Trimmed(NamedTuple):
-    """What a port has trimmed, of one queue or of several: frames, and octets without FCS."""
+    """Counters of a port's trimming, of one queue or of several: frames, and octets without FCS."""
 
     frames: int = 0
     """The frames for the queue that were cut. Each is one that was sent or one that was dropped."""

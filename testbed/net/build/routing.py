@@ -1,4 +1,4 @@
-"""What a network asks of routing software. The software itself, and what runs its daemons, are those of a subject.
+"""Interfaces between a network and routing software. The software, and the code that runs its daemons, are a subject.
 
 A router is added with it: `addRouter("r1", routing=Frr(Bgp()))`. The subject that knows it (`Subject.control_plane`)
 runs the daemons while the network is up.
@@ -42,7 +42,7 @@ class ControlPlane(Protocol):
 
     @property
     def routers(self) -> Mapping[str, Any]:
-        """What each router's daemons are configured by."""
+        """The routers with daemons, by name, as their configurations are made of them."""
 
     def routes(self, router: str) -> Mapping[str, frozenset[str]]:
         """Return the routes that a router's kernel has of its daemons, with the ports of their equal ways."""
@@ -55,7 +55,7 @@ class ControlPlane(Protocol):
 
 
 MakeControlPlane = Callable[[Sequence[Any], FabricCore, Run | None], AbstractContextManager[ControlPlane]]
-"""What a subject names: a function of a network's nodes, its core and the run, whose block has the daemons running."""
+"""The function that a subject names: of a network's nodes, its core and the run; its block has the daemons running."""
 
 
 @contextmanager

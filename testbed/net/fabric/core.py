@@ -203,6 +203,8 @@ class FabricCore:
                 lines=any(port.has_line for port in self.ports),
                 trimming=any(_trims(port) for port in self.ports),
             )
+            if not program.trimming and (idle := [one.name for one in self.ports if _has_trimming(one)]):
+                warn(f"trimming of {listed(idle)} has no effect, as hosts drop nothing; give it to ports of switches")
             by_node, here = self.ports.by_node(), self.here()
             if len(by_node) > NODES:
                 raise FabricError(
@@ -379,6 +381,9 @@ class FabricCore:
 
 def _trims(port: PortState) -> bool:
     """Return True if a port of a switch trims, or its switch was given a configuration that may have it do so."""
-    settings = port.intf.settings
     configured = getattr(port.node.params.get("configuration"), "trims", False)
-    return forwards(port.node) and bool(configured or (settings and settings.trimming))
+    return forwards(port.node) and bool(configured or _has_trimming(port))
+
+
+def _has_trimming(port: PortState) -> bool:
+    return bool(port.intf.settings and port.intf.settings.trimming)

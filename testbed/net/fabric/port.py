@@ -95,8 +95,8 @@ class Port:
     """True if a switch's port stamps RoCE packets that collect telemetry (INT) with its queue and its line, as HPCC
     needs it."""
     trimming: Trimming | None = None
-    """What a switch's port cuts instead of dropping it; `with_trimming` makes such settings. It has no effect at hosts.
-    """
+    """The frames that a switch's port cuts in place of dropping them; `with_trimming` makes such settings. Hosts drop
+    nothing, so it has no effect there."""
     trim_exceptions: tuple[TrimException, ...] = ()
     """The frames that come in by a switch's port and are dropped rather than trimmed, wherever they leave."""
     dcbx: Negotiation | None = None

@@ -45,7 +45,7 @@ class _Running:
     first: int
     """The number of the first flow."""
     command: Mapping[str, Any]
-    """What started them."""
+    """The command that started them."""
 
     def numbered(self) -> Iterator[tuple[int, Flow]]:
         """Yield each flow with its number."""
@@ -79,7 +79,7 @@ class _Storm:
 
 
 _Undo = tuple[str, list[dict[str, Any]]]
-"""What was done, in words, and the commands that take it back; none if nothing can."""
+"""An action in words, and the commands that take it back; none if nothing can."""
 
 
 class Controls:
@@ -190,7 +190,7 @@ class Controls:
 
     @property
     def next_undone(self) -> str:
-        """What an undo takes back next, in words; empty if there is nothing."""
+        """The action that an undo takes back next, in words; empty if there is none."""
         return self._undo[-1][0] if self._undo else ""
 
     def threshold(self, node: str) -> str:

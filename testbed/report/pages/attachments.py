@@ -1,4 +1,4 @@
-"""What a report has for other programs: the run as a trace for Perfetto, and its captures as one file for Wireshark.
+"""Attachments of a report for other programs: a trace for Perfetto, and all captures as one file for Wireshark.
 
 Both are in the page, compressed as its columns are, so that the report of a result is still one file that asks nobody
 for anything. `assets/attachments.js` saves them, and hands the trace to Perfetto in a window that the reader's click

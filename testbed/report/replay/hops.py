@@ -26,7 +26,7 @@ _SHORTEST = 60
 
 
 class Fate(enum.IntEnum):
-    """What became of a frame where it arrived. `assets/frames.js` has the same numbers."""
+    """The end of a frame where it arrived. `assets/frames.js` has the same numbers."""
 
     GOES_ON = 0
     ARRIVED = 1
@@ -54,7 +54,7 @@ class Direction:
     delay_ns: int
     rate_bps: int
     forwarding: str = ""
-    """What the node at its end waits for: its last bit, its header, or, if it is empty, only the first bit."""
+    """The part of a frame for which the node at its end waits: all, the header or, if it is empty, the first bit."""
 
     def line_ns(self, octets: int) -> int:
         """Return the time that a frame of so many captured octets takes on the line, the gap behind it included."""

@@ -56,7 +56,7 @@ class Identity:
     target: str = ""
     """The addresses between which the frame goes, of the innermost packet; empty if it has none."""
     words: str = ""
-    """What a PFC frame asks for."""
+    """The request of a PFC frame, in words."""
     is_to_many: bool = False
     """True if switches send it to several ports."""
     is_cut: bool = False

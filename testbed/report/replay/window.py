@@ -111,7 +111,7 @@ class Replays:
     """The networks with captures."""
     notes: list[str] = field(default_factory=list)
     problem: str = ""
-    """What is wrong with the captures, if frames cannot be shown for that reason."""
+    """The fault of the captures for which frames cannot be shown; empty if there is none."""
 
     def moment(self) -> int:
         """Return a moment to begin with; there has to be a replay."""

@@ -18,9 +18,9 @@ from testbed.units import NEVER
 _WHOLE, _DOUBLE = struct.Struct("=q"), struct.Struct("=d")
 _CELL = 8
 _PLAIN = (int, float, str, bool, type(None), tuple, list, dict, *FOLDING)
-"""What is compared when another rate control is to have the same code; of other objects the class is."""
+"""The types whose values are compared when another rate control is to have the same code; of others the class is."""
 _known: dict[type, list[Lowered | Refusal]] = {}
-"""What has been lowered of each class; a class that cannot be lowered has one refusal."""
+"""The programs of each class that were made so far; a class that cannot be lowered has one refusal."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Code:
     program: Program
     frame: bytes
     numbers: dict[str, float]
-    """What the queue pair has to know of it, by name as in `struct xr_rate`."""
+    """The values that the queue pair needs of it, by name as in `struct xr_rate`."""
 
 
 def code_of(control: RateControl) -> Code | Refusal:

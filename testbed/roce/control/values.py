@@ -1,4 +1,4 @@
-"""What the lowering of a rate control knows of a value: its shape, and the cells in which it is."""
+"""Values while a rate control is lowered: their shapes, and the cells in which they are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH = {BOOL: 0, INT: 1, FLOAT: 2}
 
 
 class Refusal(Exception):
-    """What cannot be lowered, and where it stands."""
+    """A construct that cannot be lowered, and its place."""
 
     def __init__(self, what: str, place: Place | None = None) -> None:
         super().__init__(f"{place}: {what}" if place else what)
@@ -64,7 +64,7 @@ Shape = str | Nothing | OrNone | Row | Rows
 
 @dataclass(frozen=True)
 class Const:
-    """What is known now: an object of Python. `path` is how the rate control has it, if that does."""
+    """A value that is known now: an object of Python. `path` is its place in the rate control, if it has one there."""
 
     value: Any
     path: tuple[Any, ...] | None = None

@@ -63,7 +63,7 @@ class WatchdogAction(enum.StrEnum):
 
 
 class DiscardAction(enum.StrEnum):
-    """What becomes of a packet that its queue has no room for."""
+    """The action for a packet that its queue has no room for."""
 
     DROP = "drop"
     TRIM = "trim"

@@ -62,7 +62,7 @@ from testbed.switch.buffer.use import Cells, DropReason, GroupUse, Key, PoolUse,
 
 @dataclass(frozen=True)
 class Rest:
-    """What would be left of a frame that is trimmed: its priority, its length, and the queue that it would wait in."""
+    """The rest of a frame if it were trimmed: its priority, its length, and the queue that it would wait in."""
 
     priority: int
     length: int
@@ -79,7 +79,7 @@ class Admission:
     others: tuple[int, ...] = ()
     """The other priorities of the port that become XOFF with this frame, because all of the port is paused."""
     rest: Admission | None = None
-    """What became of the rest, if the frame was trimmed; `dropped` then says why."""
+    """The outcome of the rest, if the frame was trimmed; `dropped` then says why."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a port asks of settings that it negotiates with its peer. DCBX, which negotiates them, is a subject.
+"""The interface of settings that a port negotiates with its peer. DCBX, which negotiates them, is a subject.
 
 `Port(dcbx=...)` takes them, and `Port.with_dcbx` makes them by the subject that knows how (`Subject.negotiation`).
 """
@@ -35,4 +35,4 @@ class Negotiation(Protocol):
 
 
 Negotiate = Callable[..., Negotiation]
-"""What a subject names: a function of a `Port` and of the options of `Port.with_dcbx`, which returns the settings."""
+"""The function that a subject names: of a `Port` and the options of `Port.with_dcbx`; it returns the settings."""

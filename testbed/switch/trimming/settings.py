@@ -26,7 +26,7 @@ class TrimmingError(UsageError):
 
 @dataclass(frozen=True)
 class Trimming:
-    """What a switch's port does with frames for some of its queues that find no room: it cuts them and sends the rest.
+    """Trimming at a switch's port: frames for some of its queues that find no room are cut, and the rest is sent.
 
     Only lossy priorities are trimmed: a lossless one has PFC.
     """

@@ -44,7 +44,7 @@ class ControlPlane:
         self._parts, ports = core.parts, core.ports
         speaking = [node for node in nodes if node.params.get("routing") is not None]
         self.routers = {node.name: _router(node, number, ports) for number, node in enumerate(speaking, start=1)}
-        """What each router's daemons are configured by."""
+        """The routers with daemons, by name, as their configurations are made of them."""
         self._nodes = {node.name: node for node in speaking}
         self._here = {name: node for name, node in self._nodes.items() if self._parts.has(name)}
         self._run = run

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 import testbed
-from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.engines.um import PreparedUm
+from experiments.templates.rate_control import NewThing
 from testbed.linux.roce_device import C
 from testbed.roce import rates
 from testbed.roce.rates import Acknowledgement, Line, RateControl
@@ -30,29 +29,6 @@ LINES = (Line(Rate("10Mb/s"), Scale(1000)), Line(Rate("100Gb/s"), Scale(1)))
 EVENTS = 40_000
 
 pytestmark = pytest.mark.engines("um")
-
-
-class Aimd(RateControl):
-    """Half at a CNP, an eightieth of the line more each 300 us."""
-
-    needs_marks = True
-
-    def __init__(self, line: Line) -> None:
-        super().__init__(line)
-        self._step_ns = line.lab_ns("300us")
-        self._due_ns = 1 << 62
-
-    def on_cnp(self, now_ns: int) -> None:
-        self.rate_bps = max(self.rate_bps / 2, self.line.rate.bps / 256)
-        self._due_ns = now_ns + self._step_ns
-
-    @property
-    def deadline_ns(self) -> int:
-        return self._due_ns
-
-    def on_deadline(self, now_ns: int) -> None:
-        self.rate_bps = min(self.rate_bps + self.line.rate.bps / 80, self.line.rate.bps)
-        self._due_ns = self._due_ns + self._step_ns if self.rate_bps < self.line.rate.bps else 1 << 62
 
 
 class Remembering(RateControl):
@@ -106,18 +82,14 @@ def clamped(rate: float, most: float, *, least: float = 1000.0) -> float:
 
 
 KINDS: tuple[Any, ...] = (
-    "fixed", "dcqcn", "dcqcn-mlx", "dcqcn-connectx", "timely", "swift", "hpcc", Aimd, Remembering,
+    "fixed", "dcqcn", "dcqcn-mlx", "dcqcn-connectx", "timely", "swift", "hpcc", NewThing, Remembering,
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def library(ready: PreparedEngine) -> Any:
+def library(library_file: Path) -> Any:
     """The library that is built with the kernel of `um`."""
-    assert isinstance(ready, PreparedUm)
-    file = ready.kernel.library()
-    if file is None:
-        pytest.skip("the kernel was not built on this machine, so there is no library of its RoCE")
-    return load(file)
+    return load(library_file)
 
 
 def load(file: Path) -> Any:

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from testbed.frames import roce
-from testbed.lab.engines.engine import PreparedEngine
-from testbed.lab.engines.um import PreparedUm
 from testbed.lab.results.result import Status
 from testbed.linux import roce_device
 from testbed.linux.roce_device import C, ends
@@ -359,13 +357,9 @@ def load(file: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def library(ready: PreparedEngine) -> Any:
+def library(library_file: Path) -> Any:
     """The library that is built with the kernel of `um`."""
-    assert isinstance(ready, PreparedUm)
-    file = ready.kernel.library()
-    if file is None:
-        pytest.skip("the kernel was not built on this machine, so there is no library of its RoCE")
-    return load(file)
+    return load(library_file)
 
 
 @pytest.mark.engines("um")

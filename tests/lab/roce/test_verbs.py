@@ -10,7 +10,7 @@ import struct
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from itertools import pairwise, product
 from pathlib import Path
@@ -62,6 +62,18 @@ def started(node: Any, command: str) -> subprocess.Popen[bytes]:
     return process
 
 
+def half_a_line_each(run: Run, hosts: Sequence[Any], target: Any, commands: Sequence[str]) -> None:
+    """Run a command at each host and at the target, and claim that each host gets half of the line."""
+    servers = [started(target, command) for command in commands]
+    time.sleep(0.01)
+    clients = [started(host, f"{command} {target.IP()}") for host, command in zip(hosts, commands, strict=True)]
+    for host, client in zip(hosts, clients, strict=True):
+        rate = last_row(printed(client))[3]
+        run.claim(f"{host.name}: payload in MB/s, half a line is 5.5", rate, at_least=5.2, at_most=5.8)
+    for server in servers:
+        printed(server)
+
+
 def last_row(text: str) -> list[float]:
     """Return the numbers of the row that perftest prints at its end."""
     return [float(word) for word in re.findall(r"[\d.]+", text.strip().rstrip("-").strip().splitlines()[-1])]
@@ -92,14 +104,7 @@ def verbs(run: Run) -> None:
         run.claim("devices that h1 sees", h1.cmd(f"ls {places[0]}").split(), equals=["rxe-h1-eth0"])
         with Tap(r, "r-eth0") as tap, run.measuring():
             commands = [f"{_BANDWIDTH} -p {port}" for port in (18515, 18516)]
-            servers = [started(r, command) for command in commands]
-            time.sleep(0.01)
-            clients = [started(host, f"{command} {r.IP()}") for host, command in zip((h1, h2), commands, strict=True)]
-            for host, client in zip((h1, h2), clients, strict=True):
-                rate = last_row(printed(client))[3]
-                run.claim(f"{host.name}: payload in MB/s, half a line is 5.5", rate, at_least=5.2, at_most=5.8)
-            for server in servers:
-                printed(server)
+            half_a_line_each(run, (h1, h2), r, commands)
             frames = [frame for frame in tap.frames() if frame[23] == 17 and frame[36:38] == ROCE]
         run.figure("RoCE frames", len(frames))
         run.claim("wrong ICRCs", sum(not has_right_icrc(frame) for frame in frames), equals=0)
@@ -148,14 +153,7 @@ def verbs_over_ipv6(run: Run) -> None:
         h1, h2, r = net.hosts
         with Tap(r, "r-eth0") as tap:
             commands = [_BANDWIDTH.replace("-x 1", f"-x {gid}") + f" -p {18514 + gid}" for gid in (1, 2)]
-            servers = [started(r, command) for command in commands]
-            time.sleep(0.01)
-            clients = [started(host, f"{command} {r.IP()}") for host, command in zip((h1, h2), commands, strict=True)]
-            for host, client in zip((h1, h2), clients, strict=True):
-                rate = last_row(printed(client))[3]
-                run.claim(f"{host.name}: payload in MB/s, half a line is 5.5", rate, at_least=5.2, at_most=5.8)
-            for server in servers:
-                printed(server)
+            half_a_line_each(run, (h1, h2), r, commands)
             over_ipv6 = [frame for frame in tap.frames() if frame[12:14] == b"\x86\xdd" and frame[20] == 17]
         run.claim("packets over IPv6, of 12 messages", len(over_ipv6), equals=12 * 64)
         run.claim(

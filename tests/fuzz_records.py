@@ -1,12 +1,14 @@
-"""Fuzzing of the codecs of path records, RoCEv2 packets and connection messages, in the frame of `tests.fuzz`."""
+"""Fuzzing of the codecs of path records, RoCEv2 packets, connection messages and ordered sets, for `tests.fuzz`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import IPv4Address
 
-from testbed.frames import roce, roce_cm
+from testbed.frames import Mac, roce, roce_cm
 from testbed.frames.path_record import Attribute, ClassPortInfo, Method, MultiPathRecord, PathRecord, SaMad
+from testbed.report.exports import frame_text
+from testbed.subjects.link.llr import ordered_set, record
 
 
 def _same(found: object, again: object) -> None:
@@ -51,6 +53,19 @@ def _roce_cm(octets: bytes) -> str:
     return type(message).__name__
 
 
+def _ordered_set(octets: bytes) -> str:
+    found = ordered_set.parse(octets)
+    _same(found, ordered_set.parse(found.encode()))
+    return found.kind.label
+
+
+def _llr_record(octets: bytes) -> str:
+    frame_text.layers(octets)
+    found = record.parse(octets)
+    _same(found, record.parse(found.encode()))
+    return type(found.content).__name__
+
+
 def record_seeds() -> dict[str, tuple[tuple[bytes, ...], Callable[[bytes], str]]]:
     """Return valid octets and the decoder, for each decoder by its name."""
     path = PathRecord(service_id=7, dgid=1 << 64, sgid=2 << 64, dlid=3, slid=4, reversible=True, paths=2, pkey=0x8001)
@@ -68,6 +83,9 @@ def record_seeds() -> dict[str, tuple[tuple[bytes, ...], Callable[[bytes], str]]
         roce_cm.Ready(1, 2),
         roce_cm.Reject(1, 2, roce_cm.RejectReason.CONSUMER_REJECT),
     )
+    sets = [ordered_set.OrderedSet(kind, 0xABCDE, 7 if kind > 2 else 0) for kind in ordered_set.Kind]
+    carried = [record.Record(Mac(bytes(6)), Mac(bytes(6)), content) for content in (*sets, 5, None)]
+    frame = record.Record(Mac(bytes(6)), Mac(bytes(6)), 9, record.Fate.LOST, True, bytes(12) + b"\x08\x00" + bytes(50))
     requests = tuple(roce_cm.packet(message, 9, 1).payload for message in messages)
     return {
         "path record": ((path.pack(),), _path_record),
@@ -76,4 +94,6 @@ def record_seeds() -> dict[str, tuple[tuple[bytes, ...], Callable[[bytes], str]]
         "class port info": ((ClassPortInfo().pack(),), _class_port_info),
         "roce": (tuple(roce.encode(packet) + bytes(roce.ICRC_OCTETS) for packet in packets), _roce),
         "roce connection": (requests, _roce_cm),
+        "ordered set": (tuple(one.encode() for one in sets), _ordered_set),
+        "llr record": (tuple(one.encode() for one in (*carried, frame)), _llr_record),
     }

@@ -1,0 +1,1 @@
+"""What reports and captures show of the link layer."""

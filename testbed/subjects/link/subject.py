@@ -1,0 +1,10 @@
+"""The parts of the link layer that plug into the core."""
+
+from __future__ import annotations
+
+from testbed.subject import Subject
+
+SUBJECT = Subject(
+    name="link",
+    decoders="testbed.subjects.link.report.decoders:DECODERS",
+)

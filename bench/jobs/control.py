@@ -21,26 +21,26 @@ class Aimd(RateControl):
 
     def __init__(self, line: Line) -> None:
         super().__init__(line)
-        self._step_ns = line.lab_ns("300us")
-        self._due_ns = 1 << 62
+        self._step_lab_ns = line.lab_ns("300us")
+        self._due_lab_ns = 1 << 62
 
-    def on_cnp(self, now_ns: int) -> None:
-        self.rate_bps = max(self.rate_bps / 2, self.line.rate.bps / 256)
-        self._due_ns = now_ns + self._step_ns
+    def on_cnp(self, now_lab_ns: int) -> None:
+        self.rate_lab_bps = max(self.rate_lab_bps / 2, self.line.rate.bps / 256)
+        self._due_lab_ns = now_lab_ns + self._step_lab_ns
 
     @property
-    def deadline_ns(self) -> int:
-        return self._due_ns
+    def deadline_lab_ns(self) -> int:
+        return self._due_lab_ns
 
-    def on_deadline(self, now_ns: int) -> None:
-        self.rate_bps = min(self.rate_bps + self.line.rate.bps / 80, self.line.rate.bps)
-        self._due_ns = self._due_ns + self._step_ns if self.rate_bps < self.line.rate.bps else 1 << 62
+    def on_deadline(self, now_lab_ns: int) -> None:
+        self.rate_lab_bps = min(self.rate_lab_bps + self.line.rate.bps / 80, self.line.rate.bps)
+        self._due_lab_ns = self._due_lab_ns + self._step_lab_ns if self.rate_lab_bps < self.line.rate.bps else 1 << 62
 
 
 class AimdInPython(Aimd):
     """The same with a method that has no code."""
 
-    def on_loss(self, now_ns: int) -> None:
+    def on_loss(self, now_lab_ns: int) -> None:
         try:
             pass
         finally:

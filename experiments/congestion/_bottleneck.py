@@ -84,13 +84,13 @@ def simulate(
         send_ns = min(source.next_ns for source in sources)
         leave_ns = max(int(free_ns), queue[0][2]) if queue else NEVER
         cnp_ns = notifications[0][0] if notifications else NEVER
-        control_ns = min(source.control.deadline_ns for source in sources)
+        control_ns = min(source.control.deadline_lab_ns for source in sources)
         now_ns = min(send_ns, leave_ns, cnp_ns, control_ns)
         if now_ns >= lasts_ns:
             return Result(found, longest)
         if control_ns == now_ns:
             for source in sources:
-                if source.control.deadline_ns <= now_ns:
+                if source.control.deadline_lab_ns <= now_ns:
                     source.control.on_deadline(now_ns)
         elif cnp_ns == now_ns:
             _, index = heapq.heappop(notifications)
@@ -111,7 +111,7 @@ def simulate(
             chance = model.curve.fraction(waiting) if model.curve else 0
             queue.append((index, chance > 0 and dice.random() < chance, now_ns))
             longest = max(longest, waiting + model.queue_octets)
-            source.next_ns = now_ns + int(model.wire_octets * 8_000_000_000 / source.control.rate_bps)
+            source.next_ns = now_ns + int(model.wire_octets * 8_000_000_000 / source.control.rate_lab_bps)
             source.control.on_sent(now_ns, model.wire_octets)
             if source.next_ns >= source.stop_ns:
                 source.next_ns = NEVER

@@ -104,7 +104,7 @@ def simulate(model: Queue, starts_ns: Sequence[int], lasts_ns: int, window_ns: i
                 flow.sent_ns.append(now_ns)
                 flow.control.on_sent(now_ns, model.wire_octets)
                 at(now_ns + model.before_ns, _COME, number)
-                flow.next_ns = now_ns + int(model.wire_octets * 8_000_000_000 / flow.control.rate_bps)
+                flow.next_ns = now_ns + int(model.wire_octets * 8_000_000_000 / flow.control.rate_lab_bps)
                 at(flow.next_ns, _SEND, number)
         elif what == _COME:
             waiting = len(queue) * model.frame_octets

@@ -12,20 +12,20 @@ class NewThing(RateControl):
 
     def __init__(self, line: Line) -> None:
         super().__init__(line)
-        self._step_ns = int(_STEP_NS * line.scale.k)
-        self._next_ns = 1 << 62
+        self._step_lab_ns = int(_STEP_NS * line.scale.k)
+        self._next_lab_ns = 1 << 62
 
-    def on_cnp(self, now_ns: int) -> None:
-        self.rate_bps = max(self.rate_bps / 2, self.line.rate.bps / 100)
-        self._next_ns = now_ns + self._step_ns
+    def on_cnp(self, now_lab_ns: int) -> None:
+        self.rate_lab_bps = max(self.rate_lab_bps / 2, self.line.rate.bps / 100)
+        self._next_lab_ns = now_lab_ns + self._step_lab_ns
 
     @property
-    def deadline_ns(self) -> int:
-        return self._next_ns
+    def deadline_lab_ns(self) -> int:
+        return self._next_lab_ns
 
-    def on_deadline(self, now_ns: int) -> None:
-        self.rate_bps = min(self.line.rate.bps, self.rate_bps + self.line.rate.bps / 20)
-        self._next_ns = now_ns + self._step_ns if self.rate_bps < self.line.rate.bps else 1 << 62
+    def on_deadline(self, now_lab_ns: int) -> None:
+        self.rate_lab_bps = min(self.line.rate.bps, self.rate_lab_bps + self.line.rate.bps / 20)
+        self._next_lab_ns = now_lab_ns + self._step_lab_ns if self.rate_lab_bps < self.line.rate.bps else 1 << 62
 
 
 @experiment(timeout="60s")

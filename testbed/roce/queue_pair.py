@@ -289,7 +289,7 @@ class QueuePair:
                 break
             datagram = self._sealed(packet)
             octets = len(datagram) + self._wire_octets
-            self._pace(now_ns, self._gap_ns(len(datagram), self.rate.rate_bps), 1)
+            self._pace(now_ns, self._gap_ns(len(datagram), self.rate.rate_lab_bps), 1)
             self.counters.sent_packets += 1
             self.counters.sent_octets += len(packet.payload)
             self.rate.on_sent(now_ns, octets)
@@ -308,10 +308,10 @@ class QueuePair:
         until_ns = now_ns + ahead
         if not ahead or self._next_ns > until_ns or responder.has_response or responder.answer_ns != NEVER:
             return None
-        if self.state is not State.READY or self.requester.timer_ns <= now_ns or self.rate.deadline_ns <= now_ns:
+        if self.state is not State.READY or self.requester.timer_ns <= now_ns or self.rate.deadline_lab_ns <= now_ns:
             return None
         octets = self.settings.mtu + BTH_OCTETS + ICRC_OCTETS
-        gap_ns = self._gap_ns(octets, self.rate.rate_bps)
+        gap_ns = self._gap_ns(octets, self.rate.rate_lab_bps)
         begins_ns = max(self._next_ns, self._earliest_ns(now_ns, gap_ns))
         run = self.requester.run(now_ns, (until_ns - begins_ns) // gap_ns + 1)
         if run is None:
@@ -325,7 +325,7 @@ class QueuePair:
 
     def _ahead(self) -> int:
         """A rate control that slows down has each packet sent at its time."""
-        return self._ahead_ns if self.rate.rate_bps >= self.rate.line.rate.bps else 0
+        return self._ahead_ns if self.rate.rate_lab_bps >= self.rate.line.rate.bps else 0
 
     def _earliest_ns(self, now_ns: int, gap_ns: int) -> int:
         return now_ns if self._was_idle else now_ns - _CATCH_UP * gap_ns
@@ -350,7 +350,7 @@ class QueuePair:
             self.fail(self.requester.failure)
         if self.counters.went_back != went_back:
             self.rate.on_loss(now_ns)
-        while self.rate.deadline_ns <= now_ns:
+        while self.rate.deadline_lab_ns <= now_ns:
             self.rate.on_deadline(now_ns)
 
     @property
@@ -361,7 +361,9 @@ class QueuePair:
         deadline_ns = self._cnps_due_ns[0] if self._cnps_due_ns else NEVER
         if self.state is State.CONNECTING:
             return deadline_ns
-        deadline_ns = min(deadline_ns, self.responder.deadline_ns, self.requester.deadline_ns, self.rate.deadline_ns)
+        deadline_ns = min(
+            deadline_ns, self.responder.deadline_ns, self.requester.deadline_ns, self.rate.deadline_lab_ns
+        )
         if self.rate.window is not None:
             self.requester.limit(self.rate.window)
         ready_ns = 0 if self.responder.has_response else self.requester.ready_ns

@@ -52,7 +52,9 @@ def test_a_report_is_of_the_hardware() -> None:
 
 def test_samples_of_rate_controls_have_rates_of_the_hardware() -> None:
     fields = {name: getattr(report(Scale(1)), name) for name in Report.__dataclass_fields__}
-    found = RoceReport(**fields, samples=({"lab_ns": 7000, "sent": 3, "rate_bps": 5.0, "round_trip_ns": 65530},))
+    found = RoceReport(
+        **fields, samples=({"lab_ns": 7000, "sent": 3, "rate_lab_bps": 5.0, "round_trip_lab_ns": 65530},)
+    )
     assert found.in_hardware(K).samples == ({"lab_ns": 7000, "sent": 3, "rate_bps": 5000.0, "round_trip_ns": 65.53},)
 
 

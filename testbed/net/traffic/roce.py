@@ -348,18 +348,18 @@ class RoceReport(Report):
 
     def in_hardware(self, scale: Scale) -> RoceReport:
         samples = tuple(
-            {name: _of_hardware(name, value, scale) for name, value in sample.items()} for sample in self.samples
+            dict(_of_hardware(name, value, scale) for name, value in sample.items()) for sample in self.samples
         )
         return replace(self, scale=scale, samples=samples)
 
 
-def _of_hardware(name: str, value: Any, scale: Scale) -> Any:
-    """Return a value of a sample as that of the hardware, by the unit in its name."""
-    if name.endswith("_bps"):
-        return value * scale.k
-    if name.endswith("_ns") and not name.endswith("lab_ns"):
-        return value if scale.k == 1 else round(value / scale.k, 3)
-    return value
+def _of_hardware(name: str, value: Any, scale: Scale) -> tuple[str, Any]:
+    """Return a value of a sample, with its name, in hardware's units if the name says that it is in the lab's."""
+    if name.endswith("_lab_bps"):
+        return f"{name.removesuffix('_lab_bps')}_bps", value * scale.k
+    if name.endswith("_lab_ns"):
+        return f"{name.removesuffix('_lab_ns')}_ns", value if scale.k == 1 else round(value / scale.k, 3)
+    return name, value
 
 
 def _more(flow: Flow) -> int:

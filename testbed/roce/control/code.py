@@ -55,9 +55,9 @@ FAULTS = (
     "None where a number is needed",
     "a shift by less than 0",
     "a loop without end",
-    "rate_bps is not above 0",
+    "rate_lab_bps is not above 0",
     "window is neither None nor 1 or more",
-    "deadline_ns stays where it is",
+    "deadline_lab_ns stays where it is",
     "zip() of sequences that differ in length",
     "an assertion that does not hold, or raise",
 )

@@ -44,7 +44,7 @@ _ATTEMPTS = 200
 _DEPTH = 24
 _UNROLLED = 64
 _PINNED: dict[str, tuple[Shape, Value]] = {
-    "rate_bps": (FLOAT, Num(code.RATE, FLOAT)),
+    "rate_lab_bps": (FLOAT, Num(code.RATE, FLOAT)),
     "window": (OrNone(INT), Maybe(Num(code.HAS_WINDOW, BOOL), Num(code.WINDOW, INT))),
 }
 """The state that has fixed cells."""
@@ -118,8 +118,8 @@ class Lowering(Calls):
         elif name == "on_acknowledged":
             arguments.append(self._acknowledgement())
         self._method(name, arguments)
-        if self._is_own("deadline_ns"):
-            deadline = self._attribute_of(Const(self.control, ()), "deadline_ns")
+        if self._is_own("deadline_lab_ns"):
+            deadline = self._attribute_of(Const(self.control, ()), "deadline_lab_ns")
             self._move(Num(code.DEADLINE, INT), deadline)
         self._emit("RET")
 
@@ -131,7 +131,7 @@ class Lowering(Calls):
             "packets": Num(code.PACKETS, INT),
             "until": Num(code.UNTIL, INT),
             "next": Num(code.NEXT, INT),
-            "round_trip_ns": Maybe(Num(code.HAS_ROUND_TRIP, BOOL), Num(code.ROUND_TRIP, INT)),
+            "round_trip_lab_ns": Maybe(Num(code.HAS_ROUND_TRIP, BOOL), Num(code.ROUND_TRIP, INT)),
             "stamps": stamps,
         }
         assert fields.keys() == Acknowledgement.__dataclass_fields__.keys()

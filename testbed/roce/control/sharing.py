@@ -52,13 +52,13 @@ def code_of(control: RateControl) -> Code | Refusal:
 def _code(lowered: Lowered | Refusal, control: RateControl) -> Code:
     assert isinstance(lowered, Lowered)
     return Code(lowered.program, frame_of(lowered, control), {
-        "rate_bps": control.rate_bps,
+        "rate_bps": control.rate_lab_bps,
         "line_bps": control.line.rate.bps,
         "wants": lowered.program.wants,
         "counts_acknowledgements": control.counts_acknowledgements,
         "needs_telemetry": control.needs_telemetry,
         "window": control.window or 0,
-        "deadline_ns": min(control.deadline_ns, NEVER),
+        "deadline_ns": min(control.deadline_lab_ns, NEVER),
     })  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def frame_of(lowered: Lowered, control: RateControl) -> bytes:
 
     for cell, is_double, number in lowered.constants:
         put(cell, "float" if is_double else "int", number)
-    put(code.DEADLINE, "int", min(control.deadline_ns, NEVER))
+    put(code.DEADLINE, "int", min(control.deadline_lab_ns, NEVER))
     for name, storage in lowered.states.items():
         _put_object(put, storage, getattr(control, name))
     return bytes(cells)

@@ -44,7 +44,7 @@ class Line:
         return self.scale.lab(Duration(time)).ns
 
     def lab_bps(self, rate: Rate | str) -> int:
-        """Return a rate of the hardware in b/s of the lab, as `rate_bps` is."""
+        """Return a rate of the hardware in b/s of the lab, as `rate_lab_bps` is."""
         return self.scale.lab(Rate(rate)).bps
 
 
@@ -58,16 +58,17 @@ class Acknowledgement:
     """The number of the first packet that is not acknowledged; packets have numbers in a row."""
     next: int
     """The number of the packet that is sent next."""
-    round_trip_ns: int | None = None
+    round_trip_lab_ns: int | None = None
     """The time since the newest acknowledged packet was sent; None if that was sent more than once."""
     stamps: tuple[Stamp, ...] = ()
     """The stamps that ports with `Port(telemetry=True)` wrote into the newest packet, in the order of its way."""
 
 
 class RateControl:
-    """The rate of one queue pair. It is called when something happens; `now_ns` never goes backwards.
+    """The rate of one queue pair. It is called when something happens; `now_lab_ns` never goes backwards.
 
-    A subclass sets `rate_bps`, and has those of the methods that it needs.
+    It counts in the lab's units, and the names say so; `Line` turns the hardware's into them. A subclass sets
+    `rate_lab_bps`, and has those of the methods that it needs.
     """
 
     needs_marks: ClassVar[bool] = False
@@ -83,37 +84,37 @@ class RateControl:
 
     def __init__(self, line: Line) -> None:
         self.line = line
-        self.rate_bps: float = float(line.rate.bps)
+        self.rate_lab_bps: float = float(line.rate.bps)
         """Bits on the wire per second."""
         self.window: int | None = None
         """The most packets that may be under way; None: those of `Settings.window`."""
 
-    def on_sent(self, now_ns: int, octets: int) -> None:
+    def on_sent(self, now_lab_ns: int, octets: int) -> None:
         """A packet of the queue pair was sent, with so many octets on the wire."""
 
-    def on_sent_run(self, now_ns: int, octets: int, many: int) -> None:
+    def on_sent_run(self, now_lab_ns: int, octets: int, many: int) -> None:
         """Packets were sent together, with so many octets each."""
         for _ in range(many):
-            self.on_sent(now_ns, octets)
+            self.on_sent(now_lab_ns, octets)
 
-    def on_cnp(self, now_ns: int) -> None:
+    def on_cnp(self, now_lab_ns: int) -> None:
         """A congestion notification packet came."""
 
-    def on_round_trip(self, now_ns: int, round_trip_ns: int) -> None:
+    def on_round_trip(self, now_lab_ns: int, round_trip_lab_ns: int) -> None:
         """A packet was acknowledged so long after it was sent."""
 
-    def on_acknowledged(self, now_ns: int, acknowledged: Acknowledgement) -> None:
+    def on_acknowledged(self, now_lab_ns: int, acknowledged: Acknowledgement) -> None:
         """An acknowledgement came; only with `counts_acknowledgements`."""
 
-    def on_loss(self, now_ns: int) -> None:
+    def on_loss(self, now_lab_ns: int) -> None:
         """The queue pair goes back to a packet that was sent before."""
 
     @property
-    def deadline_ns(self) -> int:
+    def deadline_lab_ns(self) -> int:
         """The moment at which `on_deadline` has to be called, by the same clock."""
         return NEVER
 
-    def on_deadline(self, now_ns: int) -> None:
+    def on_deadline(self, now_lab_ns: int) -> None:
         """The deadline has come."""
 
     def in_kernel(self) -> tuple[KernelRate, dict[str, float]] | None:
@@ -122,16 +123,18 @@ class RateControl:
         """
         return None
 
-    def settle(self, now_ns: int) -> None:
+    def settle(self, now_lab_ns: int) -> None:
         """Do what is due until a moment, for those who look at the state then: to a copy, so that looking changes
         nothing.
         """
-        while self.deadline_ns <= now_ns:
-            self.on_deadline(now_ns)
+        while self.deadline_lab_ns <= now_lab_ns:
+            self.on_deadline(now_lab_ns)
 
     def state(self) -> dict[str, float]:
-        """Return the values that a recorder shows, by name."""
-        return {"rate_bps": self.rate_bps}
+        """Return the values that samples show, by name; those of the lab have names that end in `_lab_bps` or
+        `_lab_ns`.
+        """
+        return {"rate_lab_bps": self.rate_lab_bps}
 
 
 for _file in (__file__, telemetry.__file__):

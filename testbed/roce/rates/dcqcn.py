@@ -148,7 +148,7 @@ class Dcqcn(RateControl):
         self._hyper_bps = scale.lab(k.hyper_increase).bps
         self._minimum_bps = min(float(scale.lab(k.minimum).bps), self._line_bps)
         self._first_bps = None if k.first_rate is None else float(scale.lab(k.first_rate).bps)
-        self.target_bps = self._line_bps
+        self.target_lab_bps = self._line_bps
         """Rt"""
         self.alpha = k.initial_alpha
         self.timer_events = self.byte_events = 0
@@ -159,32 +159,32 @@ class Dcqcn(RateControl):
         self._wants_decrease = False
 
     @property
-    def deadline_ns(self) -> int:
+    def deadline_lab_ns(self) -> int:
         # Alpha has no deadline: nothing but a decrease reads it, and that brings it up to date first.
         return min(self._increase_due_ns, self._decrease_due_ns if self._wants_decrease else NEVER)
 
-    def on_cnp(self, now_ns: int) -> None:
-        self.on_deadline(now_ns)
+    def on_cnp(self, now_lab_ns: int) -> None:
+        self.on_deadline(now_lab_ns)
         if not self._decrease_ns:
-            self._decrease(now_ns)
+            self._decrease(now_lab_ns)
             self.alpha = (1 - self.parameters.gain) * self.alpha + self.parameters.gain
-            self._alpha_due_ns = now_ns + self._alpha_ns
+            self._alpha_due_ns = now_lab_ns + self._alpha_ns
             return
         if self._alpha_due_ns == NEVER:  # the first CNP
-            self._alpha_due_ns = now_ns + self._alpha_ns
-            self._decrease_due_ns = now_ns + self._decrease_ns + self.line.scale.lab(_BEHIND_ALPHA).ns
+            self._alpha_due_ns = now_lab_ns + self._alpha_ns
+            self._decrease_due_ns = now_lab_ns + self._decrease_ns + self.line.scale.lab(_BEHIND_ALPHA).ns
         else:
             self._has_cnp = True
-            late_ns = now_ns - self._decrease_due_ns  # the timer runs on while no CNP comes
+            late_ns = now_lab_ns - self._decrease_due_ns  # the timer runs on while no CNP comes
             self._decrease_due_ns += max(0, -(-late_ns // self._decrease_ns)) * self._decrease_ns
         self._wants_decrease = True
-        self.on_deadline(now_ns)
+        self.on_deadline(now_lab_ns)
 
-    def on_sent_run(self, now_ns: int, octets: int, many: int) -> None:
+    def on_sent_run(self, now_lab_ns: int, octets: int, many: int) -> None:
         if self._bytes and self._increase_due_ns != NEVER:
-            super().on_sent_run(now_ns, octets, many)
+            super().on_sent_run(now_lab_ns, octets, many)
 
-    def on_sent(self, now_ns: int, octets: int) -> None:
+    def on_sent(self, now_lab_ns: int, octets: int) -> None:
         if not self._bytes or self._increase_due_ns == NEVER:
             return  # before the first CNP the rate is the line's
         self._sent_octets += octets
@@ -193,13 +193,13 @@ class Dcqcn(RateControl):
             self.byte_events += 1
             self._increase()
 
-    def on_deadline(self, now_ns: int) -> None:
+    def on_deadline(self, now_lab_ns: int) -> None:
         while True:
-            due_ns = min(self.deadline_ns, self._alpha_due_ns)
-            if due_ns > now_ns:
+            due_ns = min(self.deadline_lab_ns, self._alpha_due_ns)
+            if due_ns > now_lab_ns:
                 return
             if due_ns == self._alpha_due_ns:
-                self._update_alpha(now_ns)
+                self._update_alpha(now_lab_ns)
             elif self._wants_decrease and due_ns == self._decrease_due_ns:
                 self._decrease(due_ns)
                 self._decrease_due_ns += self._decrease_ns
@@ -208,14 +208,14 @@ class Dcqcn(RateControl):
                 self.timer_events += 1
                 self._increase()
 
-    def settle(self, now_ns: int) -> None:
-        self.on_deadline(now_ns)  # alpha's updates have no deadline of their own
+    def settle(self, now_lab_ns: int) -> None:
+        self.on_deadline(now_lab_ns)  # alpha's updates have no deadline of their own
 
     def in_kernel(self) -> tuple[KernelRate, dict[str, float]] | None:
         if type(self) is not Dcqcn or not self.parameters.in_kernel:
             return None
         return KernelRate.DCQCN, {
-            "rate_bps": self.rate_bps,
+            "rate_bps": self.rate_lab_bps,
             "line_bps": self._line_bps,
             "gain": self.parameters.gain,
             "alpha": self.alpha,
@@ -231,11 +231,11 @@ class Dcqcn(RateControl):
         }
 
     def state(self) -> dict[str, float]:
-        return {"rate_bps": self.rate_bps, "target_bps": self.target_bps, "alpha": self.alpha}
+        return {"rate_lab_bps": self.rate_lab_bps, "target_lab_bps": self.target_lab_bps, "alpha": self.alpha}
 
-    def _update_alpha(self, now_ns: int) -> None:
+    def _update_alpha(self, now_lab_ns: int) -> None:
         """Each update that is due until now, or until the next thing that is due; all but the first are decays."""
-        gain, until_ns = self.parameters.gain, min(now_ns, self.deadline_ns)
+        gain, until_ns = self.parameters.gain, min(now_lab_ns, self.deadline_lab_ns)
         times = max(1, (until_ns - self._alpha_due_ns) // self._alpha_ns + 1)
         self.alpha *= _power(1 - gain, times)
         if self._has_cnp:
@@ -243,19 +243,19 @@ class Dcqcn(RateControl):
             self._has_cnp = False
         self._alpha_due_ns += times * self._alpha_ns
 
-    def _decrease(self, now_ns: int) -> None:
-        k, before_bps = self.parameters, self.rate_bps
+    def _decrease(self, now_lab_ns: int) -> None:
+        k, before_bps = self.parameters, self.rate_lab_bps
         has_increased = self.byte_events or (self.timer_events and k.clamp_after_time)
         if not self._decrease_ns or k.clamp_target or has_increased:
-            self.target_bps = before_bps
+            self.target_lab_bps = before_bps
         factor = max(1 - self.alpha / k.decrease_divisor, k.least_decrease_factor)
         if self._first_bps is None:
-            self.rate_bps = max(self._minimum_bps, before_bps * factor)
+            self.rate_lab_bps = max(self._minimum_bps, before_bps * factor)
         else:
-            self.rate_bps = max(self._minimum_bps, min(self._first_bps, before_bps))
+            self.rate_lab_bps = max(self._minimum_bps, min(self._first_bps, before_bps))
             self._first_bps = None
         self.timer_events = self.byte_events = self._sent_octets = 0
-        self._increase_due_ns = now_ns + self._increase_ns
+        self._increase_due_ns = now_lab_ns + self._increase_ns
         self._wants_decrease = False
 
     def _increase(self) -> None:
@@ -266,11 +266,11 @@ class Dcqcn(RateControl):
         else:
             least, most = sorted((self.timer_events, self.byte_events))
         if least > recovery:
-            self.target_bps += self._hyper_bps
+            self.target_lab_bps += self._hyper_bps
         elif most >= recovery:
-            self.target_bps += self._additive_bps
-        self.target_bps = min(self.target_bps, self._line_bps)
-        self.rate_bps = min((self.target_bps + self.rate_bps) / 2, self._line_bps)
+            self.target_lab_bps += self._additive_bps
+        self.target_lab_bps = min(self.target_lab_bps, self._line_bps)
+        self.rate_lab_bps = min((self.target_lab_bps + self.rate_lab_bps) / 2, self._line_bps)
 
 
 def _power(base: float, exponent: int) -> float:

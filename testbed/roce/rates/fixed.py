@@ -15,12 +15,12 @@ class Fixed(RateControl):
     def __init__(self, line: Line, rate: Rate | None = None) -> None:
         super().__init__(line)
         if rate is not None:
-            self.rate_bps = min(rate.bps, line.rate.bps)
+            self.rate_lab_bps = min(rate.bps, line.rate.bps)
 
     def in_kernel(self) -> tuple[KernelRate, dict[str, float]] | None:
         if type(self) is not Fixed:
             return None
-        return KernelRate.FIXED, {"rate_bps": self.rate_bps, "line_bps": self.line.rate.bps}
+        return KernelRate.FIXED, {"rate_bps": self.rate_lab_bps, "line_bps": self.line.rate.bps}
 
 
 register("fixed", Fixed)

@@ -81,17 +81,17 @@ class Hpcc(RateControl):
         self._packet_octets = 1
         self._apply()
 
-    def on_sent(self, now_ns: int, octets: int) -> None:
+    def on_sent(self, now_lab_ns: int, octets: int) -> None:
         if octets > self._packet_octets:
             self._packet_octets = octets
             self._apply()
 
-    def on_acknowledged(self, now_ns: int, acknowledged: Acknowledgement) -> None:
+    def on_acknowledged(self, now_lab_ns: int, acknowledged: Acknowledgement) -> None:
         stamps, before, before_ns = acknowledged.stamps, self._before, self._before_ns
         if not stamps:
             return  # nothing on the way stamps
-        self._before, self._before_ns = stamps, now_ns
-        if len(before) != len(stamps) or now_ns - before_ns >= _STALE_NS:
+        self._before, self._before_ns = stamps, now_lab_ns
+        if len(before) != len(stamps) or now_lab_ns - before_ns >= _STALE_NS:
             return  # the first ones, or those of another way
         is_next_round = acknowledged.until > self._update_from
         self._measure(before, stamps)
@@ -101,7 +101,7 @@ class Hpcc(RateControl):
         self._apply()
 
     def state(self) -> dict[str, float]:
-        return {"rate_bps": self.rate_bps, "window_octets": self.window_octets, "load": self.load}
+        return {"rate_lab_bps": self.rate_lab_bps, "window_octets": self.window_octets, "load": self.load}
 
     def _measure(self, before: tuple[Stamp, ...], stamps: tuple[Stamp, ...]) -> None:
         most, between_ns = -1.0, 0
@@ -132,7 +132,7 @@ class Hpcc(RateControl):
 
     def _apply(self) -> None:
         self.window = max(1, -(-int(self.window_octets) // self._packet_octets))
-        self.rate_bps = min(self.window_octets * 8_000_000_000 / self._base_ns, float(self.line.rate.bps))
+        self.rate_lab_bps = min(self.window_octets * 8_000_000_000 / self._base_ns, float(self.line.rate.bps))
 
 
 register("hpcc", Hpcc)

@@ -90,7 +90,7 @@ class Swift(RateControl):
         self._offset = -self._slope * most
         self.packets = k.most_window
         """cwnd"""
-        self.round_trip_ns = self._base_ns
+        self.round_trip_lab_ns = self._base_ns
         self._last_decrease_ns: int | None = None
         self._losses = 0
         self._packet_octets = 1
@@ -98,12 +98,12 @@ class Swift(RateControl):
         self._apply()
 
     @property
-    def target_ns(self) -> float:
+    def target_lab_ns(self) -> float:
         """The delay that the window is to come to, in the lab's time."""
         scaled = self._slope / math.sqrt(self.packets) + self._offset
         return self._base_ns + max(0.0, min(scaled, self._range_ns))
 
-    def on_sent(self, now_ns: int, octets: int) -> None:
+    def on_sent(self, now_lab_ns: int, octets: int) -> None:
         if octets > self._packet_octets:
             self._packet_octets = octets
             if not self._begun:  # what the line has under way in a round trip without queues
@@ -111,47 +111,47 @@ class Swift(RateControl):
                 self.packets = self._base_ns * self.line.rate.bps / (octets * 8_000_000_000)
             self._apply()
 
-    def on_acknowledged(self, now_ns: int, acknowledged: Acknowledgement) -> None:
-        if acknowledged.round_trip_ns is None:
+    def on_acknowledged(self, now_lab_ns: int, acknowledged: Acknowledgement) -> None:
+        if acknowledged.round_trip_lab_ns is None:
             return
-        k, delay_ns = self.parameters, acknowledged.round_trip_ns
-        may_decrease = self._may_decrease(now_ns)
-        self.round_trip_ns, self._losses = delay_ns, 0
-        target_ns = self.target_ns
-        if delay_ns < target_ns:
+        k, delay_ns = self.parameters, acknowledged.round_trip_lab_ns
+        may_decrease = self._may_decrease(now_lab_ns)
+        self.round_trip_lab_ns, self._losses = delay_ns, 0
+        target_lab_ns = self.target_lab_ns
+        if delay_ns < target_lab_ns:
             step = k.additive_increase * acknowledged.packets
             self.packets += step / self.packets if self.packets >= 1 else step
         elif may_decrease:
-            self._decrease(now_ns, max(1 - k.decrease * (delay_ns - target_ns) / delay_ns, 1 - k.most_decrease))
+            self._decrease(now_lab_ns, max(1 - k.decrease * (delay_ns - target_lab_ns) / delay_ns, 1 - k.most_decrease))
         self._apply()
 
-    def on_loss(self, now_ns: int) -> None:
+    def on_loss(self, now_lab_ns: int) -> None:
         self._losses += 1
         if self._losses >= self.parameters.reset_after:
-            self._decrease(now_ns, 0.0)
-        elif self._may_decrease(now_ns):
-            self._decrease(now_ns, 1 - self.parameters.most_decrease)
+            self._decrease(now_lab_ns, 0.0)
+        elif self._may_decrease(now_lab_ns):
+            self._decrease(now_lab_ns, 1 - self.parameters.most_decrease)
         self._apply()
 
     def state(self) -> dict[str, float]:
-        return {"rate_bps": self.rate_bps, "window": self.packets, "round_trip_ns": self.round_trip_ns}
+        return {"rate_lab_bps": self.rate_lab_bps, "window": self.packets, "round_trip_lab_ns": self.round_trip_lab_ns}
 
-    def _may_decrease(self, now_ns: int) -> bool:
-        return self._last_decrease_ns is None or now_ns - self._last_decrease_ns >= self.round_trip_ns
+    def _may_decrease(self, now_lab_ns: int) -> bool:
+        return self._last_decrease_ns is None or now_lab_ns - self._last_decrease_ns >= self.round_trip_lab_ns
 
-    def _decrease(self, now_ns: int, factor: float) -> None:
+    def _decrease(self, now_lab_ns: int, factor: float) -> None:
         self.packets *= factor
-        self._last_decrease_ns = now_ns
+        self._last_decrease_ns = now_lab_ns
 
     def _apply(self) -> None:
         k, line_bps = self.parameters, float(self.line.rate.bps)
         self.packets = min(max(self.packets, k.least_window), k.most_window)
         self.window = max(1, int(self.packets))
         if self.packets >= 1:
-            self.rate_bps = line_bps
+            self.rate_lab_bps = line_bps
         else:
-            wanted = self.packets * self._packet_octets * 8_000_000_000 / max(1, self.round_trip_ns)
-            self.rate_bps = min(max(wanted, 1.0), line_bps)
+            wanted = self.packets * self._packet_octets * 8_000_000_000 / max(1, self.round_trip_lab_ns)
+            self.rate_lab_bps = min(max(wanted, 1.0), line_bps)
 
 
 register("swift", Swift)

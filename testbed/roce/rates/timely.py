@@ -69,34 +69,34 @@ class Timely(RateControl):
         """The averaged growth of round trips; 0.5: a queue gets longer by half a second of the line in each second."""
         self._falling = 0
 
-    def on_round_trip(self, now_ns: int, round_trip_ns: int) -> None:
+    def on_round_trip(self, now_lab_ns: int, round_trip_lab_ns: int) -> None:
         k = self.parameters
         if self._previous is not None:
             previous_ns, at_ns = self._previous
-            growth = (round_trip_ns - previous_ns) / max(self._least_ns, now_ns - at_ns)
+            growth = (round_trip_lab_ns - previous_ns) / max(self._least_ns, now_lab_ns - at_ns)
             self.gradient = (1 - k.average) * self.gradient + k.average * growth
-        self._previous = round_trip_ns, now_ns
-        rate = self.rate_bps
-        if round_trip_ns < self._low_ns:
+        self._previous = round_trip_lab_ns, now_lab_ns
+        rate = self.rate_lab_bps
+        if round_trip_lab_ns < self._low_ns:
             self._falling = 0
             rate += self._step_bps
-        elif round_trip_ns > self._high_ns:
+        elif round_trip_lab_ns > self._high_ns:
             self._falling = 0
-            rate *= 1 - k.decrease * (1 - self._high_ns / round_trip_ns)
+            rate *= 1 - k.decrease * (1 - self._high_ns / round_trip_lab_ns)
         elif self.gradient <= 0:
             self._falling += 1
             rate += self._step_bps * (5 if self._falling >= k.hyper_after else 1)
         else:
             self._falling = 0
             rate *= max(0.0, 1 - k.decrease * self.gradient)
-        self.rate_bps = float(min(max(rate, self._minimum_bps), self.line.rate.bps))
+        self.rate_lab_bps = float(min(max(rate, self._minimum_bps), self.line.rate.bps))
 
     def in_kernel(self) -> tuple[KernelRate, dict[str, float]] | None:
         if type(self) is not Timely:
             return None
         k = self.parameters
         return KernelRate.TIMELY, {
-            "rate_bps": self.rate_bps,
+            "rate_bps": self.rate_lab_bps,
             "line_bps": self.line.rate.bps,
             "additive_bps": self._step_bps,
             "minimum_bps": self._minimum_bps,
@@ -109,7 +109,7 @@ class Timely(RateControl):
         }
 
     def state(self) -> dict[str, float]:
-        return {"rate_bps": self.rate_bps, "gradient": self.gradient}
+        return {"rate_lab_bps": self.rate_lab_bps, "gradient": self.gradient}
 
 
 register("timely", Timely)

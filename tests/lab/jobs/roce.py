@@ -112,7 +112,7 @@ class Half(RateControl):
 
     def __init__(self, line: Line) -> None:
         super().__init__(line)
-        self.rate_bps /= 2
+        self.rate_lab_bps /= 2
 
 
 @experiment(_in_lab_time=True, timeout="60s")
@@ -198,16 +198,16 @@ class Stuck(RateControl):
         super().__init__(line)
         self.left = 10
 
-    def on_sent(self, now_ns: int, octets: int) -> None:
+    def on_sent(self, now_lab_ns: int, octets: int) -> None:
         self.left -= 1
-        self.rate_bps = min(self.rate_bps, 1e12 / max(0, self.left))
+        self.rate_lab_bps = min(self.rate_lab_bps, 1e12 / max(0, self.left))
 
 
 class Logarithm(RateControl):
     """One that has no code."""
 
-    def on_sent(self, now_ns: int, octets: int) -> None:
-        self.rate_bps = max(self.rate_bps, math.log(octets))
+    def on_sent(self, now_lab_ns: int, octets: int) -> None:
+        self.rate_lab_bps = max(self.rate_lab_bps, math.log(octets))
 
 
 @experiment(timeout="60s")
@@ -368,7 +368,7 @@ class _OneByOne(RateControl):
         self._stamps: tuple[Stamp, ...] = ()
         self._told = self._wrong = 0
 
-    def on_acknowledged(self, now_ns: int, acknowledged: Acknowledgement) -> None:
+    def on_acknowledged(self, now_lab_ns: int, acknowledged: Acknowledgement) -> None:
         before, self._stamps = self._stamps, acknowledged.stamps
         self._told += 1
         for old, new in zip(before, self._stamps, strict=False):

@@ -39,7 +39,7 @@ class Interpreted:
         self.frame = bytearray(frame_of(self.lowered, control))
         self._cells = (ctypes.c_char * len(self.frame)).from_buffer(self.frame)
         self.pair = C.xr_queue_pair(program=ctypes.addressof(self._program), frame=ctypes.addressof(self._cells))
-        self.pair.rate.rate_bps, self.pair.rate.deadline_ns = control.rate_bps, min(control.deadline_ns, NEVER)
+        self.pair.rate.rate_bps, self.pair.rate.deadline_ns = control.rate_lab_bps, min(control.deadline_lab_ns, NEVER)
         self.pair.rate.window = control.window or 0
 
     def tell(self, kind: int, now_ns: int, stamps: tuple[Stamp, ...] = (), **values: int) -> None:
@@ -91,8 +91,8 @@ def differences(control: RateControl, own: Interpreted) -> dict[str, tuple[Any, 
     """Return the state in which the class and its code differ, bit for bit."""
     found = {name: (getattr(control, name), own.state(name)) for name in own.lowered.states}
     rate = own.pair.rate
-    found["rate"] = control.rate_bps, rate.rate_bps
-    found["deadline"] = min(control.deadline_ns, NEVER), rate.deadline_ns
+    found["rate"] = control.rate_lab_bps, rate.rate_bps
+    found["deadline"] = min(control.deadline_lab_ns, NEVER), rate.deadline_ns
     found["given window"] = control.window or 0, rate.window
     return {name: pair for name, pair in found.items() if pair[0] != pair[1]}
 
@@ -117,7 +117,7 @@ class Events:
         self.now_ns += dice.choice((0, 100, 50_000, 1_000_000, 60_000_000)) * dice.randint(0, 3)
         now_ns = self.now_ns
         for _ in range(64):
-            if control.deadline_ns > now_ns:
+            if control.deadline_lab_ns > now_ns:
                 break
             control.on_deadline(now_ns)
             own.tell(DEADLINE, now_ns)

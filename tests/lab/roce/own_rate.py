@@ -26,13 +26,13 @@ def wants(control: RateControl) -> int:
 def numbers(control: RateControl) -> dict[str, float]:
     """Return what the queue pair has to know of a rate control at its start, by name as in struct xr_rate."""
     return {
-        "rate_bps": control.rate_bps,
+        "rate_bps": control.rate_lab_bps,
         "line_bps": control.line.rate.bps,
         "wants": wants(control),
         "counts_acknowledgements": control.counts_acknowledgements,
         "needs_telemetry": control.needs_telemetry,
         "window": control.window or 0,
-        "deadline_ns": control.deadline_ns,
+        "deadline_ns": control.deadline_lab_ns,
     }
 
 
@@ -53,5 +53,5 @@ def tell(control: RateControl, event: Any, rate: Any, stamps: bytes) -> None:
         control.on_loss(now_ns)
     else:
         control.on_deadline(now_ns)
-    rate.rate_bps, rate.window = control.rate_bps, control.window or 0
-    rate.deadline_ns = min(control.deadline_ns, NEVER)
+    rate.rate_bps, rate.window = control.rate_lab_bps, control.window or 0
+    rate.deadline_ns = min(control.deadline_lab_ns, NEVER)

@@ -43,8 +43,8 @@ class Remembering(RateControl):
         self.last: tuple[int, float] | None = None
         self.worst: int | None = None
 
-    def on_acknowledged(self, now_ns: int, acknowledged: Acknowledgement) -> None:
-        trip_ns = acknowledged.round_trip_ns
+    def on_acknowledged(self, now_lab_ns: int, acknowledged: Acknowledgement) -> None:
+        trip_ns = acknowledged.round_trip_lab_ns
         if trip_ns is None:
             return
         self.trips[self.place % len(self.trips)] = trip_ns
@@ -61,13 +61,13 @@ class Remembering(RateControl):
         mean = total / count
         if self.last is not None:
             before_ns, before = self.last
-            if 0 < now_ns - before_ns < 10**9 and mean != before:
-                self.rate_bps = clamped(self.rate_bps * before / mean, self.line.rate.bps)
-        self.last = now_ns, mean
+            if 0 < now_lab_ns - before_ns < 10**9 and mean != before:
+                self.rate_lab_bps = clamped(self.rate_lab_bps * before / mean, self.line.rate.bps)
+        self.last = now_lab_ns, mean
         self.worst = trip_ns if self.worst is None or trip_ns > self.worst else self.worst
         self.window = None if count < 3 else max(1, round(mean / 7e6) ^ 3)
 
-    def on_loss(self, now_ns: int) -> None:
+    def on_loss(self, now_lab_ns: int) -> None:
         number = self.place
         while number > 9:
             number = number // 3 - (number % 7 in (2, 5))
@@ -174,14 +174,14 @@ class Faulty(RateControl):
         self.number = 0
         self.maybe: int | None = None
 
-    def on_round_trip(self, now_ns: int, round_trip_ns: int) -> None:
-        what = round_trip_ns
+    def on_round_trip(self, now_lab_ns: int, round_trip_lab_ns: int) -> None:
+        what = round_trip_lab_ns
         if what == 1:
-            self.number = now_ns * now_ns
+            self.number = now_lab_ns * now_lab_ns
         elif what == 2:
-            self.rate_bps = 1.0 / self.number
+            self.rate_lab_bps = 1.0 / self.number
         elif what == 3:
-            self.number = int(self.rate_bps * 1e300 * 1e300)
+            self.number = int(self.rate_lab_bps * 1e300 * 1e300)
         elif what == 5:
             self.number = self.row[what]
         elif what == 6:
@@ -190,9 +190,9 @@ class Faulty(RateControl):
             self.number = 1 << -what
         elif what == 8:
             while self.number < 1:
-                self.rate_bps += 0
+                self.rate_lab_bps += 0
         elif what == 9:
-            self.rate_bps = -1.0
+            self.rate_lab_bps = -1.0
         elif what == 10:
             self.window = 0
         elif what == 13:
@@ -203,9 +203,9 @@ class Faulty(RateControl):
 @pytest.mark.parametrize(
     ("number", "text", "words"),
     [
-        (1, "now_ns * now_ns", "a whole number needs more than 64 bits"),
+        (1, "now_lab_ns * now_lab_ns", "a whole number needs more than 64 bits"),
         (2, "1.0 / self.number", "a division by 0"),
-        (3, "int(self.rate_bps", "int() of a number that is not finite"),
+        (3, "int(self.rate_lab_bps", "int() of a number that is not finite"),
         (5, "self.row[what]", "an index outside its sequence"),
         (6, "self.number += self.maybe", "None where a number is needed"),
         (7, "1 << -what", "a shift by less than 0"),
@@ -223,7 +223,9 @@ def test_a_fault_names_what_and_the_line(library: Any, number: int, text: str, w
     assert int(line) in near | {place + 1 for place in near}
 
 
-@pytest.mark.parametrize(("number", "words"), [(9, "rate_bps is not above 0"), (10, "window is neither None nor 1")])
+@pytest.mark.parametrize(
+    ("number", "words"), [(9, "rate_lab_bps is not above 0"), (10, "window is neither None nor 1")]
+)
 def test_a_rate_or_a_window_that_nothing_can_have_is_a_fault(library: Any, number: int, words: str) -> None:
     own = Interpreted(library, Faulty(LINES[0]))
     own.tell(ROUND_TRIP, 5, round_trip_ns=number)
@@ -236,7 +238,7 @@ def test_a_rate_or_a_window_that_nothing_can_have_is_a_fault(library: Any, numbe
 def random_class(seed: int) -> str:
     """Return a module with a rate control of random statements, most of them without a fault."""
     dice = random.Random(seed)
-    numbers = ["self.a", "self.b", "self.c", "x", "y", "now_ns", "round_trip_ns", "3", "7", "0.5", "-2", "1e3"]
+    numbers = ["self.a", "self.b", "self.c", "x", "y", "now_lab_ns", "round_trip_lab_ns", "3", "7", "0.5", "-2", "1e3"]
 
     def expression(depth: int) -> str:
         if depth <= 0 or dice.random() < 0.2:
@@ -295,9 +297,10 @@ def random_class(seed: int) -> str:
         "        self.a, self.b, self.c, self.d = 1, 2.5, 0.0, None", "        self.row = [5, 6, 7, 8]",
         "    def mix(self, one, other=2):", "        if one > other:", "            return one - other / 2",
         "        return other * 0.5 + one",
-        "    def on_round_trip(self, now_ns, round_trip_ns):", "        x, y, x_place = 1.0, 2.0, round_trip_ns % 4",
+        "    def on_round_trip(self, now_lab_ns, round_trip_lab_ns):",
+        "        x, y, x_place = 1.0, 2.0, round_trip_lab_ns % 4",
         *block(3, "        "),
-        "        self.rate_bps = min(max(abs(x + self.b), 1.0), 1e9)",
+        "        self.rate_lab_bps = min(max(abs(x + self.b), 1.0), 1e9)",
     ])  # fmt: skip
 
 

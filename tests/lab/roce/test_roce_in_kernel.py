@@ -223,11 +223,11 @@ class Both:
         assert report.packets == pair.requester.outstanding
         assert in_kernel.failure((report.failure.why, *getattr(report.failure, "with"))) == pair.failure
         assert bool(report.failure.why) is (pair.state is State.FAILED)
-        assert numbers[0] == rate.rate_bps
+        assert numbers[0] == rate.rate_lab_bps
         if self.own is not None:
             assert {**vars(self.own), "line": 0} == {**vars(rate), "line": 0}
         elif isinstance(rate, Dcqcn):
-            assert numbers[1:3] == (rate.target_bps, rate.alpha)
+            assert numbers[1:3] == (rate.target_lab_bps, rate.alpha)
         assert self.compiled.deadline_ns == pair.deadline_ns
         pair.requester.completed.clear()
 

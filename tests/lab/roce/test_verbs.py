@@ -410,7 +410,7 @@ def predicted(cnps: list[int], sends: list[int], line: Line) -> list[int]:
             cnp_ns = next(waiting)
         model.on_deadline(sent_ns)
         found.append(due_ns)
-        gap_ns = int(WIRE_OCTETS * 8_000_000_000 / model.rate_bps)
+        gap_ns = int(WIRE_OCTETS * 8_000_000_000 / model.rate_lab_bps)
         model.on_sent(sent_ns, WIRE_OCTETS)
         due_ns = max(due_ns, sent_ns) + gap_ns
     return found

@@ -24,8 +24,8 @@ OWN = """from xoff import Line, RateControl
 class Mine(RateControl):
     needs_marks = True
 
-    def on_cnp(self, now_ns: int) -> None:
-        self.rate_bps = max(self.line.rate.bps / 100, self.rate_bps / 2)
+    def on_cnp(self, now_lab_ns: int) -> None:
+        self.rate_lab_bps = max(self.line.rate.bps / 100, self.rate_lab_bps / 2)
 """
 TABLE = "size,percent\n2kB,50\n100kB,100\n"
 

@@ -38,9 +38,9 @@ def test_flows_of_swift_fill_the_line_evenly_and_their_delay_is_the_target(flows
     if flows > 1:
         for flow in model.flows:
             assert isinstance(flow.control, Swift)
-            assert flow.control.round_trip_ns == pytest.approx(flow.control.target_ns, rel=0.1)
+            assert flow.control.round_trip_lab_ns == pytest.approx(flow.control.target_lab_ns, rel=0.1)
             # N windows are what is under way: the line times the delay.
-            under_way = flow.control.target_ns * LINE.rate.bps / (WIRE * 8e9)
+            under_way = flow.control.target_lab_ns * LINE.rate.bps / (WIRE * 8e9)
             assert flow.control.packets == pytest.approx(under_way / flows, rel=0.25)
     else:
         assert model.longest_queue == 0

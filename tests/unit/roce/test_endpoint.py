@@ -469,7 +469,7 @@ def test_a_cnp_slows_its_flow_down_or_all_of_its_priority(scope: CnpScope, slowe
     assert link.near.far_path is not None
     cnp = link.near.far_path.seal(roce.encode(roce.Packet.cnp(link.near.number)))
     link.a.receive(cnp, 0, link.now_ns)
-    assert [place for place, pair in enumerate(pairs) if pair.rate.rate_bps < 100e6] == slowed
+    assert [place for place, pair in enumerate(pairs) if pair.rate.rate_lab_bps < 100e6] == slowed
 
 
 def test_the_reader_notifies_of_marked_responses_and_the_server_slows_down() -> None:
@@ -485,8 +485,8 @@ def test_a_round_trip_is_measured_from_the_packet_that_asks_to_its_acknowledgeme
     class Listening(RateControl):
         found: list[int] = []  # noqa: RUF012
 
-        def on_round_trip(self, now_ns: int, round_trip_ns: int) -> None:
-            self.found.append(round_trip_ns)
+        def on_round_trip(self, now_lab_ns: int, round_trip_lab_ns: int) -> None:
+            self.found.append(round_trip_lab_ns)
 
     link = Link(rate_control=Listening)
     link.near.post(written(link, 256 * 8))

@@ -31,8 +31,8 @@ PACKET = 1250
 US = 1000
 
 
-def acknowledged(at: int, round_trip_ns: int | None = None, *stamps: Stamp, packets: int = 1) -> Acknowledgement:
-    return Acknowledgement(packets, at, at + 10, round_trip_ns, stamps)
+def acknowledged(at: int, round_trip_lab_ns: int | None = None, *stamps: Stamp, packets: int = 1) -> Acknowledgement:
+    return Acknowledgement(packets, at, at + 10, round_trip_lab_ns, stamps)
 
 
 # Swift
@@ -46,16 +46,16 @@ def swift(**parameters: object) -> Swift:
 
 def test_swift_begins_with_what_the_line_carries_in_its_base_target_and_at_line_rate() -> None:
     control = swift()
-    assert (control.packets, control.window, control.rate_bps) == (26.0, 26, 10e9)  # 20 us and two hops of 3 us
+    assert (control.packets, control.window, control.rate_lab_bps) == (26.0, 26, 10e9)  # 20 us and two hops of 3 us
 
 
 def test_swifts_target_grows_as_the_window_shrinks_within_its_range() -> None:
     control = swift()
     slope = 100_000 / (1 / math.sqrt(0.1) - 1 / math.sqrt(100))
-    assert control.target_ns == pytest.approx(26_000 + slope / math.sqrt(26) - slope / 10)
+    assert control.target_lab_ns == pytest.approx(26_000 + slope / math.sqrt(26) - slope / 10)
     for packets, target in ((100.0, 26_000), (500.0, 26_000), (0.1, 126_000), (0.02, 126_000)):
         control.packets = packets
-        assert control.target_ns == pytest.approx(target)
+        assert control.target_lab_ns == pytest.approx(target)
 
 
 def test_swift_adds_one_packet_in_a_window_of_acknowledgements_below_its_target() -> None:
@@ -83,7 +83,7 @@ def test_swift_paces_one_packet_below_a_window_of_one() -> None:
     control.packets = 0.5
     control.on_acknowledged(0, acknowledged(1, 100 * US))
     assert (control.packets, control.window) == (0.25, 1)
-    assert control.rate_bps == pytest.approx(PACKET * 8 * 0.25 / 100e-6)  # one packet in 400 us
+    assert control.rate_lab_bps == pytest.approx(PACKET * 8 * 0.25 / 100e-6)  # one packet in 400 us
 
 
 def test_swift_cuts_after_a_loss_and_begins_at_the_least_window_after_five_in_a_row() -> None:
@@ -136,7 +136,7 @@ def stamp(at_us: int, queue: int, sent: int) -> Stamp:
 
 def test_hpcc_begins_with_what_the_line_carries_in_the_base_round_trip() -> None:
     control = hpcc()
-    assert (control.window_octets, control.window, control.rate_bps) == (FIRST, 10, 10e9)
+    assert (control.window_octets, control.window, control.rate_lab_bps) == (FIRST, 10, 10e9)
     assert Hpcc(LINE)._step_octets == pytest.approx(16_250 * 0.05 / 20)
 
 
@@ -148,7 +148,7 @@ def test_hpcc_divides_its_window_by_the_load_of_the_fullest_port() -> None:
     assert control.load == pytest.approx(12_500 / 12_500 + 1)
     assert control.window_octets == pytest.approx(FIRST * 0.95 / 2 + 125)
     assert control.window == math.ceil(control.window_octets / PACKET)
-    assert control.rate_bps == pytest.approx(control.window_octets * 8 / 10e-6)
+    assert control.rate_lab_bps == pytest.approx(control.window_octets * 8 / 10e-6)
 
 
 def test_hpcc_averages_the_load_over_the_base_round_trip() -> None:
@@ -221,15 +221,15 @@ class Recorder(RateControl):
         self.told: list[Acknowledgement] = []
         self.losses = self.under_way = self.most_under_way = 0
 
-    def on_sent(self, now_ns: int, octets: int) -> None:
+    def on_sent(self, now_lab_ns: int, octets: int) -> None:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
 
-    def on_acknowledged(self, now_ns: int, acknowledged: Acknowledgement) -> None:
+    def on_acknowledged(self, now_lab_ns: int, acknowledged: Acknowledgement) -> None:
         self.told.append(acknowledged)
         self.under_way -= acknowledged.packets
 
-    def on_loss(self, now_ns: int) -> None:
+    def on_loss(self, now_lab_ns: int) -> None:
         self.losses += 1
 
 
@@ -238,7 +238,7 @@ def run(network: Network, octets: int = 256 * 20) -> tuple[Link, Recorder, Sink]
     link = Link(network, rate_control=Recorder)
     content, receive, count = Content(1), link.b.receive, 0
 
-    def by_ports(datagram: bytes, ecn: int, now_ns: int) -> object:
+    def by_ports(datagram: bytes, ecn: int, now_lab_ns: int) -> object:
         nonlocal count
         count += 1
         if roce.parse(datagram).telemetry is not None:
@@ -246,7 +246,7 @@ def run(network: Network, octets: int = 256 * 20) -> tuple[Link, Recorder, Sink]
             area = telemetry.encode(roce.parse(datagram).telemetry._replace(stamps=_stamps(count)))  # type: ignore[union-attr]
             made[roce.BTH_OCTETS : roce.BTH_OCTETS + len(area)] = area
             datagram = bytes(made)
-        return receive(datagram, ecn, now_ns)
+        return receive(datagram, ecn, now_lab_ns)
 
     link.b.receive = by_ports  # type: ignore[assignment,method-assign]
     sink = Sink(content=content)
@@ -267,7 +267,7 @@ def test_each_packet_of_a_rate_control_that_counts_is_acknowledged_with_round_tr
     assert sink.digest
     assert sum(one.packets for one in control.told) == 20
     assert control.most_under_way == 3
-    assert all(one.round_trip_ns == 20_000 for one in control.told)
+    assert all(one.round_trip_lab_ns == 20_000 for one in control.told)
     assert all(one.stamps[0][1:] == (1, 2, 3) and one.stamps[1][1:] == (4, 5, 6) for one in control.told)
     assert not link.b.refused
     data = [roce.parse(one.datagram) for _, one in link.network.delivered if one.to == "10.0.0.2"]
@@ -279,8 +279,8 @@ def test_the_round_trip_of_a_packet_that_was_sent_twice_is_not_told_and_losses_a
     assert sink.received == 256 * 200
     assert control.losses
     assert sum(one.packets for one in control.told) == 200
-    assert {one.round_trip_ns for one in control.told} - {20_000, None} == set()
-    assert any(one.round_trip_ns is None for one in control.told)
+    assert {one.round_trip_lab_ns for one in control.told} - {20_000, None} == set()
+    assert any(one.round_trip_lab_ns is None for one in control.told)
 
 
 @pytest.mark.parametrize("name", ["swift", "hpcc"])

@@ -85,30 +85,30 @@ class Halving(RateControl):
         super().__init__(line)
         self._until_ns = 1 << 62
 
-    def on_cnp(self, now_ns: int) -> None:
-        self.rate_bps /= 2
-        self._until_ns = now_ns + self.line.lab_ns("100us")
+    def on_cnp(self, now_lab_ns: int) -> None:
+        self.rate_lab_bps /= 2
+        self._until_ns = now_lab_ns + self.line.lab_ns("100us")
 
     @property
-    def deadline_ns(self) -> int:
+    def deadline_lab_ns(self) -> int:
         return self._until_ns
 
-    def on_deadline(self, now_ns: int) -> None:
-        self.rate_bps, self._until_ns = self.line.rate.bps, 1 << 62
+    def on_deadline(self, now_lab_ns: int) -> None:
+        self.rate_lab_bps, self._until_ns = self.line.rate.bps, 1 << 62
 
 
 def test_a_program_has_an_entry_for_each_event_of_the_class_and_one_for_recorders() -> None:
     program = code_for(Halving).program
     assert [entry != NO_ENTRY for entry in program.entries] == [False, True, False, False, False, True, True]
     assert program.wants == 1 << 1 | 1 << 5
-    assert program.shown == (("rate_bps", "float"),)
+    assert program.shown == (("rate_lab_bps", "float"),)
 
 
 def test_an_instruction_knows_its_line() -> None:
     program = code_for(Halving).program
     assert program.instructions[program.entries[1]].operation == "DIVF"
     place = program.places[program.entries[1]]
-    assert (place.file, place.line) == (__file__, line_of(Halving, "self.rate_bps /= 2"))
+    assert (place.file, place.line) == (__file__, line_of(Halving, "self.rate_lab_bps /= 2"))
     assert program.fault(2, program.entries[1]) == f"a division by 0, at test_lowering.py:{place.line}"
 
 
@@ -140,13 +140,13 @@ def test_other_constants_are_another_program_or_other_cells() -> None:
 
 
 class Logarithm(RateControl):
-    def on_cnp(self, now_ns: int) -> None:
-        self.rate_bps = math.log(self.rate_bps)
+    def on_cnp(self, now_lab_ns: int) -> None:
+        self.rate_lab_bps = math.log(self.rate_lab_bps)
 
 
 class Drawn(RateControl):
-    def on_cnp(self, now_ns: int) -> None:
-        self.rate_bps = random.random() * self.rate_bps
+    def on_cnp(self, now_lab_ns: int) -> None:
+        self.rate_lab_bps = random.random() * self.rate_lab_bps
 
 
 class Kept(RateControl):
@@ -154,8 +154,8 @@ class Kept(RateControl):
         super().__init__(line)
         self.history: list[int] = []
 
-    def on_cnp(self, now_ns: int) -> None:
-        self.history.append(now_ns)
+    def on_cnp(self, now_lab_ns: int) -> None:
+        self.history.append(now_lab_ns)
 
 
 class Named(RateControl):
@@ -163,26 +163,26 @@ class Named(RateControl):
         super().__init__(line)
         self.phase: object = "slow"
 
-    def on_cnp(self, now_ns: int) -> None:
+    def on_cnp(self, now_lab_ns: int) -> None:
         self.phase = "fast"
 
 
 class Trying(RateControl):
-    def on_cnp(self, now_ns: int) -> None:
+    def on_cnp(self, now_lab_ns: int) -> None:
         try:
-            self.rate_bps /= 2
+            self.rate_lab_bps /= 2
         except ZeroDivisionError:
-            self.rate_bps = 1.0
+            self.rate_lab_bps = 1.0
 
 
 class FloatWindow(RateControl):
-    def on_cnp(self, now_ns: int) -> None:
-        self.window = self.rate_bps / 2  # type: ignore[assignment]
+    def on_cnp(self, now_lab_ns: int) -> None:
+        self.window = self.rate_lab_bps / 2  # type: ignore[assignment]
 
 
 class ForEver(RateControl):
-    def on_cnp(self, now_ns: int) -> None:
-        self.rate_bps = self.again(self.rate_bps)
+    def on_cnp(self, now_lab_ns: int) -> None:
+        self.rate_lab_bps = self.again(self.rate_lab_bps)
 
     def again(self, rate: float) -> float:
         return self.again(rate)
@@ -209,7 +209,7 @@ def test_a_method_that_calls_itself_has_no_code() -> None:
 
 def test_a_class_without_source_has_no_code() -> None:
     made: dict[str, type[RateControl]] = {}
-    exec("class Typed(RateControl):\n    def on_cnp(self, now_ns):\n        self.rate_bps /= 2\n",
+    exec("class Typed(RateControl):\n    def on_cnp(self, now_lab_ns):\n        self.rate_lab_bps /= 2\n",
          {"RateControl": RateControl, "__name__": "typed"}, made)  # fmt: skip
     assert refusal(made["Typed"]) == "the source of Typed.on_cnp is not at hand"
 
@@ -225,9 +225,9 @@ def test_a_shape_that_a_later_line_needs_is_that_of_all() -> None:
             self.last: float | None = None
             self.count: float = 0
 
-        def on_cnp(self, now_ns: int) -> None:
+        def on_cnp(self, now_lab_ns: int) -> None:
             self.count += 1
-            self.last = None if self.count > 3 else now_ns
+            self.last = None if self.count > 3 else now_lab_ns
             self.count = self.count / 2
 
     lowered = lower(Widening(LINE))

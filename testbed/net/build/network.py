@@ -40,10 +40,10 @@ from testbed.net.watch.run_series import recorded
 from testbed.switch.ways.path import FlowPath
 from testbed.units import Duration, Scale
 
-_DESCRIPTORS, _DESCRIPTORS_OF_NODE = 256 + SLOTS, 28
-"""The files that are open anyway with a socket for each port, and those of each node in the process that starts agents:
-the ends of its shell, its logs, the sockets of its agent, and some room."""
-_MOST_DESCRIPTORS = _DESCRIPTORS + 960 * _DESCRIPTORS_OF_NODE
+_DESCRIPTORS, _DESCRIPTORS_OF_NODE, _DESCRIPTORS_OF_PORT = 256 + SLOTS, 28, 4
+"""The files that are open anyway with a socket for each port; those of each node in the process that starts agents: the
+ends of its shell, its logs, the sockets of its agent, and some room; and those of a port: its programs and its tap."""
+_MOST_DESCRIPTORS = 256 + _DESCRIPTORS_OF_PORT * SLOTS + 960 * _DESCRIPTORS_OF_NODE
 """The most files that a network may need. Root may raise the limit that a process starts with up to here."""
 _OF_SUBJECTS = ("agent", "control_plane")
 """The members of subjects that a network asks for."""
@@ -220,17 +220,22 @@ def _require_possible(topo: Topo) -> None:
     """Refuse a network that needs more descriptors than the system allows, or more ports than the port program has."""
     ports, nodes = 2 * len(topo.links()), len(topo.nodes())
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = (max(hard, _MOST_DESCRIPTORS) - _DESCRIPTORS) // _DESCRIPTORS_OF_NODE
+    most = (max(hard, _MOST_DESCRIPTORS) - _anyway(min(ports, SLOTS))) // _DESCRIPTORS_OF_NODE
     if nodes > most:
         raise FabricError(f"a network of {nodes} nodes is too large: at most {most} are possible here")
     if isinstance(topo, LosslessTopo) and ports > SLOTS:
         raise FabricError(f"a network has at most {SLOTS} lossless ports; this one needs {ports}")
 
 
-def _require_descriptors(nodes: int) -> None:
-    """Raise the limit of open files, of which Mininet needs several for each node."""
+def _anyway(ports: int) -> int:
+    """Return how many files are open beside those of nodes. A few ports need no more than what a limit always has."""
+    return max(_DESCRIPTORS, 256 + ports * _DESCRIPTORS_OF_PORT)
+
+
+def _require_descriptors(topo: Topo) -> None:
+    """Raise the limit of open files, of which Mininet needs several for each node, and a port some for its programs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = _DESCRIPTORS + nodes * _DESCRIPTORS_OF_NODE
+    needed = _anyway(2 * len(topo.links())) + len(topo.nodes()) * _DESCRIPTORS_OF_NODE
     if needed > soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(hard, needed)))
 
@@ -319,7 +324,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
         core.options.labels, core.options.pool_labels = getattr(topo, "names", {}), getattr(topo, "pools", {})
         nodes = len(topo.nodes())
         _require_possible(topo)
-        _require_descriptors(nodes)
+        _require_descriptors(topo)
         try:
             with few_processes(), shaped:
                 net.build()

@@ -55,3 +55,12 @@ def test_too_many_ports_are_refused_at_once(run: Run) -> None:
         refused = str(error)
     run.claim("why", refused, equals="a network has at most 2048 lossless ports; this one needs 2070")
     run.claim("it took no second of the lab", run.lab_ns < 10**9, equals=True)
+
+
+@experiment(timeout="60s")
+def test_switches_with_many_ports_start(run: Run) -> None:
+    """Switches with 24 and 25 ports need more open files for their ports than for themselves."""
+    from xoff import LeafSpine, network
+
+    with network(LeafSpine(24, 24, 1)) as net:
+        run.claim("ports", len(net.fabric.ports), equals=2 * (24 * 24 + 24))

@@ -11,7 +11,7 @@ from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.results import folder
 from tests.lab.conftest import kept
 
-LONG = ("dsh", "livelock")
+LONG = ("dsh", "livelock", "pauses_by_ways")
 """They take 6 CPU seconds and more; `xoff verify --published` runs them too."""
 
 

@@ -30,6 +30,7 @@ from typing import Any
 from testbed.errors import XoffError
 from testbed.frames import Mac, headroom, icmpv6, ipv6, mac_control, srh
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Selector
+from testbed.frames.link import credits
 from testbed.linux.netlink import link_state
 from testbed.linux.netlink.dcb import NicSettings, SavedSettings
 from testbed.subjects.dcbx import config, show
@@ -213,6 +214,21 @@ def _mac_control(octets: bytes) -> str:
     return type(frame).__name__
 
 
+def _credits(octets: bytes) -> str:
+    """Read octets as a CC_Update, as a carried ordered set, and as an ordered set."""
+    try:
+        if credits.extension_of(octets) == credits.COMPANY:
+            used = credits.parse(octets)
+            _same(used, credits.parse(used.encode()))
+            return "CC_Update"
+        source, update = credits.parse_carried(octets)
+        _same((source, update), credits.parse_carried(credits.carried(source, update.encode())))
+    except credits.CreditMessageError:
+        update = credits.parse_set(octets[19:] or octets)
+        _same(update, credits.parse_set(update.encode()))
+    return "CF_Update"
+
+
 def _headroom(octets: bytes) -> str:
     """The frame as it is, and with the tag that it should have."""
     headroom.is_measurement(octets)
@@ -393,6 +409,12 @@ def _packets() -> list[bytes]:
     ]
 
 
+def _credit_messages() -> list[bytes]:
+    freed = credits.both([credits.Freed(3, 0x7FFF), credits.Freed(4, 1)]).encode()
+    used = [credits.CcUpdate(MAC, first, tuple(range(first, first + 16))).encode() for first in (0, 16)]
+    return [freed, credits.carried(MAC, freed), *used]
+
+
 def _pages() -> list[str]:
     """The file of the docs, the same in pieces, and the draft's words."""
     page = (Path(__file__).parents[1] / "docs" / "dcbx.md").read_text()
@@ -440,6 +462,7 @@ def decoders() -> dict[str, Decoder]:
         "lldp": Decoder(_frames_of_lldp, _lldp),
         "log line": Decoder(_frames_of_lldp, _always(_log_line)),
         "mac control": Decoder(of(*pauses), _always(_mac_control)),
+        "credits": Decoder(of(*_credit_messages()), _always(_credits)),
         "headroom": Decoder(of(*measured), _always(_headroom)),
         "measurer": Decoder(of(*measured), _measurer),
         "ipv6": Decoder(of(*_packets()), _always(_ipv6)),

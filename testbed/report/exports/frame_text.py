@@ -1,8 +1,8 @@
 """Frames in words and in fields, by the codecs of `testbed.frames`.
 
-It reads PFC, PAUSE, headroom measurement, IPv6 with segment routing and what it carries, and RoCEv2 with connection
-management and path records; subjects have decoders of further EtherTypes. Any octets will do: what a codec refuses is
-shown with its reason.
+It reads PFC, PAUSE, messages about credits, headroom measurement, IPv6 with segment routing and what it carries, and
+RoCEv2 with connection management and path records; subjects have decoders of further EtherTypes. Any octets will do:
+what a codec refuses is shown with its reason.
 """
 
 from __future__ import annotations
@@ -16,12 +16,24 @@ from typing import Any, NamedTuple
 
 from testbed import subject
 from testbed.errors import XoffError
-from testbed.frames import Mac, headroom, icmpv6, ipv6, mac_control, path_record, roce, roce_cm, srh, telemetry
+from testbed.frames import (
+    Mac,
+    headroom,
+    icmpv6,
+    ipv6,
+    mac_control,
+    path_record,
+    roce,
+    roce_cm,
+    srh,
+    telemetry,
+)
 from testbed.frames.capture_file import ETHERNET, Captured
+from testbed.frames.link import credits
 
 _KINDS = (
     "pfc", "pause", "headroom", "vlan", "arp", "ipv4", "ipv6", "srh", "icmpv6", "tcp", "udp", "roce", "cnp",
-    "telemetry", "cm", "sa",
+    "telemetry", "cm", "sa", "credits",
 )  # fmt: skip
 _DEEPEST = 6
 """The most frames within frames."""
@@ -136,6 +148,9 @@ def _mac_control(octets: bytes) -> Iterator[Layer]:
     if headroom.is_measurement(octets):
         yield _measurement(octets)
         return
+    if (extension := credits.extension_of(octets)) in (credits.COMPANY, credits.CARRIER):
+        yield _credits(octets, extension)
+        return
     frame = mac_control.parse(octets)
     if isinstance(frame, mac_control.PauseFrame):
         yield Layer("pause", f"PAUSE, {frame.quanta} quanta", {"quanta": frame.quanta})
@@ -150,6 +165,18 @@ def _mac_control(octets: bytes) -> Iterator[Layer]:
         "xon": [priority for priority, quanta in changes if not quanta],
     }
     yield Layer("pfc", f"PFC {'; '.join(words) or 'for no priority'}", fields)
+
+
+def _credits(octets: bytes, extension: bytes) -> Layer:
+    if extension == credits.COMPANY:
+        used = credits.parse(octets)
+        counts = {str(used.first_vc + place): count for place, count in enumerate(used.used)}
+        said = ", ".join(f"VC {vc} {count}" for vc, count in counts.items() if count) or "none of any VC"
+        return Layer("credits", f"CC_Update, credits used: {said}", {"message": "CC_Update", "used": counts})
+    _, update = credits.parse_carried(octets)
+    freed = {str(one.vc): one.credits for one in (update.first, update.second)}
+    said = ", ".join(f"VC {vc} {count}" for vc, count in freed.items())
+    return Layer("credits", f"CF_Update, credits freed: {said}", {"message": "CF_Update", "freed": freed})
 
 
 def _measurement(octets: bytes) -> Layer:

@@ -49,6 +49,13 @@ _SWITCH = {
     "headroom": Command(
         "the headroom that a port needs, term by term", f"{_HERE}.headroom", "headroom", "options", True
     ),
+    "credits": Command(
+        "the buffer that credits (CBFC) need for a cable, and PFC beside it",
+        f"{_HERE}.credits",
+        "credits",
+        "options",
+        True,
+    ),
     "thresholds": Command(
         "how a buffer is divided, and when PAUSE is sent", f"{_HERE}.thresholds", "thresholds", "options", True
     ),

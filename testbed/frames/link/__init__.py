@@ -1,0 +1,1 @@
+"""Messages of the link layer of Ultra Ethernet."""

@@ -1,0 +1,91 @@
+"""Settings of credit-based flow control on one direction of a cable: virtual channels, credits, cells and timers.
+
+Names, ranges and defaults are those of OTG's `ultra_ethernet` (UE 1.0.3, section 5.2). Timers are in octets of the
+line, as they are there; the CC_Update's, which OTG has in microseconds, is too.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from testbed.errors import UsageError
+
+MOST_CREDITS = (1 << 19) - 1
+MOST_LOSSLESS = 4
+"""The most virtual channels of one port that have credits."""
+CELLS = range(32, 2049)
+OVERHEADS = range(-16, 128)
+CF_MIN, CF_MAX = 800, 65_536
+CC_INTERVAL = 65_536
+FCS = 4
+SET_OCTETS = 8
+"""The octets of an ordered set on the line."""
+CC_OCTETS = 84
+"""The octets of a CC_Update on the line, with preamble, FCS and gap."""
+LINE_OVERHEAD = 20
+"""The octets that a frame with FCS takes of the line beside its own: preamble and gap."""
+
+
+class CreditError(UsageError):
+    """Settings of credits that are out of range."""
+
+
+class CreditMode(enum.StrEnum):
+    """What a limit of credits is for."""
+
+    PER_VC = "per_vc"
+    """Each virtual channel has a limit of its own."""
+    PER_PORT = "per_port"
+    """All virtual channels of the port share one."""
+
+
+@dataclass(frozen=True)
+class Credits:
+    """Credits of one direction, which both ends have alike."""
+
+    limits: Mapping[int, int]
+    """The credits of each virtual channel that has them, per VC; per port the number says nothing."""
+    mode: CreditMode = CreditMode.PER_VC
+    total: int = MOST_CREDITS
+    """The credits of all of them together, per port."""
+    cell: int = 64
+    """The octets that a credit stands for: the receiver's cell."""
+    overhead: int = -FCS
+    """The octets that a frame takes of the receiver's buffer beside its own, with FCS; negative if part of it, as the
+    FCS, is not kept."""
+    cf_min: int = CF_MIN
+    """The least octets of the line from one CF_Update to the next."""
+    cf_max: int = CF_MAX
+    """The most octets from one CF_Update to the next while the receiver holds frames."""
+    cc_interval: int = CC_INTERVAL
+    """The octets from one CC_Update to the next while credits are out."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limits", MappingProxyType(dict(self.limits)))
+        object.__setattr__(self, "mode", CreditMode(self.mode))
+        if not 1 <= len(self.limits) <= MOST_LOSSLESS:
+            raise CreditError(
+                f"credits are given to {len(self.limits)} virtual channels; a port has 1 to {MOST_LOSSLESS} with them"
+            )
+        for vc, limit in self.limits.items():
+            check("a virtual channel", vc, range(32))
+            check(f"the limit of VC {vc}", limit, range(1, MOST_CREDITS + 1))
+        check("total", self.total, range(1, MOST_CREDITS + 1))
+        check("cell", self.cell, CELLS)
+        check("overhead", self.overhead, OVERHEADS)
+        check("cf_min", self.cf_min, range(768, 131_073))
+        check("cf_max", self.cf_max, range(16_384, 1_048_577))
+        check("cc_interval", self.cc_interval, range(1, 1 << 32))
+
+    def of_frame(self, octets: int) -> int:
+        """Return the credits that a frame of this length, with FCS, takes."""
+        return max(1, -(-(octets + self.overhead) // self.cell))
+
+
+def check(name: str, value: object, values: range) -> None:
+    """Raise CreditError if a value is not a whole number of the range."""
+    if type(value) is not int or value not in values:
+        raise CreditError(f"credits: {name} is {value!r}; it is {values[0]} to {values[-1]}")

@@ -110,6 +110,9 @@ GROUPS: Mapping[str, Mapping[str, Command]] = {
         "path": Command(
             "which way a flow takes, and why: hashes, hop by hop", "testbed.cli.look.path", "path", "options", True
         ),
+        "nics": Command(
+            "settings of NICs by product, each with its source", "testbed.cli.look.nics", "nics", "options", True
+        ),
         "decode": Command(
             "the frames of captures in words; a dissector for Wireshark",
             "testbed.cli.look.decode",

@@ -87,6 +87,8 @@ class Flow:
         name = f"flow from {source} to {target}"
         try:
             chosen = transport_named(transport)
+            if rate_control is None and rate is None:
+                rate_control = chosen.own_rate_control()
             for option in unknown:
                 _refuse(option, chosen)
             values = {

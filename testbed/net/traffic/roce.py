@@ -43,6 +43,7 @@ from testbed.net.traffic.roce_flow import (
 from testbed.net.traffic.transport import HEADERS, Endpoint, Outcome, Transport, register
 from testbed.roce import rates
 from testbed.roce.nic import Nic, Recovery, recovery_named
+from testbed.roce.products.table import nic_model
 from testbed.roce.rates import Line
 from testbed.roce.settings import Settings
 from testbed.roce.source_port import RULES
@@ -96,17 +97,19 @@ class Roce(RoceOptions, Transport):
         if type(self.queue_pairs) is not int or not 1 <= self.queue_pairs <= _MOST_QUEUE_PAIRS:
             raise UsageError(f"queue_pairs is {self.queue_pairs!r}; 1 to {_MOST_QUEUE_PAIRS} is expected")
         recovery = recovery_named(self.recovery)
-        if not isinstance(self.nic, Nic):
-            raise UsageError(f"nic is {self.nic!r}; Nic(...) is expected")
-        if recovery is Recovery.GO_BACK_0 and self.nic.reorder_time.ns:
-            raise UsageError(
-                "go-back-0 takes packets in their order alone; leave reorder_time out, or choose another recovery"
-            )
-        if recovery is Recovery.SELECTIVE_REPEAT and self.nic.bdp_packets > self.settings.window:
-            raise UsageError(
-                f"Nic(bdp_packets={self.nic.bdp_packets}): Settings(window={self.settings.window}) lets fewer be under "
-                "way; give it as many"
-            )
+        for name, given in (("nic", self.nic), ("target_nic", self.target_nic or self.nic)):
+            if not isinstance(given, Nic | str):
+                raise UsageError(f"{name} is {given!r}; Nic(...) or a name that `xoff nics` shows is expected")
+        for nic, settings in self.nics():
+            if recovery is Recovery.GO_BACK_0 and nic.reorder_time.ns:
+                raise UsageError(
+                    "go-back-0 takes packets in their order alone; leave reorder_time out, or choose another recovery"
+                )
+            if recovery is Recovery.SELECTIVE_REPEAT and nic.bdp_packets > settings.window:
+                raise UsageError(
+                    f"Nic(bdp_packets={nic.bdp_packets}): Settings(window={settings.window}) lets fewer be under way; "
+                    "give it as many"
+                )
         if self.queue_pairs > 1 and self.after:
             raise UsageError("a flow that waits for others has one queue pair, for its blocks are in a row")
         if self.target_settings is not None and self.target_settings.mtu != self.settings.mtu:
@@ -215,6 +218,9 @@ class Roce(RoceOptions, Transport):
 
     def frame_size(self, flow: Flow) -> Size:
         return Size.from_bytes(min(self.message.bytes, self.settings.mtu) + _OVERHEAD + _more(flow))
+
+    def own_rate_control(self) -> str | None:
+        return nic_model(self.nic).of_flow("rate_control") if isinstance(self.nic, str) else None
 
     def in_lab(self, scale: Scale) -> Roce:
         return self if self.sample is None else replace(self, sample=scale.lab(self.sample))
@@ -403,7 +409,10 @@ def without_effect(flows: Collection[Flow]) -> list[str]:
     concerned: dict[str, list[str]] = {}
     for flow in flows:
         transport = transport_of(flow)
-        for text in transport.nic.without_effect(recovery_named(transport.recovery), transport.operation):
+        recovery = recovery_named(transport.recovery)
+        for text in dict.fromkeys(
+            text for nic, _ in transport.nics() for text in nic.without_effect(recovery, transport.operation)
+        ):
             concerned.setdefault(text, []).append(f"{flow.source.name} to {flow.target.name}")
     found = [f"Nic.{text} (flows: {listed(whose, 4)}); it has no effect" for text, whose in concerned.items()]
     labelled = [flow for flow in flows if transport_of(flow).flow_label is not None and ip_version(flow) == 4]
@@ -420,7 +429,7 @@ def short_messages(flows: Iterable[Flow]) -> list[str]:
         of = transport_of(flow)
         window = of.settings.window
         if recovery_named(of.recovery) is Recovery.SELECTIVE_REPEAT:
-            window = min(window, of.nic.bdp_packets)
+            window = min(window, of.nic_at(source=True).bdp_packets)
         most = MESSAGES_UNDER_WAY * of.message.bytes * of.queue_pairs
         is_longer = flow.size is None or flow.size.bytes > most
         if (
@@ -447,7 +456,7 @@ def out_of_order(flows: Iterable[Flow]) -> list[str]:
     for flow in flows:
         transport, first = transport_of(flow), FabricCore.current().ports.graph.neighbours.get(flow.source.name)
         recovery = recovery_named(transport.recovery)
-        if recovery is Recovery.SELECTIVE_REPEAT or transport.nic.reorder_time.ns or not first:
+        if recovery is Recovery.SELECTIVE_REPEAT or transport.nic_at(source=False).reorder_time.ns or not first:
             continue
         if found := by_frame(switches, first[0][1], flow.target.name):
             concerned.setdefault(recovery, {})[f"{flow.source.name} to {flow.target.name}"] = None

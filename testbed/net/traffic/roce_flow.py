@@ -7,7 +7,7 @@ import random
 import struct
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from testbed.errors import UsageError, listed
@@ -21,6 +21,8 @@ from testbed.roce import rates
 from testbed.roce.counters import Counters
 from testbed.roce.memory import Content, Region, Sink
 from testbed.roce.nic import Nic, NicTiming, Recovery, recovery_named
+from testbed.roce.products.model import NicModel
+from testbed.roce.products.table import nic_model
 from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates import Fixed, Line, Maker
 from testbed.roce.settings import Settings
@@ -73,8 +75,11 @@ class RoceOptions:
     before any flow begins."""
     recovery: str = Recovery.GO_BACK_N
     """"go-back-N", "go-back-0" or "selective repeat": what is sent again after a loss, at both ends."""
-    nic: Nic = field(default_factory=Nic)
-    """The NICs of both ends."""
+    nic: Nic | str = field(default_factory=Nic)
+    """The NICs of both ends, or the name of a product (`xoff nics`). A product brings its own value for each of
+    `settings`, `cnp_priority`, `cnp_dscp` and the flow's `rate_control` that has its default."""
+    target_nic: Nic | str | None = None
+    """The NIC of the target, where it differs from that of the source."""
     ip_version: int | None = None
     """4 or 6. None: 4 if both ends have an IPv4 address, else 6."""
     flow_label: int | None = None
@@ -87,6 +92,39 @@ class RoceOptions:
 
     def __post_init__(self) -> None:
         read_quantities(self)
+        source, target = _product(self.nic), _product(self.target_nic or self.nic)
+        if not isinstance(self.settings, Settings) or source is target is None:
+            return
+        there = self.target_settings or self.settings
+        values: dict[str, Any] = {}
+        if source is not None:
+            values["settings"] = source.settings(self.settings)
+        if self.target_nic is not None or self.target_settings is not None:
+            values["target_settings"] = there if target is None else target.settings(there)
+        for name in ("cnp_priority", "cnp_dscp"):  # of what the target sends
+            known = None if target is None else target.of_flow(name)
+            if known is not None and getattr(self, name) == _DEFAULTS[name]:
+                values[name] = known
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def nic_at(self, *, source: bool) -> Nic:
+        """Return the NIC of one end."""
+        nic = self.nic if source or self.target_nic is None else self.target_nic
+        return nic if isinstance(nic, Nic) else nic_model(nic).nic(self.operation)
+
+    def nics(self) -> list[tuple[Nic, Settings]]:
+        """Return the NIC and the settings of each end, once if they are the same."""
+        here, there = self.nic_at(source=True), self.nic_at(source=False)
+        both = [(here, self.settings), (there, self.target_settings or self.settings)]
+        return list(dict.fromkeys(both))
+
+
+_DEFAULTS = {one.name: one.default for one in fields(RoceOptions)}
+
+
+def _product(nic: Nic | str) -> NicModel | None:
+    return nic_model(nic) if isinstance(nic, str) else None
 
 
 @dataclass(frozen=True)
@@ -215,8 +253,9 @@ def nic_timing(flow: Flow, index: int, scale: Scale, *, at_source: bool) -> NicT
     """Return the NIC of one end of a flow in the lab, with what it draws by the run's seed."""
     transport, run = transport_of(flow), Run.current()
     seed = f"NIC of flow {index} at its {'source' if at_source else 'target'}, seed {run.seed if run else 1}"
-    drawn = random.Random(seed).getrandbits(64) if transport.nic.jitter.ns else 0
-    return NicTiming.of(transport.nic, recovery_named(transport.recovery), scale, drawn)
+    nic = transport.nic_at(source=at_source)
+    drawn = random.Random(seed).getrandbits(64) if nic.jitter.ns else 0
+    return NicTiming.of(nic, recovery_named(transport.recovery), scale, drawn)
 
 
 def whole_messages(flow: Flow, taken: Taken) -> int:

@@ -316,6 +316,10 @@ class Transport(ABC):
     def check(self, flow: Flow) -> None:
         """Raise UsageError where the transport cannot carry a flow as it is described."""
 
+    def own_rate_control(self) -> str | None:
+        """Return the rate control of a flow that has neither one nor a rate; None: the transport's default."""
+        return None
+
     @classmethod
     @abstractmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:

@@ -6,6 +6,7 @@
     dcqcn            DCQCN with the parameters of its paper
     dcqcn-mlx        DCQCN with separate timers for alpha and decrease, as simulators and cards commonly have it
     dcqcn-connectx   the same with the defaults of ConnectX cards, and their byte counter
+    dcqcn-e810       the same with the defaults of Intel's driver of the E810
     timely           TIMELY: by the gradient of the round trip
     swift            Swift: a window by the delay and its target
     hpcc             HPCC: a window by the telemetry (INT) of the ports on the way

@@ -24,7 +24,9 @@ file. It differs in three ways:
 
 `CONNECTX` has the defaults that `mlxconfig` prints of cards of the ConnectX family: the same timers, with a byte
 counter, so that stages are those of the paper, by both counters. What firmware can be set to beside that is in
-`DcqcnParameters` from `decrease_divisor` on. The lab's kernel knows none of these settings, nor separate timers with a
+`DcqcnParameters` from `decrease_divisor` on. `E810` has the defaults of Intel's driver of the E810, of which T, F and
+the period of decreases are also the paper's, and the byte counter 150 000 octets; its increases are steps of a window,
+where the paper's stay here. The lab's kernel knows none of these settings, nor separate timers with a
 byte counter: such a flow is served by Python.
 
 Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
@@ -124,6 +126,13 @@ CONNECTX = DcqcnParameters(
     minimum=Rate("1Mb/s"),
     decrease_interval=Duration("4us"),
     least_decrease_factor=0.5,
+)
+
+E810 = replace(
+    PAPER,
+    byte_counter=Size.from_bytes(150_000),
+    decrease_interval=Duration("50us"),
+    least_decrease_factor=0.01,
 )
 
 _BEHIND_ALPHA = Duration("1ns")
@@ -296,6 +305,11 @@ def _connectx(line: Line) -> Dcqcn:
     return Dcqcn(line, CONNECTX)
 
 
+def _e810(line: Line) -> Dcqcn:
+    return Dcqcn(line, E810)
+
+
 register("dcqcn", _paper)
 register("dcqcn-mlx", _mlx)
 register("dcqcn-connectx", _connectx)
+register("dcqcn-e810", _e810)

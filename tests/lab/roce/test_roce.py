@@ -23,6 +23,7 @@ EXPERIMENTS = (
     "dcqcn_recovery",
     "go_back_n",
     "roce_recovery",
+    "cnp_coalescing",
     "dcqcn",
     "dcqcn_model",
     "fairness",

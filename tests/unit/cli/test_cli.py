@@ -35,7 +35,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["rnu"], "there is no command rnu; did you mean run?"),
         (
             ["fly"],
-            "there is no command fly; there are demo, list, run, report, serve, new, lesson, shell, path, decode, ",
+            "there is no command fly; there are demo, list, run, report, serve, new, lesson, shell, path, nics, ",
         ),
         (["run"], "the following arguments are required: EXPERIMENT; see xoff run --help"),
         (["run", "helo"], "there is no experiment helo; did you mean hello?"),

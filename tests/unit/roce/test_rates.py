@@ -363,7 +363,7 @@ def test_rate_controls_have_names_and_a_class_of_the_user_needs_none() -> None:
             super().__init__(line)
             self.rate_lab_bps = line.rate.bps / 2
 
-    assert rates.names() == ["dcqcn", "dcqcn-connectx", "dcqcn-mlx", "fixed", "hpcc", "swift", "timely"]
+    assert rates.names() == ["dcqcn", "dcqcn-connectx", "dcqcn-e810", "dcqcn-mlx", "fixed", "hpcc", "swift", "timely"]
     assert rates.control(Half, LINE).rate_lab_bps == 20e9
     assert isinstance(rates.control("dcqcn", LINE), Dcqcn)
     assert isinstance(rates.control(lambda line: Fixed(line, Rate("1Gb/s")), LINE), Fixed)

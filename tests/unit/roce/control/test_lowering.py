@@ -71,7 +71,9 @@ def test_fixed_cells_faults_and_limits_are_those_of_the_header_in_c() -> None:
 # What has code
 
 
-@pytest.mark.parametrize("name", ["fixed", "dcqcn", "dcqcn-mlx", "dcqcn-connectx", "timely", "swift", "hpcc"])
+@pytest.mark.parametrize(
+    "name", ["fixed", "dcqcn", "dcqcn-mlx", "dcqcn-connectx", "dcqcn-e810", "timely", "swift", "hpcc"]
+)
 def test_every_rate_control_of_xoff_has_code(name: str) -> None:
     assert isinstance(code_of(rates.control(name, LINE)), Code)
 

@@ -1,0 +1,1 @@
+"""NICs by product."""

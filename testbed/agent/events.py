@@ -150,6 +150,12 @@ class AgentEvent(enum.IntEnum):
         "port {change} its groups of equal ways",
         Field("change", "left, or is back in", lambda value: "is back in" if value else "left"),
     )
+    TRIMMED = (
+        128,
+        "frame of {octets} octets for queue {queue} trimmed",
+        Field("octets", "the frame's length before it was cut", lambda value: value & 0xFFFF_FFFF),
+        Field("queue", "the queue of its egress port that was full", lambda value: value >> 32),
+    )
     DEPUTY_DIED = 125, "deputy of the agent supervisor died"
 
 

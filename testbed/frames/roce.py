@@ -99,6 +99,7 @@ SENDS = frozenset(range(_O.SEND_FIRST, _O.SEND_ONLY_IMMEDIATE + 1))
 WRITES = frozenset(range(_O.WRITE_FIRST, _O.WRITE_ONLY_IMMEDIATE + 1))
 REQUESTS = SENDS | WRITES | {_O.READ_REQUEST}
 READ_RESPONSES = frozenset(range(_O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_ONLY + 1))
+DATA = REQUESTS | READ_RESPONSES
 FIRSTS = frozenset({_O.SEND_FIRST, _O.SEND_ONLY, _O.SEND_ONLY_IMMEDIATE, _O.WRITE_FIRST, _O.WRITE_ONLY})
 FIRSTS |= {_O.WRITE_ONLY_IMMEDIATE}
 """Opcodes of the first packet of a message that brings data."""
@@ -122,6 +123,7 @@ class RoceReason(enum.StrEnum):
     BAD_SYNDROME = "bad_syndrome"
     BAD_ICRC = "bad_icrc"
     BAD_TELEMETRY = "bad_telemetry"
+    TRIMMED = "trimmed"
 
 
 class RocePacketError(XoffError):

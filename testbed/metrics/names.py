@@ -60,6 +60,16 @@ QUEUE_BYTES = Exported("xoff_queue_bytes", _C, "Octets of the frames put into a 
 QUEUE_DROPPED = Exported(
     "xoff_queue_dropped_frames", _C, "Frames that a queue's limits dropped.", "frames", f"{_QUEUE}DROPPED_PACKETS"
 )
+QUEUE_TRIMMED = Exported(
+    "xoff_queue_trimmed_frames", _C, "Frames for a queue that was full that were trimmed.", "frames",
+    f"{_QUEUE}TRIM_PACKETS",
+)  # fmt: skip
+RESTS_SENT = Exported(
+    "xoff_queue_trimmed_sent_frames", _C, "Those of them of which the rest was sent, by another queue.", "frames"
+)
+RESTS_DROPPED = Exported(
+    "xoff_queue_trimmed_dropped_frames", _C, "Those of them of which the rest found no room.", "frames"
+)
 QUEUE_OCCUPANCY = Exported(
     "xoff_queue_occupancy_bytes", _G, "Octets of the frames that wait in a queue.", "bytes",
     f"{_QUEUE}CURR_OCCUPANCY_BYTES",

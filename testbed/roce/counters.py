@@ -34,6 +34,8 @@ class Counters:
     received_octets: int = 0
     marked: int = 0
     """Packets that came with CE."""
+    trimmed: int = 0
+    """Packets of which the rests came, because a switch had no room for more (`testbed.switch.trimming`)."""
     cnps_sent: int = 0
     cnps_received: int = 0
     duplicates: int = 0

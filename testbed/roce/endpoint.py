@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -113,13 +113,19 @@ class Endpoint:
     """The RoCE endpoint of a host: its queue pairs and connections."""
 
     def __init__(
-        self, address: str | Sequence[str], line: Line, settings: Settings | None = None, first: int = FIRST_QP
+        self,
+        address: str | Sequence[str],
+        line: Line,
+        settings: Settings | None = None,
+        first: int = FIRST_QP,
+        rests: Collection[int] = (),
     ) -> None:
         """`address` is the host's, or several, of which queue pairs have the first one of the peer's IP version;
-        `first` is the number of the first queue pair.
+        `first` is the number of the first queue pair, and `rests` are the DSCPs that switches give to what they trim.
         """
         self.addresses = (address,) if isinstance(address, str) else tuple(address)
         self.first = first
+        self.rests = frozenset(rests)
         self.settings = settings or Settings()
         self.queue_pairs: dict[int, QueuePair] = {}
         self.refused: Counter[str] = Counter()
@@ -245,7 +251,8 @@ class Endpoint:
                 self._on_management(packet, datagram, source_port, now_ns)
                 return None
         except (roce.RocePacketError, roce_cm.CmError) as error:
-            self.refused[error.reason] += 1
+            if not self._takes_rest(datagram, ds_field):
+                self.refused[error.reason] += 1
             return None
         found = self.queue_pairs.get(packet.destination_qp)
         if found is None:
@@ -257,7 +264,8 @@ class Endpoint:
         if source_port is not None and source_port != found.far_path.source_port:
             found.far_path = roce.Path(found.far_address, self.address_to(found.far_address), source_port)
         if not found.far_path.intact(datagram):
-            self._refuse(roce.RoceReason.BAD_ICRC)
+            if not self._takes_rest(datagram, ds_field):
+                self._refuse(roce.RoceReason.BAD_ICRC)
             return None
         found.receive(packet, ds_field & 3 == _CE, now_ns)
         if packet.opcode == Opcode.CNP and self.settings.cnp_scope is CnpScope.PRIORITY:
@@ -265,6 +273,16 @@ class Endpoint:
                 if other is not found and other.priority == found.priority:
                     other.rate.on_cnp(now_ns)
         return found
+
+    def _takes_rest(self, datagram: bytes, ds_field: int) -> bool:
+        """Count a packet that is not intact and has a DSCP of rests for its queue pair: a switch has trimmed it."""
+        if ds_field >> 2 not in self.rests:
+            return False
+        pair = self.queue_pairs.get(int.from_bytes(datagram[5:8]))
+        if pair is None or not pair.takes_rest(datagram):
+            return False
+        self._refuse(roce.RoceReason.TRIMMED)
+        return True
 
     def _refuse(self, reason: str) -> None:
         self.refused[reason] += 1

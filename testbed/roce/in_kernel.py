@@ -5,7 +5,7 @@ See enum xr_refusal and enum xr_why in testbed/lab/um/linux/xoff_roce.h, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from testbed.frames.roce import Nak, Opcode, RoceReason
 from testbed.roce.control.code import Program
@@ -23,6 +23,7 @@ REFUSALS: tuple[str, ...] = (
     RoceReason.BAD_ICRC,
     "queue_pair_not_ready",
     RoceReason.BAD_TELEMETRY,
+    RoceReason.TRIMMED,
 )
 """The reasons why a datagram was refused, from number 1 on."""
 
@@ -65,10 +66,11 @@ def failure(numbers: Sequence[int], control: Program | None = None) -> str:
     )
 
 
-def settings(of: Settings, timing: Timing) -> dict[str, int]:
-    """Return the settings of an endpoint by name, as struct xr_settings has them."""
+def settings(of: Settings, timing: Timing, rests: Collection[int] = ()) -> dict[str, int]:
+    """Return the settings of an endpoint by name, as struct xr_settings has them. `rests` are the DSCPs of rests."""
     whole = {name: getattr(of, name) for name in ("mtu", "ack_every", "window", "retries")}
-    return whole | {"retransmit_ns": timing.retransmit_ns, "cnp_ns": timing.cnp_ns}
+    mask = sum(1 << one for one in set(rests))
+    return whole | {"retransmit_ns": timing.retransmit_ns, "cnp_ns": timing.cnp_ns, "rests": mask}
 
 
 _PARTS = 1024

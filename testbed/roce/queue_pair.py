@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from testbed.frames import roce, roce_run
-from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, READ_RESPONSES, REQUESTS, Nak, Opcode, Packet
+from testbed.frames.roce import BTH_OCTETS, DATA, ICRC_OCTETS, READ_RESPONSES, REQUESTS, Nak, Opcode, Packet
 from testbed.frames.roce_run import PacketRun
 from testbed.frames.telemetry import Telemetry
 from testbed.roce.counters import Counters
@@ -188,6 +188,15 @@ class QueuePair:
         self.counters.received_packets += many
         self.counters.received_octets += many * self.settings.mtu
         return many
+
+    def takes_rest(self, datagram: bytes) -> bool:
+        """Count what is left of a packet of data that a switch has trimmed; False if it is none of these."""
+        if self.far_path is None or self.state is State.FAILED:
+            return False
+        if len(datagram) < BTH_OCTETS or datagram[0] not in DATA:
+            return False
+        self.counters.trimmed += 1
+        return True
 
     def receive(self, packet: Packet, is_marked: bool, now_ns: int) -> None:
         """A packet for this queue pair, whose ICRC is right."""

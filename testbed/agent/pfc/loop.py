@@ -30,6 +30,7 @@ from testbed.agent.plan import AgentPlan
 from testbed.frames.headroom import EXTENSION_OPCODE
 from testbed.linux.netlink.link_state import Link, LinkWatch
 from testbed.linux.port_program import EVENT, FIRST_INTERFACE, FRAME_OCTETS, PRIORITIES, EventKind
+from testbed.linux.port_program.records import TRIMMED, TRIMMED_QUEUE
 from testbed.linux.process import kernel
 from testbed.switch.pfc import PRIORITIES_IN
 from testbed.switch.pfc.port import Change
@@ -202,6 +203,9 @@ class Loop:
                 if not self._program.buffers.is_congested(slot, priority):
                     self._relieved(port, priority, time_ns)
                 self._log.note((time_ns, _THRESHOLD, slot, 1 << priority, shared_cells))
+            elif kind == _DROP and reason & 7 == TRIMMED:
+                queue = reason >> TRIMMED_QUEUE
+                self._log.note((time_ns, AgentEvent.TRIMMED, slot, 1 << priority, queue << 32 | length))
             elif kind == _DROP:
                 self._log.note((time_ns, AgentEvent.DROP, slot, 1 << priority, reason << 32 | length))
 

@@ -1795,7 +1795,7 @@ int port_out(struct __sk_buff *skb)
 			tell(in, group, what(signal, slot, charged, 0, length));
 #ifdef TRIM
 		if (result != ADMITTED && !is_rest && !exempt && group->lossless == LOSSY && trim(skb, slot, local)) {
-			recount(key, queue ? place : NO_QUEUE, result, cells);
+			recount(key, queue ? place : NO_QUEUE, result, cells, length | (local & 7) << FULL_QUEUE);
 			return bpf_redirect(skb->ifindex, 0);
 		}
 		if (is_rest && result != ADMITTED)

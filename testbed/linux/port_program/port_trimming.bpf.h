@@ -17,7 +17,9 @@
 #define REST_MAGIC 0xC0000000u
 #define REST_FULL 3
 
-#define TRIMMED 7 /* of a group's dropped_frames: those that live on as rests */
+#define TRIMMED 7 /* of a group's dropped_frames: those that live on as rests; and the reason that an event of one has */
+#define FULL_QUEUE 24 /* of what `recount` is told about a frame: the bits from which on its queue is */
+#define TRIMMED_QUEUE 4 /* in that reason, the bits from which on the queue is that was full */
 #define EXCEPTIONS 8 /* of one port */
 #define COMPARED 10 /* words of `struct hashed` that an exception may look at: addresses, ports, protocol */
 #define FRAGMENT 44
@@ -267,8 +269,9 @@ __noinline int cut(struct __sk_buff *skb, __u32 ip, __u32 to)
 	return !bpf_skb_change_tail(skb, to, 0);
 }
 
-/* The buffer has counted a frame as dropped; it lives on. `group` is the slot and the priority that it came in by. */
-__noinline int recount(__u32 group, __u32 waits, __u32 reason, __u32 cells)
+/* The buffer has counted a frame as dropped; it lives on, and the agent is told. `group` is the slot and the priority that
+ * it came in by, `frame` its length and the queue that was full. */
+__noinline int recount(__u32 group, __u32 waits, __u32 reason, __u32 cells, __u32 frame)
 {
 	struct queue *queue = waits == NO_QUEUE ? NULL : limited(waits);
 	struct place place;
@@ -286,6 +289,8 @@ __noinline int recount(__u32 group, __u32 waits, __u32 reason, __u32 cells)
 		queue->dropped_cells -= cells;
 	}
 	bpf_spin_unlock(&place.buffer->lock);
+	reason = TRIMMED | (frame >> FULL_QUEUE & 7) << TRIMMED_QUEUE;
+	tell(place.port, place.group, what(EVENT_DROP, group / PRIORITIES, group % PRIORITIES, reason, frame & 0xFFFF));
 	return 0;
 }
 

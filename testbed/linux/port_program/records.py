@@ -81,6 +81,8 @@ DROP_REASONS = ("headroom", "headroom pool", "threshold", "shared pool", "queue 
 REASONS = len(DROP_REASONS)
 TRIMMED = 7
 """The place, beside the reasons, of frames that were trimmed instead of dropped."""
+TRIMMED_QUEUE = 4
+"""In the reason of an event with TRIMMED in it, the bits from which on the queue is that was full."""
 
 
 class Deaths(NamedTuple):

@@ -62,6 +62,11 @@ class TrimmingTables:
             self.exceptions[start : start + EXCEPTION.size] = _encoded(one)
         _NUMBER_OF_EXCEPTIONS.pack_into(self.memory, place, len(exceptions))
 
+    def dscps(self) -> frozenset[int]:
+        """Return the DSCPs that ports which trim give to rests."""
+        found = (_SETTINGS.unpack_from(self.memory, place) for place in range(0, len(self.memory), TRIMMING.size))
+        return frozenset(dscp for octets, queues, dscp, *_ in found if octets and queues)
+
     def trimmed(self, slot: int) -> tuple[Trimmed, ...]:
         """Return what a port has trimmed, by the queue that was full."""
         _, _, _, _, _, _, *counts = TRIMMING.unpack_from(self.memory, slot * TRIMMING.size)

@@ -28,6 +28,7 @@ class CounterSampler:
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
+        self._trims = fabric.core.running_program().trimming
         self._before: dict[str, dict[str, Any]] = {}
 
     def changes(self) -> list[dict[str, Any]]:
@@ -60,6 +61,13 @@ class CounterSampler:
                 "most_shared_bytes": [one.high_water[_SHARED] * cell for one in groups],
                 "most_headroom_bytes": [one.high_water[_HEADROOM] * cell for one in groups],
                 "queue_dropped_frames": [self._fabric.queue(port.name, one).dropped_frames for one in _PRIORITIES],
+            }
+        if self._trims and settings is not None:
+            trimmed = self._fabric.trimmed_by_queue(port.name)
+            row |= {
+                "trimmed_frames": [one.frames for one in trimmed],
+                "rests_sent_frames": [one.sent_frames for one in trimmed],
+                "rests_dropped_frames": [one.dropped_frames for one in trimmed],
             }
         return row
 

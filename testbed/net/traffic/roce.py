@@ -59,7 +59,7 @@ _OVERHEAD = 74
 """Octets of the headers of a frame of data over IPv4, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
 _SUMS = (
     "sent", "received", "lost", "doubled", "out_of_order", "reordered", "octets", "retransmitted", "went_back",
-    "timeouts", "cnps_sent", "cnps_received", "sequence_naks", "rnr_naks", "messages",
+    "timeouts", "cnps_sent", "cnps_received", "sequence_naks", "rnr_naks", "trimmed", "messages",
 )  # fmt: skip
 """The counts of a report that are the sums of those of its queue pairs."""
 _BESIDE_DATA = 58 + WIRE_OCTETS
@@ -282,6 +282,7 @@ class Roce(RoceOptions, Transport):
             cnps_received=here.cnps_received,
             sequence_naks=here.sequence_naks + there.sequence_naks,
             rnr_naks=here.rnr_naks,
+            trimmed=here.trimmed + there.trimmed,
             messages=whole_messages(flow, taken),
             failure=given.failure or taken.failure,
             samples=outcome.observed or (),
@@ -341,6 +342,8 @@ class RoceReport(Report):
     """The number of NAKs that came from an end which missed a packet."""
     rnr_naks: int = 0
     """The number of times that the source had to wait, because the target had no receive posted."""
+    trimmed: int = 0
+    """The number of packets of which rests came, because a switch that trims had no room for more."""
     messages: int = 0
     """The messages that have arrived to their last octet."""
     failure: str = ""

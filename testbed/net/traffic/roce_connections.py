@@ -18,6 +18,7 @@ from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, PORT
 from testbed.frames.roce_cm import CM_QP
 from testbed.frames.roce_run import PacketRun
 from testbed.linux.sockets import mmsg
+from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.ports import address_of
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.roce_flow import (
@@ -65,6 +66,13 @@ def not_sent(error: OSError, to: str) -> FlowError:
             "its packets are too long for the MTU of the port; Settings(mtu=...) of the flow's Roce has their payload"
         )
     return FlowError(f"RoCE to {to}: {reason}")
+
+
+def _rests() -> frozenset[int]:
+    """Return the DSCPs of what the network's switches trim, as they are set now."""
+    program = FabricCore.current().program
+    tables = None if program is None else program.trimming_tables
+    return frozenset() if tables is None else tables.dscps()
 
 
 class Way:
@@ -182,7 +190,7 @@ class Connections:
         self.is_ipv6 = 6 in versions
         """True if flows over IPv6 begin or end here."""
         addresses = [address_of(node, version) for version in sorted(versions)]
-        self.host = Host([one for one in addresses if one is not None], line, self.settings, first_pair)
+        self.host = Host([one for one in addresses if one is not None], line, self.settings, first_pair, _rests())
         self.line = line
         self.sources = {index: Source(flows[index], index) for index in sends}
         self.targets = {index: Target(flows[index], index) for index in receives}

@@ -168,7 +168,8 @@ class _Loop(Connections):
     def _take(self, receiver: mmsg.Receiver, many: int, offset_ns: int) -> None:
         """The datagrams of a batch, those of each queue pair in their order."""
         lengths, arrivals = receiver.lengths(many), receiver.arrivals(many, since_ns=offset_ns)
-        ecn = receiver.ds_fields(many).translate(_ECN)
+        ds_fields = receiver.ds_fields(many)
+        ecn = ds_fields.translate(_ECN)
         usual = max(range(4), key=ecn.count)
         others = {place for place, length in enumerate(lengths) if length != self._full}
         if ecn.count(usual) != many:
@@ -189,7 +190,7 @@ class _Loop(Connections):
                 place = places[done]
                 at_ns = max(arrivals[place], self._now_ns)
                 before = _progress(target)
-                self.host.receive(receiver.datagram(place, lengths[place]), ecn[place], at_ns)
+                self.host.receive(receiver.datagram(place, lengths[place]), ds_fields[place], at_ns)
                 if target is not None and _progress(target) != before:
                     target.count(lengths[place] + target.headers, ecn[place], arrivals[place])
                 done += 1

@@ -35,6 +35,8 @@ JOBS = Path(__file__).parents[1] / "jobs" / "roce.py"
 
 ADDRESSES = (("10.0.0.1", "10.0.0.2"), ("fd00::1", "2001:db8::2"))
 SCALE = Scale(1000)
+RESTS = (48, 63)
+"""The DSCPs of rests."""
 KEYS = (roce_device.FIRST_KEY, roce_device.FIRST_KEY + 1)
 """The keys of the content and of the sink."""
 SEEDS = 1, 2
@@ -84,7 +86,7 @@ class Compiled:
         self._library, self._own = library, own
         self._told = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(C.xr_event))(self._tell)
         self._error: BaseException | None = None
-        kept = C.xr_settings(**in_kernel.settings(settings, Timing.of(settings, SCALE)))
+        kept = C.xr_settings(**in_kernel.settings(settings, Timing.of(settings, SCALE), RESTS))
         self._block = ctypes.create_string_buffer(content_block() * 2, 2 * len(content_block()))
         self._pair = ctypes.c_void_p(library.xl_new(ctypes.byref(kept), ctypes.byref(given), self._block, self._told))
         self._rate = C.xr_rate.from_address(library.xl_rate(self._pair))
@@ -108,8 +110,8 @@ class Compiled:
             at += length
         return found
 
-    def receive(self, datagram: bytes, is_marked: bool, now_ns: int) -> str | None:
-        refused = self._library.xl_receive(self._pair, datagram, len(datagram), is_marked, ctypes.c_int64(now_ns))
+    def receive(self, datagram: bytes, ds_field: int, now_ns: int) -> str | None:
+        refused = self._library.xl_receive(self._pair, datagram, len(datagram), ds_field, ctypes.c_int64(now_ns))
         return in_kernel.REFUSALS[refused - 1] if refused else None
 
     def post(self, work: Work, region: int, now_ns: int) -> bool:
@@ -189,7 +191,7 @@ class Both:
         self.compare()
         return found + data
 
-    def receive(self, datagram: bytes, is_marked: bool, now_ns: int) -> None:
+    def receive(self, datagram: bytes, ds_field: int, now_ns: int) -> None:
         refused: str | None = None
         try:
             packet = roce.parse(datagram)
@@ -200,10 +202,12 @@ class Both:
             elif self.pair.far_path is None or not self.pair.far_path.intact(datagram):
                 refused = roce.RoceReason.BAD_ICRC
             else:
-                self.pair.receive(packet, is_marked, now_ns)
+                self.pair.receive(packet, ds_field & 3 == 3, now_ns)
         except roce.RocePacketError as error:
             refused = error.reason
-        assert self.compiled.receive(datagram, is_marked, now_ns) == refused
+        if refused is not None and ds_field >> 2 in RESTS and self.pair.takes_rest(datagram):
+            refused = roce.RoceReason.TRIMMED
+        assert self.compiled.receive(datagram, ds_field, now_ns) == refused
         self.compare()
 
     def post(self, work: Work, region: int, now_ns: int) -> bool:
@@ -241,7 +245,8 @@ class Weather:
     delay: float
     mark: float
     damage: float
-    flying: list[tuple[int, int, int, bytes, bool]] = field(default_factory=list)
+    trimming: float
+    flying: list[tuple[int, int, int, bytes, int]] = field(default_factory=list)
 
 
 def run_both(library: Any, seed: int, events: int) -> int:
@@ -258,9 +263,9 @@ def run_both(library: Any, seed: int, events: int) -> int:
     pairs[0].start(*firsts)
     pairs[1].start(*reversed(firsts))
     quiet = dice.random() < 0.4
-    weather = Weather(*((0.0, 0.0, 0.0, dice.choice([0.0, 0.1]), 0.0) if quiet else
+    weather = Weather(*((0.0, 0.0, 0.0, dice.choice([0.0, 0.1]), 0.0, 0.0) if quiet else
                         (dice.choice([0, 0.01, 0.1]), dice.choice([0, 0.02]), dice.choice([0, 0.05]),
-                         dice.choice([0, 0.05, 0.5]), dice.choice([0, 0.01]))))  # fmt: skip
+                         dice.choice([0, 0.05, 0.5]), dice.choice([0, 0.01]), dice.choice([0, 0.02]))))  # fmt: skip
     feeds = [Feed(pairs[place], pairs[1 - place], dice.choice(list(Operation)), mtu) for place in (0, 1)]
     now_ns, count, event = 1_000_000_000, 0, 0
     while event < events and not all(end.pair.state is State.FAILED for end in pairs):
@@ -275,8 +280,8 @@ def run_both(library: Any, seed: int, events: int) -> int:
             dice.randrange(300_000) if dice.random() < 0.1 else 0
         )
         if weather.flying and weather.flying[0][0] <= now_ns:
-            _, _, place, datagram, is_marked = heapq.heappop(weather.flying)
-            pairs[place].receive(datagram, is_marked, now_ns)
+            _, _, place, datagram, ds_field = heapq.heappop(weather.flying)
+            pairs[place].receive(datagram, ds_field, now_ns)
         if dice.random() < 0.002:
             pairs[0].pair.rate.on_cnp(now_ns)  # of another queue pair of its priority
             pairs[0].compiled.cnp(now_ns)
@@ -327,7 +332,11 @@ def send(weather: Weather, dice: random.Random, datagram: bytes, *, now_ns: int,
     for _ in range(2 if dice.random() < weather.doubling else 1):
         late_ns = dice.randrange(2_000_000) if dice.random() < weather.delay else 0
         arrives_ns = now_ns + 10_000 + late_ns
-        heapq.heappush(weather.flying, (arrives_ns, count, place, datagram, dice.random() < weather.mark))
+        ds_field = 3 if dice.random() < weather.mark else 2
+        if dice.random() < weather.trimming:  # one that is no longer than a rest may be stays whole
+            ds_field |= dice.choice(RESTS) << 2
+            datagram = datagram[: dice.choice([2, 22, 44, 86, 250])]
+        heapq.heappush(weather.flying, (arrives_ns, count, place, datagram, ds_field))
 
 
 def stamped(dice: random.Random, datagram: bytes, now_ns: int) -> bytes:

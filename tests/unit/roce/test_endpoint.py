@@ -618,3 +618,31 @@ def test_a_sink_takes_octets_in_order_and_content_is_read_only() -> None:
     assert Content(1).read(65_520, 200_000)[:3] == Content(1).read(65_520, 3)
     assert roce.PORT == 4791
     assert SETTINGS.mtu == 256
+
+
+def rest_of(outgoing: Outgoing, octets: int) -> bytes:
+    """Return what a switch leaves of a datagram."""
+    return outgoing.datagram[:octets]
+
+
+def test_a_rest_with_a_dscp_of_rests_counts_for_its_queue_pair_and_any_other_damage_does_not() -> None:
+    link = Link()
+    link.b.rests = frozenset({48})
+    link.near.post(written(link, 1024))
+    link.until(lambda: link.near.requester.idle)
+    first, second, *_ = [one for _, one in link.network.delivered if opcode(one) in roce.WRITES]
+    acknowledgement = next(one for _, one in link.network.delivered if opcode(one) == Opcode.ACKNOWLEDGE)
+    assert link.far is not None
+    received = link.far.counters.received_packets
+    for octets in (12, 22, 86):  # no RETH, not all of it, some data
+        link.b.receive(rest_of(first, octets), 48 << 2 | ECT_0, link.now_ns)
+    link.b.receive(rest_of(second, 86), 48 << 2, link.now_ns)
+    assert (link.far.counters.trimmed, dict(link.b.refused)) == (4, {"trimmed": 4})
+    link.b.receive(second.datagram, 48 << 2, link.now_ns)  # one that was no longer than a rest
+    assert (link.far.counters.trimmed, link.far.counters.received_packets) == (4, received + 1)
+    link.b.receive(rest_of(second, 86), 26 << 2, link.now_ns)
+    link.b.receive(rest_of(first, 11), 48 << 2, link.now_ns)  # no whole BTH: nobody knows whose it is
+    link.a.rests = frozenset({48})
+    link.a.receive(rest_of(acknowledgement, 14), 48 << 2, link.now_ns)  # no packet of data
+    assert (link.far.counters.trimmed, link.near.counters.trimmed) == (4, 0)
+    assert link.b.refused["bad_icrc"] + link.b.refused["bad_padding"] + link.b.refused["too_short"] == 2

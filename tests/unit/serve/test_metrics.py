@@ -61,6 +61,9 @@ COUNTERS = {
             "most_shared_bytes": [0, 0, 0, 62400, 0, 0, 0, 0],
             "most_headroom_bytes": [0, 0, 0, 208, 0, 0, 0, 0],
             "queue_dropped_frames": [0] * 8,
+            "trimmed_frames": [0, 0, 0, 6, 0, 0, 0, 0],
+            "rests_sent_frames": [0, 0, 0, 5, 0, 0, 0, 0],
+            "rests_dropped_frames": [0, 0, 0, 1, 0, 0, 0, 0],
         },
         {
             "of": "s1 pool 0",
@@ -86,6 +89,9 @@ def test_a_running_lab_has_the_counters_of_its_last_lines() -> None:
     assert values(found, "xoff_queue_frames_total", sonic="SAI_QUEUE_STAT_PACKETS", queue="0") == [5]
     assert values(found, "xoff_queue_bytes_total", port="s1-eth2", queue="3") == [105980]
     assert values(found, "xoff_queue_frames_total", port="s1-eth2", queue="1") == [], "a priority that nothing uses"
+    assert values(found, "xoff_queue_trimmed_frames_total", sonic="SAI_QUEUE_STAT_TRIM_PACKETS", queue="3") == [6]
+    assert values(found, "xoff_queue_trimmed_sent_frames_total", port="s1-eth2", queue="3") == [5]
+    assert values(found, "xoff_queue_trimmed_dropped_frames_total", port="s1-eth2", queue="3") == [1]
     group = {"port": "s1-eth2", "group": "6", "sonic": "SAI_INGRESS_PRIORITY_GROUP_STAT_DROPPED_PACKETS"}
     assert values(found, "xoff_priority_group_dropped_frames_total", **group) == [4]
     assert values(found, "xoff_priority_group_headroom_watermark_bytes", group="3") == [208]

@@ -24,6 +24,7 @@
 
 /* As in testbed/linux/port_program/records.py */
 enum xp_kind { XP_FRAME = 1, XP_XOFF, XP_XON, XP_DROP };
+#define XP_TRIMMED 7		/* a reason of XP_DROP, and from bit 4 on the queue that was full */
 
 struct xp_event {
 	u64 time_ns;
@@ -38,7 +39,7 @@ struct xp_event {
 enum {
 	XP_LOG_XOFF_RECEIVED = 0, XP_LOG_XON_RECEIVED = 1, XP_LOG_XOFF_SENT = 5, XP_LOG_XON_SENT = 7,
 	XP_LOG_CONGESTED = 8, XP_LOG_RELIEVED = 9, XP_LOG_DROP = 100, XP_LOG_THRESHOLD = 101,
-	XP_LOG_QUEUE_STOPPED = 102, XP_LOG_FRAME_SENT = 103, XP_LOG_SEND_FAILED = 107
+	XP_LOG_QUEUE_STOPPED = 102, XP_LOG_FRAME_SENT = 103, XP_LOG_SEND_FAILED = 107, XP_LOG_TRIMMED = 128
 };
 
 static const u16 xp_logged[XP_COUNTS] = {
@@ -304,6 +305,11 @@ static enum xp_outcome xp_go_on(struct xp_turn *turn)
 
 	switch (turn->step) {
 	case XP_READ:
+		if (event->kind == XP_DROP && (event->reason & 7) == XP_TRIMMED) {
+			xp_log(turn, event->time_ns, XP_LOG_TRIMMED, event->slot, bit,
+			       (s64)(event->reason >> 4) << 32 | event->length);
+			return XP_DONE;
+		}
 		if (event->kind == XP_DROP) {
 			xp_log(turn, event->time_ns, XP_LOG_DROP, event->slot, bit,
 			       (s64)event->reason << 32 | event->length);

@@ -48,7 +48,7 @@ enum xr_region_kind { XR_NO_REGION, XR_CONTENT, XR_SINK };
 /* Why a datagram was not taken; testbed/roce/in_kernel.py has the names in this order */
 enum xr_refusal {
 	XR_TAKEN, XR_TOO_SHORT, XR_WRONG_VERSION, XR_OPCODE_NOT_KNOWN, XR_BAD_PADDING, XR_BAD_SYNDROME, XR_BAD_ICRC,
-	XR_NOT_READY, XR_BAD_TELEMETRY, XR_REFUSALS
+	XR_NOT_READY, XR_BAD_TELEMETRY, XR_TRIMMED, XR_REFUSALS
 };
 
 /* Why a queue pair failed; testbed/roce/in_kernel.py has the sentences in this order */
@@ -67,6 +67,7 @@ struct xr_failure {
 struct xr_settings {
 	u32 mtu, ack_every, window, retries;
 	s64 retransmit_ns, cnp_ns;
+	u64 rests; /* the DSCPs of trimmed packets, a bit each */
 };
 
 /* The NIC of a queue pair, as NicTiming of testbed/roce/nic.py; times are the lab's */
@@ -257,7 +258,7 @@ void xr_prepare_memory(const u8 *block, u32 mtu, u32 *known, u32 *shift);
 unsigned long xr_room(const struct xr_nic *nic, const struct xr_rate *rate, const struct xr_settings *settings);
 void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps, void *room);
 int xr_post(struct xr_queue_pair *pair, const struct xr_work *work, s64 now_ns);
-int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns);
+int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 ds_field, s64 now_ns);
 int xr_transmit(struct xr_queue_pair *pair, s64 now_ns, int most, xr_emit emit, void *context);
 int xr_notification(struct xr_queue_pair *pair, s64 now_ns, xr_emit emit, void *context);
 s64 xr_notification_ns(const struct xr_queue_pair *pair);

@@ -21,6 +21,7 @@ struct xr_counters {
 	u64 received_packets;
 	u64 received_octets;
 	u64 marked;
+	u64 trimmed;
 	u64 cnps_sent;
 	u64 cnps_received;
 	u64 duplicates;

@@ -41,7 +41,6 @@
 #define XR_CNP 0x81
 #define XR_AROUND 32		/* octets around the payload of a flow's packet at the most: BTH, RETH, ICRC */
 #define XR_HEADERS 22		/* octets of a frame before the payload of UDP, but for the IP header */
-#define XR_CE 3
 
 struct xr_block {
 	u32 mtu;
@@ -439,7 +438,7 @@ static void xr_wake_waiting(struct xr_endpoint *endpoint, s64 now_ns)
 static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 {
 	struct xr_endpoint *endpoint = rcu_dereference_sk_user_data(sk);
-	u32 ecn, refused, i;
+	u32 ds_field, refused, i;
 	struct xr_region *sink;
 	struct xr_pair *pair;
 	const u8 *datagram;
@@ -456,15 +455,15 @@ static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 		return 1;
 	if (pair->given.is_ipv6 != (skb->protocol == htons(ETH_P_IPV6)))
 		return 1;
-	ecn = (pair->given.is_ipv6 ? ipv6_get_dsfield(ipv6_hdr(skb)) : ip_hdr(skb)->tos) & 3;
+	ds_field = pair->given.is_ipv6 ? ipv6_get_dsfield(ipv6_hdr(skb)) : ip_hdr(skb)->tos;
 	now_ns = ktime_get_ns();
 	sink = &endpoint->memory.regions[pair->given.region];
 	before = sink->received;
 	kept = pair->core.counters.kept;	/* packets that are kept count when they come, and not when it is their turn */
-	refused = xr_receive(&pair->core, datagram, skb->len - sizeof(struct udphdr), ecn == XR_CE, now_ns);
+	refused = xr_receive(&pair->core, datagram, skb->len - sizeof(struct udphdr), ds_field, now_ns);
 	endpoint->refused[refused]++;
 	if (pair->given.roles & XR_IS_TARGET && (sink->received > before || pair->core.counters.kept > kept)) {
-		if (xf_arrived(&pair->arrivals, ecn, now_ns))
+		if (xf_arrived(&pair->arrivals, ds_field & 3, now_ns))
 			pair->frames_octets += XR_HEADERS + xr_ip_header(pair) + skb->len - sizeof(struct udphdr);
 		xr_wake_waiting(endpoint, now_ns);
 	}

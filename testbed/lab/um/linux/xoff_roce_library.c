@@ -87,9 +87,9 @@ int xl_post(struct xl *of, u32 operation, u64 length, u64 local, u64 remote, u32
 	return xr_post(&of->pair, &work, now_ns);
 }
 
-int xl_receive(struct xl *of, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns)
+int xl_receive(struct xl *of, const u8 *datagram, u32 length, u32 ds_field, s64 now_ns)
 {
-	return xr_receive(&of->pair, datagram, length, is_marked, now_ns);
+	return xr_receive(&of->pair, datagram, length, ds_field, now_ns);
 }
 
 static void keep(void *context, const struct xr_packet *packet)

@@ -17,6 +17,7 @@
 
 #define BTH 12
 #define ICRC 4
+#define CE 3 /* of the DS field */
 #define MASK24 0xffffff
 #define UNDER_WAY 64	/* messages that are posted and not complete */
 #define CATCH_UP 4
@@ -1984,8 +1985,15 @@ static void return_area(struct xr_queue_pair *pair, const u8 *area)
 	__builtin_memcpy(at + 4, area + 4, area[2] * STAMP);
 }
 
-/* Take what came to this queue pair, and with which ECN field; XR_TAKEN, or why it is refused */
-int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 is_marked, s64 now_ns)
+/* A packet of data that is not intact and came with a DSCP of rests: a switch has trimmed it */
+static int is_rest(const struct xr_queue_pair *pair, const u8 *datagram, u32 ds_field)
+{
+	return pair->settings->rests >> (ds_field >> 2) & 1 && datagram[0] <= ACKNOWLEDGE &&
+	       IS(datagram[0], REQUESTS | RESPONSES);
+}
+
+/* Take what came to this queue pair, and with which DS field; XR_TAKEN, or why it is refused */
+int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 ds_field, s64 now_ns)
 {
 	struct xr_requester *requester = &pair->requester;
 	struct packet packet;
@@ -1993,16 +2001,20 @@ int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 i
 	u64 went_back = pair->counters.went_back;
 	s64 before = requester->oldest;
 
+	if (pair->has_failed)
+		return refused ?: XR_NOT_READY;
+	if (!refused && !is_intact(pair, &packet, datagram, length, head_length))
+		refused = XR_BAD_ICRC;
+	if (refused && length >= BTH && is_rest(pair, datagram, ds_field)) {
+		pair->counters.trimmed++;
+		return XR_TRIMMED;
+	}
 	if (refused)
 		return refused;
-	if (pair->has_failed)
-		return XR_NOT_READY;
-	if (!is_intact(pair, &packet, datagram, length, head_length))
-		return XR_BAD_ICRC;
 	if (IS(packet.opcode, REQUESTS | RESPONSES)) {
 		pair->counters.received_packets++;
 		pair->counters.received_octets += packet.octets;
-		if (is_marked) {
+		if ((ds_field & 3) == CE) {
 			pair->counters.marked++;
 			if (now_ns - *pair->pace >= pair->settings->cnp_ns) {
 				*pair->pace = now_ns;

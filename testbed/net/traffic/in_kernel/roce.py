@@ -153,7 +153,7 @@ class KernelHost(Connections):
         return RoceDevice(
             self.listener,
             max(1, len(self.sources) + len(self.targets)),
-            C.xr_settings(**in_kernel.settings(settings, Timing.of(settings, self.line.scale))),
+            C.xr_settings(**in_kernel.settings(settings, Timing.of(settings, self.line.scale), self.host.rests)),
             content_block(),
             session.counters,
             first=self.host.first,

@@ -271,7 +271,7 @@ class Endpoint:
         if packet.opcode == Opcode.CNP and self.settings.cnp_scope is CnpScope.PRIORITY:
             for other in self.queue_pairs.values():
                 if other is not found and other.priority == found.priority:
-                    other.rate.on_cnp(now_ns)
+                    other.on_cnp(now_ns)
         return found
 
     def _takes_rest(self, datagram: bytes, ds_field: int) -> bool:

@@ -27,6 +27,7 @@ from testbed.roce.memory import Region
 from testbed.roce.nic import PLAIN, Jitter, NicTiming
 from testbed.roce.order import Order, Orders
 from testbed.roce.rates.base import Acknowledgement, Line, RateControl
+from testbed.roce.rates.informed import Informed
 from testbed.roce.requester import Requester
 from testbed.roce.responder import Responder
 from testbed.roce.selective_requester import SelectiveRequester
@@ -128,6 +129,7 @@ class QueuePair:
         """The priority of its data; a CNP may concern all queue pairs of a priority."""
         self.settings = settings
         self.rate = rate
+        self.informed = Informed(rate, self.fail)
         self.state = State.CONNECTING
         self.failure = ""
         self.reply = b""
@@ -161,6 +163,7 @@ class QueuePair:
         self.responder.orders.requests = Order(far_first, self.counters)
         self.far_path = far_path
         self.state = State.READY
+        self.informed.check(self.rate.__init__)  # type: ignore[misc]  # before any event
 
     def post(self, work: Work, now_ns: int = 0) -> int:
         """Take a work on; it is sent once the connection is ready, after the doorbell's delay."""
@@ -217,7 +220,7 @@ class QueuePair:
             self.requester.on_read_response(packet, now_ns)
         elif opcode == Opcode.CNP:
             self.counters.cnps_received += 1
-            self.rate.on_cnp(now_ns)
+            self.on_cnp(now_ns)
         elif packet.aeth is not None:
             if packet.aeth.rnr is not None:
                 self.requester.on_rnr(packet.psn, packet.aeth.rnr, now_ns)
@@ -231,6 +234,10 @@ class QueuePair:
             self._count(packet, went_back, before, now_ns)
         if self.requester.failure:
             self.fail(self.requester.failure)
+
+    def on_cnp(self, now_ns: int) -> None:
+        """A CNP came that concerns this queue pair."""
+        self.informed.tell(self.rate.on_cnp, now_ns)
 
     def _notify(self, now_ns: int) -> None:
         self.counters.marked += 1
@@ -251,16 +258,17 @@ class QueuePair:
         requester = self.requester
         if requester.round_trips:
             for round_trip_ns in requester.round_trips:
-                self.rate.on_round_trip(now_ns, round_trip_ns)
+                self.informed.tell(self.rate.on_round_trip, now_ns, round_trip_ns)
             requester.round_trips.clear()
 
     def _count(self, packet: Packet, went_back: int, before: int, now_ns: int) -> None:
         """Tell a rate control that counts acknowledgements what this one has brought."""
         assert self._acknowledged is not None
         if self.counters.went_back != went_back:
-            self.rate.on_loss(now_ns)
+            self.informed.tell(self.rate.on_loss, now_ns)
         if self.requester.oldest > before:
-            self.rate.on_acknowledged(now_ns, self._acknowledged.told(self.requester, before, packet, now_ns))
+            told = self._acknowledged.told(self.requester, before, packet, now_ns)
+            self.informed.tell(self.rate.on_acknowledged, now_ns, told)
 
     # What goes out
 
@@ -301,8 +309,10 @@ class QueuePair:
             self._pace(now_ns, self._gap_ns(len(datagram), self.rate.rate_lab_bps), 1)
             self.counters.sent_packets += 1
             self.counters.sent_octets += len(packet.payload)
-            self.rate.on_sent(now_ns, octets)
             made.append(datagram)
+            self.informed.tell(self.rate.on_sent, now_ns, octets)
+            if self.informed.has_fault:
+                break
         if not responder.has_response and (answer := responder.answer(now_ns)) is not None:
             made.append(self._answer(answer))
         if responder.failure:
@@ -317,7 +327,7 @@ class QueuePair:
         until_ns = now_ns + ahead
         if not ahead or self._next_ns > until_ns or responder.has_response or responder.answer_ns != NEVER:
             return None
-        if self.state is not State.READY or self.requester.timer_ns <= now_ns or self.rate.deadline_lab_ns <= now_ns:
+        if self.state is not State.READY or self.requester.timer_ns <= now_ns or self.informed.deadline_ns <= now_ns:
             return None
         octets = self.settings.mtu + BTH_OCTETS + ICRC_OCTETS
         gap_ns = self._gap_ns(octets, self.rate.rate_lab_bps)
@@ -329,7 +339,7 @@ class QueuePair:
         self._pace(now_ns, gap_ns, many)
         self.counters.sent_packets += many
         self.counters.sent_octets += len(run.payload)
-        self.rate.on_sent_run(now_ns, octets + self._wire_octets, many)
+        self.informed.tell(self.rate.on_sent_run, now_ns, octets + self._wire_octets, many)
         return roce_run.seal(self.path, run.heads, run.payload, run.crcs)
 
     def _ahead(self) -> int:
@@ -358,9 +368,8 @@ class QueuePair:
         if self.requester.failure:
             self.fail(self.requester.failure)
         if self.counters.went_back != went_back:
-            self.rate.on_loss(now_ns)
-        while self.rate.deadline_lab_ns <= now_ns:
-            self.rate.on_deadline(now_ns)
+            self.informed.tell(self.rate.on_loss, now_ns)
+        self.informed.bring_up(now_ns)
 
     @property
     def deadline_ns(self) -> int:
@@ -371,7 +380,7 @@ class QueuePair:
         if self.state is State.CONNECTING:
             return deadline_ns
         deadline_ns = min(
-            deadline_ns, self.responder.deadline_ns, self.requester.deadline_ns, self.rate.deadline_lab_ns
+            deadline_ns, self.responder.deadline_ns, self.requester.deadline_ns, self.informed.deadline_ns
         )
         if self.rate.window is not None:
             self.requester.limit(self.rate.window)

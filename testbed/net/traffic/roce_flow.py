@@ -359,7 +359,7 @@ class Source:
         look changes nothing.
         """
         while self.next_sample_ns <= now_ns:
-            if self.pair is not None:
+            if self.pair is not None and not self.pair.informed.has_fault:
                 rate = copy.copy(self.pair.rate)
                 rate.settle(self.next_sample_ns)
                 self.samples.append(

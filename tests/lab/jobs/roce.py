@@ -228,6 +228,24 @@ def faulty(run: Run) -> None:
 
 
 @experiment(timeout="60s")
+def faulty_in_python(run: Run) -> None:
+    """The same by a process of the host's, for two queue pairs of which one has a fault."""
+    from xoff import Flow, Incast, Roce, network
+
+    with network(Incast(1)) as net:
+        transport = Roce(served_by="python")
+        broken, whole = net.run(*(
+            Flow("h1", "r", transport=transport, size="100kB", rate_control=control) for control in (Stuck, Plain)
+        )).reports  # fmt: skip
+        run.figure("failure", broken.failure)  # type: ignore[attr-defined]
+        run.claim("served by the kernel", broken.in_kernel, equals=False)  # type: ignore[attr-defined]
+        run.claim("packets before the fault", broken.sent, equals=10)
+        run.claim("octets of the other flow", (whole.size.bytes, whole.intact), equals=(100_000, True))  # type: ignore[attr-defined]
+        again = net.run(Flow("h1", "r", transport="roce", size="100kB"))
+        run.claim("lost by the next flow of the host", again.lost, equals=0)
+
+
+@experiment(timeout="60s")
 def refused_programs(run: Run) -> None:
     """Code that reaches outside its frame, jumps outside itself or never ends a path is refused by the kernel."""
     import ctypes

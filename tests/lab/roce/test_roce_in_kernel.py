@@ -398,8 +398,9 @@ def test_the_kernel_serves_rate_controls_that_have_code_and_python_all_others(ru
 
 
 @pytest.mark.engines("um")
-def test_a_fault_of_a_rate_control_ends_its_flow_and_names_its_line(run: Runner) -> None:
-    result = run("roce:faulty")
+@pytest.mark.parametrize("job", ["faulty", "faulty_in_python"])
+def test_a_fault_of_a_rate_control_ends_its_flow_and_names_its_line(run: Runner, job: str) -> None:
+    result = run(f"roce:{job}")
     assert result.status is Status.OK, result.reason
     assert result.passed, [claim for claim in result.claims if not claim.passed]
     line = next(number for number, text in enumerate(JOBS.read_text().splitlines(), 1) if "1e12 / max" in text)

@@ -11,7 +11,7 @@ from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.results import folder
 from tests.lab.conftest import kept
 
-LONG = ("dsh", "livelock", "pauses_by_ways")
+LONG = ("dsh", "incast_across_spines", "livelock", "pauses_by_ways", "permutation_of_racks")
 """They take 6 CPU seconds and more; `xoff verify --published` runs them too."""
 
 

@@ -82,6 +82,8 @@ class HttpConnection:
         self._request: Request | None = None  # its head, while the body is awaited
         self._length = 0
         self._is_asked = False  # a request waits for its response
+        self._wants_body = True
+        """False after HEAD, whose response is a head alone (RFC 9110, section 9.3.2)."""
 
     def receive(self, data: bytes) -> Request | None:
         """Process received octets, or without octets look for the next request in those received before.
@@ -128,7 +130,7 @@ class HttpConnection:
         if response.events_after is not None:
             self.deadline_ns = None
             return
-        if response.body:
+        if response.body and self._wants_body:
             self._send(h11.Data(data=response.body))
         self._send(h11.EndOfMessage())
         self.is_over = self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE
@@ -188,6 +190,7 @@ class HttpConnection:
             text = f"not a request of HTTP/1.1: {str(error)[:120]}; write 'GET /topology HTTP/1.1'"
             raise BadRequest(HTTPStatus(error.error_status_hint), text) from None
         assert isinstance(event, h11.Request)
+        self._wants_body = event.method != b"HEAD"
         if event.http_version not in (b"1.1", b"1.0"):
             raise BadRequest(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "the version must be HTTP/1.1 or HTTP/1.0")
         headers: dict[str, str] = {}

@@ -103,6 +103,17 @@ def test_a_response_has_its_length_and_whether_the_connection_goes_on() -> None:
         assert connection.receive(head) is None
 
 
+def test_head_is_answered_by_a_head_alone_and_the_connection_goes_on() -> None:
+    connection = HttpConnection(0)
+    assert connection.receive(b"HEAD /x HTTP/1.1\r\nHost: x\r\n\r\n") is not None
+    connection.respond(Response(405, b"no such method"), 0)
+    head = connection.data_to_send()
+    assert head.startswith(b"HTTP/1.1 405 ") and b"Content-Length: 14\r\n" in head and head.endswith(b"\r\n\r\n")
+    assert connection.receive(b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n") is not None
+    connection.respond(Response(200, b"body"), 0)
+    assert connection.data_to_send().endswith(b"\r\n\r\nbody")
+
+
 def test_a_client_that_expects_100_continue_gets_it_once() -> None:
     connection = HttpConnection(0)
     assert connection.receive(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n") is None

@@ -73,15 +73,16 @@ def ready(engine: Engine | str) -> PreparedEngine:
 
 def _take_prebuilt(engine: Engine) -> None:
     """Take the lab that the user names, or that the package index has, if there is none for this engine yet."""
-    from testbed.cli.house import lab_file
-    from testbed.cli.screen.console import say
-    from testbed.lab.engines import prebuilt
     from testbed.lab.host import distribution
 
     if engine.runs_image:
         distribution.require_labs()
     if engine.is_built():
         return
+    from testbed.cli.house import lab_file
+    from testbed.cli.screen.console import say
+    from testbed.lab.engines import prebuilt
+
     if prebuilt.is_named():
         taken = lab_file.take()
         if not engine.is_built():

@@ -1,17 +1,15 @@
 """The experiments and topologies that come with Xoff, as `xoff list` and completion show them, without importing them.
 
-Reading them takes importing them all, which takes a second; an index is kept in the cache, under a digest of the names,
-sizes and times of all source files that it could depend on. Where the cache cannot be used it is made each time.
+Reading them takes importing them all, which takes a second; an index is kept in the cache, under the state of all
+source files that it could depend on. Where the cache cannot be used it is made each time. A run of an experiment as it
+is takes its description from there, too, and leaves the import to the lab.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +19,12 @@ from testbed.lab.host import cache
 
 if TYPE_CHECKING:
     from testbed.experiment.definition import Experiment
+    from testbed.lab.host.sources import Stamp
 
 _FILE = "index.json"
 _KEPT = 8
 """The number of indexes that are kept: one for each checkout, and some of before."""
+_KEPT_DESCRIPTIONS = 64
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Index:
 def shipped() -> Index:
     """Return the index of what comes with Xoff, from the cache or made now."""
     try:
-        place = cache.root() / f"index-{_digest()}"
+        place = cache.root() / f"index-{_stamp().name}"
         with suppress(OSError, ValueError, TypeError, KeyError):
             kept = json.loads((place / _FILE).read_text(encoding="utf-8"))
             return Index(tuple(Listed(**one) for one in kept["experiments"]), kept["topologies"])
@@ -99,21 +99,42 @@ def listed(one: Experiment, kind: str = "") -> Listed:
     )  # fmt: skip
 
 
-def _digest() -> str:
-    """Return a digest of the sources: their names, sizes and times of change."""
-    own = Path(__file__).parents[1]
-    found = hashlib.sha256()
-    others = map(shipped_packages.folder, (shipped_packages.EXPERIMENTS, shipped_packages.TOPOLOGIES))
-    for folder in (own, *others):
-        for path, size, changed_ns in sorted(_sources(str(folder))):
-            found.update(f"{path}\0{size}\0{changed_ns}\n".encode(errors="surrogateescape"))
-    return found.hexdigest()[:16]
+def described(name: str) -> Experiment | None:
+    """Return a shipped experiment by its description in the cache, for a run of it as it is.
+
+    The module is not imported, which takes as long as all else of a short run. None if there is no description yet, or
+    the sources have changed: then `keep` has to follow. Ranges of parameters are not in it.
+    """
+    from testbed.experiment.described import experiment_of
+
+    with suppress(OSError, ValueError, TypeError, KeyError, XoffError):
+        kept = json.loads((_place_of_description(name, _stamp()) / _FILE).read_text(encoding="utf-8"))
+        return replace(experiment_of(kept["description"], Path(kept["source"]), name), origin=None)
+    return None
 
 
-def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
-    for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
-            yield from _sources(entry.path)
-        elif entry.name.endswith(".py"):
-            status = entry.stat()
-            yield entry.path, status.st_size, status.st_mtime_ns
+def keep(experiment: Experiment) -> None:
+    """Keep the description of a shipped experiment for further runs."""
+    from testbed.experiment import described as description
+
+    with suppress(OSError, XoffError):  # a cache that cannot be used
+        now = _stamp()
+        if not now.is_settled:
+            return
+        content = {"source": str(experiment.source), "description": description.described(experiment)}
+        with cache.owned("described") as work:
+            (work / _FILE).write_text(json.dumps(content), encoding="utf-8")
+            cache.publish(work, _place_of_description(experiment.name, now))
+        cache.keep_newest("described-*", _KEPT_DESCRIPTIONS)
+
+
+def _place_of_description(name: str, now: Stamp) -> Path:
+    return cache.root() / f"described-{name}-{now.name}"
+
+
+def _stamp() -> Stamp:
+    """Return the state of the sources on which the index and the descriptions depend."""
+    from testbed.lab.host import sources  # the help does without it
+
+    packages = map(shipped_packages.folder, (shipped_packages.EXPERIMENTS, shipped_packages.TOPOLOGIES))
+    return sources.stamp((Path(__file__).parents[1], *packages))

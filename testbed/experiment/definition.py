@@ -304,6 +304,11 @@ def _shipped_as(name: str) -> Experiment | None:
     return next((one for one in shipped() if one.name == name), None)
 
 
+def is_shipped(experiment: Experiment) -> bool:
+    """Return True if an experiment's file comes with Xoff."""
+    return experiment.source.is_relative_to(shipped_packages.folder(shipped_packages.EXPERIMENTS).resolve())
+
+
 def conformance() -> list[Experiment]:
     """Return the cases of `xoff switch conformance`, by name."""
     return _in_package(shipped_packages.CONFORMANCE)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from testbed.cli import index
 from testbed.cli.engine_setup import ready, soonest
 from testbed.cli.house.packages import with_packages
 from testbed.cli.screen import console, progress, streams
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
 def run_named(options: argparse.Namespace) -> int:
     """Run the experiments that a command names."""
     streams.outlast()
+    parameters = dict(_assignment(text) for text in options.set)
     chosen = [
-        foreign_file.find(name, ready(options.engine)) if foreign_file.is_named(name) else definition.find(name)
+        foreign_file.find(name, ready(options.engine)) if foreign_file.is_named(name) else _found(name, parameters)
         for name in options.experiment
     ]
-    return _run(chosen, dict(_assignment(text) for text in options.set), options, packages=options.packages)
+    return _run(chosen, parameters, options, packages=options.packages)
 
 
 def run_experiment(
@@ -56,8 +58,20 @@ def run_experiment(
     runs. The lab reports to it also where nothing can be drawn, so that there is one digest.
     """
     streams.outlast()
-    chosen = replace(definition.find(experiment), origin=origin)
+    chosen = replace(_found(experiment, parameters), origin=origin)
     return _run([chosen], parameters, options, network=network, after=after)
+
+
+def _found(name: str, parameters: Mapping[str, str]) -> Experiment:
+    """Return an experiment; a shipped one that runs as it is by its description, if there is one."""
+    if parameters or not name.isidentifier():  # the ranges of parameters are in the experiment alone
+        return definition.find(name)
+    if (described := index.described(name)) is not None:
+        return described
+    found = definition.find(name)
+    if definition.is_shipped(found):
+        index.keep(found)
+    return found
 
 
 def _run(

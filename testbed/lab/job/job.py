@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import stat
 import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,11 +16,12 @@ from typing import Any, Protocol
 
 import testbed
 from testbed import plugins
-from testbed.errors import UsageError
+from testbed.errors import UsageError, XoffError
 from testbed.experiment.definition import Experiment
 from testbed.experiment.fidelity import Thresholds
 from testbed.experiment.parameters import LARGEST_FILE, ExperimentError, File, Parameter
 from testbed.experiment.run import plain
+from testbed.lab.host import cache, sources
 from testbed.lab.image.packages import Packages
 from testbed.linux.parts_device import MOST_PARTS
 
@@ -34,6 +37,9 @@ HELD = ("testbed", "topologies", "controllers", "snappi_xoff", "xoff.py")
 """The packages and the module that users do not change from run to run."""
 OURS = (*HELD, "experiments")
 _OURS = Path(testbed.__path__[0]).parent
+_DIGEST = re.compile("[0-9a-f]{64}")
+_KEPT_DIGESTS = 16
+"""The number of digests of code that are kept: one for each checkout, and some of before."""
 LARGEST = (16 << 20) - 8
 USER_CODE = "user"
 PARAMETER_FILES = "parameter-files"
@@ -257,6 +263,9 @@ def pack(job: Job, experiment: UserCode | None = None, *, held: Sequence[str] = 
 
 def digest_of_code(job: Job, experiment: UserCode | None = None) -> str:
     """Return the digest of all code that the job may use, whatever its parameters and its seed are."""
+    is_of_user = experiment is not None and job.source.startswith(f"{USER_CODE}/")
+    if not (is_of_user or job.attached or _needs_plugins(job)):
+        return code_digest()
     return hashlib.sha256(_tar(_code(job, experiment), _programs(job, experiment))).hexdigest()
 
 
@@ -300,8 +309,27 @@ def code() -> dict[str, bytes]:
 
 
 def code_digest() -> str:
-    """Return the digest of Xoff's own packages, whatever a job adds to them."""
-    return hashlib.sha256(held(OURS)).hexdigest()
+    """Return the digest of Xoff's own packages, whatever a job adds to them; it is kept while no file changes."""
+    now = sources.stamp(_OURS / name for name in OURS)
+    try:
+        place = cache.root() / f"code-digest-{now.name}"
+        with suppress(OSError, ValueError):
+            if _DIGEST.fullmatch(kept := (place / "digest").read_text(encoding="ascii")):
+                return kept
+        made = hashlib.sha256(held(OURS)).hexdigest()
+        if now.is_settled:
+            with cache.owned("code-digest") as work:
+                (work / "digest").write_text(made, encoding="ascii")
+                cache.publish(work, place)
+            cache.keep_newest("code-digest-*", _KEPT_DIGESTS)
+    except (OSError, XoffError):  # a cache that cannot be used
+        return hashlib.sha256(held(OURS)).hexdigest()
+    return made
+
+
+def digest_of_held(packages: Packages | None = None) -> str:
+    """Return the digest of the code that a lab holds before it has a job: all of Xoff's own, and further packages."""
+    return code_digest() if packages is None else hashlib.sha256(held(OURS, packages)).hexdigest()
 
 
 def read(packages: Iterable[str]) -> dict[str, bytes]:

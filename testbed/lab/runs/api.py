@@ -32,6 +32,7 @@ from testbed.lab.results.result_folder import new_folder, reserved
 from testbed.lab.runs.again import again
 from testbed.lab.runs.outlook import Forecaster, Outlook
 
+_OF_HEAD = "# branch.oid "
 _POLL_S = 0.01
 _GRACE_S = 20.0
 _SHOWING_S = 8.0
@@ -452,12 +453,14 @@ def _abort(why: tuple[Status, str]) -> Record:
 def commit() -> str:
     """Return the commit of the checkout that runs, with `+` if it was changed since; empty outside a checkout."""
     here = Path(testbed.__path__[0]).parent
-    git = ["git", "-C", str(here)]
+    if not (here / ".git").exists():
+        return ""
+    git = ["git", "-C", str(here), "status", "--porcelain=v2", "--branch"]
     try:
-        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
-        if head.returncode or not (here / ".git").exists():
-            return ""
-        changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False)
+        said = subprocess.run(git, capture_output=True, text=True, check=False).stdout.splitlines()
     except FileNotFoundError:
         return ""
-    return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
+    head = next((line.removeprefix(_OF_HEAD) for line in said if line.startswith(_OF_HEAD)), "(")
+    if head.startswith("("):  # git could not read it, or nothing is committed yet
+        return ""
+    return head[:12] + ("+" if any(not line.startswith("#") for line in said) else "")

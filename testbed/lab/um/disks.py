@@ -112,13 +112,13 @@ def file_of_root(of: Image, name: str, report: Report) -> bytes:
 
 def code(kernel: Kernel, root_disk: Path, report: Report, packages: Packages | None = None) -> Path:
     """Return a disk with all of Xoff's own packages, and further ones of Python, compiled by the lab's Python."""
-    held = job.held(job.OURS, packages)
-    made_of = held + kernel.digest.encode() + _SEEN.encode()
-    place = cache.root() / f"um-code-{hashlib.sha256(made_of).hexdigest()[:16]}"
+    place = _place_of_code(kernel, job.digest_of_held(packages))
     if not is_whole(place, report):
         with cache.locked("lab code disk", report):
             if not is_whole(place, cache.quiet):
                 report("compiling this version of Xoff for the lab, once")
+                held = job.held(job.OURS, packages)
+                place = _place_of_code(kernel, hashlib.sha256(held).hexdigest())  # a file may have changed since
                 with cache.owned("um-code") as work:
                     (work / "job").write_bytes(held)
                     _compile(kernel, root_disk, work)
@@ -127,6 +127,11 @@ def code(kernel: Kernel, root_disk: Path, report: Report, packages: Packages | N
                     publish(work, place)
                     cache.keep_newest(_CODE, KEPT, AT_WORK_S)
     return cache.used(place) / DISK
+
+
+def _place_of_code(kernel: Kernel, digest: str) -> Path:
+    """Return the folder in the cache of the disk with the code of this digest, as this kernel compiles it."""
+    return cache.root() / f"um-code-{hashlib.sha256((digest + kernel.digest + _SEEN).encode()).hexdigest()[:16]}"
 
 
 def _compile(kernel: Kernel, root_disk: Path, work: Path) -> None:

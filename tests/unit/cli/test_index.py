@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,8 @@ import pytest
 from testbed import shipped_packages
 from testbed.cli import index
 from testbed.experiment import definition
+from testbed.lab.host import sources
+from testbed.lab.job.job import RunOptions, job_for
 from testbed.net.shell import topologies
 
 
@@ -59,3 +64,49 @@ def test_without_a_cache_the_index_is_made(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "file").touch()
     monkeypatch.setenv("XOFF_CACHE", str(tmp_path / "file" / "cache"))
     assert "star" in index.shipped().topologies
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources that have not been changed in the last seconds."""
+    monkeypatch.setattr(sources.Stamp, "is_settled", True)
+
+
+@pytest.mark.parametrize("name", ["hello", "cross_dc", "pt01_configuration", "storm_dcqcn"])
+def test_a_described_experiment_makes_the_job_of_the_experiment_itself(
+    name: str, xoff_cache: Path, settled: None
+) -> None:
+    itself = definition.find(name)
+    assert index.described(name) is None
+    index.keep(itself)
+    described = index.described(name)
+    assert described is not None and described.origin is None and described.summary == itself.summary
+    assert replace(described, body=itself.body, parameters=itself.parameters) == itself
+    options = RunOptions(seed=3)
+    assert job_for(described, {}, options) == job_for(itself, {}, options)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"source": "x", "description": {"name": "hello"}}'])
+def test_a_damaged_description_is_none(content: str, xoff_cache: Path, settled: None) -> None:
+    index.keep(definition.find("hello"))
+    (kept,) = xoff_cache.glob("described-hello-*/index.json")
+    kept.write_text(content)
+    assert index.described("hello") is None
+
+
+def test_a_description_is_not_kept_of_sources_that_have_just_changed(
+    xoff_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources.Stamp, "is_settled", False)
+    index.keep(definition.find("hello"))
+    assert list(xoff_cache.glob("described-*")) == []
+
+
+def test_a_run_as_it_is_leaves_the_import_to_the_lab(xoff_cache: Path, settled: None) -> None:
+    index.keep(definition.find("hello"))
+    code = (
+        "import sys\nfrom testbed.cli.first_steps import running\n"
+        "assert running._found('hello', {}).name == 'hello' and 'testbed.net.traffic' not in sys.modules\n"
+        "assert running._found('hello', {'hosts': '3'}).name == 'hello' and 'testbed.net.traffic' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import tarfile
@@ -20,6 +21,7 @@ from testbed.experiment import definition
 from testbed.experiment.definition import Experiment
 from testbed.experiment.parameters import ExperimentError
 from testbed.experiment.run import Run
+from testbed.lab.host import sources
 from testbed.lab.job import job
 from testbed.lab.job.job import Job, Limits, RunOptions, Terminal, digest_of_code, job_for, pack
 from testbed.lab.job.run_job import run_job
@@ -169,6 +171,26 @@ def test_the_digest_of_code_is_of_files_alone(users_own: Experiment) -> None:
     assert {digest_of_code(other, users_own) for other in others} == {first}
     (users_own.source.parent / "table.txt").write_text("another")
     assert digest_of_code(prepared(users_own), users_own) != first
+
+
+def test_the_digest_of_our_code_is_read_again_and_is_that_of_all_that_a_lab_holds(
+    xoff_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources.Stamp, "is_settled", True)
+    whole = hashlib.sha256(job.held(job.OURS)).hexdigest()
+    shipped = job_for(definition.find("hello"), {})
+    assert job.code_digest() == job.digest_of_held() == digest_of_code(shipped) == whole
+    (kept,) = xoff_cache.glob("code-digest-*/digest")
+    kept.write_text("a" * 64)
+    assert job.code_digest() == digest_of_code(shipped) == "a" * 64
+    kept.write_text("damaged")
+    assert job.code_digest() == whole and kept.read_text() == whole
+
+
+def test_without_a_cache_the_digest_of_our_code_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XOFF_CACHE", str(tmp_path / "file" / "cache"))
+    assert job.code_digest() == hashlib.sha256(job.held(job.OURS)).hexdigest()
 
 
 def test_a_job_has_all_of_xoffs_code_and_no_compiled_files() -> None:

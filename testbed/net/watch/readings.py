@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from testbed.linux.netlink import qdiscs
@@ -95,8 +96,16 @@ def whole_port(fabric: Fabric, port: str) -> WholePort:
 
 def ecn(fabric: Fabric, wanted: str = "") -> Reading:
     """Return for each port with ECN, and each priority that has it, the curve and the waiting, marked and dropped."""
-    sockets = {name: fabric.core.sockets.of(ports[0].node) for name, ports in by_node(fabric, wanted)}
-    return ecn_by(fabric, sockets, wanted)
+    found: Reading = {}
+    for name, ports in by_node(fabric, wanted):
+        if any(port.settings and port.settings.ecn for port in ports):
+            found |= fabric.core.parts.of(name, "ecn", partial(_ecn_of_node, fabric, ports, wanted))
+    return found
+
+
+def _ecn_of_node(fabric: Fabric, ports: list[PortState], wanted: str) -> Reading:
+    node = ports[0].node
+    return ecn_by(fabric, {node.name: fabric.core.sockets.of(node)}, wanted)
 
 
 def ecn_by(fabric: Fabric, sockets: Mapping[str, Socket], wanted: str = "") -> Reading:

@@ -5,7 +5,7 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 
-from testbed.net.watch import series
+from testbed.net.watch import readings, series
 from xoff import (
     Buffer,
     Cable,
@@ -61,6 +61,9 @@ def roce(run: Run, racks: int = 2, hosts: int = 2, ms: int = 1) -> None:
         run.figure("most cells in the second switch", net.fabric.buffer("s2").high_water)
         run.figure("the far host's answer", net["h2a"].cmd("cat /proc/sys/net/ipv4/ip_forward").strip())
         run.figure("events", len(net.fabric.events()))
+        marked = sum(one["marked"] for queues in readings.ecn(net.fabric).values() for one in queues.values())
+    # A frame that both switches mark arrives as one that is marked.
+    run.claim("marks of switches", marked, at_least=sum(report.marked for report in running.reports))
     run.figure("pauses sent between racks", [one["xoff_sent"] for one in pauses])
     run.figure("pauses received between racks", [one["xoff_received"] for one in pauses])
     run.figure("received", [report.received for report in running.reports])

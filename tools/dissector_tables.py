@@ -15,6 +15,7 @@ from testbed.frames.dcbx.layouts import ENTRY, LAYOUTS, OUI, Fields
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.net.traffic.udp_sockets import FIRST_PORT
 from testbed.subjects.dcbx.features.pfc import HEADROOM_CAPABLE
+from testbed.switch.trimming.settings import DEFAULT_DSCP
 
 SCRIPT = Path(headroom.__file__).parent / "xoff.lua"
 BLOCK = re.compile(r"-- Tables by tools/dissector_tables\.py\n.*?-- End of tables\n", re.DOTALL)
@@ -38,6 +39,7 @@ def tables() -> str:
         f'local INT_KINDS = {{ [{telemetry.COLLECTS}] = "collects", [{telemetry.RETURNED}] = "returned" }}',
         f"local ROCE_PORT, BTH_OCTETS, ICRC_OCTETS = {roce.PORT}, {roce.BTH_OCTETS}, {roce.ICRC_OCTETS}",
         f"local SELECTIVE = 0x{roce.Opcode.SELECTIVE_ACKNOWLEDGE:02X}",
+        f"local REST_DSCP, DATA = {DEFAULT_DSCP}, {{ {', '.join(f'[{one}] = true' for one in sorted(roce.DATA))} }}",
         f'local FLOW_PORTS = "{FIRST_PORT}-{FIRST_PORT + 999}"',
         f"local CAPABLE, SLICE, SLICE_OCTETS = 0x{HEADROOM_CAPABLE:02X}, 0x{ipv6.SLICE:02X}, {ipv6.SLICE_OCTETS}",
         f"local OUI = 0x{int.from_bytes(OUI):06X}",

@@ -6,9 +6,11 @@
 --   datagrams of UDP flows             testbed/net/traffic/udp.py; without this Wireshark guesses at protocols
 --   telemetry in RoCEv2 packets        testbed/frames/telemetry.py; Wireshark gets the packet without it
 --   selective acknowledgement of RoCE  testbed/frames/roce.py, an opcode of those for manufacturers
+--   rests of trimmed packets           testbed/switch/trimming/cut.py; RoCE's last four octets are payload then
 --
 -- Everything else that Xoff sends is dissected by Wireshark itself. For Wireshark 3.4 and later, with Lua 5.1 to 5.4.
--- Preferences (Protocols > XOFF): the opcode of measurement frames and their key, as in Xoff's configuration.
+-- Preferences (Protocols > XOFF): the opcode of measurement frames and their key, and the DSCP of rests, as in Xoff's
+-- configuration.
 
 set_plugin_info({ version = "1", author = "Xoff", description = "Headroom measurement and capability, slices" })
 
@@ -30,6 +32,7 @@ local HEAD_OCTETS, STAMP_OCTETS = 4, 16
 local INT_KINDS = { [1] = "collects", [2] = "returned" }
 local ROCE_PORT, BTH_OCTETS, ICRC_OCTETS = 4791, 12, 4
 local SELECTIVE = 0xD1
+local REST_DSCP, DATA = 48, { [0] = true, [1] = true, [2] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true, [8] = true, [9] = true, [10] = true, [11] = true, [12] = true, [13] = true, [14] = true, [15] = true, [16] = true }
 local FLOW_PORTS = "20000-20999"
 local CAPABLE, SLICE, SLICE_OCTETS = 0xA1, 0x1E, 8
 local OUI = 0x0080C2
@@ -58,6 +61,7 @@ local DRAFT = {
 -- End of tables
 
 xoff.prefs.opcode = Pref.uint("Opcode", OPCODE, "MAC control opcode of measurement frames")
+xoff.prefs.rests = Pref.uint("DSCP of rests", REST_DSCP, "The DSCP that switches give to packets that they trim")
 xoff.prefs.key = Pref.string("Key", "", "Key of measurement frames, in hexadecimal digits; empty: none")
 
 local f = xoff.fields
@@ -378,6 +382,63 @@ selective.fields.offset = ProtoField.uint32("xoff.roce.offset", "Packets between
 selective.fields.bitmap = ProtoField.bytes("xoff.roce.bitmap", "Packets behind it that have come, one bit each")
 selective.fields.arrived = ProtoField.uint24("xoff.roce.arrived", "PSN of a packet that has come")
 
+local rest = Proto("xoff_rest", "Xoff rest of a trimmed packet")
+rest.fields.octets = ProtoField.uint16("xoff.rest.octets", "Octets behind the UDP header")
+rest.fields.opcode = ProtoField.uint8("xoff.rest.opcode", "Opcode", base.HEX)
+rest.fields.queue_pair = ProtoField.uint24("xoff.rest.queue_pair", "Destination queue pair", base.HEX)
+rest.fields.psn = ProtoField.uint24("xoff.rest.psn", "Packet sequence number")
+local ip_field, ipv6_field, udp_field = Field.new("ip"), Field.new("ipv6"), Field.new("udp")
+local CRC = {}
+for octet = 0, 255 do
+	local value = octet
+	for _ = 1, 8 do value = value % 2 == 1 and xor(math.floor(value / 2), 0xEDB88320) or math.floor(value / 2) end
+	CRC[octet] = value
+end
+
+local function innermost(field)
+	local found = { field() }
+	if #found > 0 then return found[#found].range:bytes() end
+end
+
+local function is_intact(ip, udp, buffer, version)
+	-- Whether the ICRC is right: what a network changes counts as ones.
+	local crc = WORD - 1
+	local function add(bytes, count, masked)
+		for place = 0, count - 1 do
+			local octet = masked[place] or (bytes and bytes:get_index(place)) or 0xFF
+			crc = xor(math.floor(crc / 256), CRC[xor(crc % 256, octet)])
+		end
+	end
+	add(nil, 8, {})
+	if version == 4 then
+		add(ip, 20, { [1] = 0xFF, [8] = 0xFF, [10] = 0xFF, [11] = 0xFF })
+	else
+		add(ip, 40, { [0] = 0x6F, [1] = 0xFF, [2] = 0xFF, [3] = 0xFF, [7] = 0xFF })
+	end
+	add(udp, 8, { [6] = 0xFF, [7] = 0xFF })
+	add(buffer:bytes(), buffer:len() - ICRC_OCTETS, { [4] = 0xFF })
+	return xor(crc, WORD - 1) == buffer(buffer:len() - ICRC_OCTETS):le_uint()
+end
+
+local function mark_rest(buffer, pinfo, tree)
+	-- A packet of data with the DSCP of rests, by the innermost header of IP, and without a right ICRC.
+	if buffer:len() < BTH_OCTETS or not DATA[buffer(0, 1):uint()] then return end
+	local v4, v6, udp = innermost(ip_field), innermost(ipv6_field), innermost(udp_field)
+	local ip, version, dscp = v6, 6, nil
+	if v4 then
+		ip, version, dscp = v4, 4, math.floor(v4:get_index(1) / 4)
+	elseif v6 then
+		dscp = v6:get_index(0) % 16 * 4 + math.floor(v6:get_index(1) / 64)
+	end
+	if dscp ~= xoff.prefs.rests or not udp or is_intact(ip, udp, buffer, version) then return end
+	pinfo.cols.info:append(" [rest of a trimmed packet]")
+	local own = tree:add(rest, buffer(0, BTH_OCTETS), "Rest of a packet of RoCE that a switch has trimmed")
+	own:add(rest.fields.octets, buffer(), buffer:len()):set_generated()
+	own:add(rest.fields.opcode, buffer(0, 1))
+	own:add(rest.fields.queue_pair, buffer(5, 3))
+	own:add(rest.fields.psn, buffer(9, 3))
+end
+
 local function transport(buffer, pinfo, tree)
 	-- What Wireshark makes of a packet, and behind it what a selective acknowledgement says.
 	local used = hand_on(roce, buffer, pinfo, tree)
@@ -414,7 +475,11 @@ end
 
 function telemetry.dissector(buffer, pinfo, tree)
 	local area = area_of(buffer)
-	if not area then return transport(buffer, pinfo, tree) end
+	if not area then
+		local used = transport(buffer, pinfo, tree)
+		mark_rest(buffer, pinfo, tree)
+		return used
+	end
 	local behind = BTH_OCTETS + area:len()
 	local rest = buffer(0, BTH_OCTETS):bytes()
 	rest:set_index(8, rest:get_index(8) - 0x40)

@@ -97,8 +97,10 @@ def _names_of(target: ast.expr) -> set[str]:
 
 
 def _own_names(definition: ast.ClassDef) -> set[str]:
-    """Return the public names of methods, properties and attributes that a class defines, fields of records apart."""
+    """Return the public names of methods, properties and attributes that a class defines, apart from fields of records
+    and members of enumerations, which are entries of a table."""
     found = set()
+    is_enumeration = any("Enum" in ast.unparse(base) for base in definition.bases)
     is_record = any("dataclass" in ast.unparse(decorator) for decorator in definition.decorator_list)
     for statement in definition.body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -108,7 +110,7 @@ def _own_names(definition: ast.ClassDef) -> set[str]:
                     found |= _names_of(node)
         elif isinstance(statement, ast.AnnAssign) and not is_record:
             found |= _names_of(statement.target)
-        elif isinstance(statement, ast.Assign):
+        elif isinstance(statement, ast.Assign) and not is_enumeration:
             found |= set().union(*map(_names_of, statement.targets))
     return {name for name in found if not name.startswith("_")}
 

@@ -30,10 +30,11 @@ from testbed.frames import (
 )
 from testbed.frames.capture_file import ETHERNET, Captured
 from testbed.frames.link import credits
+from testbed.switch.trimming.settings import DEFAULT_DSCP
 
 _KINDS = (
     "pfc", "pause", "headroom", "vlan", "arp", "ipv4", "ipv6", "srh", "icmpv6", "tcp", "udp", "roce", "cnp",
-    "telemetry", "cm", "sa", "credits",
+    "rest", "telemetry", "cm", "sa", "credits",
 )  # fmt: skip
 _DEEPEST = 6
 """The most frames within frames."""
@@ -42,6 +43,7 @@ _IPV4, _ARP, _IPV6 = 0x0800, 0x0806, 0x86DD
 _UDP, _TCP, _IPV4_IN_IP, _IPV6_IN_IP = 17, 6, 4, 41
 _ECN = ("not-ECT", "ECT(1)", "ECT(0)", "CE")
 _ETHERNET = struct.Struct("!6s6sH")
+_Address = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ def _ipv6(octets: bytes, depth: int) -> Iterator[Layer]:
         elif header.protocol == ipv6.ICMPV6:
             yield _icmpv6(fixed, content)
         else:
-            yield from _upper(header.protocol, content)
+            yield from _upper(header.protocol, content, fixed.traffic_class, fixed.source, fixed.destination)
 
 
 def _extension(packet: bytes, header: ipv6.Header) -> Iterator[Layer]:
@@ -264,10 +266,10 @@ def _ipv4(octets: bytes) -> Iterator[Layer]:
     ends = {"source": str(source), "destination": str(destination), **_service_fields(octets[1]), "ttl": octets[8]}
     yield Layer("ipv4", f"IPv4 {source} > {destination}{_service(octets[1])} TTL {octets[8]}", ends)
     (total,) = struct.unpack_from("!H", octets, 2)
-    yield from _upper(octets[9], octets[length : max(length, min(total, len(octets)))])
+    yield from _upper(octets[9], octets[length : max(length, min(total, len(octets)))], octets[1], source, destination)
 
 
-def _upper(protocol: int, content: bytes) -> Iterator[Layer]:
+def _upper(protocol: int, content: bytes, ds_field: int, near: _Address, far: _Address) -> Iterator[Layer]:
     if protocol not in (_UDP, _TCP) or len(content) < 8:
         yield Layer("other", f"protocol {protocol}, {len(content)} octets", {"protocol": protocol})
         return
@@ -275,8 +277,21 @@ def _upper(protocol: int, content: bytes) -> Iterator[Layer]:
     name = "UDP" if protocol == _UDP else "TCP"
     ports = {"source_port": source, "destination_port": destination}
     yield Layer(name.lower(), f"{name} {source} > {destination}, {len(content)} octets", ports)
-    if protocol == _UDP and destination == roce.PORT:
-        yield from _roce(content[8:])
+    if protocol != _UDP or destination != roce.PORT:
+        return
+    octets = content[8:]
+    if ds_field >> 2 == DEFAULT_DSCP and _is_rest(octets, roce.Path(str(near), str(far), source)):
+        name = roce.Opcode(octets[0]).name.lower().replace("_", " ")
+        queue_pair, number = int.from_bytes(octets[5:8]), int.from_bytes(octets[9:12])
+        text = f"RoCEv2 rest of a trimmed {name} QP {queue_pair} PSN {number}, {len(octets)} octets"
+        yield Layer("rest", text, {"opcode": name, "destination_qp": queue_pair, "psn": number, "octets": len(octets)})
+    else:
+        yield from _roce(octets)
+
+
+def _is_rest(octets: bytes, path: roce.Path) -> bool:
+    """Return True for a packet of data that is not intact; with the DSCP of rests a switch has trimmed it."""
+    return len(octets) >= roce.BTH_OCTETS and octets[0] in roce.DATA and not path.intact(octets)
 
 
 def _roce(octets: bytes) -> Iterator[Layer]:

@@ -12,9 +12,11 @@ from testbed.frames import Mac, headroom, ipv6, lldp, mac_control, roce, srh
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.ipv6 import ETHERNET, ROUTING, Packet
 from testbed.frames.telemetry import Stamp, Telemetry
+from testbed.report.exports.frame_text import layers
 from testbed.roce.selective import bitmap
 from testbed.subjects.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
 from testbed.subjects.dcbx.tlvs import encode as dcbx_tlvs
+from testbed.switch.trimming.cut import rest
 from tests.unit.frames.test_roce import frame
 from tests.unit.frames.tshark import TSHARK, decode
 from tools.dissector_tables import SCRIPT
@@ -212,3 +214,20 @@ def test_a_selective_acknowledgement_of_roce_names_the_packets_that_have_come(tm
     assert severities(ours) == []
     assert "xoff.roce.missing" not in other
     assert number(other, "infiniband.aeth.msn") == 9
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_rest_is_marked_and_a_packet_that_is_whole_is_not(tmp_path: Path, version: int) -> None:
+    data = roce.Packet(roce.Opcode.WRITE_FIRST, 0x123, 77, bytes(256), reth=roce.Reth(4096, 5, 512))
+    answer = roce.Packet(roce.Opcode.ACKNOWLEDGE, 0x124, 77, aeth=roce.Aeth(9))
+    made = [frame(data, version), frame(data, version), frame(answer, version)]
+    made = [rest(one, size, 48) or b"" for one, size in zip(made, (128, 1500, 1500), strict=True)]
+    cut, whole, short = decode(tmp_path, made, OURS)
+    assert (number(cut, "xoff.rest.psn"), number(cut, "xoff.rest.queue_pair")) == (77, 0x123)
+    assert number(cut, "xoff.rest.octets") == 128 - 14 - (20 if version == 4 else 40) - 8
+    assert "xoff.rest.psn" not in whole and "xoff.rest.psn" not in short
+    (other,) = decode(tmp_path, made[:1], [*OURS, "-o", "xoff.rests:40"])
+    assert "xoff.rest.psn" not in other
+    words = [[layer.kind for layer in layers(one)][-1] for one in made]
+    assert words == ["rest", "roce", "roce"]
+    assert layers(made[0])[-1].text.startswith("RoCEv2 rest of a trimmed write first QP 291 PSN 77, ")

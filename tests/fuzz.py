@@ -35,6 +35,7 @@ from testbed.linux.netlink import link_state
 from testbed.linux.netlink.dcb import NicSettings, SavedSettings
 from testbed.subjects.dcbx import config, show
 from testbed.subjects.dcbx.daemon import control_socket, saved_settings
+from testbed.subjects.link.esun import header as esun
 from testbed.subjects.srv6.protocol import advertisement
 from testbed.subjects.srv6.protocol.sid import CodePoints
 from testbed.switch.headroom.measurement import Measurer
@@ -229,6 +230,12 @@ def _credits(octets: bytes) -> str:
     return "CF_Update"
 
 
+def _esun(octets: bytes) -> str:
+    found = esun.parse(octets)
+    _same(found, esun.parse(found.encode()))
+    return "tagged" if found.pcp is not None else "plain"
+
+
 def _headroom(octets: bytes) -> str:
     """The frame as it is, and with the tag that it should have."""
     headroom.is_measurement(octets)
@@ -415,6 +422,10 @@ def _credit_messages() -> list[bytes]:
     return [freed, credits.carried(MAC, freed), *used]
 
 
+def _esun_frames() -> list[bytes]:
+    return [esun.EsunFrame(MAC, MAC, esun.EsunHeader(3, 5, True, 0xBEEF), bytes(40), pcp).encode() for pcp in (None, 5)]
+
+
 def _pages() -> list[str]:
     """The file of the docs, the same in pieces, and the draft's words."""
     page = (Path(__file__).parents[1] / "docs" / "dcbx.md").read_text()
@@ -463,6 +474,7 @@ def decoders() -> dict[str, Decoder]:
         "log line": Decoder(_frames_of_lldp, _always(_log_line)),
         "mac control": Decoder(of(*pauses), _always(_mac_control)),
         "credits": Decoder(of(*_credit_messages()), _always(_credits)),
+        "esun": Decoder(of(*_esun_frames()), _always(_esun)),
         "headroom": Decoder(of(*measured), _always(_headroom)),
         "measurer": Decoder(of(*measured), _measurer),
         "ipv6": Decoder(of(*_packets()), _always(_ipv6)),

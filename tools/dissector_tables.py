@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from testbed.frames import headroom, ipv6, roce, telemetry
@@ -15,6 +15,7 @@ from testbed.frames.dcbx.layouts import ENTRY, LAYOUTS, OUI, Fields
 from testbed.frames.dcbx.values import DcbxVersion
 from testbed.net.traffic.udp_sockets import FIRST_PORT
 from testbed.subjects.dcbx.features.pfc import HEADROOM_CAPABLE
+from testbed.subjects.link.esun import header as esun
 from testbed.switch.trimming.settings import DEFAULT_DSCP
 
 SCRIPT = Path(headroom.__file__).parent / "xoff.lua"
@@ -40,6 +41,8 @@ def tables() -> str:
         f"local ROCE_PORT, BTH_OCTETS, ICRC_OCTETS = {roce.PORT}, {roce.BTH_OCTETS}, {roce.ICRC_OCTETS}",
         f"local SELECTIVE = 0x{roce.Opcode.SELECTIVE_ACKNOWLEDGE:02X}",
         f"local REST_DSCP, DATA = {DEFAULT_DSCP}, {{ {', '.join(f'[{one}] = true' for one in sorted(roce.DATA))} }}",
+        f"local ESUN_TYPE, ESUN_OCTETS = 0x{esun.ETHERTYPE:04X}, {esun.OCTETS}",
+        f"local ESUN = {{\n\t{_bits(esun.WIDTHS)} }}",
         f'local FLOW_PORTS = "{FIRST_PORT}-{FIRST_PORT + 999}"',
         f"local CAPABLE, SLICE, SLICE_OCTETS = 0x{HEADROOM_CAPABLE:02X}, 0x{ipv6.SLICE:02X}, {ipv6.SLICE_OCTETS}",
         f"local OUI = 0x{int.from_bytes(OUI):06X}",
@@ -52,6 +55,15 @@ def tables() -> str:
         head = f'\t[{subtype}] = {{ name = "{layout.name}", octets = {layout.octets}{flags},'
         lines += [head, f"\t\t{_fields(layout)} }},"]
     return "\n".join([*lines, "}", "-- End of tables\n"])
+
+
+def _bits(widths: Mapping[str, int]) -> str:
+    """Return the places of fields of some bits each, one behind the other."""
+    found, at = [], 0
+    for name, bits in widths.items():
+        found.append(f'{{ "{name}", {at}, {bits} }}')
+        at += bits
+    return ",\n\t".join(", ".join(found[start : start + 4]) for start in range(0, len(found), 4))
 
 
 def _octets(layout: str, names: Sequence[str], begin: int = 0) -> str:

@@ -6,6 +6,7 @@
 --   datagrams of UDP flows             testbed/net/traffic/udp.py; without this Wireshark guesses at protocols
 --   telemetry in RoCEv2 packets        testbed/frames/telemetry.py; Wireshark gets the packet without it
 --   selective acknowledgement of RoCE  testbed/frames/roce.py, an opcode of those for manufacturers
+--   ESUN's header, provisional         testbed/subjects/link/esun/header.py
 --   rests of trimmed packets           testbed/switch/trimming/cut.py; RoCE's last four octets are payload then
 --
 -- Everything else that Xoff sends is dissected by Wireshark itself. For Wireshark 3.4 and later, with Lua 5.1 to 5.4.
@@ -33,6 +34,10 @@ local INT_KINDS = { [1] = "collects", [2] = "returned" }
 local ROCE_PORT, BTH_OCTETS, ICRC_OCTETS = 4791, 12, 4
 local SELECTIVE = 0xD1
 local REST_DSCP, DATA = 48, { [0] = true, [1] = true, [2] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true, [8] = true, [9] = true, [10] = true, [11] = true, [12] = true, [13] = true, [14] = true, [15] = true, [16] = true }
+local ESUN_TYPE, ESUN_OCTETS = 0x88B6, 4
+local ESUN = {
+	{ "ecn", 0, 2 }, { "cos", 2, 3 }, { "flow_bit", 5, 1 }, { "flow_label", 6, 16 },
+	{ "ttl", 22, 4 }, { "user", 26, 4 }, { "revision", 30, 2 } }
 local FLOW_PORTS = "20000-20999"
 local CAPABLE, SLICE, SLICE_OCTETS = 0xA1, 0x1E, 8
 local OUI = 0x0080C2
@@ -500,6 +505,23 @@ function telemetry.dissector(buffer, pinfo, tree)
 end
 
 DissectorTable.get("udp.port"):set(ROCE_PORT, telemetry)
+
+local esun = Proto("xoff_esun", "ESUN (provisional)")
+esun.fields = {}
+local e = esun.fields
+for _, field in ipairs(ESUN) do
+	e[field[1]] = ProtoField.uint16("xoff.esun." .. field[1], field[1]:gsub("_", " "), base.DEC)
+end
+
+function esun.dissector(buffer, pinfo, tree)
+	if buffer:len() < ESUN_OCTETS then return 0 end
+	local own, head = tree:add(esun, buffer(0, ESUN_OCTETS)), buffer(0, ESUN_OCTETS)
+	pinfo.cols.protocol = "ESUN"
+	for _, field in ipairs(ESUN) do own:add(e[field[1]], head, head:bitfield(field[2], field[3])) end
+	return ESUN_OCTETS
+end
+
+ethertypes:add(ESUN_TYPE, esun)
 
 local options = Field.new("ipv6.opt")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from ipaddress import IPv6Address
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from testbed.report.exports.frame_text import layers
 from testbed.roce.selective import bitmap
 from testbed.subjects.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
 from testbed.subjects.dcbx.tlvs import encode as dcbx_tlvs
+from testbed.subjects.link.esun import header as esun
 from testbed.switch.trimming.cut import rest
 from tests.unit.frames.test_roce import frame
 from tests.unit.frames.tshark import TSHARK, decode
@@ -231,3 +233,14 @@ def test_a_rest_is_marked_and_a_packet_that_is_whole_is_not(tmp_path: Path, vers
     words = [[layer.kind for layer in layers(one)][-1] for one in made]
     assert words == ["rest", "roce", "roce"]
     assert layers(made[0])[-1].text.startswith("RoCEv2 rest of a trimmed write first QP 291 PSN 77, ")
+
+
+def test_every_field_of_esuns_header(tmp_path: Path) -> None:
+    dice = random.Random(54)
+    values: list[dict[str, Any]] = [
+        {name: dice.getrandbits(bits) for name, bits in esun.WIDTHS.items()} for _ in range(20)
+    ]
+    sent = [esun.EsunFrame(B, A, esun.EsunHeader(**one), bytes(50), dice.choice([None, 5])).encode() for one in values]
+    for one, fields in zip(values, decode(tmp_path, sent, OURS), strict=True):
+        assert {name: number(fields, f"xoff.esun.{name}") for name in one} == one
+        assert severities(fields) == []

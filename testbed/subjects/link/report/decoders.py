@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from testbed.report.exports import frame_text
 from testbed.report.exports.frame_text import Decoder, Layer
+from testbed.subjects.link.esun import header
 from testbed.subjects.link.llr import record
 from testbed.subjects.link.llr.ordered_set import OrderedSet
 from testbed.subjects.link.llr.record import Fate
 
+_ECN = ("not-ECT", "ECT(1)", "ECT(0)", "CE")
 _FATES = {Fate.CAME: "", Fate.LOST: ", lost", Fate.DAMAGED: ", damaged"}
 
 
@@ -32,4 +35,15 @@ def of_llr(octets: bytes) -> Iterator[Layer]:
         yield from frame_text.layers(found.frame)
 
 
-DECODERS = (Decoder(record.ETHERTYPE, ("llr",), of_llr),)
+def of_esun(octets: bytes) -> Iterator[Layer]:
+    """Yield the header of a frame of ESUN."""
+    found = header.parse(octets)
+    one = found.header
+    flow = f" flow {one.flow_label:#06x}" if one.flow_bit else ""
+    user = f" user {one.user:#x}" if one.user else ""
+    revision = f" revision {one.revision}, which is not known" if one.revision != header.REVISION else ""
+    words = f"CoS {one.cos} {_ECN[one.ecn]}{flow} TTL {one.ttl}{user}{revision}, {len(found.payload)} octets"
+    yield Layer("esun", f"ESUN (provisional) {words}", asdict(one) | {"payload": len(found.payload)})
+
+
+DECODERS = (Decoder(record.ETHERTYPE, ("llr",), of_llr), Decoder(header.ETHERTYPE, ("esun",), of_esun))

@@ -4,9 +4,12 @@
                  area of telemetry, if the bit behind AckReq is set (`testbed.frames.telemetry`)
                  extended headers, which the opcode names, in this order:
                    RETH 16  virtual address, R_Key, length         first packet of a write, read request
+                   AtomicETH 28  virtual address, R_Key, swap or add data, compare data      atomic operations
                    DETH  8  Q_Key, source QP                       unreliable datagrams: connection management
                    AETH  4  syndrome, message sequence number      acknowledgement, read response but for middle ones
+                   AtomicAckETH 8  what was there before           acknowledgement of an atomic operation
                    ImmDt 4  immediate data
+                   IETH  4  R_Key                                  send that invalidates memory
                  payload, padded to a multiple of 4 octets
     last 4       invariant CRC (ICRC)
 
@@ -25,8 +28,8 @@ identifications fails the check here.
 
 Many packets of one message together are `testbed.frames.roce_run`.
 
-Not here: Ethernet and IP headers, which the kernel makes; atomic operations; other transports than RC and these two
-datagrams; what a packet means for a connection (`testbed.roce`).
+Not here: Ethernet and IP headers, which the kernel makes; other transports than RC and these two datagrams; what a
+packet means for a connection (`testbed.roce`).
 """
 
 from __future__ import annotations
@@ -54,6 +57,8 @@ _BTH_HEAD = struct.Struct("!BBHI")
 BTH_OCTETS = _BTH.size
 _RETH = struct.Struct("!QII")
 RETH_OCTETS = _RETH.size
+_ATOMIC = struct.Struct("!QIQQ")
+_ORIGINAL = struct.Struct("!Q")
 _DETH = struct.Struct("!II")
 _WORD = struct.Struct("!I")
 _ICRC = struct.Struct("<I")
@@ -89,28 +94,47 @@ class Opcode(enum.IntEnum):
     READ_RESPONSE_LAST = 0x0F
     READ_RESPONSE_ONLY = 0x10
     ACKNOWLEDGE = 0x11
+    ATOMIC_ACKNOWLEDGE = 0x12
+    COMPARE_SWAP = 0x13
+    FETCH_ADD = 0x14
+    SEND_LAST_INVALIDATE = 0x16
+    SEND_ONLY_INVALIDATE = 0x17
     DATAGRAM = 0x64  # UD SEND only
     CNP = 0x81
     SELECTIVE_ACKNOWLEDGE = 0xD1
 
 
 _O = Opcode
-SENDS = frozenset(range(_O.SEND_FIRST, _O.SEND_ONLY_IMMEDIATE + 1))
+_INVALIDATES = frozenset({_O.SEND_LAST_INVALIDATE, _O.SEND_ONLY_INVALIDATE})
+SENDS = frozenset(range(_O.SEND_FIRST, _O.SEND_ONLY_IMMEDIATE + 1)) | _INVALIDATES
 WRITES = frozenset(range(_O.WRITE_FIRST, _O.WRITE_ONLY_IMMEDIATE + 1))
-REQUESTS = SENDS | WRITES | {_O.READ_REQUEST}
+ATOMICS = frozenset({_O.COMPARE_SWAP, _O.FETCH_ADD})
+ASKING = ATOMICS | {_O.READ_REQUEST}
+"""Opcodes of requests that a response of their own completes."""
+REQUESTS = SENDS | WRITES | ASKING
 READ_RESPONSES = frozenset(range(_O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_ONLY + 1))
-DATA = REQUESTS | READ_RESPONSES
+RESPONSES = READ_RESPONSES | {_O.ATOMIC_ACKNOWLEDGE}
+DATA = REQUESTS | RESPONSES
 FIRSTS = frozenset({_O.SEND_FIRST, _O.SEND_ONLY, _O.SEND_ONLY_IMMEDIATE, _O.WRITE_FIRST, _O.WRITE_ONLY})
-FIRSTS |= {_O.WRITE_ONLY_IMMEDIATE}
+FIRSTS |= {_O.WRITE_ONLY_IMMEDIATE, _O.SEND_ONLY_INVALIDATE}
 """Opcodes of the first packet of a message that brings data."""
 LASTS = frozenset({_O.SEND_LAST, _O.SEND_LAST_IMMEDIATE, _O.SEND_ONLY, _O.SEND_ONLY_IMMEDIATE})
-LASTS |= {_O.WRITE_LAST, _O.WRITE_LAST_IMMEDIATE, _O.WRITE_ONLY, _O.WRITE_ONLY_IMMEDIATE}
+LASTS |= {_O.WRITE_LAST, _O.WRITE_LAST_IMMEDIATE, _O.WRITE_ONLY, _O.WRITE_ONLY_IMMEDIATE} | _INVALIDATES
 _WITH_RETH = frozenset({_O.WRITE_FIRST, _O.WRITE_ONLY, _O.WRITE_ONLY_IMMEDIATE, _O.READ_REQUEST})
 _WITH_AETH = frozenset({_O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_LAST, _O.READ_RESPONSE_ONLY, _O.ACKNOWLEDGE})
-_WITH_AETH |= {_O.SELECTIVE_ACKNOWLEDGE}
+_WITH_AETH |= {_O.SELECTIVE_ACKNOWLEDGE, _O.ATOMIC_ACKNOWLEDGE}
 _WITH_IMMEDIATE = frozenset({_O.SEND_LAST_IMMEDIATE, _O.SEND_ONLY_IMMEDIATE})
 _WITH_IMMEDIATE |= {_O.WRITE_LAST_IMMEDIATE, _O.WRITE_ONLY_IMMEDIATE}
 _OPCODES = {int(opcode): opcode for opcode in Opcode}
+_NEEDED = {
+    opcode: (
+        opcode in _WITH_RETH, opcode == _O.DATAGRAM, opcode in _WITH_AETH, opcode in _WITH_IMMEDIATE,
+        opcode in ATOMICS, opcode == _O.ATOMIC_ACKNOWLEDGE, opcode in _INVALIDATES,
+    )
+    for opcode in Opcode
+}  # fmt: skip
+_NAMES = "RETH", "DETH", "AETH", "immediate data", "AtomicETH", "AtomicAckETH", "IETH"
+"""The extended headers, in the order of `_NEEDED`."""
 
 
 class RoceReason(enum.StrEnum):
@@ -149,6 +173,16 @@ class Reth(NamedTuple):
     address: int
     r_key: int
     length: int
+
+
+class AtomicEth(NamedTuple):
+    """The extended header of an atomic operation on the 64 bits at a place in the responder's memory."""
+
+    address: int
+    r_key: int
+    data: int
+    """What is added, or what is put there if it was equal to `compare`."""
+    compare: int = 0
 
 
 class Deth(NamedTuple):
@@ -190,6 +224,11 @@ class Packet(NamedTuple):
     fecn: bool = False
     p_key: int = DEFAULT_P_KEY
     telemetry: Telemetry | None = None
+    atomic: AtomicEth | None = None
+    original: int | None = None
+    """What was there before an atomic operation, in its acknowledgement."""
+    invalidate: int | None = None
+    """The key of memory that a send makes invalid."""
 
     @classmethod
     def cnp(cls, destination_qp: int) -> Packet:
@@ -221,23 +260,29 @@ def head_of(opcode: Opcode, destination_qp: int) -> bytes:
 
 
 def _extended(packet: Packet) -> bytes:
+    reth, deth, aeth, immediate = packet.reth, packet.deth, packet.aeth, packet.immediate
+    atomic, original, invalidate = packet.atomic, packet.original, packet.invalidate
+    there = reth, deth, aeth, immediate, atomic, original, invalidate
+    needed = _NEEDED[packet.opcode]
+    if tuple([header is not None for header in there]) != needed:
+        for is_needed, header, name in zip(needed, there, _NAMES, strict=True):
+            if is_needed is (header is None):
+                raise FieldError(f"{packet.opcode.name} {'needs' if is_needed else 'has no room for'} {name}")
     octets = b""
-    for needed, header, name in (
-        (packet.opcode in _WITH_RETH, packet.reth, "RETH"),
-        (packet.opcode == Opcode.DATAGRAM, packet.deth, "DETH"),
-        (packet.opcode in _WITH_AETH, packet.aeth, "AETH"),
-        (packet.opcode in _WITH_IMMEDIATE, packet.immediate, "immediate data"),
-    ):
-        if needed is (header is None):
-            raise FieldError(f"{packet.opcode.name} {'needs' if needed else 'has no room for'} {name}")
-    if packet.reth is not None:
-        octets += _RETH.pack(*packet.reth)
-    if packet.deth is not None:
-        octets += _DETH.pack(packet.deth.q_key, _24_bits("source_qp", packet.deth.source_qp))
-    if packet.aeth is not None:
-        octets += _WORD.pack(packet.aeth.syndrome << 24 | _24_bits("msn", packet.aeth.msn))
-    if packet.immediate is not None:
-        octets += _WORD.pack(packet.immediate)
+    if reth is not None:
+        octets += _RETH.pack(*reth)
+    if atomic is not None:
+        octets += _ATOMIC.pack(*atomic)
+    if deth is not None:
+        octets += _DETH.pack(deth.q_key, _24_bits("source_qp", deth.source_qp))
+    if aeth is not None:
+        octets += _WORD.pack(aeth.syndrome << 24 | _24_bits("msn", aeth.msn))
+    if original is not None:
+        octets += _ORIGINAL.pack(original)
+    if immediate is not None:
+        octets += _WORD.pack(immediate)
+    if invalidate is not None:
+        octets += _WORD.pack(invalidate)
     return octets
 
 
@@ -255,6 +300,7 @@ def parse(data: bytes) -> Packet:
     if flags & 0xF:
         raise RocePacketError(RoceReason.WRONG_VERSION, f"transport header version {flags & 0xF} is not 0")
     reth, aeth, deth, immediate, area, start = None, None, None, None, None, _BTH.size
+    atomic, original, invalidate = None, None, None
     if acknowledged & _HAS_TELEMETRY:
         try:
             area = telemetry.parse(data, start)
@@ -264,12 +310,21 @@ def parse(data: bytes) -> Packet:
     try:
         if opcode in _WITH_RETH:
             reth, start = Reth(*_RETH.unpack_from(data, start)), start + _RETH.size
-        if opcode == Opcode.DATAGRAM:
-            q_key, source = _DETH.unpack_from(data, start)
-            deth, start = Deth(q_key, source & _MASK_24), start + _DETH.size
+        if number > Opcode.ACKNOWLEDGE:
+            if opcode == Opcode.DATAGRAM:
+                q_key, source = _DETH.unpack_from(data, start)
+                deth, start = Deth(q_key, source & _MASK_24), start + _DETH.size
+            elif opcode in ATOMICS:
+                atomic, start = AtomicEth(*_ATOMIC.unpack_from(data, start)), start + _ATOMIC.size
+            elif opcode in _INVALIDATES:
+                (invalidate,) = _WORD.unpack_from(data, start)
+                start += _WORD.size
         if opcode in _WITH_AETH:
             (found,) = _WORD.unpack_from(data, start)
             aeth, start = Aeth(found & _MASK_24, *_nak(found >> 24)), start + _WORD.size
+            if opcode == Opcode.ATOMIC_ACKNOWLEDGE:
+                (original,) = _ORIGINAL.unpack_from(data, start)
+                start += _ORIGINAL.size
         if opcode in _WITH_IMMEDIATE:
             (immediate,) = _WORD.unpack_from(data, start)
             start += _WORD.size
@@ -298,6 +353,9 @@ def parse(data: bytes) -> Packet:
         bool(word & _FECN),
         p_key,
         area,
+        atomic,
+        original,
+        invalidate,
     )
 
 

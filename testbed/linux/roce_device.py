@@ -24,7 +24,7 @@ C = Headers("xoff_roce_counters.h", "xoff_roce.h", "xoff_control_vm.h", "xoff_ro
 _Address = ctypes.c_uint8 * 16
 FIRST_KEY = 0x1000
 IS_SOURCE, IS_TARGET, IS_ASKER = 1, 2, 4
-WRITE, READ, SEND = range(3)
+WRITE, SEND, READ, COMPARE_SWAP, FETCH_ADD = range(5)
 
 _ATTACH, _ADD, _STOP, _PROGRESS, _REPORT, _WINDOWS, _SAMPLES = (ord("r") << 8 | n for n in range(1, 8))
 _PROGRAM = ord("r") << 8 | 9

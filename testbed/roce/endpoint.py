@@ -36,6 +36,7 @@ from testbed.units import NEVER
 _CE = 3
 FIRST_QP = 0x100
 MOST_QUEUE_PAIRS = 4096
+_FIRST_KEY = 0x1000
 _MOST_REQUESTS = 5
 """The most requests for one connection."""
 _LOST_AFTER = 4
@@ -132,6 +133,7 @@ class Endpoint:
         self._line = line
         self._timing = Timing.of(self.settings, line.scale)
         self._memory: dict[int, Region] = {}
+        self._registered = 0
         self._services: dict[int, tuple[Answer, Maker, PortRule, NicTiming]] = {}
         self._to_ask: deque[_Asking] = deque()
         """The connections that are asked for when fewer of the next are under way."""
@@ -158,7 +160,8 @@ class Endpoint:
 
     def register(self, region: Region) -> int:
         """Let peers use memory, and return the key that they need."""
-        key = 0x1000 + len(self._memory)
+        key = _FIRST_KEY + self._registered
+        self._registered += 1
         self._memory[key] = region
         return key
 

@@ -45,6 +45,10 @@ _FAILURES = (
     "{0} octets for address {1} of memory that is only read",
     "{0} octets at address {1} of memory that is only written",
     "the far end has no receive for packet {0} after {1} retries",
+    "an atomic operation at {0} with key {1:#x}",
+    "an atomic operation begins within a message",
+    "an atomic operation at {0}, which is no multiple of 8",
+    "a send invalidates key {0:#x}, which no memory has",
     "its rate control has a fault: number {0}, at instruction {1} of its code",
 )
 _RATE_CONTROL = len(_FAILURES) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Protocol
 from zlib import crc32
@@ -15,6 +15,8 @@ _STEP_OCTETS = 8
 _BLOCK_OCTETS = 8193 * _STEP_OCTETS
 """Content repeats after so many octets, but packets of a usual size only after 8193 of them, twice a usual window."""
 UNLIMITED = 1 << 62
+WORD_OCTETS = 8
+"""The octets that an atomic operation changes."""
 
 
 class MemoryFault(XoffError):
@@ -31,6 +33,11 @@ class Region(Protocol):
 
     def write(self, address: int, octets: bytes) -> None:
         """Put octets into the region; MemoryFault if it cannot take them."""
+
+    def change(self, address: int, change: Callable[[int], int]) -> int:
+        """Replace the 64 bits at an address by what `change` makes of them, and return them; MemoryFault if the region
+        has no such words."""
+        raise MemoryFault(f"an atomic operation at address {address} of memory that has none")
 
     def begin_again(self, address: int) -> None:
         """A message that began at this address begins once more; what it wrote is written again."""
@@ -54,6 +61,40 @@ class Buffer(Region):
 
     def write(self, address: int, octets: bytes) -> None:
         self.octets[address : address + len(octets)] = octets
+
+    def change(self, address: int, change: Callable[[int], int]) -> int:
+        place = slice(address, address + WORD_OCTETS)
+        original = int.from_bytes(self.octets[place], "little")
+        self.octets[place] = change(original).to_bytes(WORD_OCTETS, "little")
+        return original
+
+
+class Words(Region):
+    """64-bit words for atomic operations, as little-endian memory; sends, writes and reads of others get whole words.
+
+    `received` counts the octets that operations have changed, each time.
+    """
+
+    def __init__(self, many: int = 1) -> None:
+        self.words = [0] * many
+        self.size = WORD_OCTETS * many
+        self.received = 0
+
+    def read(self, address: int, length: int) -> bytes:
+        octets = b"".join(word.to_bytes(WORD_OCTETS, "little") for word in self.words)
+        return octets[address : address + length]
+
+    def write(self, address: int, octets: bytes) -> None:
+        if address % WORD_OCTETS or len(octets) != WORD_OCTETS:
+            raise MemoryFault(f"{len(octets)} octets for address {address} of memory that is only read")
+        self.words[address // WORD_OCTETS] = int.from_bytes(octets, "little")
+
+    def change(self, address: int, change: Callable[[int], int]) -> int:
+        place = address // WORD_OCTETS
+        original = self.words[place]
+        self.words[place] = change(original)
+        self.received += WORD_OCTETS * (self.words[place] != original)
+        return original
 
 
 class Content(Region):

@@ -54,7 +54,7 @@ class Nic:
     jitter: Duration = Duration("0s")
     """The most that is added to each of these three delays that is not 0, by the run's seed."""
     reads: int = 8
-    """Reads that are under way at a time (max_rd_atomic)."""
+    """Reads and atomic operations that are under way at a time (max_rd_atomic)."""
     reorder_time: Duration = Duration("0s")
     """The time that a receiver waits for a missing packet before it asks for it. It keeps what comes meanwhile."""
     reorder_packets: int = 128
@@ -116,7 +116,7 @@ class Nic:
             found += [f"{name}: recovery is {recovery}, and selective repeat alone has it" for name in names]
         if "reorder_packets" in set_here and not self.reorder_time.ns:
             found.append("reorder_packets: reorder_time is 0, so no receiver waits")
-        if "reads" in set_here and operation != "read":
+        if "reads" in set_here and operation in ("write", "send"):
             found.append(f"reads: operation is {operation}")
         for name in ("receives", "receive_takes", "rnr_timer", "rnr_retries"):
             if name not in set_here:

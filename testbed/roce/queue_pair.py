@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from dataclasses import replace
 
 from testbed.frames import roce, roce_run
-from testbed.frames.roce import BTH_OCTETS, DATA, ICRC_OCTETS, READ_RESPONSES, REQUESTS, Nak, Opcode, Packet
+from testbed.frames.roce import BTH_OCTETS, DATA, ICRC_OCTETS, REQUESTS, RESPONSES, Nak, Opcode, Packet
 from testbed.frames.roce_run import PacketRun
 from testbed.frames.telemetry import Telemetry
 from testbed.roce.counters import Counters
@@ -114,7 +114,7 @@ class QueuePair:
         first: int,
         settings: Settings,
         timing: Timing,
-        memory: Mapping[int, Region],
+        memory: MutableMapping[int, Region],
         rate: RateControl,
         nic: NicTiming = PLAIN,
         cnp_pace: CnpPace | None = None,
@@ -204,7 +204,7 @@ class QueuePair:
     def receive(self, packet: Packet, is_marked: bool, now_ns: int) -> None:
         """A packet for this queue pair, whose ICRC is right."""
         opcode = packet.opcode
-        if opcode in REQUESTS or opcode in READ_RESPONSES:
+        if opcode in REQUESTS or opcode in RESPONSES:
             self.counters.received_packets += 1
             self.counters.received_octets += len(packet.payload)
             if is_marked:
@@ -216,7 +216,7 @@ class QueuePair:
             if opcode != Opcode.READ_REQUEST and not self.responder.failure:
                 self.responder.orders.requests.arrive(sequence(packet.psn, self.responder.expected))
             self.responder.on_request(packet, now_ns)
-        elif opcode in READ_RESPONSES:
+        elif opcode in RESPONSES:
             self.requester.on_read_response(packet, now_ns)
         elif opcode == Opcode.CNP:
             self.counters.cnps_received += 1

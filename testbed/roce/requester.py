@@ -1,4 +1,4 @@
-"""The half of a queue pair that asks: it sends writes, reads and sends, and brings each to its end.
+"""The half of a queue pair that asks: it sends writes, reads, sends and atomic operations, and brings each to its end.
 
 Works are sent in order. An acknowledgement completes all up to its PSN. After a NAK of a sequence error, a gap in read
 responses or the retransmission timer the requester sends again what `Recovery` says: everything from the oldest packet
@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from testbed.frames.roce import Nak, Opcode, Packet, Reth, head_of
+from testbed.frames.roce import AtomicEth, Nak, Opcode, Packet, Reth, head_of
 from testbed.frames.roce_run import Heads
 from testbed.roce.counters import Counters
-from testbed.roce.memory import MemoryFault
+from testbed.roce.memory import WORD_OCTETS, MemoryFault
 from testbed.roce.nic import NO_RNR_LIMIT, PLAIN, RNR_UNITS, Jitter, NicTiming, Recovery
 from testbed.roce.order import Order
 from testbed.roce.sequence import psn, sequence
@@ -37,6 +37,8 @@ class Posted:
     packets: int
     ready_ns: int
     """The moment from which on its packets may be sent, after the doorbell."""
+    is_answered: bool
+    """True if responses of its own complete it."""
 
     @property
     def end(self) -> int:
@@ -44,8 +46,10 @@ class Posted:
 
 
 _FIRST = {Operation.WRITE: Opcode.WRITE_FIRST, Operation.SEND: Opcode.SEND_FIRST}
+_ATOMIC = {Operation.COMPARE_SWAP: Opcode.COMPARE_SWAP, Operation.FETCH_ADD: Opcode.FETCH_ADD}
 _MIDDLE, _LAST, _ONLY = 1, 2, 4
 """The numbers to add to the opcode of a first packet; one more for immediate data."""
+_INVALIDATES = {_LAST: Opcode.SEND_LAST_INVALIDATE, _ONLY: Opcode.SEND_ONLY_INVALIDATE}
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,11 @@ class Run:
     payload: bytes
     crcs: bytes
     """The CRCs of each payload, as in `Region.crcs`."""
+
+
+def octets_of(response: Packet) -> bytes:
+    """Return what a response puts into the memory of who has asked."""
+    return response.payload if response.original is None else response.original.to_bytes(WORD_OCTETS, "little")
 
 
 class Requester:
@@ -150,7 +159,7 @@ class Requester:
         if self._next >= self._end or self._next - self._oldest >= self._window:
             return NEVER
         posted = self._works[self._cursor]
-        if posted.work.operation is Operation.READ and not self._may_read(posted):
+        if posted.is_answered and not self._may_read(posted):
             return NEVER
         return max(self._resume_ns, posted.ready_ns)
 
@@ -174,7 +183,8 @@ class Requester:
         packets = max(1, -(-work.length // self._settings.mtu))
         if self._nic.doorbell_ns:
             self._doorbell_ns = max(self._doorbell_ns, now_ns + self._jitter.delay(self._nic.doorbell_ns))
-        self._works.append(Posted(self._count, work, self._end, packets, self._doorbell_ns))
+        posted = Posted(self._count, work, self._end, packets, self._doorbell_ns, work.operation.is_answered)
+        self._works.append(posted)
         self._end += packets
         self._count += 1
         return self._count - 1
@@ -185,9 +195,9 @@ class Requester:
         number = self._next
         if number == self._oldest:
             self._asked_ns = now_ns
-        if posted.work.operation is Operation.READ:
+        if posted.is_answered:
             self._next = self._read_until(posted)
-            made = self._read(posted, number, self._next)
+            made = self._question(posted, number, self._next)
         else:
             self._next = number + 1
             made = self._data(posted, number, now_ns)
@@ -222,7 +232,7 @@ class Requester:
         posted = self._works[min(self._cursor, len(self._works) - 1)]
         many = min(most, posted.end - 1 - number, self._oldest + window - number)
         is_slow = now_ns - self._asked_ns >= self._timing.retransmit_ns // 8
-        if many < 1 or number <= posted.first or posted.work.operation is Operation.READ or is_slow:
+        if many < 1 or number <= posted.first or posted.is_answered or is_slow:
             return None
         every, since = self._settings.ack_every, self._since_ack
         asking = range(every - 1 - since, many, every)
@@ -254,31 +264,37 @@ class Requester:
         if ack:
             self._since_ack, self._asked_ns = 0, now_ns
         has_reth = is_first and work.operation is Operation.WRITE
+        invalidate = work.invalidate if is_last else None
+        opcode = Opcode(_FIRST[work.operation] + kind + (immediate is not None))
         return Packet(
-            Opcode(_FIRST[work.operation] + kind + (immediate is not None)),
+            opcode if invalidate is None else _INVALIDATES[kind],
             self._far_qp,
             psn(number),
             work.local.read(work.local_address + start, min(mtu, work.length - start)) if work.length else b"",
             reth=Reth(work.remote_address, work.r_key, work.length) if has_reth else None,
             immediate=immediate,
             ack_request=ack,
+            invalidate=invalidate,
         )
 
     def _must_ask(self, number: int) -> bool:
         return False
 
-    def _read(self, posted: Posted, number: int, until: int) -> Packet:
-        """A request for the packets of a read from a number on, before another."""
+    def _question(self, posted: Posted, number: int, until: int) -> Packet:
+        """An atomic operation, or a request for the packets of a read from a number on, before another."""
         work, mtu = posted.work, self._settings.mtu
+        if work.operation.is_atomic:
+            atomic = AtomicEth(work.remote_address, work.r_key, work.data, work.compare)
+            return Packet(_ATOMIC[work.operation], self._far_qp, psn(number), atomic=atomic, ack_request=True)
         start = (number - posted.first) * mtu
         length = min(work.length - start, (until - number) * mtu)
         reth = Reth(work.remote_address + start, work.r_key, length)
         return Packet(Opcode.READ_REQUEST, self._far_qp, psn(number), reth=reth, ack_request=True)
 
     def _reads_before(self, posted: Posted) -> int:
-        """Reads that have been asked for and are not complete."""
+        """Reads and atomic operations that have been asked for and are not complete."""
         before = itertools.takewhile(lambda one: one is not posted, self._works)
-        return sum(one.work.operation is Operation.READ for one in before)
+        return sum(one.is_answered for one in before)
 
     # What comes from the far end
 
@@ -330,11 +346,13 @@ class Requester:
         self._find_cursor()
 
     def on_read_response(self, packet: Packet, now_ns: int) -> bool:
-        """Part of what a read asked for; False if it is not taken."""
+        """Part of what a read asked for, or what was there before an atomic operation; False if it is not taken."""
         number = sequence(packet.psn, self._oldest)
-        posted = next((one for one in self._works if one.work.operation is Operation.READ), None)
+        posted = next((one for one in self._works if one.is_answered), None)
         if posted is None or not posted.first <= number < min(posted.end, self._highest):
             return False
+        if posted.work.operation.is_atomic is (packet.original is None):
+            return False  # it answers something else
         self._order.arrive(number)
         wanted = max(self._oldest, posted.first)
         if number > wanted:
@@ -342,7 +360,7 @@ class Requester:
             self._go_back(wanted)
         if number != max(self._oldest, posted.first):
             return False
-        if not self._place(posted, number, packet.payload):
+        if not self._place(posted, number, octets_of(packet)):
             return False
         self._oldest = number  # what stands before the read is acknowledged by its response
         self._move(number + 1, now_ns)
@@ -383,11 +401,11 @@ class Requester:
         self.timer_ns = NEVER
 
     def _advance(self, until: int, now_ns: int) -> None:
-        """All before `until` has arrived, but reads, which complete by their responses alone."""
+        """All before `until` has arrived, but reads and atomic operations, which complete by their responses alone."""
         for posted in self._works:
             if posted.first >= until:
                 break
-            if posted.work.operation is Operation.READ:
+            if posted.is_answered:
                 until = max(self._oldest, posted.first)
                 break
         if until > self._oldest:

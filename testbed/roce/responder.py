@@ -1,10 +1,14 @@
-"""The half of a queue pair that answers: it takes writes and sends, serves reads, and acknowledges.
+"""The half of a queue pair that answers: it takes writes and sends, serves reads, does atomic operations, acknowledges.
 
 Packets are taken in the order of their PSNs. An earlier one than the expected is a duplicate: a read is served again,
-anything else is acknowledged again. A later one means loss: one NAK for the expected PSN, and no other until that has
-come. A NIC that waits for packets which other ways delay, and one with selective repeat, keeps later ones until it is
-their turn; selective repeat says in each NAK which those are. With go-back-0 a loss ends the message, which then begins
-again. A message that needs a receive and finds none posted is refused for a while by an RNR NAK.
+an atomic operation gets the answer that it got, and anything else is acknowledged again. A later one means loss: one
+NAK for the expected PSN, and no other until that has come. A NIC that waits for packets which other ways delay, and one
+with selective repeat, keeps later ones until it is their turn; selective repeat says in each NAK which those are. With
+go-back-0 a loss ends the message, which then begins again. A message that needs a receive and finds none posted is
+refused for a while by an RNR NAK.
+
+An atomic operation is done once: of the last 16 the responder remembers what was there, for it sends that again to a
+requester that has not got it. One of which it knows nothing any more it drops (class D of the errors of responders).
 
 Acknowledgements are coalesced: one for all packets that came in since the last call of `answer`.
 
@@ -14,11 +18,12 @@ Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 
 from testbed.frames import roce_run
 from testbed.frames.roce import (
+    ASKING,
     FIRSTS,
     LASTS,
     MAXIMUM_MESSAGE,
@@ -32,7 +37,7 @@ from testbed.frames.roce import (
 )
 from testbed.frames.roce_run import Heads, PacketRun
 from testbed.roce.counters import Counters
-from testbed.roce.memory import MemoryFault, Region
+from testbed.roce.memory import WORD_OCTETS, MemoryFault, Region
 from testbed.roce.nic import PLAIN, Jitter, NicTiming, Recovery
 from testbed.roce.order import Order, Orders
 from testbed.roce.selective import bitmap
@@ -41,8 +46,10 @@ from testbed.roce.settings import Settings
 from testbed.units import NEVER
 
 _MOST_READS = 16
-"""Reads that wait to be served; a peer that sends more has asked for one at a time, or is broken."""
+"""Reads and atomic operations that wait for their response; a peer that sends more has asked for one at a time, or is
+broken."""
 _MSN_MASK = 0xFFFFFF
+_MASK_64 = (1 << 64) - 1
 _SEND_MIDDLE, _WRITE_MIDDLE = (head_of(opcode, 0)[:2] for opcode in (Opcode.SEND_MIDDLE, Opcode.WRITE_MIDDLE))
 
 
@@ -68,13 +75,15 @@ class _Message:
 
 @dataclass
 class _Serving:
-    """A read that is being served."""
+    """A read that is being served, or an atomic operation that is to be answered."""
 
-    region: Region
+    region: Region | None
     address: int
     left: int
     number: int
     is_first: bool = True
+    original: int | None = None
+    """What was there before an atomic operation."""
 
 
 class Responder:
@@ -85,7 +94,7 @@ class Responder:
         far_qp: int,
         expected: int,
         settings: Settings,
-        memory: Mapping[int, Region],
+        memory: MutableMapping[int, Region],
         *,
         nic: NicTiming = PLAIN,
         jitter: Jitter | None = None,
@@ -98,6 +107,8 @@ class Responder:
         self._expected = expected
         self._message: _Message | None = None
         self._reads: deque[_Serving] = deque()
+        self._originals: deque[tuple[int, int]] = deque(maxlen=_MOST_READS)
+        """What was there before the last atomic operations, by their numbers."""
         self._msn = 0
         self._ack_is_due = self._nak_is_due = self._nak_was_sent = False
         self._refusal: Nak | None = None
@@ -156,10 +167,12 @@ class Responder:
             self._come_early(packet, number, now_ns)
         elif number < self._expected:
             self.counters.duplicates += 1
-            if packet.opcode == Opcode.READ_REQUEST:
+            if packet.opcode not in ASKING:
+                self._ack_is_due = True
+            elif packet.atomic is None:
                 self._serve(packet, number)
             else:
-                self._ack_is_due = True
+                self._answer_again(number)
         else:
             self._accept(packet, number, now_ns)
             while self._expected > number and not self.failure and self._expected in self._early:
@@ -227,8 +240,11 @@ class Responder:
     def _accept(self, packet: Packet, number: int, now_ns: int) -> None:
         """The expected packet."""
         self._nak_was_sent = self._nak_is_due = self._waits_for_receive = False
-        if packet.opcode == Opcode.READ_REQUEST:
-            self._read(packet, number)
+        if packet.opcode >= Opcode.READ_REQUEST and packet.opcode in ASKING:
+            if packet.atomic is None:
+                self._read(packet, number)
+            else:
+                self._change(packet, number)
         elif self._has_receive(packet, now_ns):
             self._take(packet, now_ns)
         else:
@@ -267,19 +283,56 @@ class Responder:
         if region is None or address + length > region.size or length > MAXIMUM_MESSAGE:
             self._refuse(Nak.REMOTE_ACCESS_ERROR, f"a read of {length} octets at {address} with key {r_key:#x}")
             return False
+        return self._queue(_Serving(region, address, length, number))
+
+    def _queue(self, serving: _Serving) -> bool:
+        """Let a response be sent when those before it have been; what was asked for behind it is asked for again."""
         if self._nic.is_selective:  # it asks for parts of reads, beside others
             if self._has_room_for_read():
-                self._reads.append(_Serving(region, address, length, number))
+                self._reads.append(serving)
             return True
-        while self._reads and self._reads[-1].number >= number:
+        while self._reads and self._reads[-1].number >= serving.number:
             self._reads.pop()
-        if self._reads and number <= self._reads[0].number:
-            self._reads.clear()
         if len(self._reads) >= _MOST_READS:
             self._refuse(Nak.INVALID_REQUEST, f"more than {_MOST_READS} reads at a time")
             return False
-        self._reads.append(_Serving(region, address, length, number))
+        self._reads.append(serving)
         return True
+
+    def _change(self, packet: Packet, number: int) -> None:
+        """Do an atomic operation, and remember what was there."""
+        assert packet.atomic is not None
+        address, r_key, data, compare = packet.atomic
+        if self._message is not None:
+            return self._refuse(Nak.INVALID_REQUEST, "an atomic operation begins within a message")
+        if not self._has_room_for_read():
+            return None
+        region = self._memory.get(r_key)
+        if region is None or address + WORD_OCTETS > region.size:
+            return self._refuse(Nak.REMOTE_ACCESS_ERROR, f"an atomic operation at {address} with key {r_key:#x}")
+        if address % WORD_OCTETS:
+            return self._refuse(Nak.INVALID_REQUEST, f"an atomic operation at {address}, which is no multiple of 8")
+        if len(self._reads) >= _MOST_READS:
+            return self._refuse(Nak.INVALID_REQUEST, f"more than {_MOST_READS} reads at a time")
+        try:
+            if packet.opcode == Opcode.FETCH_ADD:
+                original = region.change(address, lambda there: there + data & _MASK_64)
+            else:
+                original = region.change(address, lambda there: data if there == compare else there)
+        except MemoryFault:
+            return self._refuse(Nak.REMOTE_ACCESS_ERROR, f"an atomic operation at {address} with key {r_key:#x}")
+        self._originals.append((number, original))
+        self._reads.append(_Serving(region, address, 0, number, original=original))
+        self._expected += 1
+        self._msn += 1
+        self.counters.messages += 1
+        return None
+
+    def _answer_again(self, number: int) -> None:
+        """Answer an atomic operation that has been done as it was answered."""
+        for done, original in self._originals:
+            if done == number:
+                self._queue(_Serving(None, 0, 0, number, original=original))
 
     def _has_room_for_read(self) -> bool:
         """Return False if a read is not taken for now; its requester asks again when its timer ends."""
@@ -308,6 +361,9 @@ class Responder:
                 message.region.write(message.address, packet.payload)
         except MemoryFault as fault:
             return self._refuse(Nak.REMOTE_OPERATIONAL_ERROR, str(fault))
+        if packet.invalidate is not None and self._memory.pop(packet.invalidate, None) is None:
+            why = f"a send invalidates key {packet.invalidate:#x}, which no memory has"
+            return self._refuse(Nak.REMOTE_ACCESS_ERROR, why)
         message.address += length
         message.octets += length
         self._expected += 1
@@ -423,8 +479,18 @@ class Responder:
         return Packet(Opcode.ACKNOWLEDGE, self.far_qp, psn(number), aeth=aeth)
 
     def response(self) -> Packet:
-        """The next packet of the oldest read; there is one if `has_response`."""
+        """The next packet of the oldest read or atomic operation; there is one if `has_response`."""
         serving = self._reads[0]
+        if serving.original is not None:
+            self._reads.popleft()
+            self._count_response(serving)
+            return Packet(
+                Opcode.ATOMIC_ACKNOWLEDGE,
+                self.far_qp,
+                psn(serving.number),
+                aeth=Aeth(self._msn & _MSN_MASK),
+                original=serving.original,
+            )
         length = min(self._settings.mtu, serving.left)
         is_last = serving.left == length
         if serving.is_first:
@@ -432,6 +498,7 @@ class Responder:
         else:
             opcode = Opcode.READ_RESPONSE_LAST if is_last else Opcode.READ_RESPONSE_MIDDLE
         aeth = None if opcode == Opcode.READ_RESPONSE_MIDDLE else Aeth(self._msn & _MSN_MASK)
+        assert serving.region is not None
         try:
             payload = serving.region.read(serving.address, length)
         except MemoryFault as fault:
@@ -440,11 +507,7 @@ class Responder:
             self._ack_is_due = self._nak_is_due = self._rnr_is_due = False
             return self._acknowledge(self._expected, Nak.REMOTE_OPERATIONAL_ERROR)
         made = Packet(opcode, self.far_qp, psn(serving.number), payload, aeth=aeth)
-        if serving.number >= self._served:
-            self._served = serving.number + 1
-            self.counters.fresh += 1
-        else:
-            self.counters.retransmitted += 1
+        self._count_response(serving)
         serving.address += length
         serving.left -= length
         serving.number += 1
@@ -452,3 +515,10 @@ class Responder:
         if is_last:
             self._reads.popleft()
         return made
+
+    def _count_response(self, serving: _Serving) -> None:
+        if serving.number >= self._served:
+            self._served = serving.number + 1
+            self.counters.fresh += 1
+        else:
+            self.counters.retransmitted += 1

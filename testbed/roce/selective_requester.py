@@ -12,11 +12,10 @@ from testbed.frames.roce import Nak, Packet
 from testbed.roce.counters import Counters
 from testbed.roce.nic import PLAIN, Jitter, NicTiming
 from testbed.roce.order import Order
-from testbed.roce.requester import Posted, Requester
+from testbed.roce.requester import Posted, Requester, octets_of
 from testbed.roce.selective import Scoreboard, numbers
 from testbed.roce.sequence import sequence
 from testbed.roce.settings import Settings, Timing
-from testbed.roce.work import Operation
 from testbed.units import NEVER
 
 
@@ -87,11 +86,10 @@ class SelectiveRequester(Requester):
         if number is None:
             return super().packet(now_ns)
         posted = next(one for one in self._works if number < one.end)
-        is_read = posted.work.operation is Operation.READ
-        until = self._board.lost_until(number, posted.end) if is_read else number + 1
+        until = self._board.lost_until(number, posted.end) if posted.is_answered else number + 1
         self._board.sent_again(until)
         self.counters.retransmitted += 1
-        made = self._read(posted, number, until) if is_read else self._data(posted, number, now_ns)
+        made = self._question(posted, number, until) if posted.is_answered else self._data(posted, number, now_ns)
         if self.timer_ns == NEVER:
             self.timer_ns = now_ns + self._retransmit_ns()
         return made
@@ -125,7 +123,7 @@ class SelectiveRequester(Requester):
         for posted in self._works:
             if posted.first > end:
                 break
-            if posted.work.operation is not Operation.READ:
+            if not posted.is_answered:
                 board.arrived.update(range(max(self._oldest, posted.first), min(until, posted.end)))
                 board.arrived.update(
                     one for one in behind if posted.first <= one < posted.end and self._oldest < one < self._highest
@@ -153,15 +151,17 @@ class SelectiveRequester(Requester):
         """Keep a response, and place all that are next, in the order of the reads."""
         number, board = sequence(packet.psn, self._oldest), self._board
         posted = next((one for one in self._works if number < one.end), None)
-        if posted is None or posted.work.operation is not Operation.READ or not self._oldest <= number < self._highest:
+        if posted is None or not posted.is_answered or not self._oldest <= number < self._highest:
             return False
         if number in board.arrived or number < posted.first:
             return False
+        if posted.work.operation.is_atomic is (packet.original is None):
+            return False  # it answers something else
         self._order.arrive(number)
         was_whole, has_placed = board.lost(self._oldest) is None, False
         board.arrived.add(number)
         self.counters.kept += number != self._next_response()
-        self._early[number] = packet.payload
+        self._early[number] = octets_of(packet)
         while (place := self._next_response()) in self._early:
             reading = next(one for one in self._works if place < one.end)
             if not self._place(reading, place, self._early.pop(place)):
@@ -180,7 +180,7 @@ class SelectiveRequester(Requester):
     def _next_response(self) -> int:
         """The number of the response that is placed next."""
         for posted in self._works:
-            if posted.work.operation is Operation.READ and posted.end > self._placed:
+            if posted.is_answered and posted.end > self._placed:
                 return max(posted.first, self._placed)
         return -1
 

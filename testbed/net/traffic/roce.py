@@ -42,6 +42,7 @@ from testbed.net.traffic.roce_flow import (
 )
 from testbed.net.traffic.transport import HEADERS, Endpoint, Outcome, Transport, register
 from testbed.roce import rates
+from testbed.roce.memory import WORD_OCTETS
 from testbed.roce.nic import Nic, Recovery, recovery_named
 from testbed.roce.products.table import nic_model
 from testbed.roce.rates import Line
@@ -57,6 +58,8 @@ _MOST_QUEUE_PAIRS = 256
 _MOST_IMMEDIATE, _MOST_LABEL = 2**32 - 1, 2**20 - 1
 _OVERHEAD = 74
 """Octets of the headers of a frame of data over IPv4, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
+_ATOMIC = 86
+"""Octets of a frame with an atomic operation over IPv4: Ethernet, IP, UDP, BTH, AtomicETH, ICRC."""
 _SUMS = (
     "sent", "received", "lost", "doubled", "out_of_order", "reordered", "octets", "retransmitted", "went_back",
     "timeouts", "cnps_sent", "cnps_received", "sequence_naks", "rnr_naks", "trimmed", "messages",
@@ -90,6 +93,13 @@ class Roce(RoceOptions, Transport):
             raise UsageError("a read waits for no other flow: the target asks for it, and others arrive at the source")
         if not self.message.bytes:
             raise UsageError("message is 0B; a message has at least one octet")
+        if self.is_atomic:
+            if self.message.bytes != WORD_OCTETS:
+                raise UsageError(f"message is {self.message}; a {self.operation} has {WORD_OCTETS}B")
+            if flow.size is not None and flow.size.bytes % WORD_OCTETS:
+                raise UsageError(
+                    f"size is {flow.size}; a {self.operation} has {WORD_OCTETS}B, so take a multiple of it"
+                )
         if self.message.bytes > MAXIMUM_MESSAGE:
             raise UsageError(f"message is {self.message}; a message has at most {Size.from_bytes(MAXIMUM_MESSAGE)}")
         if flow.source_port == PORT or (isinstance(flow.source_port, range) and PORT in flow.source_port):
@@ -117,8 +127,10 @@ class Roce(RoceOptions, Transport):
                 f"target_settings have an MTU of {self.target_settings.mtu}, and settings one of {self.settings.mtu}; "
                 "a connection has one"
             )
-        if self.immediate is not None and self.operation == Operation.READ:
-            raise UsageError("a read has no immediate data; leave immediate out, or take operation write or send")
+        if self.immediate is not None and Operation(self.operation).is_answered:
+            raise UsageError(
+                f"a {self.operation} has no immediate data; leave immediate out, or take operation write or send"
+            )
         if self.ip_version not in (None, 4, 6):
             raise UsageError(f"ip_version is {self.ip_version!r}; 4 or 6 is expected")
         if self.flow_label is not None and self.ip_version == 4:
@@ -204,7 +216,7 @@ class Roce(RoceOptions, Transport):
         return min(ends, default=None)
 
     def best(self, flow: Flow, rate: Rate, delay: Duration) -> Duration | None:
-        if self.after:
+        if self.after or self.is_atomic:
             return None
         message, mtu = self.message.bytes, self.settings.mtu
         ends = [] if flow.count is None else [flow.count * message]
@@ -217,7 +229,8 @@ class Roce(RoceOptions, Transport):
         return rate.time_for(Size.from_bytes(before_last + (packets - 1) * (_BESIDE_DATA + _more(flow)))) + delay
 
     def frame_size(self, flow: Flow) -> Size:
-        return Size.from_bytes(min(self.message.bytes, self.settings.mtu) + _OVERHEAD + _more(flow))
+        octets = _ATOMIC if self.is_atomic else min(self.message.bytes, self.settings.mtu) + _OVERHEAD
+        return Size.from_bytes(octets + _more(flow))
 
     def own_rate_control(self) -> str | None:
         return nic_model(self.nic).of_flow("rate_control") if isinstance(self.nic, str) else None

@@ -19,7 +19,7 @@ from testbed.net.traffic.report import WINDOW_NS, Report
 from testbed.net.traffic.transport import HEADERS, EndpointControl
 from testbed.roce import rates
 from testbed.roce.counters import Counters
-from testbed.roce.memory import Content, Region, Sink
+from testbed.roce.memory import WORD_OCTETS, Content, Region, Sink, Words
 from testbed.roce.nic import Nic, NicTiming, Recovery, recovery_named
 from testbed.roce.products.model import NicModel
 from testbed.roce.products.table import nic_model
@@ -39,15 +39,21 @@ KEY = struct.Struct("!I")
 """Private data of a reply: the key of the memory."""
 
 
+_MESSAGE = Size("64kB")
+COMPARED = "compared"
+"""In place of a digest, where each octet has been compared with the one that is to come."""
+
+
 @dataclass(frozen=True)
 class RoceOptions:
     """The use of RoCE by one flow."""
 
     operation: str = "write"
-    """"write", "send" or "read"."""
-    message: Size = Size("64kB")
+    """"write", "send" or "read"; or "fetch and add" or "compare and swap", which count their messages in 64 bits of the
+    target's memory."""
+    message: Size = _MESSAGE
     """A flow is a row of messages of this size; the next is posted while one is being sent. A flow with
-    a duration sends to its end what has been posted."""
+    a duration sends to its end what has been posted. An atomic operation has 8 octets."""
     settings: Settings = field(default_factory=Settings)
     cnp_priority: int = 6
     cnp_dscp: int = 48
@@ -92,6 +98,8 @@ class RoceOptions:
 
     def __post_init__(self) -> None:
         read_quantities(self)
+        if self.is_atomic and self.message == _MESSAGE:
+            object.__setattr__(self, "message", Size.from_bytes(WORD_OCTETS))
         source, target = _product(self.nic), _product(self.target_nic or self.nic)
         if not isinstance(self.settings, Settings) or source is target is None:
             return
@@ -107,6 +115,10 @@ class RoceOptions:
                 values[name] = known
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def is_atomic(self) -> bool:
+        return self.operation in (Operation.COMPARE_SWAP, Operation.FETCH_ADD)
 
     def nic_at(self, *, source: bool) -> Nic:
         """Return the NIC of one end."""
@@ -374,7 +386,7 @@ class Target:
     def __init__(self, flow: Flow, index: int) -> None:
         self.flow, self.index = flow, index
         self.content = Content(index)
-        self.sink = Sink(content=self.content)
+        self.sink = Words() if transport_of(flow).is_atomic else Sink(content=self.content)
         self.headers = headers(flow)
         self.pair: QueuePair | None = None
         self.packets = self.frame_octets = 0
@@ -412,13 +424,17 @@ class Target:
         pair = self.pair
         if pair is None:
             return Taken(failure="no connection was made")
-        octets, digest = self.sink.received, self.sink.digest
+        octets = self.sink.received
+        if isinstance(self.sink, Words):
+            digest = COMPARED if self.sink.words == [pair.counters.messages] else ""
+        else:
+            digest = self.sink.digest
         return Taken(
             pair.counters,
             pair.failure,
             octets,
             digest,
-            digest or self.content.digest(octets),  # it is empty unless all came as it is at the source
+            digest or self.content.digest(octets),  # the first one is empty unless all came as it is at the source
             self.packets,
             self.frame_octets,
             tuple(self.ecn),
@@ -435,7 +451,8 @@ class Asker:
         self, flow: Flow, pair: QueuePair, local: Region, begin_ns: int, waits_for: Sequence[Target] = ()
     ) -> None:
         transport = transport_of(flow)
-        self.flow, self.pair, self._local = flow, pair, local
+        self.flow, self.pair = flow, pair
+        self._local = Sink() if transport.is_atomic else local
         self._operation = Operation(transport.operation)
         self._message = transport.message.bytes
         self._immediate = transport.immediate
@@ -469,8 +486,7 @@ class Asker:
             if not length or not self._messages or now_ns >= self._end_ns or not may_send:
                 break
             (key,) = KEY.unpack_from(pair.reply.ljust(KEY.size, b"\0"))
-            work = Work(self._operation, self._local, length, self._posted, self._posted, key, self._immediate)
-            pair.post(work, now_ns)
+            pair.post(self._work(length, key), now_ns)
             self._posted += length
             self._left -= length
             self._messages -= 1
@@ -483,6 +499,14 @@ class Asker:
             else:
                 self.is_over = True
         pair.requester.take_completed()
+
+    def _work(self, length: int, key: int) -> Work:
+        posted = self._posted
+        if not self._operation.is_atomic:
+            return Work(self._operation, self._local, length, posted, posted, key, self._immediate)
+        # One word counts the messages: those that were done twice, or not at all, would show.
+        count = posted // WORD_OCTETS if self._operation is Operation.COMPARE_SWAP else 0
+        return Work(self._operation, self._local, length, posted, 0, key, data=count + 1, compare=count)
 
     def _may_post(self) -> bool:
         """Return True if every flow that this one waits for has delivered the block that the next block needs."""

@@ -306,6 +306,9 @@ def _roce(octets: bytes) -> Iterator[Layer]:
     if packet.reth is not None:
         words.append(f"{packet.reth.length} octets at {packet.reth.address:#x}")
         fields["reth"] = packet.reth._asdict()
+    if packet.atomic is not None:
+        words.append(f"64 bits at {packet.atomic.address:#x}")
+        fields["atomic"] = packet.atomic._asdict()
     if packet.aeth is not None:
         if packet.aeth.rnr is not None:
             kind = f"RNR NAK with timer {packet.aeth.rnr}"
@@ -313,6 +316,12 @@ def _roce(octets: bytes) -> Iterator[Layer]:
             kind = "ACK" if packet.aeth.nak is None else f"NAK {packet.aeth.nak.name.lower().replace('_', ' ')}"
         words.append(f"{kind} MSN {packet.aeth.msn}")
         fields |= {"acknowledges": kind, "msn": packet.aeth.msn}
+    for name, value in (
+        ("original", packet.original), ("immediate", packet.immediate), ("invalidates", packet.invalidate),
+    ):  # fmt: skip
+        if value is not None:
+            words.append(f"{name} {value:#x}")
+            fields[name] = value
     flags = [name for name, is_set in (("FECN", packet.fecn), ("BECN", packet.becn)) if is_set]
     fields |= {"flags": flags, "payload": len(packet.payload)}
     text = ", ".join([*words, *flags, f"{len(packet.payload)} octets"])

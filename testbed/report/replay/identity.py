@@ -164,6 +164,6 @@ def _kind(protocol: int, content: bytes, total: int) -> Kind:
         return Kind.CONTROL
     if len(content) >= 8 + roce.BTH_OCTETS and content[2:4] == roce.PORT.to_bytes(2, "big"):
         opcode = content[8]
-        if opcode in (roce.Opcode.ACKNOWLEDGE, roce.Opcode.CNP):
+        if opcode in (roce.Opcode.ACKNOWLEDGE, roce.Opcode.ATOMIC_ACKNOWLEDGE, roce.Opcode.CNP):
             return Kind.ANSWER
     return Kind.DATA

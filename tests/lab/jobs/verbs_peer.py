@@ -1,8 +1,9 @@
 """A program with verbs, by ctypes: the far end of the kernel's own queue pairs, in a test of both.
 
-It makes three pairs of queue pairs. Of each kind of work, write, send and read, the far end does the first and this
-program the second. It is told the far end's numbers by its arguments, says its own in a line of JSON, and goes on with
-each line that it reads: the first has it post its works, the second has it print what its memory holds by then.
+It makes five pairs of queue pairs. Of each kind of work, write, send, read and two atomic operations, the far end does
+the first and this program the second. It is told the far end's numbers by its arguments, says its own in a line of
+JSON, and goes on with each line that it reads: the first has it post its works, the second has it print what its memory
+holds by then.
 
 Memory is registered with addresses from 0 on, as the queue pairs of Xoff's flows have it.
 """
@@ -14,17 +15,20 @@ import hashlib
 import json
 import mmap
 import socket
+import struct
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-WRITE, SEND, READ = 0, 2, 4
-WORKS = (WRITE, SEND, READ)
+WRITE, SEND, READ, COMPARE_SWAP, FETCH_ADD = 0, 2, 4, 5, 6
+WORKS = (WRITE, SEND, READ, FETCH_ADD, COMPARE_SWAP)
 """The operations by their numbers in libibverbs; queue pairs come in this order, twice."""
 _RC, _MTU_1024 = 2, 3
 _INIT, _RTR, _RTS = 1, 2, 3
-_ALL_ACCESS = 7
+_ALL_ACCESS = 15
+_ATOMIC = struct.Struct("<QQQI")
+"""What a work has from its far address on, if it is atomic: address, what is added or compared, what is put, key."""
 _SIGNALED = 2
 _TO_INIT, _TO_RTR, _TO_RTS = 0x39, 0x129181, 0x12E01
 """The bits of the attributes that each state needs."""
@@ -166,7 +170,7 @@ def main() -> None:
     content = Path("content").read_bytes()
     verbs = Verbs()
     pairs = [verbs.queue_pair() for _ in range(2 * len(WORKS))]
-    holds = (0, 0, 1, 1, 1, 0)  # the memory of these queue pairs is full or empty at first
+    holds = (0, 0, 1, 0, 0, 1, 1, 0, 0, 0)  # the memory of these queue pairs is full or empty at first
     memory = [verbs.memory(content if full else bytes(len(content))) for full in holds]
     for place, (pair, _) in enumerate(pairs):
         verbs.connect(pair, told["far"] + place, told)
@@ -175,6 +179,11 @@ def main() -> None:
     verbs.post(pairs[2][0], None, 0, 0, memory[2][1])  # who has read a flow of Xoff says so by an empty send
     say({"numbers": [number for _, number in pairs], "keys": [far for _, _, far in memory]})
     for at, operation in enumerate(WORKS, len(WORKS)):
+        if operation in (FETCH_ADD, COMPARE_SWAP):
+            for number in range(told["counts"]):  # one at a time, as `reads` has it
+                verbs.post(pairs[at][0], atomic(operation, number, told["far_key"] + at), 8 * number, 8, memory[at][1])
+                verbs.wait(1)
+            continue
         step = told["message"] if operation == SEND else len(content)
         for place in range(0, len(content), step):
             work = Work(number=at, operation=operation, far_address=place, far_key=told["far_key"] + at)
@@ -182,6 +191,14 @@ def main() -> None:
     verbs.wait(3 + 2 * (len(content) // told["message"]))
     say({"done": True})
     say({"held": [hashlib.sha256(room[:]).hexdigest() for room, _, _ in memory]})
+
+
+def atomic(operation: int, number: int, key: int) -> Work:
+    """Return a work that makes a count of one more."""
+    work = Work(number=number, operation=operation)
+    changes = (number, number + 1) if operation == COMPARE_SWAP else (1, 0)
+    _ATOMIC.pack_into(work, Work.far_address.offset, 0, *changes, key)
+    return work
 
 
 def say(what: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from testbed.lab.results.result import Status
 from testbed.linux import roce_device
 from testbed.linux.roce_device import C, ends
 from testbed.roce import in_kernel, rates
-from testbed.roce.memory import UNLIMITED, Content, Sink, content_block
+from testbed.roce.memory import UNLIMITED, Content, Sink, Words, content_block
 from testbed.roce.nic import Nic, NicTiming, Recovery
 from testbed.roce.queue_pair import QueuePair, State
 from testbed.roce.rates.base import Line, RateControl
@@ -37,10 +37,18 @@ ADDRESSES = (("10.0.0.1", "10.0.0.2"), ("fd00::1", "2001:db8::2"))
 SCALE = Scale(1000)
 RESTS = (48, 63)
 """The DSCPs of rests."""
-KEYS = (roce_device.FIRST_KEY, roce_device.FIRST_KEY + 1)
-"""The keys of the content and of the sink."""
+KEYS = tuple(range(roce_device.FIRST_KEY, roce_device.FIRST_KEY + 4))
+"""The keys of the content, of the sink, of words, and of memory that is there to be invalidated."""
+WORDS = 8
 SEEDS = 1, 2
-OPERATIONS = {Operation.WRITE: 0, Operation.READ: 1, Operation.SEND: 2}
+OPERATIONS = {
+    Operation.WRITE: roce_device.WRITE, Operation.READ: roce_device.READ, Operation.SEND: roce_device.SEND,
+    Operation.COMPARE_SWAP: roce_device.COMPARE_SWAP, Operation.FETCH_ADD: roce_device.FETCH_ADD,
+}  # fmt: skip
+
+
+MOVES = (Operation.WRITE, Operation.READ, Operation.SEND)
+"""The operations that move octets."""
 
 
 def quick(line: Line) -> RateControl:
@@ -115,13 +123,13 @@ class Compiled:
         return in_kernel.REFUSALS[refused - 1] if refused else None
 
     def post(self, work: Work, region: int, now_ns: int) -> bool:
-        immediate = -1 if work.immediate is None else work.immediate
+        immediate, invalidate = (-1 if one is None else one for one in (work.immediate, work.invalidate))
         u64 = ctypes.c_uint64
         return bool(
             self._library.xl_post(
                 self._pair, OPERATIONS[work.operation], u64(work.length), u64(work.local_address),
                 u64(work.remote_address), work.r_key, region, ctypes.c_int64(immediate),
-                ctypes.c_int64(now_ns),
+                ctypes.c_int64(invalidate), u64(work.data), u64(work.compare), ctypes.c_int64(now_ns),
             )
         )  # fmt: skip
 
@@ -133,13 +141,13 @@ class Compiled:
         found: int = self._library.xl_deadline(self._pair)
         return found
 
-    def state(self) -> tuple[Any, tuple[float, ...]]:
-        """Return the report, and rate, target, alpha and gradient."""
+    def state(self) -> tuple[Any, tuple[float, ...], list[int]]:
+        """Return the report, rate, target, alpha and gradient, and the words."""
         if self._error is not None:
             raise self._error
-        report, rate = C.xr_report(), (ctypes.c_double * 4)()
-        self._library.xl_state(self._pair, ctypes.byref(report), rate)
-        return report, tuple(rate)
+        report, rate, words = C.xr_report(), (ctypes.c_double * 4)(), (ctypes.c_uint64 * WORDS)()
+        self._library.xl_state(self._pair, ctypes.byref(report), rate, words)
+        return report, tuple(rate), list(words)
 
     def end(self) -> None:
         self._library.xl_end(self._pair)
@@ -162,6 +170,7 @@ class Both:
         near, far = addresses[place], addresses[1 - place]
         number, far_number = 0x100 + place, 0x101 - place
         self.content, self.sink = Content(SEEDS[0]), Sink(content=Content(SEEDS[0]))
+        self.words = Words(WORDS)
         self._arguments = library, number, far_number, near, far, settings, line, choice, nic
 
     def start(self, first: int, far_first: int) -> None:
@@ -169,7 +178,8 @@ class Both:
         rate = rates.control(choice, line)
         self.pair = QueuePair(
             number, far, roce.Path(near, far, from_number(number)), first=first, settings=settings,
-            timing=Timing.of(settings, SCALE), memory={KEYS[0]: self.content, KEYS[1]: self.sink}, rate=rate, nic=nic,
+            timing=Timing.of(settings, SCALE), rate=rate, nic=nic,
+            memory=dict(zip(KEYS, (self.content, self.sink, self.words, Content(0, 0)), strict=True)),
         )  # fmt: skip
         self.pair.responder.receive_into = self.sink
         self.pair.established(far_number, first, far_first, roce.Path(far, near, from_number(far_number)))
@@ -220,7 +230,8 @@ class Both:
 
     def compare(self) -> None:
         pair, rate = self.pair, self.pair.rate
-        report, numbers = self.compiled.state()
+        report, numbers, words = self.compiled.state()
+        assert words == self.words.words
         assert report.counters.values() == asdict(pair.counters)
         assert report.received == self.sink.received
         assert bool(report.as_expected) is self.sink.is_as_expected
@@ -266,7 +277,7 @@ def run_both(library: Any, seed: int, events: int) -> int:
     weather = Weather(*((0.0, 0.0, 0.0, dice.choice([0.0, 0.1]), 0.0, 0.0) if quiet else
                         (dice.choice([0, 0.01, 0.1]), dice.choice([0, 0.02]), dice.choice([0, 0.05]),
                          dice.choice([0, 0.05, 0.5]), dice.choice([0, 0.01]), dice.choice([0, 0.02]))))  # fmt: skip
-    feeds = [Feed(pairs[place], pairs[1 - place], dice.choice(list(Operation)), mtu) for place in (0, 1)]
+    feeds = [Feed(pairs[place], pairs[1 - place], dice.choice(MOVES), mtu) for place in (0, 1)]
     now_ns, count, event = 1_000_000_000, 0, 0
     while event < events and not all(end.pair.state is State.FAILED for end in pairs):
         event += 1
@@ -296,6 +307,17 @@ def run_both(library: Any, seed: int, events: int) -> int:
     return event
 
 
+def any_atomic(dice: random.Random, words: Words) -> Work:
+    """Return an atomic operation on a word of the far end, mostly one that can be done."""
+    operation, place = dice.choice([Operation.COMPARE_SWAP, Operation.FETCH_ADD]), 8 * dice.randrange(WORDS)
+    key = KEYS[2]
+    if dice.random() < 0.005:
+        place, key = dice.choice([(place + 4, key), (8 * WORDS, key), (place, KEYS[0]), (place, 77)])
+    compare = dice.randrange(3) if operation is Operation.COMPARE_SWAP else 0
+    data = dice.choice([0, 1, 2, (1 << 64) - 1])
+    return Work(operation, words, 8, 8 * dice.randrange(WORDS), place, key, data=data, compare=compare)
+
+
 class Feed:
     """What fills the sink of one end: its own reads, or what the far end writes or sends. A sink takes octets in their
     order, so it is one of these."""
@@ -308,15 +330,20 @@ class Feed:
         """Post a work, mostly one that can be carried out."""
         mtu, done = self._mtu, self._done
         length = dice.choice([0, 1, mtu - 1, mtu, mtu + 4, 3 * mtu, dice.randrange(20 * mtu), 16 * mtu])
-        if dice.random() < 0.003:  # what the far end refuses
+        if dice.random() < 0.3:
+            self._end.post(any_atomic(dice, self._end.words), 2, now_ns)
+        elif dice.random() < 0.003:  # what the far end refuses
             place, key = dice.choice([UNLIMITED, 8]), dice.choice([KEYS[0], 77])
             self._end.post(Work(Operation.WRITE, self._end.content, mtu, 0, place, key), 0, now_ns)
         elif self._operation is Operation.READ:
             work = Work(Operation.READ, self._end.sink, length, done, done, KEYS[0])
             self._done += length if self._end.post(work, 1, now_ns) else 0
         else:
-            immediate = dice.choice([None, 7])
-            work = Work(self._operation, self._far.content, length, done, done, KEYS[1], immediate)
+            immediate, invalidate = dice.choice([None, 7]), None
+            if self._operation is Operation.SEND and immediate is None and dice.random() < 0.02:
+                invalidate = dice.choice(KEYS[3:])
+            work = Work(self._operation, self._far.content, length, done, done, KEYS[1], immediate,
+                        invalidate=invalidate)  # fmt: skip
             self._done += length if self._far.post(work, 0, now_ns) else 0
 
 

@@ -299,7 +299,7 @@ def with_rping(run: Run, ip_version: int = 4) -> None:
 
 @experiment(debs=["perftest"], files=("jobs/verbs_peer.py",), timeout="5s")
 def with_kernel(run: Run, ip_version: int = 4) -> None:
-    """A write, a send and a read both ways between Soft-RoCE and the queue pairs that the lab's kernel serves.
+    """Each operation both ways between Soft-RoCE and the queue pairs that the lab's kernel serves.
 
     These have no connection management: the process of a host does it for them. Here both ends are told the numbers.
     """
@@ -310,7 +310,9 @@ def with_kernel(run: Run, ip_version: int = 4) -> None:
     from testbed.net.traffic.roce_connections import open_listener
 
     octets, message, psn, far_psn, line = 60_000, 20_000, 0xFFFFF0, 5, Line(Rate("100Mb/s"), Scale(1000))
-    kinds = (roce_device.WRITE, roce_device.SEND, roce_device.READ)
+    counts = 40
+    kinds = (roce_device.WRITE, roce_device.SEND, roce_device.READ, roce_device.FETCH_ADD, roce_device.COMPARE_SWAP)
+    many = len(kinds)
     source, target, asker = roce_device.IS_SOURCE, roce_device.IS_TARGET, roce_device.IS_ASKER
     content = Content(0).read(0, octets)
     Path("content").write_bytes(content)
@@ -320,7 +322,7 @@ def with_kernel(run: Run, ip_version: int = 4) -> None:
         far_address, address = (address_of(node, ip_version) or "" for node in (verbs, own))
         told = {
             "far": FIRST_QP, "psn": psn, "far_psn": far_psn, "address": address, "traffic_class": LOSSLESS << 5,
-            "message": message, "far_key": roce_device.FIRST_KEY,
+            "message": message, "far_key": roce_device.FIRST_KEY, "counts": counts,
         }  # fmt: skip
         program = Path(__file__).with_name("jobs") / "verbs_peer.py"
         peer = verbs.popen(["python3", program, json.dumps(told)], stdin=subprocess.PIPE, stderr=None, text=True)
@@ -332,7 +334,7 @@ def with_kernel(run: Run, ip_version: int = 4) -> None:
             )
             device = roce_device.RoceDevice(
                 listener,
-                6,
+                2 * many,
                 settings,
                 content_block(),
                 mmap.mmap(-1, mmap.PAGESIZE),
@@ -341,8 +343,8 @@ def with_kernel(run: Run, ip_version: int = 4) -> None:
                 moderation=0,
             )
             for place, (far_number, far_key) in enumerate(zip(its["numbers"], its["keys"], strict=True)):
-                kind = kinds[place % 3]
-                begins = place < 3
+                kind = kinds[place % many]
+                is_atomic, begins = kind >= roce_device.COMPARE_SWAP, place < many
                 gives = (kind == roce_device.READ) is not begins
                 device.add(roce_device.C.xr_add(
                     number=FIRST_QP + place, far_number=far_number, first=far_psn, far_first=psn,
@@ -350,7 +352,8 @@ def with_kernel(run: Run, ip_version: int = 4) -> None:
                     far_port=from_both(far_number, FIRST_QP + place),
                     priority=LOSSLESS, ds_field=LOSSLESS << 5, cnp_priority=6, cnp_ds_field=0xC0, buffer=32_000,
                     roles=(source if gives else target) | asker * begins, region=place, operation=kind,
-                    far_key=far_key, message=message, left=octets, messages=NEVER,
+                    far_key=far_key, message=8 if is_atomic else message,
+                    left=8 * counts if is_atomic else octets, messages=NEVER,
                     begin_ns=time.monotonic_ns(), end_ns=NEVER, line_bps=line.rate.bps,
                     nic=roce_device.C.xr_nic(**PLAIN.numbers()), rate=rate, sent_at=NOWHERE, received_at=NOWHERE,
                 ))  # fmt: skip
@@ -359,21 +362,24 @@ def with_kernel(run: Run, ip_version: int = 4) -> None:
             print(file=peer.stdin, flush=True)
             said = json.loads(peer.stdout.readline())
             device.look()
-            while not all(device.has_ended(FIRST_QP + place) for place in range(3)):
+            while not all(device.has_ended(FIRST_QP + place) for place in range(many)):
                 time.sleep(0.001)
                 device.look()
-        reports = [device.report(FIRST_QP + place) for place in range(6)]
+        reports = [device.report(FIRST_QP + place) for place in range(2 * many)]
         peer.communicate("\n")
         device.close()
         listener.close()
-    run.claim("contents that Soft-RoCE holds", Counter(said["held"]), equals={hashlib.sha256(content).hexdigest(): 6})
+    originals = b"".join(number.to_bytes(8, "little") for number in range(counts))
+    counted, fetched = counts.to_bytes(8, "little").ljust(octets, b"\0"), originals.ljust(octets, b"\0")
+    held = [content] * 3 + [counted] * 2 + [content] * 3 + [fetched] * 2
+    run.claim("contents that Soft-RoCE holds", said["held"], equals=[hashlib.sha256(one).hexdigest() for one in held])
     got = [(one.octets, one.is_as_expected) for one in reports if one.octets]
-    run.claim("contents that the kernel got", got, equals=[(octets, True)] * 3)
-    run.claim("failures", [one.failure[0] for one in reports], equals=[0] * 6)
+    run.claim("contents that the kernel got", got, equals=[(octets, True)] * 3 + [(8 * counts, True)] * 2)
+    run.claim("failures", [one.failure[0] for one in reports], equals=[0] * 2 * many)
     run.claim(
         "sent again, and by mistake",
         [(one.counters.went_back, one.counters.duplicates) for one in reports],
-        equals=[(0, 0)] * 6,
+        equals=[(0, 0)] * 2 * many,
     )
 
 

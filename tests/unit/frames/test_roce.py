@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.frames import FieldError, roce, roce_cm
-from testbed.frames.roce import Aeth, Deth, Nak, Opcode, Packet, Reth, RocePacketError, RoceReason
+from testbed.frames.roce import Aeth, AtomicEth, Deth, Nak, Opcode, Packet, Reth, RocePacketError, RoceReason
 from tests.unit.frames.tshark import TSHARK, decode
 
 A4, B4 = "10.0.0.1", "10.0.0.2"
@@ -48,7 +48,7 @@ MESSAGES = (
 def with_headers(opcode: Opcode, payload: bytes, number: int, psn: int) -> Packet:
     """Return a packet with the headers that its opcode needs."""
     needs_reth = opcode in (Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMMEDIATE, Opcode.READ_REQUEST)
-    answers = (Opcode.ACKNOWLEDGE, Opcode.SELECTIVE_ACKNOWLEDGE)
+    answers = (Opcode.ACKNOWLEDGE, Opcode.SELECTIVE_ACKNOWLEDGE, Opcode.ATOMIC_ACKNOWLEDGE)
     has_aeth = opcode in answers or (opcode in roce.READ_RESPONSES and opcode != Opcode.READ_RESPONSE_MIDDLE)
     return Packet(
         opcode,
@@ -61,13 +61,16 @@ def with_headers(opcode: Opcode, payload: bytes, number: int, psn: int) -> Packe
         immediate=psn if "IMMEDIATE" in opcode.name else None,
         ack_request=bool(psn % 3),
         becn=opcode == Opcode.CNP,
+        atomic=AtomicEth(number << 32, number, psn << 40, psn) if opcode in roce.ATOMICS else None,
+        original=psn << 24 if opcode == Opcode.ATOMIC_ACKNOWLEDGE else None,
+        invalidate=number if "INVALIDATE" in opcode.name else None,
     )
 
 
 def every_packet() -> Iterator[Packet]:
     """Yield packets of each opcode, with payloads of several lengths where it has one."""
     for opcode in Opcode:
-        without = opcode in (Opcode.READ_REQUEST, Opcode.ACKNOWLEDGE)
+        without = opcode in (Opcode.READ_REQUEST, Opcode.ACKNOWLEDGE, Opcode.ATOMIC_ACKNOWLEDGE, *roce.ATOMICS)
         for length in (0,) if without else (1024,) if opcode.name.endswith(("FIRST", "MIDDLE")) else (1, 63, 64, 1024):
             yield with_headers(opcode, bytes(range(256)) * 4 if length == 1024 else bytes(length), 0xABCDEF, 0x123457)
 
@@ -155,9 +158,12 @@ def test_what_a_network_changes_leaves_the_icrc_as_it_is_and_the_rest_does_not()
     ("octets", "reason"),
     [
         (bytes(15), RoceReason.TOO_SHORT),
-        (bytes([0x12]) + bytes(19), RoceReason.OPCODE_NOT_KNOWN),
+        (bytes([0x15]) + bytes(19), RoceReason.OPCODE_NOT_KNOWN),
         (bytes([0x04, 0x01]) + bytes(18), RoceReason.WRONG_VERSION),
         (bytes([0x0A]) + bytes(30), RoceReason.TOO_SHORT),
+        (bytes([0x12]) + bytes(22), RoceReason.TOO_SHORT),
+        (bytes([0x13]) + bytes(42), RoceReason.TOO_SHORT),
+        (bytes([0x17]) + bytes(18), RoceReason.TOO_SHORT),
         (bytes([0x04]) + bytes(17), RoceReason.BAD_PADDING),
         (bytes([0x04, 0x30]) + bytes(14), RoceReason.BAD_PADDING),
         (bytes([0x11]) + bytes(11) + b"\x40" + bytes(7), RoceReason.BAD_SYNDROME),
@@ -176,6 +182,9 @@ def test_octets_that_are_not_a_packet_are_refused_with_a_reason(octets: bytes, r
         (Packet(Opcode.SEND_ONLY, 2**24, 0), "destination_qp is 16777216"),
         (Packet(Opcode.SEND_ONLY, 0, -1), "psn is -1"),
         (Packet(Opcode.WRITE_ONLY, 0, 0), "WRITE_ONLY needs RETH"),
+        (Packet(Opcode.FETCH_ADD, 0, 0), "FETCH_ADD needs AtomicETH"),
+        (Packet(Opcode.SEND_ONLY_INVALIDATE, 0, 0), "SEND_ONLY_INVALIDATE needs IETH"),
+        (Packet(Opcode.SEND_ONLY, 0, 0, original=1), "SEND_ONLY has no room for AtomicAckETH"),
         (Packet(Opcode.SEND_ONLY, 0, 0, immediate=1), "SEND_ONLY has no room for immediate data"),
         (Packet(Opcode.WRITE_ONLY, 0, 0, reth=Reth(0, 0, 2**32)), "WRITE_ONLY has a value that does not fit"),
     ],
@@ -233,6 +242,15 @@ def test_wireshark_reads_every_packet_without_an_expert_warning(tmp_path: Path) 
             assert int(fields["infiniband.aeth.syndrome.opcode"][0], 0) == packet.aeth.syndrome >> 5
         if packet.immediate is not None:
             assert "infiniband.immdt" in fields
+        if packet.atomic is not None:
+            assert int(fields["infiniband.reth.va"][0], 0) == packet.atomic.address
+            assert int(fields["infiniband.reth.r_key"][0], 0) == packet.atomic.r_key
+            assert int(fields["infiniband.atomiceth.swapdt"][0]) == packet.atomic.data
+            assert int(fields["infiniband.atomiceth.cmpdt"][0]) == packet.atomic.compare
+        if packet.original is not None:
+            assert int(fields["infiniband.atomicacketh.origremdt"][0]) == packet.original
+        if packet.invalidate is not None:
+            assert fields["infiniband.ieth"][0] == packet.invalidate.to_bytes(4, "big").hex(":")
         if packet.opcode == Opcode.DATAGRAM:
             message, _ = roce_cm.parse(packet.payload)
             assert int(fields["infiniband.mad.attributeid"][0], 0) == message.attribute

@@ -14,6 +14,7 @@ from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Fixed
 from testbed.roce.rates.base import Line, Maker, RateControl
 from testbed.roce.settings import Settings
+from testbed.roce.work import Operation
 from testbed.units import Duration, Rate, Scale
 
 A, B = "10.0.0.1", "10.0.0.2"
@@ -21,6 +22,8 @@ PORT = 5000
 LINE = Line(Rate("100Mb/s"), Scale(1000))
 SETTINGS = Settings(mtu=256, ack_every=4, window=64, retransmit_after=Duration("1ms"))
 ECT_0, CE = 0b10, 0b11
+MOVES = (Operation.WRITE, Operation.READ, Operation.SEND)
+"""The operations that move octets."""
 
 
 @dataclass

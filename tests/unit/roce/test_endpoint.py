@@ -23,7 +23,7 @@ from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import CnpModeration, CnpScope, RoceError, Settings
 from testbed.roce.work import Operation, Work
 from testbed.units import Duration, Rate
-from tests.unit.roce.roce_link import ECT_0, LINE, PORT, SETTINGS, A, B, Link, Network, paced
+from tests.unit.roce.roce_link import ECT_0, LINE, MOVES, PORT, SETTINGS, A, B, Link, Network, paced
 
 
 def opcode(outgoing: Outgoing) -> int:
@@ -161,7 +161,7 @@ def test_a_service_that_refuses_and_one_that_is_not_there_fail_the_connection() 
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 5000])
-@pytest.mark.parametrize("operation", list(Operation))
+@pytest.mark.parametrize("operation", MOVES)
 def test_each_operation_moves_every_octet(operation: Operation, length: int) -> None:
     link = Link()
     link.until(lambda: link.near.state is State.READY)
@@ -387,7 +387,7 @@ def test_a_fault_of_the_far_memory_is_an_operational_error() -> None:
     st.floats(0, 0.2),
     st.floats(0, 0.2),
     st.floats(0, 0.3),
-    st.lists(st.tuples(st.sampled_from(list(Operation)), st.integers(0, 6000)), min_size=1, max_size=6),
+    st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 6000)), min_size=1, max_size=6),
 )
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_every_octet_arrives_once_and_in_order_whatever_the_network_does(

@@ -19,7 +19,7 @@ from testbed.roce.selective import MOST_BITS, bitmap, numbers
 from testbed.roce.settings import RoceError, Settings
 from testbed.roce.work import Operation, Work
 from testbed.units import Duration, Rate
-from tests.unit.roce.roce_link import LINE, SETTINGS, Link, Network, paced
+from tests.unit.roce.roce_link import LINE, MOVES, SETTINGS, Link, Network, paced
 
 SELECTIVE = Recovery.SELECTIVE_REPEAT
 
@@ -59,7 +59,7 @@ nics = st.builds(
     waits=st.booleans(),
     trouble=st.tuples(*[st.sampled_from([0.0, 0.02, 0.15])] * 3),
     window=st.sampled_from([4, 64]),
-    works=st.lists(st.tuples(st.sampled_from(list(Operation)), st.integers(0, 3000)), min_size=1, max_size=8),
+    works=st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 3000)), min_size=1, max_size=8),
 )  # fmt: skip
 @example(  # a send that was kept and then refused, for lack of a receive, had been reported as there
     seed=35,

@@ -25,11 +25,12 @@ typedef long long s64;
 #define XR_NEVER ((s64)(~0ULL >> 1))
 #define XR_BLOCK 65544		/* octets of content, after which it repeats */
 #define XR_MOST_WORKS 72
-#define XR_MOST_READS 16
+#define XR_MOST_READS 16	/* and atomic operations that wait for their response, or are remembered */
+#define XR_WORD 8		/* octets of an atomic operation */
 #define XR_LATEST 2048		/* numbers by which a packet may be late and still be known as one that was missing */
 #define XR_TURN 65535
 #define XR_AREA 244		/* octets of an area of telemetry at the most, as testbed/frames/telemetry.py has it */
-#define XR_HEAD (36 + XR_AREA)	/* octets of a packet's headers at the most */
+#define XR_HEAD (40 + XR_AREA)	/* octets of a packet's headers at the most */
 #define XR_STATE 8		/* numbers that a rate control shows at the most */
 #define XR_WIRE 66		/* around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12 */
 #define XR_WIRE_IPV6 86
@@ -38,12 +39,13 @@ typedef long long s64;
 #define XR_BITMAP 64		/* octets of a selective acknowledgement's bitmap at the most */
 #define XR_OFFSET 4		/* octets before it: how many packets behind the first one after the missing one it begins */
 
-enum xr_operation { XR_WRITE, XR_READ, XR_SEND };
+/* From XR_READ on, responses of their own complete them; from XR_COMPARE_SWAP on they are atomic */
+enum xr_operation { XR_WRITE, XR_SEND, XR_READ, XR_COMPARE_SWAP, XR_FETCH_ADD };
 enum xr_rate_kind { XR_FIXED, XR_DCQCN, XR_TIMELY, XR_OWN };
 /* What a rate control of one's own is told, as RateControl of testbed/roce/rates/base.py */
 enum xr_told { XR_SENT, XR_CNP, XR_ROUND_TRIP, XR_ACKNOWLEDGED, XR_LOSS, XR_DEADLINE };
 enum xr_recovery { XR_GO_BACK_N, XR_GO_BACK_0, XR_SELECTIVE_REPEAT };
-enum xr_region_kind { XR_NO_REGION, XR_CONTENT, XR_SINK };
+enum xr_region_kind { XR_NO_REGION, XR_CONTENT, XR_SINK, XR_WORDS };
 
 /* Why a datagram was not taken; testbed/roce/in_kernel.py has the names in this order */
 enum xr_refusal {
@@ -55,7 +57,8 @@ enum xr_refusal {
 enum xr_why {
 	XR_NO_FAILURE, XR_NO_ACKNOWLEDGEMENT, XR_REFUSED, XR_RESPONSE_LENGTH, XR_RESPONSE_FAULT, XR_READ_ACCESS,
 	XR_WRITE_ACCESS, XR_READ_WITHIN, XR_TOO_MANY_READS, XR_FIRST_WITHIN, XR_NO_FIRST, XR_WRONG_LENGTH, XR_NO_MEMORY,
-	XR_NOT_NEXT, XR_READ_ONLY, XR_WRITE_ONLY, XR_NO_RECEIVE, XR_RATE_CONTROL
+	XR_NOT_NEXT, XR_READ_ONLY, XR_WRITE_ONLY, XR_NO_RECEIVE, XR_ATOMIC_ACCESS, XR_ATOMIC_WITHIN, XR_ATOMIC_PLACE,
+	XR_NOT_TO_INVALIDATE, XR_RATE_CONTROL
 };
 
 struct xr_failure {
@@ -80,18 +83,19 @@ struct xr_nic {
 
 /* A packet that is kept until those before it have come: all but its payload, of which the CRC-32 is enough */
 struct xr_early {
-	u64 address;
+	u64 address, data, compare;
 	u32 is_there, opcode, ack_request, octets, crc, immediate, r_key, length;
 };
 
 /* Memory that packets are read from or written to; addresses begin at 0 */
 struct xr_region {
 	u32 kind;
-	u8 has_content, as_expected, pad[2];
+	u8 has_content, as_expected, is_invalid, pad;
 	u64 size;
 	u64 start;		/* the place of address 0 in the block of content */
 	u64 received;		/* octets from the first one on that a sink has taken */
 	u64 next;		/* the address of the next octet, which is lower while a message begins again */
+	u64 *words;		/* of atomic operations, as memory has them; `received` counts the octets they changed */
 };
 
 struct xr_memory {
@@ -138,10 +142,12 @@ struct xr_dcqcn {
 };
 
 struct xr_work {
-	u32 operation, has_immediate;
-	u32 immediate, r_key;
+	u32 operation;
+	u8 has_immediate, has_invalidate, pad[2];
+	u32 immediate, r_key;	/* immediate: or the key that a send invalidates */
 	struct xr_region *local;
 	u64 length, local_address, remote_address;
+	u64 data, compare;	/* of an atomic operation */
 	s64 first, end, ready_ns;
 };
 
@@ -175,11 +181,18 @@ struct xr_sent {
 	s64 number, at_ns;
 };
 
+/* A read, or an atomic operation, which has no region, and in `address` what was there before */
 struct xr_serving {
 	struct xr_region *region;
 	u64 address;
 	s64 number;
 	u32 left, is_first;
+};
+
+/* What was there before an atomic operation */
+struct xr_original {
+	s64 number;
+	u64 value;
 };
 
 struct xr_responder {
@@ -199,6 +212,8 @@ struct xr_responder {
 	struct xr_failure failure;
 	struct xr_order order;		/* of writes and sends */
 	struct xr_serving reads[XR_MOST_READS];
+	struct xr_original originals[XR_MOST_READS];	/* of the last ones, a ring */
+	u64 originals_count;		/* of all that there were */
 };
 
 struct xr_queue_pair {

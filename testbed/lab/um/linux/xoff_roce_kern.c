@@ -39,7 +39,8 @@
 #define XR_PORT 4791
 #define XR_DATAGRAM 0x64	/* connection management, which is the process's */
 #define XR_CNP 0x81
-#define XR_AROUND 32		/* octets around the payload of a flow's packet at the most: BTH, RETH, ICRC */
+#define XR_AROUND 32		/* octets around the payload of a flow's packet at the most: BTH, RETH, ICRC; an atomic
+				   operation has 44, and no payload */
 #define XR_HEADERS 22		/* octets of a frame before the payload of UDP, but for the IP header */
 
 struct xr_block {
@@ -592,7 +593,8 @@ static bool xr_fits(const struct xr_endpoint *endpoint, const struct xr_add *giv
 
 	return xf_has(&endpoint->counters, given->sent_at) && xf_has(&endpoint->counters, given->received_at) &&
 	       place < endpoint->most && !endpoint->pairs[place] && given->region < endpoint->most &&
-	       given->message && given->line_bps && given->operation <= XR_SEND && xr_rate_fits(endpoint, given) &&
+	       given->message && given->line_bps && given->operation <= XR_FETCH_ADD &&
+	       (given->operation < XR_COMPARE_SWAP || given->message == XR_WORD) && xr_rate_fits(endpoint, given) &&
 	       given->sample_ns >= 0 && given->is_ipv6 <= 1 && given->flow_label < 1 << 20 &&
 	       xr_nic_fits(&given->nic) && given->waits_count <= endpoint->most && given->buffer &&
 	       (given->rate.kind != XR_DCQCN || (given->rate.alpha_ns > 0 && given->rate.increase_ns > 0 &&
@@ -619,7 +621,7 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 {
 	struct xr_region *region;
 	struct xr_pair *pair;
-	u32 place, i;
+	u32 place, i, is_atomic;
 	long err = -EFAULT;
 
 	if (!endpoint->socket)
@@ -678,9 +680,11 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 		goto refused;
 	pair->most_on_the_way = xr_frames_of(pair, endpoint->settings.mtu);
 	region = &endpoint->memory.regions[pair->given.region];
-	region->kind = pair->given.roles & XR_IS_TARGET ? XR_SINK : XR_CONTENT;
-	region->has_content = region->as_expected = 1;
-	region->size = 1ULL << 62;
+	is_atomic = pair->given.operation >= XR_COMPARE_SWAP;
+	region->kind = pair->given.roles & XR_IS_TARGET ? is_atomic ? XR_WORDS : XR_SINK : XR_CONTENT;
+	region->has_content = region->as_expected = !is_atomic;
+	region->size = is_atomic ? XR_WORD : 1ULL << 62;
+	region->words = &region->next;	/* one word, where others have the place that octets come to */
 	region->start = pair->given.content % XR_BLOCK;
 	pair->spare.kind = XR_SINK;
 	pair->spare.size = 1ULL << 62;
@@ -698,7 +702,8 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	pair->core.responder.receive_into = pair->given.roles & XR_IS_TARGET ? region : &pair->spare;
 	xr_start(&pair->core, pair->given.first, pair->given.far_first, pair->given.line_bps, pair->room);
 	pair->asker = (struct xr_asker) {
-		.operation = pair->given.operation, .key = pair->given.far_key, .local = region,
+		.operation = pair->given.operation, .key = pair->given.far_key,
+		.local = is_atomic ? &pair->spare : region,
 		.message = pair->given.message, .left = pair->given.left, .messages = pair->given.messages,
 		.has_immediate = pair->given.has_immediate, .immediate = pair->given.immediate,
 		.begin_ns = pair->given.begin_ns, .end_ns = pair->given.end_ns, .lag = pair->given.lag,
@@ -791,10 +796,11 @@ static long xr_make_report(const struct xr_endpoint *endpoint, const struct xr_p
 {
 	const struct xr_queue_pair *core = &pair->core;
 	const struct xr_region *region = &endpoint->memory.regions[pair->given.region];
+	bool counts = region->kind == XR_WORDS;
 
 	*made = (struct xr_report) {
-		.counters = core->counters, .failure = core->failure,
-		.received = region->received, .as_expected = region->as_expected,
+		.counters = core->counters, .failure = core->failure, .received = region->received,
+		.as_expected = counts ? *region->words == core->counters.messages : region->as_expected,
 		.frame_octets = pair->frames_octets, .packets = pair->arrivals.packets,
 		.first_ns = pair->arrivals.first_ns, .last_ns = pair->arrivals.last_ns,
 		.windows = pair->arrivals.windows_count, .samples = pair->samples_count,

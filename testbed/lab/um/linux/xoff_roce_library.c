@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The protocol of xoff_roce_user.c as a library, for the test that compares it with testbed/roce: one queue pair with
- * two regions, of content and of a sink, and all that a test asks it. The interpreter of rate controls is part of it.
+ * regions of content, of a sink and of words, and one more that is there to be invalidated, and all that a test asks it. The interpreter of rate controls is part of it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,13 @@ typedef int s32;
 #include "xoff_roce_device.h"
 #include "xoff_control_vm.c"
 
+#define XL_WORDS 8
+
 struct xl {
 	struct xr_settings settings;
 	struct xr_memory memory;
-	struct xr_region regions[2];
+	struct xr_region regions[4];
+	u64 words[XL_WORDS];
 	struct xr_queue_pair pair;
 	void *room;
 	u8 *out;
@@ -31,11 +34,13 @@ struct xl *xl_new(const struct xr_settings *settings, const struct xr_add *given
 	xr_prepare_memory(block, settings->mtu, known, known + XR_BLOCK / 8);
 	made->settings = *settings;
 	made->memory = (struct xr_memory) {
-		.block = block, .known = known, .shift = known + XR_BLOCK / 8, .regions = made->regions, .count = 2,
+		.block = block, .known = known, .shift = known + XR_BLOCK / 8, .regions = made->regions, .count = 4,
 		.first_key = XR_FIRST_KEY,
 	};
 	made->regions[0] = (struct xr_region) { .kind = XR_CONTENT, .has_content = 1 };
 	made->regions[1] = (struct xr_region) { .kind = XR_SINK, .has_content = 1, .as_expected = 1 };
+	made->regions[2] = (struct xr_region) { .kind = XR_WORDS, .words = made->words, .size = sizeof(made->words) };
+	made->regions[3] = (struct xr_region) { .kind = XR_CONTENT };
 	made->regions[0].size = made->regions[1].size = 1ULL << 62;
 	made->regions[0].start = made->regions[1].start = given->content;
 	made->pair.number = given->number;
@@ -77,11 +82,13 @@ struct xr_rate *xl_rate(struct xl *of)
 }
 
 int xl_post(struct xl *of, u32 operation, u64 length, u64 local, u64 remote, u32 key, int region, s64 immediate,
-	    s64 now_ns)
+	    s64 invalidate, u64 data, u64 compare, s64 now_ns)
 {
 	struct xr_work work = {
 		.operation = operation, .local = &of->regions[region], .length = length, .local_address = local,
-		.remote_address = remote, .r_key = key, .has_immediate = immediate >= 0, .immediate = immediate,
+		.remote_address = remote, .r_key = key, .has_immediate = immediate >= 0,
+		.has_invalidate = invalidate >= 0, .immediate = immediate >= 0 ? immediate : invalidate,
+		.data = data, .compare = compare,
 	};
 
 	return xr_post(&of->pair, &work, now_ns);
@@ -131,8 +138,8 @@ void xl_cnp(struct xl *of, s64 now_ns)
 	xr_on_cnp(&of->pair, now_ns);
 }
 
-/* Counters, the failure, and the rate as it is now */
-void xl_state(const struct xl *of, struct xr_report *made, double *rate)
+/* Counters, the failure, the words, and the rate as it is now */
+void xl_state(const struct xl *of, struct xr_report *made, double *rate, u64 *words)
 {
 	const struct xr_queue_pair *pair = &of->pair;
 
@@ -141,6 +148,7 @@ void xl_state(const struct xl *of, struct xr_report *made, double *rate)
 		.received = of->regions[1].received, .as_expected = of->regions[1].as_expected,
 		.packets = pair->requester.count,
 	};
+	memcpy(words, of->words, sizeof(of->words));
 	rate[0] = pair->rate.rate_bps;
 	rate[1] = pair->rate.target_bps;
 	rate[2] = pair->rate.alpha;

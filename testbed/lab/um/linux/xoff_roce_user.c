@@ -33,20 +33,27 @@ enum opcode {
 	SEND_FIRST = 0, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMMEDIATE, SEND_ONLY, SEND_ONLY_IMMEDIATE,
 	WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMMEDIATE, WRITE_ONLY, WRITE_ONLY_IMMEDIATE,
 	READ_REQUEST, RESPONSE_FIRST, RESPONSE_MIDDLE, RESPONSE_LAST, RESPONSE_ONLY, ACKNOWLEDGE,
+	ATOMIC_ACKNOWLEDGE, COMPARE_SWAP, FETCH_ADD, SEND_LAST_INVALIDATE = 0x16, SEND_ONLY_INVALIDATE,
 	CNP = 0x81, SELECTIVE_ACKNOWLEDGE = 0xd1,
 };
 #define BIT(n) (1u << (n))
 #define IS(opcode, set) ((opcode) < 32 && (BIT(opcode) & (set)))
-#define SENDS 0x0000003fu
+#define INVALIDATES (BIT(SEND_LAST_INVALIDATE) | BIT(SEND_ONLY_INVALIDATE))
+#define SENDS (0x0000003fu | INVALIDATES)
 #define WRITES 0x00000fc0u
-#define REQUESTS (SENDS | WRITES | BIT(READ_REQUEST))
-#define RESPONSES (BIT(RESPONSE_FIRST) | BIT(RESPONSE_MIDDLE) | BIT(RESPONSE_LAST) | BIT(RESPONSE_ONLY))
-#define FIRSTS (BIT(SEND_FIRST) | BIT(SEND_ONLY) | BIT(SEND_ONLY_IMMEDIATE) | \
+#define ATOMICS (BIT(COMPARE_SWAP) | BIT(FETCH_ADD))
+#define ASKING (ATOMICS | BIT(READ_REQUEST))
+#define REQUESTS (SENDS | WRITES | ASKING)
+#define RESPONSES (BIT(RESPONSE_FIRST) | BIT(RESPONSE_MIDDLE) | BIT(RESPONSE_LAST) | BIT(RESPONSE_ONLY) | \
+		   BIT(ATOMIC_ACKNOWLEDGE))
+#define FIRSTS (BIT(SEND_FIRST) | BIT(SEND_ONLY) | BIT(SEND_ONLY_IMMEDIATE) | BIT(SEND_ONLY_INVALIDATE) | \
 		BIT(WRITE_FIRST) | BIT(WRITE_ONLY) | BIT(WRITE_ONLY_IMMEDIATE))
-#define LASTS (BIT(SEND_LAST) | BIT(SEND_LAST_IMMEDIATE) | BIT(SEND_ONLY) | BIT(SEND_ONLY_IMMEDIATE) | \
+#define LASTS (BIT(SEND_LAST) | BIT(SEND_LAST_IMMEDIATE) | BIT(SEND_ONLY) | BIT(SEND_ONLY_IMMEDIATE) | INVALIDATES | \
 	       BIT(WRITE_LAST) | BIT(WRITE_LAST_IMMEDIATE) | BIT(WRITE_ONLY) | BIT(WRITE_ONLY_IMMEDIATE))
 #define WITH_RETH (BIT(WRITE_FIRST) | BIT(WRITE_ONLY) | BIT(WRITE_ONLY_IMMEDIATE) | BIT(READ_REQUEST))
-#define WITH_AETH (BIT(RESPONSE_FIRST) | BIT(RESPONSE_LAST) | BIT(RESPONSE_ONLY) | BIT(ACKNOWLEDGE))
+#define WITH_AETH (BIT(RESPONSE_FIRST) | BIT(RESPONSE_LAST) | BIT(RESPONSE_ONLY) | BIT(ACKNOWLEDGE) | \
+		   BIT(ATOMIC_ACKNOWLEDGE))
+#define RARE (INVALIDATES | ATOMICS | BIT(ATOMIC_ACKNOWLEDGE))
 #define WITH_IMMEDIATE (BIT(SEND_LAST_IMMEDIATE) | BIT(SEND_ONLY_IMMEDIATE) | \
 			BIT(WRITE_LAST_IMMEDIATE) | BIT(WRITE_ONLY_IMMEDIATE))
 
@@ -64,9 +71,10 @@ enum nak { SEQUENCE_ERROR, INVALID_REQUEST, ACCESS_ERROR, OPERATIONAL_ERROR, NO_
 struct packet {
 	u32 opcode, psn, ack_request, nak, msn, r_key, length;
 	u64 address;
+	u64 data, compare;	/* of an atomic operation; data: or what was there, in its acknowledgement */
 	const u8 *area;		/* of telemetry, or NULL */
 	const u8 *payload;	/* NULL of one that was kept, which has `crc` */
-	u32 octets, immediate, crc;
+	u32 octets, immediate, crc;	/* immediate: or the key that a send invalidates */
 	int rnr;		/* -1: none */
 };
 
@@ -643,6 +651,17 @@ static u32 packets_of(const struct xr_queue_pair *pair, u64 length)
 
 /* The requester */
 
+/* Do responses of its own complete it? */
+static inline int is_answered(const struct xr_work *work)
+{
+	return work->operation >= XR_READ;
+}
+
+static inline int is_atomic(const struct xr_work *work)
+{
+	return work->operation >= XR_COMPARE_SWAP;
+}
+
 static struct xr_work *work_at(struct xr_requester *requester, u32 place)
 {
 	return &requester->works[(requester->head + place) % XR_MOST_WORKS];
@@ -662,7 +681,7 @@ int xr_post(struct xr_queue_pair *pair, const struct xr_work *work, s64 now_ns)
 	if (pair->nic.doorbell_ns)
 		requester->doorbell_ns = most_of(requester->doorbell_ns, now_ns + delay(pair, pair->nic.doorbell_ns));
 	posted->ready_ns = requester->doorbell_ns;
-	requester->reads += work->operation == XR_READ;
+	requester->reads += is_answered(work);
 	return 1;
 }
 
@@ -679,7 +698,7 @@ static u32 reads_before(struct xr_requester *requester, u32 place)
 	if (!requester->reads)
 		return 0;
 	for (i = 0; i < place; i++)
-		found += work_at(requester, i)->operation == XR_READ;
+		found += is_answered(work_at(requester, i));
 	return found;
 }
 
@@ -734,7 +753,7 @@ static s64 ready_ns(const struct xr_queue_pair *of)
 	if (requester->next >= requester->end || requester->next - requester->oldest >= requester->window)
 		return XR_NEVER;
 	posted = work_at(requester, requester->cursor);
-	if (posted->operation == XR_READ && !may_read(pair, requester))
+	if (is_answered(posted) && !may_read(pair, requester))
 		return XR_NEVER;
 	return most_of(requester->resume_ns, posted->ready_ns);
 }
@@ -789,7 +808,7 @@ static void move(struct xr_queue_pair *pair, s64 until, s64 now_ns)
 		requester->timed = -1;
 	}
 	while (requester->count && work_at(requester, 0)->end <= until) {
-		requester->reads -= work_at(requester, 0)->operation == XR_READ;
+		requester->reads -= is_answered(work_at(requester, 0));
 		requester->head = (requester->head + 1) % XR_MOST_WORKS;
 		requester->count--;
 		pair->counters.completed++;
@@ -893,7 +912,7 @@ static void heard(struct xr_queue_pair *pair, s64 until, const u8 *told, u32 oct
 
 		if (posted->first > end)
 			break;
-		if (posted->operation == XR_READ) {
+		if (is_answered(posted)) {
 			if (posted->first < until)
 				overdue = least(until, posted->end);
 			continue;
@@ -915,7 +934,7 @@ static void heard(struct xr_queue_pair *pair, s64 until, const u8 *told, u32 oct
 	begin_repair(pair, was_whole);
 }
 
-/* All before `until` has arrived, but reads, which complete by their responses alone */
+/* All before `until` has arrived, but reads and atomic operations, which complete by their responses alone */
 static void advance(struct xr_queue_pair *pair, s64 until, s64 now_ns)
 {
 	struct xr_requester *requester = &pair->requester;
@@ -930,7 +949,7 @@ static void advance(struct xr_queue_pair *pair, s64 until, s64 now_ns)
 
 		if (posted->first >= until)
 			break;
-		if (posted->operation == XR_READ) {
+		if (is_answered(posted)) {
 			until = most_of(requester->oldest, posted->first);
 			break;
 		}
@@ -1042,6 +1061,10 @@ static u32 region_write(const struct xr_queue_pair *pair, struct xr_region *regi
 {
 	const u8 *content = content_at(pair->memory, region, address);
 
+	if (region->kind == XR_WORDS && packet->payload && packet->octets == XR_WORD && !(address % XR_WORD)) {
+		__builtin_memcpy(region->words + address / XR_WORD, packet->payload, XR_WORD);
+		return XR_NO_FAILURE;
+	}
 	if (region->kind != XR_SINK)
 		return XR_READ_ONLY;
 	if (address != region->next)
@@ -1066,6 +1089,7 @@ static void keep(struct xr_early *slot, const struct packet *packet)
 		.is_there = 1, .opcode = packet->opcode, .ack_request = packet->ack_request, .octets = packet->octets,
 		.crc = xr_crc32(0, packet->payload, packet->octets), .immediate = packet->immediate,
 		.address = packet->address, .r_key = packet->r_key, .length = packet->length,
+		.data = packet->data, .compare = packet->compare,
 	};
 }
 
@@ -1075,7 +1099,7 @@ static struct packet take_back(struct xr_early *slot)
 	return (struct packet) {
 		.opcode = slot->opcode, .ack_request = slot->ack_request, .octets = slot->octets, .crc = slot->crc,
 		.immediate = slot->immediate, .address = slot->address, .r_key = slot->r_key, .length = slot->length,
-		.nak = NO_NAK, .rnr = -1,
+		.data = slot->data, .compare = slot->compare, .nak = NO_NAK, .rnr = -1,
 	};
 }
 
@@ -1084,8 +1108,14 @@ static int place_response(struct xr_queue_pair *pair, const struct xr_work *post
 			  const struct packet *packet)
 {
 	u64 start = (number - posted->first) * pair->settings->mtu, address = posted->local_address + start;
+	struct packet original;
 	u32 why;
 
+	if (packet->opcode == ATOMIC_ACKNOWLEDGE) {
+		original.payload = (const u8 *)&packet->data;
+		original.octets = XR_WORD;
+		packet = &original;
+	}
 	if (packet->octets != least(pair->settings->mtu, posted->length - start)) {
 		requester_fail(&pair->requester, XR_RESPONSE_LENGTH, number & MASK24, packet->octets, 0, 0);
 		return 0;
@@ -1105,7 +1135,7 @@ static s64 next_response(struct xr_requester *requester)
 	for (i = 0; i < requester->count; i++) {
 		struct xr_work *posted = work_at(requester, i);
 
-		if (posted->operation == XR_READ && posted->end > requester->placed)
+		if (is_answered(posted) && posted->end > requester->placed)
 			return most_of(posted->first, requester->placed);
 	}
 	return -1;
@@ -1118,10 +1148,12 @@ static void take_response(struct xr_queue_pair *pair, const struct packet *packe
 	struct xr_work *posted = work_of(requester, number);
 	int was_whole, has_placed = 0;
 
-	if (!posted || posted->operation != XR_READ || number < requester->oldest || number >= requester->highest)
+	if (!posted || !is_answered(posted) || number < requester->oldest || number >= requester->highest)
 		return;
 	if (*arrived_at(pair, number) || number < posted->first)
 		return;
+	if (is_atomic(posted) != (packet->opcode == ATOMIC_ACKNOWLEDGE))
+		return;	/* it answers something else */
 	was_whole = lost(pair) < 0;
 	note_order(&pair->counters, &requester->order, number);
 	*arrived_at(pair, number) = 1;
@@ -1166,10 +1198,12 @@ static void on_read_response(struct xr_queue_pair *pair, const struct packet *pa
 		return;
 	}
 	for (i = 0; requester->reads && i < requester->count && !posted; i++)
-		if (work_at(requester, i)->operation == XR_READ)
+		if (is_answered(work_at(requester, i)))
 			posted = work_at(requester, i);
 	if (!posted || number < posted->first || number >= least(posted->end, requester->highest))
 		return;
+	if (is_atomic(posted) != (packet->opcode == ATOMIC_ACKNOWLEDGE))
+		return;	/* it answers something else */
 	note_order(&pair->counters, &requester->order, number);
 	wanted = most_of(requester->oldest, posted->first);
 	if (number > wanted) {
@@ -1219,38 +1253,98 @@ static struct xr_region *region_of(const struct xr_queue_pair *pair, const struc
 	if (packet->r_key < memory->first_key || place >= memory->count)
 		return NULL;
 	region = &memory->regions[place];
-	if (region->kind == XR_NO_REGION || packet->address > region->size ||
+	if (region->kind == XR_NO_REGION || region->is_invalid || packet->address > region->size ||
 	    packet->length > region->size - packet->address || packet->length > MAXIMUM_MESSAGE)
 		return NULL;
 	return region;
 }
 
-static int serve(struct xr_queue_pair *pair, const struct packet *packet, s64 number)
+/* Let a response be sent when those before it have been; what was asked for behind it is asked for again */
+static int queue(struct xr_queue_pair *pair, struct xr_region *region, u64 address, u32 length, s64 number)
 {
 	struct xr_responder *responder = &pair->responder;
-	struct xr_region *region = region_of(pair, packet);
-	struct xr_serving *serving;
 
-	if (!region)
-		return refuse(responder, ACCESS_ERROR, XR_READ_ACCESS, packet->length, packet->address, packet->r_key);
 	if (is_selective(pair)) {
 		if (responder->count >= XR_MOST_READS)
 			return 1;
-		goto added;
+	} else {
+		while (responder->count && read_at(responder, responder->count - 1)->number >= number)
+			responder->count--;
+		if (responder->count >= XR_MOST_READS)
+			return refuse(responder, INVALID_REQUEST, XR_TOO_MANY_READS, XR_MOST_READS, 0, 0);
 	}
-	while (responder->count && read_at(responder, responder->count - 1)->number >= number)
-		responder->count--;
-	if (responder->count && number <= read_at(responder, 0)->number)
-		responder->count = 0;
+	*read_at(responder, responder->count++) = (struct xr_serving) {
+		.region = region, .address = address, .left = length, .number = number, .is_first = 1,
+	};
+	return 1;
+}
+
+static int serve(struct xr_queue_pair *pair, const struct packet *packet, s64 number)
+{
+	struct xr_region *region = region_of(pair, packet);
+
+	if (!region)
+		return refuse(&pair->responder, ACCESS_ERROR, XR_READ_ACCESS, packet->length, packet->address,
+			      packet->r_key);
+	return queue(pair, region, packet->address, packet->length, number);
+}
+
+/* Do an atomic operation, and remember what was there */
+static int change(struct xr_queue_pair *pair, const struct packet *packet, s64 number)
+{
+	struct xr_responder *responder = &pair->responder;
+	struct xr_region *region;
+	u64 *word, original;
+
+	if (responder->has_message)
+		return refuse(responder, INVALID_REQUEST, XR_ATOMIC_WITHIN, 0, 0, 0);
+	if (is_selective(pair) && responder->count >= XR_MOST_READS)
+		return 0;
+	region = region_of(pair, packet);
+	if (!region)
+		return refuse(responder, ACCESS_ERROR, XR_ATOMIC_ACCESS, packet->address, packet->r_key, 0);
+	if (packet->address % XR_WORD)
+		return refuse(responder, INVALID_REQUEST, XR_ATOMIC_PLACE, packet->address, 0, 0);
 	if (responder->count >= XR_MOST_READS)
 		return refuse(responder, INVALID_REQUEST, XR_TOO_MANY_READS, XR_MOST_READS, 0, 0);
-added:
-	serving = read_at(responder, responder->count++);
-	serving->region = region;
-	serving->address = packet->address;
-	serving->left = packet->length;
-	serving->number = number;
-	serving->is_first = 1;
+	if (region->kind != XR_WORDS)
+		return refuse(responder, ACCESS_ERROR, XR_ATOMIC_ACCESS, packet->address, packet->r_key, 0);
+	word = region->words + packet->address / XR_WORD;
+	original = *word;
+	if (packet->opcode == FETCH_ADD)
+		*word += packet->data;
+	else if (original == packet->compare)
+		*word = packet->data;
+	if (*word != original)
+		region->received += XR_WORD;
+	responder->originals[responder->originals_count++ % XR_MOST_READS] = (struct xr_original) { number, original };
+	queue(pair, NULL, original, 0, number);
+	responder->expected++;
+	responder->msn++;
+	pair->counters.messages++;
+	return 1;
+}
+
+/* Answer an atomic operation that has been done as it was answered */
+static void answer_again(struct xr_queue_pair *pair, s64 number)
+{
+	struct xr_responder *responder = &pair->responder;
+	u32 i;
+
+	for (i = 0; i < XR_MOST_READS && i < responder->originals_count; i++)
+		if (responder->originals[i].number == number)
+			queue(pair, NULL, responder->originals[i].value, 0, number);
+}
+
+/* Let nobody use the memory with this key any more; 0 if none has it */
+static int invalidate(const struct xr_memory *memory, u32 key)
+{
+	u32 place = key - memory->first_key;
+
+	if (key < memory->first_key || place >= memory->count || memory->regions[place].is_invalid ||
+	    memory->regions[place].kind == XR_NO_REGION)
+		return 0;
+	memory->regions[place].is_invalid = 1;
 	return 1;
 }
 
@@ -1306,6 +1400,8 @@ static int take(struct xr_queue_pair *pair, const struct packet *packet, s64 now
 	why = length ? region_write(pair, responder->region, responder->address, packet) : 0;
 	if (why)
 		return refuse(responder, OPERATIONAL_ERROR, why, length, responder->address, responder->region->next);
+	if (IS(packet->opcode, INVALIDATES) && !invalidate(pair->memory, packet->immediate))
+		return refuse(responder, ACCESS_ERROR, XR_NOT_TO_INVALIDATE, packet->immediate, 0, 0);
 	responder->address += length;
 	responder->octets += length;
 	responder->expected++;
@@ -1452,6 +1548,8 @@ static void accept(struct xr_queue_pair *pair, const struct packet *packet, s64 
 			responder->msn++;
 			forget_parts(responder, number);
 		}
+	} else if (IS(packet->opcode, ATOMICS)) {
+		change(pair, packet, number);
 	} else if (has_receive(pair, packet, now_ns)) {
 		take(pair, packet, now_ns);
 	} else {
@@ -1477,6 +1575,8 @@ static void on_request(struct xr_queue_pair *pair, const struct packet *packet, 
 		pair->counters.duplicates++;
 		if (packet->opcode == READ_REQUEST)
 			serve(pair, packet, number);
+		else if (IS(packet->opcode, ATOMICS))
+			answer_again(pair, number);
 		else
 			responder->ack_is_due = 1;
 	} else {
@@ -1516,15 +1616,21 @@ static u8 *bth(struct xr_packet *made, const struct xr_queue_pair *pair, u32 opc
 	return at;
 }
 
+static u8 *put64(u8 *at, u64 value)
+{
+	return put32(put32(at, value >> 32), value);
+}
+
 static u8 *reth(u8 *at, u64 address, u32 r_key, u32 length)
 {
-	at = put32(put32(at, address >> 32), address);
-	return put32(put32(at, r_key), length);
+	return put32(put32(put64(at, address), r_key), length);
 }
 
 /* Where octets of a region are to be read; NULL: it is only written */
 static const u8 *region_read(const struct xr_queue_pair *pair, const struct xr_region *region, u64 address)
 {
+	if (region->kind == XR_WORDS)
+		return (const u8 *)region->words + address;
 	return region->kind == XR_CONTENT ? content_at(pair->memory, region, address) : NULL;
 }
 
@@ -1623,15 +1729,35 @@ static int answer(struct xr_queue_pair *pair, struct xr_packet *made, s64 now_ns
 	return 1;
 }
 
+static void count_response(struct xr_queue_pair *pair, s64 number)
+{
+	if (number >= pair->responder.served) {
+		pair->responder.served = number + 1;
+		pair->counters.fresh++;
+	} else {
+		pair->counters.retransmitted++;
+	}
+}
+
 static void response(struct xr_queue_pair *pair, struct xr_packet *made)
 {
 	struct xr_responder *responder = &pair->responder;
 	struct xr_serving *serving = read_at(responder, 0);
 	u32 length = least(pair->settings->mtu, serving->left), opcode;
 	int is_last = serving->left == length;
-	const u8 *payload = region_read(pair, serving->region, serving->address);
+	const u8 *payload;
 	u8 *at;
 
+	if (!serving->region) {
+		responder->head = (responder->head + 1) % XR_MOST_READS;
+		responder->count--;
+		count_response(pair, serving->number);
+		at = bth(made, pair, ATOMIC_ACKNOWLEDGE, serving->number, 0);
+		at = put32(at, ACK << 24 | (responder->msn & MASK24));
+		seal(pair, made, put64(at, serving->address), NULL, 0);
+		return;
+	}
+	payload = region_read(pair, serving->region, serving->address);
 	if (!payload) {
 		responder->count = 0;
 		refuse(responder, OPERATIONAL_ERROR, XR_WRITE_ONLY, length, serving->address, 0);
@@ -1649,12 +1775,7 @@ static void response(struct xr_queue_pair *pair, struct xr_packet *made)
 	made->payload = payload;
 	made->length = length;
 	seal(pair, made, at, serving->region, serving->address);
-	if (serving->number >= responder->served) {
-		responder->served = serving->number + 1;
-		pair->counters.fresh++;
-	} else {
-		pair->counters.retransmitted++;
-	}
+	count_response(pair, serving->number);
 	serving->address += length;
 	serving->left -= length;
 	serving->number++;
@@ -1665,15 +1786,22 @@ static void response(struct xr_queue_pair *pair, struct xr_packet *made)
 	}
 }
 
-/* A request for the packets of a read from a number on, before another */
-static void read_request(struct xr_queue_pair *pair, struct xr_packet *made, const struct xr_work *work, s64 number,
+/* An atomic operation, or a request for the packets of a read from a number on, before another */
+static void question(struct xr_queue_pair *pair, struct xr_packet *made, const struct xr_work *work, s64 number,
 			 s64 until)
 {
 	u64 start = (number - work->first) * pair->settings->mtu;
 	u64 length = least(work->length - start, (until - number) * pair->settings->mtu);
-	u8 *at = bth(made, pair, READ_REQUEST, number, 1);
+	u8 *at;
 
-	at = reth(at, work->remote_address + start, work->r_key, length);
+	if (is_atomic(work)) {
+		at = bth(made, pair, work->operation == XR_FETCH_ADD ? FETCH_ADD : COMPARE_SWAP, number, 1);
+		at = put32(put64(at, work->remote_address), work->r_key);
+		at = put64(put64(at, work->data), work->compare);
+	} else {
+		at = bth(made, pair, READ_REQUEST, number, 1);
+		at = reth(at, work->remote_address + start, work->r_key, length);
+	}
 	seal(pair, made, at, NULL, 0);
 }
 
@@ -1684,7 +1812,7 @@ static u32 data(struct xr_queue_pair *pair, struct xr_packet *made, struct xr_wo
 	const struct xr_settings *settings = pair->settings;
 	u64 start = (number - work->first) * settings->mtu;
 	int is_first = number == work->first, is_last = number == work->end - 1;
-	int immediate = is_last && work->has_immediate;
+	int immediate = is_last && work->has_immediate, invalidates = is_last && work->has_invalidate;
 	u32 opcode = (work->operation == XR_SEND ? SEND_FIRST : WRITE_FIRST) +
 		     (is_last ? (is_first ? 4 : 2) : (is_first ? 0 : 1)) + immediate, ack_request;
 	u8 *at;
@@ -1701,10 +1829,12 @@ static u32 data(struct xr_queue_pair *pair, struct xr_packet *made, struct xr_wo
 		requester->since_ack = 0;
 		requester->asked_ns = now_ns;
 	}
+	if (invalidates)
+		opcode = is_first ? SEND_ONLY_INVALIDATE : SEND_LAST_INVALIDATE;
 	at = bth(made, pair, opcode, number, ack_request);
 	if (is_first && work->operation == XR_WRITE)
 		at = reth(at, work->remote_address, work->r_key, work->length);
-	if (immediate)
+	if (immediate || invalidates)
 		at = put32(at, work->immediate);
 	made->length = least(settings->mtu, work->length - start);
 	if (made->length)
@@ -1720,13 +1850,13 @@ static void request_again(struct xr_queue_pair *pair, struct xr_packet *made, s6
 	struct xr_work *work = work_of(requester, number);
 	s64 until = number + 1;
 
-	if (work->operation == XR_READ)
+	if (is_answered(work))
 		while (until < least(work->end, requester->repair_end) && !*arrived_at(pair, until))
 			until++;
 	requester->repair = until;
 	pair->counters.retransmitted++;
-	if (work->operation == XR_READ)
-		read_request(pair, made, work, number, until);
+	if (is_answered(work))
+		question(pair, made, work, number, until);
 	else
 		data(pair, made, work, number, now_ns);
 	if (requester->timer_ns == XR_NEVER)
@@ -1749,9 +1879,9 @@ static void request(struct xr_queue_pair *pair, struct xr_packet *made, s64 now_
 	number = requester->next;
 	if (number == requester->oldest)
 		requester->asked_ns = now_ns;
-	if (work->operation == XR_READ) {
+	if (is_answered(work)) {
 		requester->next = is_selective(pair) ? least(work->end, number + room(requester)) : work->end;
-		read_request(pair, made, work, number, requester->next);
+		question(pair, made, work, number, requester->next);
 	} else {
 		requester->next = number + 1;
 		ack_request = data(pair, made, work, number, now_ns);
@@ -1855,7 +1985,7 @@ static u32 parse(struct packet *packet, const u8 *datagram, u32 length, u32 *hea
 		return XR_TOO_SHORT;
 	packet->opcode = opcode = datagram[0];
 	flags = datagram[1];
-	if (opcode > ACKNOWLEDGE && opcode != CNP && opcode != SELECTIVE_ACKNOWLEDGE)
+	if (opcode > ACKNOWLEDGE && !IS(opcode, RARE) && opcode != CNP && opcode != SELECTIVE_ACKNOWLEDGE)
 		return XR_OPCODE_NOT_KNOWN;
 	if (flags & 0xf)
 		return XR_WRONG_VERSION;
@@ -1895,6 +2025,24 @@ static u32 parse(struct packet *packet, const u8 *datagram, u32 length, u32 *hea
 			return XR_BAD_SYNDROME;
 		start += 4;
 	}
+	if (opcode > ACKNOWLEDGE && IS(opcode, RARE)) {
+		u32 octets = opcode == ATOMIC_ACKNOWLEDGE ? 8 : IS(opcode, ATOMICS) ? 28 : 4;
+
+		if (start + octets > length)
+			return XR_TOO_SHORT;
+		if (opcode == ATOMIC_ACKNOWLEDGE) {
+			packet->data = get64(datagram + start);
+		} else if (octets == 4) {
+			packet->immediate = get32(datagram + start);
+		} else {
+			packet->address = get64(datagram + start);
+			packet->r_key = get32(datagram + start + 8);
+			packet->length = XR_WORD;
+			packet->data = get64(datagram + start + 12);
+			packet->compare = get64(datagram + start + 20);
+		}
+		start += octets;
+	}
 	if (IS(opcode, WITH_IMMEDIATE)) {
 		if (start + 4 > length)
 			return XR_TOO_SHORT;
@@ -1921,7 +2069,7 @@ static struct xr_region *expected_region(struct xr_queue_pair *pair, const struc
 	if (IS(packet->opcode, RESPONSES)) {
 		struct xr_requester *requester = &pair->requester;
 
-		if (requester->count && work_at(requester, 0)->operation == XR_READ)
+		if (requester->count && is_answered(work_at(requester, 0)))
 			region = work_at(requester, 0)->local;
 	} else if (IS(packet->opcode, SENDS)) {
 		region = responder->receive_into;
@@ -1988,8 +2136,7 @@ static void return_area(struct xr_queue_pair *pair, const u8 *area)
 /* A packet of data that is not intact and came with a DSCP of rests: a switch has trimmed it */
 static int is_rest(const struct xr_queue_pair *pair, const u8 *datagram, u32 ds_field)
 {
-	return pair->settings->rests >> (ds_field >> 2) & 1 && datagram[0] <= ACKNOWLEDGE &&
-	       IS(datagram[0], REQUESTS | RESPONSES);
+	return pair->settings->rests >> (ds_field >> 2) & 1 && IS(datagram[0], REQUESTS | RESPONSES);
 }
 
 /* Take what came to this queue pair, and with which DS field; XR_TAKEN, or why it is refused */
@@ -2217,6 +2364,12 @@ void xr_ask(struct xr_asker *asker, struct xr_queue_pair *pair, s64 now_ns, int 
 			break;
 		work.operation = asker->operation;
 		work.local_address = work.remote_address = asker->posted;
+		if (asker->operation >= XR_COMPARE_SWAP) {
+			/* One word counts the messages: those that were done twice, or not at all, would show */
+			work.remote_address = 0;
+			work.compare = asker->operation == XR_COMPARE_SWAP ? asker->posted / XR_WORD : 0;
+			work.data = work.compare + 1;
+		}
 		xr_post(pair, &work, now_ns);
 		asker->posted += work.length;
 		asker->left -= work.length;

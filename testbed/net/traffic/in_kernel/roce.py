@@ -21,6 +21,7 @@ from testbed.linux.roce_device import C, ControlCode, PairReport, RoceDevice, Wa
 from testbed.net.traffic.in_kernel.control import rate_in_kernel
 from testbed.net.traffic.roce_connections import FAST_SEND_BUFFER, SEND_BUFFER, Connections, not_sent, open_listener
 from testbed.net.traffic.roce_flow import (
+    COMPARED,
     KEY,
     Given,
     Taken,
@@ -49,12 +50,12 @@ from testbed.units import NEVER
 _LONGEST = 8192
 _GATHERS_S = 0.002
 """The time for which a host that makes connections lets datagrams gather after the first one."""
-_COMPARED = "compared"
-"""In place of a digest: the kernel compares each octet with the one that is to come, so there is nothing to hash."""
 _OPERATIONS = {
     Operation.WRITE: roce_device.WRITE,
     Operation.READ: roce_device.READ,
     Operation.SEND: roce_device.SEND,
+    Operation.COMPARE_SWAP: roce_device.COMPARE_SWAP,
+    Operation.FETCH_ADD: roce_device.FETCH_ADD,
 }
 
 
@@ -315,8 +316,8 @@ class KernelHost(Connections):
             Counters(**found.counters.values()),
             in_kernel.failure(found.failure),
             found.octets,
-            _COMPARED if found.is_as_expected else "",
-            _COMPARED,
+            COMPARED if found.is_as_expected else "",
+            COMPARED,
             found.packets,
             found.frame_octets,
             found.ecn,

@@ -52,12 +52,14 @@ def problem(
     wanted: str | None = None,
     *,
     headers: Mapping[str, str] | None = None,
+    members: Mapping[str, Any] | None = None,
 ) -> Response:
-    """Return a problem document as a response."""
+    """Return a problem document as a response, with further members of its kind of problem."""
     content: dict[str, Any] = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail}
     if field is not None:
         text = None if value is ABSENT else brief(value, _LONGEST_VALUE)
         content |= {"field": field, "value": text and text[:_LONGEST_VALUE], "wanted": wanted}
+    content |= members or {}
     return Response(status, json.dumps(content).encode() + b"\n", "application/problem+json", headers or {})
 
 

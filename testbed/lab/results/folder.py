@@ -21,6 +21,8 @@ from testbed.lab.results.result_file import RESULT, Claim, Figure, ResultFile
 from testbed.units import Duration, Scale
 
 EVENTS = "events.jsonl"
+_FEW_EVENTS = 50_000
+"""The most events that are kept; each takes about a kilobyte."""
 _NEW_NAMES = {"t_ns": "lab_ns", "rate_bps": "lab_rate_bps", "delay_ns": "lab_delay_ns"}
 NETWORKS = "networks.jsonl"
 DCBX = "dcbx.jsonl"
@@ -129,6 +131,8 @@ class Folder:
     """True if rates and times are shown as those of the lab, and not of the hardware."""
     names: dict[str, str] = field(default_factory=dict)
     """Other names by which ports are shown, by those of the lab."""
+    _events: tuple[Event, ...] | None = field(default=None, init=False, repr=False)
+    """All events, once they have been read, if they are few: several parts of a report look at them."""
 
     def __post_init__(self) -> None:
         self.files = ForeignFolder(self.path)
@@ -177,6 +181,10 @@ class Folder:
 
     def events(self) -> Iterator[Event]:
         """Yield the events of the log, in the order of the file."""
+        if self._events is not None:
+            yield from self._events
+            return
+        few: list[Event] | None = []
         kinds: set[str] = set()
         names: set[str] = set()
         for number, line in self._lines(EVENTS):
@@ -192,7 +200,13 @@ class Folder:
                         f"{self.path / EVENTS}: line {number}: there are more than {MOST_KINDS} {what}, and no run "
                         "has so many"
                     )
+            if few is not None:
+                few.append(event)
+                if len(few) > _FEW_EVENTS:
+                    few = None
             yield event
+        if few is not None:
+            self._events = tuple(few)
 
     def flows(self) -> list[Flow]:
         """Return the flows that have ended, in the order of their ends."""

@@ -149,7 +149,12 @@ def _packet() -> bytes:
 # Protocol buffers: a field is its number and wire type, then its value.
 
 
+_SHORT = [bytes([value]) for value in range(128)]
+
+
 def _varint(value: int) -> bytes:
+    if 0 <= value < 128:  # nearly all of them
+        return _SHORT[value]
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

@@ -7,11 +7,10 @@ policy on the fabric, which the subnet manager keeps the ports to.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from testbed.rest.http import Response
 from testbed.rest.problems import MissingError, Problem, problem
@@ -223,7 +222,5 @@ def _refusal(reading: Reading) -> Response:
     """Return status 422 with each error, its line and its column. The first one is in the text too."""
     errors = reading.problems.errors
     text = f"the policy has {len(errors) + reading.problems.left_out} errors, and stays as it was; {errors[0]}"
-    refusal = problem(HTTPStatus.UNPROCESSABLE_ENTITY, text)
-    content: dict[str, Any] = json.loads(refusal.body)
-    content["errors"] = [one.as_json() for one in errors[:_MOST_LISTED]]
-    return replace(refusal, body=json.dumps(content).encode() + b"\n")
+    listed = [error.as_json() for error in errors[:_MOST_LISTED]]
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text, members={"errors": listed})

@@ -208,16 +208,16 @@ def load_file(path: Path, name: str | None = None, within_s: float = 0.0) -> Exp
     if (whole := script_in(path)) is not None:
         return whole
     with ending_within(within_s, path):
-        found = experiments_in(_import(path))
-    if not found:
+        experiments = experiments_in(_import(path))
+    if not experiments:
         raise ExperimentError(f"{path} holds no function marked with @experiment, and as a script it would do nothing")
-    if name is None and len(found) > 1:
-        raise ExperimentError(f"{path} holds several experiments; name one, as in {path}:{found[0].name}")
-    for candidate in found:
+    if name is None and len(experiments) > 1:
+        raise ExperimentError(f"{path} holds several experiments; name one, as in {path}:{experiments[0].name}")
+    for candidate in experiments:
         if name in (None, candidate.name):
-            reference = f"{path}:{candidate.name}" if len(found) > 1 else str(path)
+            reference = f"{path}:{candidate.name}" if len(experiments) > 1 else str(path)
             return replace(candidate, origin=Origin(("run", reference), (str(path),)))
-    raise ExperimentError(f"{path} has no experiment {name}; it has {', '.join(e.name for e in found)}")
+    raise ExperimentError(f"{path} has no experiment {name}; it has {', '.join(e.name for e in experiments)}")
 
 
 def script_in(path: Path) -> Experiment | None:
@@ -240,8 +240,8 @@ def _of_script(path: Path, kind: ScriptKind, origin: Origin) -> Experiment:
 
 def experiments_in(module: ModuleType) -> list[Experiment]:
     """Return the experiments that a module defines, in the order in which it defines them."""
-    found = [value for value in vars(module).values() if isinstance(value, Experiment)]
-    return [value for value in found if value.body.__module__ == module.__name__]
+    defined = [value for value in vars(module).values() if isinstance(value, Experiment)]
+    return [value for value in defined if value.body.__module__ == module.__name__]
 
 
 def find(reference: str) -> Experiment:
@@ -262,11 +262,11 @@ def find(reference: str) -> Experiment:
 
 def added(report: Callable[[str], None]) -> list[Experiment]:
     """Return the experiments of other packages, by name; those that cannot be used are reported and left out."""
-    found = plugins.usable(plugins.EXPERIMENTS, _of_plugin, report)
+    usable = plugins.usable(plugins.EXPERIMENTS, _of_plugin, report)
     ours = {experiment.name for experiment in shipped()}
-    for name in sorted(found.keys() & ours):
+    for name in sorted(usable.keys() & ours):
         report(f"there is an experiment {name} of Xoff's own, which hides the one of a package of others")
-    return [found[name] for name in sorted(found.keys() - ours)]
+    return [usable[name] for name in sorted(usable.keys() - ours)]
 
 
 def in_module(module: str, name: str) -> Experiment:
@@ -326,10 +326,10 @@ def for_any_engine() -> list[Experiment]:
 
 
 def _in_package(package: str) -> list[Experiment]:
-    found: dict[str, Experiment] = {}
+    by_name: dict[str, Experiment] = {}
     for path in shipped_packages.files(package).values():
-        found |= {e.name: e for e in experiments_in(_import(path, shipped_packages.module(package, path)))}
-    return [found[name] for name in sorted(found)]
+        by_name |= {e.name: e for e in experiments_in(_import(path, shipped_packages.module(package, path)))}
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _import(path: Path, name: str | None = None) -> ModuleType:

@@ -96,8 +96,8 @@ def importing_from_folder_of(path: Path) -> Iterator[None]:
 
 def _place(frame: FrameType | None, path: Path) -> str:
     """Return the innermost line of the file that is being executed, or else of the code that it has called."""
-    frames = [found for found, _ in traceback.walk_stack(frame)]
-    own = [found for found in frames if Path(found.f_code.co_filename).resolve() == path.resolve()]
+    frames = [inner for inner, _ in traceback.walk_stack(frame)]
+    own = [inner for inner in frames if Path(inner.f_code.co_filename).resolve() == path.resolve()]
     for one in (*own, *frames):
         return f"in {one.f_code.co_name}, at line {one.f_lineno} of {one.f_code.co_filename}"
     return "nowhere in Python"

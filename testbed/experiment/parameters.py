@@ -135,15 +135,15 @@ class Parameter:
     def _file(self, text: str) -> File:
         path = Path(text)
         try:
-            found = path.stat()
+            status = path.stat()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise ExperimentError(f"{self.name}: the file {text!r} cannot be read: {reason}") from None
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise ExperimentError(f"{self.name}: {text!r} is no file")
-        if found.st_size > LARGEST_FILE:
+        if status.st_size > LARGEST_FILE:
             raise ExperimentError(
-                f"{self.name}: {text!r} has {found.st_size} octets; a job takes files of up to "
+                f"{self.name}: {text!r} has {status.st_size} octets; a job takes files of up to "
                 f"{LARGEST_FILE >> 20} MiB along"
             )
         return File(path)

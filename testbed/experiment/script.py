@@ -102,15 +102,15 @@ def files(path: Path) -> tuple[str, ...]:
     what those import and name in turn.
     """
     folder = path.parent.resolve()
-    found: dict[Path, None] = {}
+    taken: dict[Path, None] = {}
     waiting = [folder / path.name]
     while waiting:
         one = waiting.pop()
         for other in (*_imported_by(one, folder), *_named_in(one, folder)):
-            if other != folder / path.name and other not in found:
-                found[other] = None
+            if other != folder / path.name and other not in taken:
+                taken[other] = None
                 waiting.append(other)
-    return tuple(str(one.relative_to(folder)) for one in sorted(found))
+    return tuple(str(one.relative_to(folder)) for one in sorted(taken))
 
 
 def imported(*paths: Path) -> set[str]:
@@ -134,17 +134,17 @@ def octets(path: Path) -> bytes:
 
 
 def _modules_along(path: Path) -> list[Path]:
-    found: dict[Path, None] = {}
+    taken: dict[Path, None] = {}
     waiting = [path]
     while waiting:
         tree = _tree(waiting.pop())
         names = [*_imports(tree), _CONFTEST] if tree else []
         for name in names:
             for one in _modules(path.parent, name):
-                if one != path and one not in found:
-                    found[one] = None
+                if one != path and one not in taken:
+                    taken[one] = None
                     waiting.append(one)
-    return list(found)
+    return list(taken)
 
 
 def _imported_by(path: Path, folder: Path) -> Iterator[Path]:

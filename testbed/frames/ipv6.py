@@ -317,7 +317,7 @@ def check_known(options: Iterable[Option], known: Collection[int]) -> None:
 
 def find_slice(options: Iterable[Option], option_type: int = SLICE) -> SliceOption | None:
     """Return the slice that the options name, or None; two slices are an error, even if they are the same."""
-    found = [option for option in options if option.type == option_type]
-    if len(found) > 1:
-        raise PacketError(PacketReason.BAD_SLICE_OPTION, f"{len(found)} slice options in one packet; there may be one")
-    return SliceOption.parse(found[0]) if found else None
+    slices = [option for option in options if option.type == option_type]
+    if len(slices) > 1:
+        raise PacketError(PacketReason.BAD_SLICE_OPTION, f"{len(slices)} slice options in one packet; there may be one")
+    return SliceOption.parse(slices[0]) if slices else None

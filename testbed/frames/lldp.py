@@ -205,12 +205,12 @@ def parse_pdu(octets: bytes) -> Lldpdu:
         if kind <= _TTL:
             message = f"a TLV of type {kind} comes again, where chassis ID, port ID and TTL are over"
             raise LldpError(LldpReason.MANDATORY_REPEATED, message)
-        found = read(kind, octets[start:at], bool(seen >> kind & 1))
+        tlv = read(kind, octets[start:at], bool(seen >> kind & 1))
         seen |= 1 << kind
-        if isinstance(found, Flaw):
-            flaws.append(found)
+        if isinstance(tlv, Flaw):
+            flaws.append(tlv)
         else:
-            tlvs.append(found)
+            tlvs.append(tlv)
     identity = ChassisId(chassis[0], chassis[1:]), PortId(port[0], port[1:])
     return Lldpdu(*identity, int.from_bytes(ttl[:2], "big"), tuple(tlvs), tuple(flaws))
 

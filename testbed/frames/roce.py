@@ -406,14 +406,14 @@ class Path:
         """Return what a packet's first eight octets, and what the ICRC covers before them, add to the CRC for this
         length.
         """
-        found = self._zeros.get((head, length))
-        if found is None:
+        crc = self._zeros.get((head, length))
+        if crc is None:
             before = crc32(head[5:], crc32(_VARIANT_MASK, crc32(head[:4], self._prefix(length))))
             rest = bytes(length - len(head))
             if len(self._zeros) >= _MOST_LENGTHS:
                 self._zeros.clear()
-            found = self._zeros[head, length] = crc32(rest, before) ^ crc32(rest)
-        return found
+            crc = self._zeros[head, length] = crc32(rest, before) ^ crc32(rest)
+        return crc
 
     def _prefix(self, length: int) -> int:
         prefix = self._prefixes.get(length)

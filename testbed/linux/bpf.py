@@ -121,12 +121,12 @@ class Object:
 
     def map(self, name: str) -> Map:
         """Return the map of this name; BpfError if there is none."""
-        found = self._find_map(name)
+        known = self._find_map(name)
         return Map(
             name,
-            self._library.bpf_map__fd(found),
-            self._library.bpf_map__value_size(found),
-            self._library.bpf_map__max_entries(found),
+            self._library.bpf_map__fd(known),
+            self._library.bpf_map__value_size(known),
+            self._library.bpf_map__max_entries(known),
         )
 
     def program(self, name: str) -> int:

@@ -65,7 +65,7 @@ class Headers:
 
 def structures(*headers: str) -> dict[str, Any]:
     """Return the structures of some headers by their names."""
-    found: dict[str, Any] = {}
+    made: dict[str, Any] = {}
     numbers: dict[str, int] = {}
     for header in headers:
         text = _COMMENT.sub("", (_HEADERS / header).read_text())
@@ -76,9 +76,9 @@ def structures(*headers: str) -> dict[str, Any]:
         for body in _ENUMERATION.findall(text):
             numbers |= _enumerated(body)
         for name, body in _STRUCTURE.findall(text):
-            fields = [one for line in body.split(";") if line.strip() for one in _fields(line.strip(), found, numbers)]
-            found[name] = type(name, (Structure,), {"_fields_": fields})
-    return found
+            fields = [one for line in body.split(";") if line.strip() for one in _fields(line.strip(), made, numbers)]
+            made[name] = type(name, (Structure,), {"_fields_": fields})
+    return made
 
 
 def _number(text: str, known: dict[str, int]) -> int:

@@ -129,11 +129,11 @@ class PfcState(NamedTuple):
 
     @classmethod
     def parse(cls, memory: mmap.mmap | bytes, at: int = 0) -> PfcState:
-        found = _STATE.unpack_from(memory, at)
-        serves, paused, congested, announced, active, held, overlaps, sends_xon, began = found[1:10]
-        quanta, queues, interval_ns, detection_ns, period_ns, polls_at_ns = found[10:16]
+        state = _STATE.unpack_from(memory, at)
+        serves, paused, congested, announced, active, held, overlaps, sends_xon, began = state[1:10]
+        quanta, queues, interval_ns, detection_ns, period_ns, polls_at_ns = state[10:16]
         since, paused_since, paused_ns, *counts = (
-            tuple(found[first : first + PRIORITIES]) for first in range(16, len(found), PRIORITIES)
+            tuple(state[first : first + PRIORITIES]) for first in range(16, len(state), PRIORITIES)
         )
         return cls(
             serves, paused, congested, announced, active, held, bool(overlaps), bool(sends_xon), began, quanta,

@@ -174,14 +174,14 @@ class RoceDevice(FlowDevice):
         """Return the counters of the queue pair with this number."""
         room = bytearray(ctypes.sizeof(C.xr_report))
         self.ask(_REPORT, number, room)
-        found = C.xr_report.from_buffer(room)
-        taken = bytearray(ctypes.sizeof(C.xr_sample) * found.samples)
+        shown = C.xr_report.from_buffer(room)
+        taken = bytearray(ctypes.sizeof(C.xr_sample) * shown.samples)
         with observing():
             self.ask(_SAMPLES, number, taken)
-        samples = (C.xr_sample * found.samples).from_buffer(taken)
+        samples = (C.xr_sample * shown.samples).from_buffer(taken)
         return PairReport(
-            found.counters, (found.failure.why, *getattr(found.failure, "with")), found.received,
-            bool(found.as_expected), found.packets, found.frame_octets, tuple(found.ecn), found.first_ns, found.last_ns,
-            self.row(_WINDOWS, number, found.windows),
+            shown.counters, (shown.failure.why, *getattr(shown.failure, "with")), shown.received,
+            bool(shown.as_expected), shown.packets, shown.frame_octets, tuple(shown.ecn), shown.first_ns, shown.last_ns,
+            self.row(_WINDOWS, number, shown.windows),
             tuple((one.at_ns, one.sent_octets, tuple(one.state)) for one in samples),
         )  # fmt: skip

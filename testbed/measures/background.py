@@ -62,13 +62,13 @@ class Background:
 
     def transfers(self, hosts: Sequence[str], line: Rate, lasts: Duration, seed: int) -> list[Transfer]:
         """Return the flows that arrive in a time; those of a longer time begin with them."""
-        found = arrivals(
+        flows = arrivals(
             hosts, self.pattern, self.sizes, load=self.load, line=line, framing=FRAMING, dice=random.Random(seed),
             lasts=lasts,
         )  # fmt: skip
-        if len(found) > MOST_FLOWS:
+        if len(flows) > MOST_FLOWS:
             raise UsageError(
-                f"{len(found)} flows arrive in {lasts}, while a wave of the job is carried, and a run has up to "
+                f"{len(flows)} flows arrive in {lasts}, while a wave of the job is carried, and a run has up to "
                 f"{MOST_FLOWS}: take a lower --load, larger --sizes, or a --shrink"
             )
-        return found
+        return flows

@@ -157,18 +157,18 @@ class OfferedLoad:
 
     def transfers(self, dice: Any) -> list[Any]:
         """Return the flows as transfers; UsageError if there are none, or too many."""
-        found = arrivals(
+        flows = arrivals(
             self.hosts, self.pattern, self.sizes, load=self.load, line=self.line, framing=FRAMING, dice=dice,
             count=0 if self.lasts else self.flows, lasts=self.lasts,
         )  # fmt: skip
-        if not found:
+        if not flows:
             raise WorkloadError(
                 f"no flow arrives in {self.lasts}: the mean size is {self.sizes.mean}; a longer --duration, a higher "
                 "--load or another --seed has some"
             )
-        if len(found) > MOST_FLOWS:
-            raise WorkloadError(f"{len(found)} flows arrive in {self.lasts}; a run has up to {MOST_FLOWS}: shorten it")
-        return found
+        if len(flows) > MOST_FLOWS:
+            raise WorkloadError(f"{len(flows)} flows arrive in {self.lasts}; a run has up to {MOST_FLOWS}: shorten it")
+        return flows
 
 
 def perform(run: Run, wanted: OfferedLoad) -> None:

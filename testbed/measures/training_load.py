@@ -47,12 +47,12 @@ class TrainingLoad:
         """
         if beside is not None:
             beside.pattern.require(len(fabric.hosts), fabric.name)
-        found = [read_trace(content, name) for name, content in files]
-        if len(found) == 1:
-            found *= ranks or len(fabric.hosts)
-        elif ranks and ranks != len(found):
-            raise WorkloadError(f"--hosts {ranks}: there are {len(found)} traces, one for each rank; leave it out")
-        load = cls(fabric, tuple(found), shrink, read_stragglers(stragglers), beside)
+        traces = [read_trace(content, name) for name, content in files]
+        if len(traces) == 1:
+            traces *= ranks or len(fabric.hosts)
+        elif ranks and ranks != len(traces):
+            raise WorkloadError(f"--hosts {ranks}: there are {len(traces)} traces, one for each rank; leave it out")
+        load = cls(fabric, tuple(traces), shrink, read_stragglers(stragglers), beside)
         load.job()
         return load
 
@@ -62,16 +62,16 @@ class TrainingLoad:
 
 def read_stragglers(text: str) -> dict[int, float]:
     """Return by how much each straggler computes longer, from text such as 3=1.5,7=2."""
-    found: dict[int, float] = {}
+    factors: dict[int, float] = {}
     for word in filter(None, text.split(",")):
         rank, equals, factor = word.partition("=")
         try:
-            found[int(rank)] = float(factor)
+            factors[int(rank)] = float(factor)
         except ValueError:
             equals = ""
-        if not equals or not 0 < found[int(rank)] <= 1000:
+        if not equals or not 0 < factors[int(rank)] <= 1000:
             raise UsageError(f"straggler {word[:40]}: RANK=FACTOR is expected, as in 3=1.5 for half as long again")
-    return found
+    return factors
 
 
 @dataclass(frozen=True)

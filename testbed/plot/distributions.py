@@ -36,23 +36,23 @@ def cdf(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
     if name not in VALUES:
         raise UsageError(f"a distribution is of {', '.join(VALUES)}, and not of {name}; {nearest(name, VALUES)}")
     column, quantity = VALUES[name]
-    found: dict[Group, list[float]] = {}
+    values_of: dict[Group, list[float]] = {}
     for group in groups:
         values = [row[column] for row in group.flows() if row[column] is not None]
         if values:
-            found[group] = values
+            values_of[group] = values
         elif len(groups) > 1:
             canvas.note(f"{group.name}: no flow has a {quantity.name}, so it is left out")
-    canvas.require(found, f"no flow has a {quantity.name}; {_WHY.get(name, 'flows.jsonl has the flows of a run')}")
-    panels = require_told_apart(list(found), MOST_PANELS)
+    canvas.require(values_of, f"no flow has a {quantity.name}; {_WHY.get(name, 'flows.jsonl has the flows of a run')}")
+    panels = require_told_apart(list(values_of), MOST_PANELS)
     drawn = canvas.panels(len(panels)) if len(panels) > 1 else canvas.axes(1)
-    everything = [value for values in found.values() for value in values]
+    everything = [value for values in values_of.values() for value in values]
     is_log = canvas.is_log(wants_log(everything))
     least, most = min(everything), max(everything)
     looks = look_of(panels)
     for axes, (title, curves) in zip(drawn, panels.items(), strict=True):
         for group in curves:
-            xs, ys = distribution(found[group])
+            xs, ys = distribution(values_of[group])
             # From the least value of all curves on, and to the largest: a curve that ends earlier stays at 1.
             look = curve(looks[group.label])
             axes.step([least, xs[0], *xs, most], [0, 0, *ys, 1], where="post", label=group.label, **look)
@@ -72,17 +72,17 @@ def slowdown(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
     """Draw median, 95th and 99th percentile of the slowdown by the flows' sizes."""
     if of:
         raise UsageError("a figure of slowdowns has no --of: it has the median, the 95th and the 99th percentile")
-    found: dict[Group, list[tuple[int, float]]] = {}
+    flows_of: dict[Group, list[tuple[int, float]]] = {}
     for group in groups:
         flows = [(row["size_bytes"], row["slowdown"]) for row in group.flows() if row["slowdown"] is not None]
         if flows:
-            found[group] = flows
-    canvas.require(found, f"no flow has a slowdown; {_WHY['slowdown']}")
-    bounds = size_classes([size for flows in found.values() for size, _ in flows])
-    rows = require_told_apart(list(found), MOST_ROWS)
-    classes = {group: slowdown_by_size(flows, bounds) for group, flows in found.items()}
+            flows_of[group] = flows
+    canvas.require(flows_of, f"no flow has a slowdown; {_WHY['slowdown']}")
+    bounds = size_classes([size for flows in flows_of.values() for size, _ in flows])
+    rows = require_told_apart(list(flows_of), MOST_ROWS)
+    classes = {group: slowdown_by_size(flows, bounds) for group, flows in flows_of.items()}
     every = [one for some in classes.values() for one in some]
-    if len(found) == 1:
+    if len(flows_of) == 1:
         (axes,) = canvas.axes(1)
         for number, percent in enumerate(PERCENTS):
             _percentile(axes, every, number, _name(percent), number)
@@ -93,7 +93,7 @@ def slowdown(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
         canvas.require_width(len(PERCENTS), "a row of panels has the percentiles side by side")
         drawn = [axes for row in canvas.grid(len(rows), len(PERCENTS)) for axes in row]
     looks = look_of(rows)
-    for place, (title, curves) in enumerate(rows.items() if len(found) > 1 else ()):
+    for place, (title, curves) in enumerate(rows.items() if len(flows_of) > 1 else ()):
         panels = drawn[place * len(PERCENTS) : (place + 1) * len(PERCENTS)]
         for number, (axes, percent) in enumerate(zip(panels, PERCENTS, strict=True)):
             for group in curves:

@@ -168,17 +168,17 @@ def groups_of(paths: Sequence[Path], choice: Choice) -> list[Group]:
     """Return the networks of results, with labels of what differs; UsageError if the pattern of cases fits none."""
     if choice.labels and len(choice.labels) != len(paths):
         raise UsageError(f"there are {len(choice.labels)} labels and {len(paths)} results; each result has one")
-    found = [
+    groups = [
         group
         for place, path in enumerate(paths)
         for group in _of_result(read(path, choice.lab_time), choice, choice.labels[place] if choice.labels else "")
     ]
-    titles = list(dict.fromkeys(group.facts["case"] for group in found))
+    titles = list(dict.fromkeys(group.facts["case"] for group in groups))
     if choice.case:
-        found = [group for group in found if fnmatchcase(group.facts["case"], choice.case)]
-        if not found:
+        groups = [group for group in groups if fnmatchcase(group.facts["case"], choice.case)]
+        if not groups:
             raise UsageError(f"no network is called {choice.case!r}; there are {listed(map(plain, titles))}")
-    return labelled(_pooled(found) if choice.pool_seeds else found, _fact_of_panels(found, choice.panels))
+    return labelled(_pooled(groups) if choice.pool_seeds else groups, _fact_of_panels(groups, choice.panels))
 
 
 def _of_result(folder: Folder, choice: Choice, label: str) -> Iterator[Group]:

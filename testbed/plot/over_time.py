@@ -31,12 +31,12 @@ def rate(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
     kinds = ("flows", "total", "links")
     if of and of not in kinds:
         raise UsageError(f"rates are of {', '.join(kinds)}, and not of {of}; {nearest(of, kinds)}")
-    found = {group: group.steps(LOAD if of == "links" else _RATES) for group in groups}
-    if of == "total" or (not of and any(len(steps) > 2 * MOST_CURVES for steps in found.values())):
-        found = {group: {"all flows": summed(list(steps.values()))} for group, steps in found.items() if steps}
-    found = {group: _means(canvas, group, steps) for group, steps in found.items()}
+    curves = {group: group.steps(LOAD if of == "links" else _RATES) for group in groups}
+    if of == "total" or (not of and any(len(steps) > 2 * MOST_CURVES for steps in curves.values())):
+        curves = {group: {"all flows": summed(list(steps.values()))} for group, steps in curves.items() if steps}
+    curves = {group: _means(canvas, group, steps) for group, steps in curves.items()}
     quantity = Quantity("load of the link" if of == "links" else "rate", "b/s")
-    _curves(canvas, found, quantity, f"no series of rates; {RECORD}")
+    _curves(canvas, curves, quantity, f"no series of rates; {RECORD}")
 
 
 def _means(canvas: Canvas, group: Group, steps: dict[str, Steps]) -> dict[str, Steps]:
@@ -54,24 +54,24 @@ def _means(canvas: Canvas, group: Group, steps: dict[str, Steps]) -> dict[str, S
 def queue(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
     """Draw how much waits in the queues by which frames leave."""
     no_of(of, "queues")
-    found = {group: group.steps(_QUEUES) for group in groups}
-    _curves(canvas, found, Quantity("queue", "B"), f"no series of queues; {RECORD}")
+    curves = {group: group.steps(_QUEUES) for group in groups}
+    _curves(canvas, curves, Quantity("queue", "B"), f"no series of queues; {RECORD}")
 
 
 def buffer(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
     """Draw the shared cells in use by ingress port and priority: from a time series, or at crossings of thresholds."""
     no_of(of, "buffers")
-    found = {group: group.steps(OCCUPANCY) for group in groups}
+    curves = {group: group.steps(OCCUPANCY) for group in groups}
     shape = Shape.STEPS
-    if not any(found.values()):
+    if not any(curves.values()):
         shape = Shape.SAMPLES
-        found = {group: group.steps(OCCUPANCY, of_events=True) for group in groups}
+        curves = {group: group.steps(OCCUPANCY, of_events=True) for group in groups}
         canvas.note(f"without a time series the buffer is known at crossings of thresholds only; {RECORD}")
-    found = {
-        group: {name.removesuffix(", shared"): one for name, one in steps.items()} for group, steps in found.items()
+    curves = {
+        group: {name.removesuffix(", shared"): one for name, one in steps.items()} for group, steps in curves.items()
     }
     _curves(
-        canvas, found, Quantity("shared buffer", "cells"), f"no threshold was crossed, and no series; {RECORD}", shape
+        canvas, curves, Quantity("shared buffer", "cells"), f"no threshold was crossed, and no series; {RECORD}", shape
     )
 
 

@@ -40,13 +40,13 @@ _PAUSES = {
 def heat(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
     """Draw the load of each direction of each cable over time, in percent of its line."""
     no_of(of, "links")
-    found = {group: loads for group in groups if (loads := _loads(group))}
-    canvas.require(found, f"no series of links; {RECORD}")
-    found = fewest_panels(canvas, found)
-    end = max(end_of(group, loads) for group, loads in found.items())
-    start = next(iter(found)).choice.begin_ns
+    loads_of = {group: loads for group in groups if (loads := _loads(group))}
+    canvas.require(loads_of, f"no series of links; {RECORD}")
+    loads_of = fewest_panels(canvas, loads_of)
+    end = max(end_of(group, loads) for group, loads in loads_of.items())
+    start = next(iter(loads_of)).choice.begin_ns
     kept = {}
-    for group, loads in found.items():
+    for group, loads in loads_of.items():
         names = sorted(loads, key=lambda name: -sum(binned(*loads[name], start, end, COLUMNS)))[:MOST_ROWS]
         if len(loads) > len(names):
             canvas.note(
@@ -57,7 +57,7 @@ def heat(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
     drawn = canvas.axes(len(kept), heights=[0.6 + row * len(names) for names in kept.values()])
     picture = None
     for axes, (group, names) in zip(drawn, kept.items(), strict=True):
-        cells = [binned(*found[group][name], start, end, COLUMNS) for name in names]
+        cells = [binned(*loads_of[group][name], start, end, COLUMNS) for name in names]
         picture = axes.imshow(
             cells, cmap=HEAT, vmin=0, vmax=100, aspect="auto", interpolation="nearest",
             extent=(start, end, len(names) - 0.5, -0.5),
@@ -97,14 +97,14 @@ def _loads(group: Group) -> dict[str, Steps]:
 def pauses(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
     """Draw when each port was paused, and when it paused its neighbour, by port and priority."""
     no_of(of, "pauses")
-    found = {group: rows for group in groups if (rows := group.intervals(*_PAUSES))}
-    canvas.require(found, "no port was paused")
-    found = fewest_panels(canvas, found)
+    rows_of = {group: rows for group in groups if (rows := group.intervals(*_PAUSES))}
+    canvas.require(rows_of, "no port was paused")
+    rows_of = fewest_panels(canvas, rows_of)
     row = canvas.style.points * 1.25 / 72
-    for group, rows in found.items():
+    for group, rows in rows_of.items():
         if len(rows) > MOST_ROWS:
             canvas.note(f"{group.label or group.folder.name}: {MOST_ROWS} of {len(rows)} rows; --only chooses ports")
-    kept = {group: dict(list(rows.items())[:MOST_ROWS]) for group, rows in found.items()}
+    kept = {group: dict(list(rows.items())[:MOST_ROWS]) for group, rows in rows_of.items()}
     drawn = canvas.axes(len(kept), heights=[0.6 + row * len(rows) for rows in kept.values()])
     used = dict[str, None]()
     end = max(until for rows in kept.values() for spans in rows.values() for _, _, until in spans)
@@ -140,17 +140,17 @@ def claims(canvas: Canvas, groups: Sequence[Group], of: str = "") -> None:
     if len(folders) > 1:
         raise UsageError("a figure of claims is of one result")
     (folder,) = folders.values()
-    found = [one for one in folder.claims if _is_number(one.measured) and one.measured]
-    canvas.require(found, "no claim is about a number above zero")
-    (axes,) = canvas.axes(1, heights=[0.7 + canvas.style.points * 1.5 / 72 * len(found)])
-    for place, claim in enumerate(found):
+    drawable = [one for one in folder.claims if _is_number(one.measured) and one.measured]
+    canvas.require(drawable, "no claim is about a number above zero")
+    (axes,) = canvas.axes(1, heights=[0.7 + canvas.style.points * 1.5 / 72 * len(drawable)])
+    for place, claim in enumerate(drawable):
         exact = claim.expected.get("equals")
         for bound in (claim.expected.get(key, exact) for key in ("at_least", "at_most")):
             if _is_number(bound):
                 axes.plot(bound / claim.measured, place, "|", color=GREY, markersize=canvas.style.points)
         axes.plot(1, place, "o" if claim.passed else "X", color=COLOURS[2] if claim.passed else COLOURS[1])
-    axes.set_yticks(range(len(found)), [short(claim.name, LONGEST_ROW) for claim in found])
-    axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.set_yticks(range(len(drawable)), [short(claim.name, LONGEST_ROW) for claim in drawable])
+    axes.set_ylim(len(drawable) - 0.4, -0.6)
     axes.set_xlabel("bounds, as a part of what was measured")
 
 

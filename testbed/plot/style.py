@@ -57,17 +57,17 @@ SIZES = {
 def style(size: str = "column", font: str = "sans", points: float | None = None) -> Style:
     """Return a style by the words of the options; UsageError if there is no such size or font."""
     if size in SIZES:
-        found = SIZES[size]
+        known = SIZES[size]
     elif match := _WIDTHS.fullmatch(size):
         width, height = (int(one) / _MM for one in match.groups())
         if not (1 <= width <= 40 and 1 <= height <= 40):
             raise UsageError(f"size {size}: 26mm to 1016mm each are possible")
-        found = Style(width, height, is_fixed=True)
+        known = Style(width, height, is_fixed=True)
     else:
         raise UsageError(f"there is no size {size}; there are {listed(SIZES)}, or WIDTHxHEIGHT in mm, as in 85x55")
     if points is not None and not 4 <= points <= 60:
         raise UsageError(f"a font size of {points:g} points; 4 to 60 are possible")
-    return Style(found.width, found.height, _font(font), points or found.points, found.is_fixed)
+    return Style(known.width, known.height, _font(font), points or known.points, known.is_fixed)
 
 
 def _font(name: str) -> str:

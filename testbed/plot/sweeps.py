@@ -172,19 +172,19 @@ def _figures(canvas: Canvas, studies: Sequence[Study], of: str) -> list[str]:
     """Return the figures to draw: those that a pattern names, or all that are not the same in all runs."""
     every = list(dict.fromkeys(name for study in studies for name in study.figures))
     if of:
-        found = [name for name in every if fnmatchcase(name, of) or _bare(name) == of or fnmatchcase(_bare(name), of)]
-        if not found:
+        names = [name for name in every if fnmatchcase(name, of) or _bare(name) == of or fnmatchcase(_bare(name), of)]
+        if not names:
             near = [_bare(name) for name in every]
             raise UsageError(
                 f"no figure is called {of!r}; {nearest(of, near)}; a pattern such as 'loss*' names several"
             )
     else:
-        found = [name for name in every if _varies(studies, name)]
-        canvas.require(found, "every figure is the same in all runs; --of NAME draws one all the same")
-    if len(found) > MOST_PANELS:
-        rest = listed([_bare(name) for name in found[MOST_PANELS:]], 5)
-        canvas.note(f"{MOST_PANELS} of {len(found)} figures; --of chooses others, such as {rest}")
-    return found[:MOST_PANELS]
+        names = [name for name in every if _varies(studies, name)]
+        canvas.require(names, "every figure is the same in all runs; --of NAME draws one all the same")
+    if len(names) > MOST_PANELS:
+        rest = listed([_bare(name) for name in names[MOST_PANELS:]], 5)
+        canvas.note(f"{MOST_PANELS} of {len(names)} figures; --of chooses others, such as {rest}")
+    return names[:MOST_PANELS]
 
 
 def _bare(name: str) -> str:

@@ -68,17 +68,17 @@ def read(text: str) -> dict[str, Any]:
     if len(text) > LONGEST:
         raise UsageError(f"a command of {len(text)} characters is too long; {LONGEST} is the most")
     try:
-        found = json.loads(text)
+        command = json.loads(text)
     except (ValueError, RecursionError):
         raise UsageError("a command is a JSON object, and this is none") from None
-    if not isinstance(found, dict) or not isinstance(found.get("do"), str):
+    if not isinstance(command, dict) or not isinstance(command.get("do"), str):
         raise UsageError('a command is a JSON object with "do", as in {"do": "stop"}')
     known = CONTROLS | PACE
-    name = found["do"]
+    name = command["do"]
     if name not in known:
         raise UsageError(f"there is no control {name[:40]}; {nearest(name[:40], known)}")
     fields = known[name]
-    for key, value in found.items():
+    for key, value in command.items():
         if key == "do":
             continue
         if key not in fields:
@@ -86,9 +86,9 @@ def read(text: str) -> dict[str, Any]:
         if not fields[key](value):
             raise UsageError(f"{name}: {key} is {str(value)[:40]!r}, which it cannot be")
     for key in fields:
-        if key not in found and key not in _OPTIONAL:
+        if key not in command and key not in _OPTIONAL:
             raise UsageError(f"{name} takes {key}, and there is none")
-    return found
+    return command
 
 
 FILE = "session.py"

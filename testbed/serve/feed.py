@@ -185,21 +185,21 @@ class Feed:
         """Return rows that viewers do not have yet, new tracks and panels, and intervals that have not ended."""
         for panel, port, priority in self._reader.open:
             self._reader.track(panel, port, f"priority {priority}", Shape.INTERVALS)  # its rows come when it ends
-        found = self._tracks()
+        tracks = self._tracks()
         rows: list[list[int]] = []
-        is_new = len(found) > len(self._done)
+        is_new = len(tracks) > len(self._done)
         first = len(self._done)
-        self._done += [0] * (len(found) - first)
-        for number, track in enumerate(found):
+        self._done += [0] * (len(tracks) - first)
+        for number, track in enumerate(tracks):
             done = self._done[number]
             rows += [[number, track.t_ns[row], track.values[row]] for row in range(done, len(track.t_ns))]
             self._done[number] = self._forget_old(track)
-        news: dict[str, Any] = {"rows": rows, "open": self._open(found)}
+        news: dict[str, Any] = {"rows": rows, "open": self._open(tracks)}
         if is_new:
-            news["tracks"] = [_described(track) for track in found[first:]]
+            news["tracks"] = [_described(track) for track in tracks[first:]]
         if is_new or not self._is_arranged:
             self._is_arranged = True
-            self._panels = self._arranged(found)
+            self._panels = self._arranged(tracks)
             news["panels"] = self._panels
         if len(self._reader.marks) > self._marks:
             self._marks = len(self._reader.marks)

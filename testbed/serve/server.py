@@ -123,19 +123,19 @@ def listen(address: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ipaddress.ip_address(address).version == 6 else socket.AF_INET
     except ValueError:
         raise UsageError(f"{address} is not an IP address; 127.0.0.1 is this machine alone") from None
-    found = socket.socket(family, socket.SOCK_STREAM)
+    listening = socket.socket(family, socket.SOCK_STREAM)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((address, port))
-        found.listen(64)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
+        listening.listen(64)
     except OSError as error:
-        found.close()
+        listening.close()
         if error.errno == errno.EADDRINUSE:
             raise ServeError(
                 f"port {port} of {address} is in use; --port names another, and --port 0 any free"
             ) from None
         raise ServeError(f"cannot listen on {address}, port {port}: {error.strerror}") from None
-    return found
+    return listening
 
 
 def run(app: App, listening: socket.socket, live: LiveLab | None, ready: Callable[[], None]) -> int | None:

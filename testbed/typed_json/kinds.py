@@ -225,19 +225,19 @@ class Array(ValueKind):
         if not self._least <= len(value) <= self._most:
             most = "or more" if self.meta.max_length is None else f"to {self._most}"
             raise Invalid(value, f"must have {self._least} {most} members, not {len(value)}")
-        found, seen, decode = list[Any](), set[Any](), self._inner.decode
+        items, seen, decode = list[Any](), set[Any](), self._inner.decode
         index = 0
         try:
             for index, member in enumerate(value):  # noqa: B007
-                found.append(decode(member))
+                items.append(decode(member))
                 if self.meta.unique:
-                    if found[-1] in seen:
+                    if items[-1] in seen:
                         raise Invalid(member, "repeated; leave one of the two out")
-                    seen.add(found[-1])
+                    seen.add(items[-1])
         except Invalid as invalid:
             invalid.path.append(index)
             raise
-        return self._make(found)
+        return self._make(items)
 
     def encode(self, value: Any) -> list[Any]:
         return [self._inner.encode(member) for member in (sorted(value) if self._is_set else value)]
@@ -263,18 +263,18 @@ class Table(ValueKind):
     def decode(self, value: Any) -> Any:
         if not isinstance(value, dict):
             raise Invalid(value, "must be an object")
-        found = dict[str, Any]()
+        members = dict[str, Any]()
         for name, member in value.items():
             try:
                 decoded_name = self._names.decode(name)
             except Invalid as invalid:
                 raise Invalid(value, f"the member name {name[:_LONGEST_NAME]!a} {invalid.wanted}") from None
             try:
-                found[decoded_name] = self._inner.decode(member)
+                members[decoded_name] = self._inner.decode(member)
             except Invalid as invalid:
                 invalid.path.append(name[:_LONGEST_NAME])
                 raise
-        return tuple(sorted(found.items())) if self.meta.pairs else found
+        return tuple(sorted(members.items())) if self.meta.pairs else members
 
     def encode(self, value: Any) -> dict[str, Any]:
         return {name: self._inner.encode(member) for name, member in (value if self.meta.pairs else value.items())}
@@ -342,7 +342,7 @@ class Object(ValueKind):
                 invalid = Invalid(ABSENT, f"add it{self.members[name].kind.example}")
                 invalid.path.append(name)
                 raise invalid
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         inside: dict[str, dict[str, Any]] = {name: {} for name in self._flattened}
         for name, content in value.items():
             member = self.members.get(name)
@@ -354,11 +354,11 @@ class Object(ValueKind):
             except Invalid as invalid:
                 invalid.path.append(name)
                 raise
-            (inside[member.inside] if member.inside else found)[member.field] = decoded
+            (inside[member.inside] if member.inside else members)[member.field] = decoded
         try:
             for name, cls in self._flattened.items():
-                found[name] = cls(**inside[name])
-            return self.cls(**found)
+                members[name] = cls(**inside[name])
+            return self.cls(**members)
         except UsageError as error:
             raise Invalid(value, str(error), error) from None
 

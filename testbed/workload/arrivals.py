@@ -95,14 +95,14 @@ def arrivals(
         partners = {one.source: one.target for one in permutation(hosts, sizes.mean, dice)}
     bits = framing.mean(sizes) * 8 * pattern.flows(len(hosts))
     gap_ps = bits * 10**12 / (line.bps * load * pattern.lines(len(hosts)))
-    found: list[Transfer] = []
+    flows: list[Transfer] = []
     now_ps = 0.0 if lasts is None else dice.expovariate(1 / gap_ps)
-    while (lasts is None or now_ps < lasts.ps) and (not count or len(found) < count):
+    while (lasts is None or now_ps < lasts.ps) and (not count or len(flows) < count):
         start = Duration.from_ps(int(now_ps))
         for source, target in _pairs(hosts, pattern, partners, dice):
-            found.append(Transfer(source, target, sizes.draw(dice), start))
+            flows.append(Transfer(source, target, sizes.draw(dice), start))
         now_ps += dice.expovariate(1 / gap_ps)
-    return found[:count] if count else found
+    return flows[:count] if count else flows
 
 
 def _pairs(

@@ -263,19 +263,19 @@ _ZIGZAG = (15, 17)
 
 def _attribute(message: bytes) -> tuple[str, Any]:
     """Return the name and the value of an attribute; lists are of no use to a network."""
-    name, found = "", None
+    name, content = "", None
     for field, wire, value in _fields(message):
         if field == 1:
             name = value.decode(errors="replace")
         elif field in _ZIGZAG:
-            found = value >> 1 ^ -(value & 1)
+            content = value >> 1 ^ -(value & 1)
         elif field == 3:
-            (found,) = struct.unpack("<d", struct.pack("<Q", value))
+            (content,) = struct.unpack("<d", struct.pack("<Q", value))
         elif field == 5:
-            (found,) = struct.unpack("<f", struct.pack("<I", value))
+            (content,) = struct.unpack("<f", struct.pack("<I", value))
         elif field > 2 and (wire != _LEN or field in (29, 31)):
-            found = value - (1 << 64) if wire == _VARINT and value >> 63 else value
-    return name, found
+            content = value - (1 << 64) if wire == _VARINT and value >> 63 else value
+    return name, content
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, Any]]:

@@ -167,7 +167,7 @@ def distributions() -> dict[str, Distribution]:
 
 def distribution(name: str) -> Distribution:
     """Return one of the published distributions."""
-    found = distributions()
-    if name not in found:
-        raise WorkloadError(f"there is no distribution {name!r}; {nearest(name, found)}")
-    return found[name]
+    published = distributions()
+    if name not in published:
+        raise WorkloadError(f"there is no distribution {name!r}; {nearest(name, published)}")
+    return published[name]

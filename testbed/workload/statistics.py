@@ -48,12 +48,12 @@ def slowdown(completion: Completion, network: Unloaded) -> float:
 
 def percentile(values: Iterable[float], percent: float) -> float:
     """Return the smallest value that this part of all does not exceed (nearest rank)."""
-    found = sorted(values)
-    if not found:
+    ordered = sorted(values)
+    if not ordered:
         raise WorkloadError("there is no percentile of nothing")
     if not 0 < percent <= 100:
         raise WorkloadError(f"percentile {percent!r}; it is above 0 and at most 100")
-    return found[max(0, math.ceil(len(found) * percent / 100) - 1)]
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def by_size(

@@ -119,19 +119,19 @@ class TrainingJob:
             return None
         self._operations = [one for one in self._operations if one not in ready]
         begin_ps = min(self._ready_ps[rank, node.id] for one in ready for rank, node in one.nodes.items())
-        found: list[Transfer] = []
+        transfers: list[Transfer] = []
         owners, ranks = [], []
         for number, one in enumerate(ready):
             of_operation = self._transfers(one)
-            places, first = {self._hosts[rank]: rank for rank in one.nodes}, len(found)
+            places, first = {self._hosts[rank]: rank for rank in one.nodes}, len(transfers)
             for transfer in of_operation:
                 rank = places[transfer.source]
                 start = Duration.from_ps(self._ready_ps[rank, one.nodes[rank].id] - begin_ps)
                 after = tuple(first + place for place in transfer.after)  # counted from the operation's own first
                 ranks.append((rank, places[transfer.target]))
                 owners.append(number)
-                found.append(replace(transfer, start=start, after=after))
-        return Wave(tuple(ready), tuple(found), Duration.from_ps(begin_ps), tuple(owners), tuple(ranks))
+                transfers.append(replace(transfer, start=start, after=after))
+        return Wave(tuple(ready), tuple(transfers), Duration.from_ps(begin_ps), tuple(owners), tuple(ranks))
 
     def ended(self, wave: Wave, arrivals: Sequence[Duration]) -> None:
         """Note when each transfer of a wave was complete, counted from the wave's begin."""

@@ -39,10 +39,10 @@ class Transfer:
 
 
 def _hosts(hosts: Sequence[str], least: int) -> list[str]:
-    found = list(hosts)
-    if len(found) < least or len(set(found)) != len(found):
-        raise WorkloadError(f"hosts are {', '.join(found) or 'none'}; {least} or more different ones are expected")
-    return found
+    several = list(hosts)
+    if len(several) < least or len(set(several)) != len(several):
+        raise WorkloadError(f"hosts are {', '.join(several) or 'none'}; {least} or more different ones are expected")
+    return several
 
 
 def incast(sources: Sequence[str], target: str, size: Size | str) -> list[Transfer]:
@@ -75,24 +75,24 @@ def ring_all_reduce(hosts: Sequence[str], size: Size | str) -> list[Transfer]:
     The first n - 1 rounds reduce and scatter, the others gather. A host sends the part of a round when it has the part
     of the round before from its predecessor.
     """
-    found = _hosts(hosts, 2)
-    count = len(found)
+    ring = _hosts(hosts, 2)
+    count = len(ring)
     part = Size.from_bytes(-(-Size(size).bytes // count))
     rounds = 2 * (count - 1)
     return [
-        Transfer(host, found[(place + 1) % count], part * rounds, _AT_ONCE, part, ((place - 1) % count,), 1)
-        for place, host in enumerate(found)
+        Transfer(host, ring[(place + 1) % count], part * rounds, _AT_ONCE, part, ((place - 1) % count,), 1)
+        for place, host in enumerate(ring)
     ]
 
 
 def ring_all_gather(hosts: Sequence[str], size: Size | str) -> list[Transfer]:
     """All-gather of `size` in a ring of n hosts: each has an n-th part, and sends on what it gets, n - 1 times."""
-    found = _hosts(hosts, 2)
-    count = len(found)
+    ring = _hosts(hosts, 2)
+    count = len(ring)
     part = Size.from_bytes(-(-Size(size).bytes // count))
     return [
-        Transfer(host, found[(place + 1) % count], part * (count - 1), _AT_ONCE, part, ((place - 1) % count,), 1)
-        for place, host in enumerate(found)
+        Transfer(host, ring[(place + 1) % count], part * (count - 1), _AT_ONCE, part, ((place - 1) % count,), 1)
+        for place, host in enumerate(ring)
     ]
 
 
@@ -103,8 +103,8 @@ def halving_doubling_all_reduce(hosts: Sequence[str], size: Size | str) -> list[
     one a quarter with the one that is a quarter away, and so on; then the same rounds backwards gather the sums. A host
     begins a round when it has the data of the round before.
     """
-    found = _hosts(hosts, 2)
-    count, rounds = len(found), (len(found) - 1).bit_length()
+    ranks = _hosts(hosts, 2)
+    count, rounds = len(ranks), (len(ranks) - 1).bit_length()
     if count != 1 << rounds:
         raise WorkloadError(
             f"there are {count} hosts; halving and doubling takes a power of two, such as {1 << rounds}"
@@ -114,9 +114,9 @@ def halving_doubling_all_reduce(hosts: Sequence[str], size: Size | str) -> list[
     before = 0
     for number, distance in enumerate([*distances, *reversed(distances)]):
         part = Size.from_bytes(max(1, Size(size).bytes * distance // count))
-        for place, host in enumerate(found):
+        for place, host in enumerate(ranks):
             after = ((number - 1) * count + (place ^ before),) if number else ()
-            transfers.append(Transfer(host, found[place ^ distance], part, _AT_ONCE, part, after))
+            transfers.append(Transfer(host, ranks[place ^ distance], part, _AT_ONCE, part, after))
         before = distance
     return transfers
 
@@ -127,18 +127,18 @@ def tree_all_reduce(hosts: Sequence[str], size: Size | str) -> list[Transfer]:
     The children of host n are hosts 2n + 1 and 2n + 2. A host sends up when it has what all its children sent, and down
     when it has what its parent sent.
     """
-    found, size = _hosts(hosts, 2), Size(size)
-    up = {child: place for place, child in enumerate(range(1, len(found)))}
-    down = {child: len(up) + place for place, child in enumerate(range(1, len(found)))}
+    ring, size = _hosts(hosts, 2), Size(size)
+    up = {child: place for place, child in enumerate(range(1, len(ring)))}
+    down = {child: len(up) + place for place, child in enumerate(range(1, len(ring)))}
 
     def children(host: int) -> tuple[int, ...]:
-        return tuple(up[child] for child in (2 * host + 1, 2 * host + 2) if child < len(found))
+        return tuple(up[child] for child in (2 * host + 1, 2 * host + 2) if child < len(ring))
 
-    transfers = [Transfer(found[child], found[(child - 1) // 2], size, _AT_ONCE, size, children(child)) for child in up]
+    transfers = [Transfer(ring[child], ring[(child - 1) // 2], size, _AT_ONCE, size, children(child)) for child in up]
     for child in down:
         parent = (child - 1) // 2
         after = (down[parent],) if parent else children(0)
-        transfers.append(Transfer(found[parent], found[child], size, _AT_ONCE, size, after))
+        transfers.append(Transfer(ring[parent], ring[child], size, _AT_ONCE, size, after))
     return transfers
 
 

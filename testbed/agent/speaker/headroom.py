@@ -121,9 +121,9 @@ class HeadroomMeasurements:
         """Log a new status, and reserve what it needs."""
         line = {"t_ns": now_ns, "what": "headroom", "phase": str(status.phase), **status.reading()}
         self._log.line(slot, line)
-        found = status.measurement
-        cells = None if found is None else self._plans[slot].cells(found.needed)
-        self._buffer.reserve(slot, cells, found.needed.ns if found else 0, now_ns)
+        measurement = status.measurement
+        cells = None if measurement is None else self._plans[slot].cells(measurement.needed)
+        self._buffer.reserve(slot, cells, measurement.needed.ns if measurement else 0, now_ns)
 
 
 def timed_write(write: Callable[[int], Written], take_back: Callable[[Written], None]) -> Written:

@@ -48,11 +48,11 @@ class CellAllocation:
         """
         refused: dict[int, str] = {}
         granted = {slot: mask & self.wanted[slot] for slot, mask in self.granted.items()}
-        found: BufferLayout | None = None
+        layout: BufferLayout | None = None
         by_need = sorted(self.headroom, key=lambda slot: self.headroom[slot])
         while True:
             try:
-                found = lay_out(granted, self.headroom, self.classes)
+                layout = lay_out(granted, self.headroom, self.classes)
                 break
             except UsageError as error:
                 asking = [slot for slot in by_need if granted.get(slot)]
@@ -64,12 +64,12 @@ class CellAllocation:
             if granted[slot] == mask:
                 continue
             try:
-                found = lay_out(granted | {slot: mask}, self.headroom, self.classes)
+                layout = lay_out(granted | {slot: mask}, self.headroom, self.classes)
                 granted[slot] = mask
             except UsageError as error:
                 refused[slot] = str(error)
         self.refused, self.granted = refused, granted
-        return found
+        return layout
 
     def missing(self, slot: int) -> int:
         """Return the priorities that the port requests and is not granted."""

@@ -118,19 +118,19 @@ class Speaker:
         """Answer a query of the network's own process; return False if it requests the end."""
         question = query_socket.receive(self._control)
         if question.verb == "ready":
-            found: dict[str, Any] = {}
+            answer: dict[str, Any] = {}
         elif question.verb == "snapshot":
-            found = {name: part.snapshot() for name, part in self._parts.items()}
-            found["measured"] = {port: one for part in self._parts.values() for port, one in part.measured().items()}
+            answer = {name: part.snapshot() for name, part in self._parts.items()}
+            answer["measured"] = {port: one for part in self._parts.values() for port, one in part.measured().items()}
         elif question.verb == "part":
             name, verb, argument = question.argument
             try:
-                found = self._parts[name].answer(verb, argument, now_ns)
+                answer = self._parts[name].answer(verb, argument, now_ns)
             except UsageError as error:
-                found = {"error": str(error)}
+                answer = {"error": str(error)}
         else:
             return False
-        query_socket.answer(self._control, question, found)
+        query_socket.answer(self._control, question, answer)
         return True
 
     def _follow_links(self, now_ns: int) -> None:

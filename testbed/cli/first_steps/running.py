@@ -68,10 +68,10 @@ def _found(name: str, parameters: Mapping[str, str]) -> Experiment:
         return definition.find(name)
     if (described := index.described(name)) is not None:
         return described
-    found = definition.find(name)
-    if definition.is_shipped(found):
-        index.keep(found)
-    return found
+    itself = definition.find(name)
+    if definition.is_shipped(itself):
+        index.keep(itself)
+    return itself
 
 
 def _run(

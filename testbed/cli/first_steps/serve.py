@@ -71,7 +71,7 @@ def serve(options: argparse.Namespace) -> int:
 
 def _sorted_out(what: list[str]) -> tuple[str | None, list[Path]]:
     """Return the topology and the result folders among the words, after reading each of them once."""
-    found: list[str] = []
+    unknown: list[str] = []
     results: list[Path] = []
     for word in what:
         path = Path(word)
@@ -80,10 +80,12 @@ def _sorted_out(what: list[str]) -> tuple[str | None, list[Path]]:
             results.append(path)
         else:
             topologies.check(word)
-            found.append(word)
-    if len(found) > 1:
-        raise UsageError(f"{found[0]} and {found[1]}: one lab runs at a time; start another xoff serve for the other")
-    return (found[0] if found else None), results
+            unknown.append(word)
+    if len(unknown) > 1:
+        raise UsageError(
+            f"{unknown[0]} and {unknown[1]}: one lab runs at a time; start another xoff serve for the other"
+        )
+    return (unknown[0] if unknown else None), results
 
 
 def _network_of(lab: object) -> dict[str, object]:

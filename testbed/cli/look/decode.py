@@ -68,13 +68,13 @@ def decode(options: argparse.Namespace) -> int:
         for frame in given:
             if not _wanted(frame, options):
                 continue
-            found = of_captured(frame)
-            if options.kind and not any(layer.kind in options.kind for layer in found):
+            frames = of_captured(frame)
+            if options.kind and not any(layer.kind in options.kind for layer in frames):
                 continue
-            line = plain(line_of(frame, found)).replace("\n", " ")
+            line = plain(line_of(frame, frames)).replace("\n", " ")
             if options.only is not None and options.only not in line:
                 continue
-            sys.stdout.write(f"{json.dumps(as_json(frame, found)) if options.json else line}\n")
+            sys.stdout.write(f"{json.dumps(as_json(frame, frames)) if options.json else line}\n")
             if left is not None and (left := left - 1) == 0:
                 break
     return Exit.OK

@@ -56,13 +56,13 @@ def path(options: argparse.Namespace) -> int:
         options.transport, options.source_port, options.destination_port, options.queue_pair, options.flow_label,
         options.flow or 0, int(options.ip_version),
     )  # fmt: skip
-    found, polarised = in_topology(topologies.build(options.topo), options.source, options.target, flow, options.seed)
+    way, polarised = in_topology(topologies.build(options.topo), options.source, options.target, flow, options.seed)
     if polarised is not None:
         warn(str(polarised))
-    print(json.dumps(_as_json(found)) if options.json else plain(str(found)))
-    hashes_it = any(hop.hashed is not None and "destination port" in hop.hashed.fields for hop in found.hops)
+    print(json.dumps(_as_json(way)) if options.json else plain(str(way)))
+    hashes_it = any(hop.hashed is not None and "destination port" in hop.hashed.fields for hop in way.hops)
     if flow.transport != "roce" and options.flow is None and options.destination_port is None and hashes_it:
-        port = found.fields.destination_port
+        port = way.fields.destination_port
         say(f"destination port {port} is that of a run's first flow; flow N, from 0, has {port} + N: --flow N")
     return Exit.OK
 

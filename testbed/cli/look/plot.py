@@ -73,7 +73,7 @@ def draw(options: argparse.Namespace) -> int:
         raise UsageError(_unknown(options))
     path = options.out or options.result[0] / f"{options.kind}.pdf"
     ending = require_ending(path)
-    found = plot(
+    drawn = plot(
         options.kind, *options.result, of=options.of, over=options.over, case=options.case, only=options.only,
         begin=options.begin, end=options.end, pool_seeds=options.pool_seeds,
         panels=options.panels, labels=options.label, size=options.size, font=options.font,
@@ -81,9 +81,9 @@ def draw(options: argparse.Namespace) -> int:
         show_digest=options.show_digest, lab_time=options.lab_time,
     )  # fmt: skip
     with whole_file(path, options.result) as out:
-        found.write(out, ending)
+        drawn.write(out, ending)
     print(path)
-    for text in (*found.notes, *found.damage):
+    for text in (*drawn.notes, *drawn.damage):
         say(text)
     return Exit.OK
 

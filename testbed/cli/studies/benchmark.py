@@ -109,12 +109,12 @@ def benchmark(options: argparse.Namespace) -> int:
     if files:
         grid["files"] = [",".join(map(str, files))]
     if options.scheduler is None:
-        found = _make(options, experiment, grid, None)
+        measured = _make(options, experiment, grid, None)
     else:
         with connected(options.scheduler, console.say, options.lab) as cluster:
-            found = _make(options, experiment, grid, cluster)
-    found.write_tables()
-    return _report(options, fabric, tests, found, " ".join(("xoff benchmark", *words)))
+            measured = _make(options, experiment, grid, cluster)
+    measured.write_tables()
+    return _report(options, fabric, tests, measured, " ".join(("xoff benchmark", *words)))
 
 
 def _report(
@@ -191,13 +191,13 @@ def _tests(text: str | None) -> list[str]:
     known = [one.name for one in TESTS]
     if text is None:
         return known
-    found = list(dict.fromkeys(filter(None, (word.strip() for word in text.split(",")))))
-    for word in found:
+    names = list(dict.fromkeys(filter(None, (word.strip() for word in text.split(",")))))
+    for word in names:
         if word not in known:
             raise UsageError(f"there is no test {word[:40]!r}; {hint(word, known)}")
-    if not found:
+    if not names:
         raise UsageError(f"--test {text!r} names none; there are {', '.join(known)}")
-    return [name for name in known if name in found]
+    return [name for name in known if name in names]
 
 
 def _fabric(words: Sequence[str]) -> tuple[str, list[Path]]:

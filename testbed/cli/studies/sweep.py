@@ -68,43 +68,43 @@ def run_sweep(options: argparse.Namespace) -> int:
         raise UsageError("--grid names a parameter twice; write all its values in one, as in --grid hosts=2,4")
     sweep.points(experiment, grid, options.seeds)  # a typo is reported before anything is set up
     if options.scheduler is None:
-        found = make(experiment, grid, options.seeds, options, options.out, packages=options.packages)
+        study = make(experiment, grid, options.seeds, options, options.out, packages=options.packages)
     else:
         if not options.engine.joins_clusters:
             raise UsageError(f"--engine {options.engine}: a cluster's workers have only Python, and run um")
         with connected(options.scheduler, console.say, options.lab) as cluster:
-            found = make(
+            study = make(
                 experiment, grid, options.seeds, options, options.out, packages=options.packages, cluster=cluster
             )
-    tables = found.write_tables()
+    tables = study.write_tables()
     if options.json:
-        rows = [row.columns() for row in found.rows]
-        failed = [failure.columns() for failure in found.failed]
-        left = [one.columns() for one in found.not_made]
-        content = {"folder": str(found.folder), "made": found.made, "rows": rows, "failed": failed, "left": left}
+        rows = [row.columns() for row in study.rows]
+        failed = [failure.columns() for failure in study.failed]
+        left = [one.columns() for one in study.not_made]
+        content = {"folder": str(study.folder), "made": study.made, "rows": rows, "failed": failed, "left": left}
         print(json.dumps(content, indent=1))
     else:
-        means = sweep_tables.summary(found.rows)
-        shown = sweep_tables.varying(means) if len(found.rows) > 1 else means
+        means = sweep_tables.summary(study.rows)
+        shown = sweep_tables.varying(means) if len(study.rows) > 1 else means
         for mean in shown:
             console.stdout.print(_line(mean), soft_wrap=True, markup=False)
         if same := len({mean.figure for mean in means}) - len({mean.figure for mean in shown}):
             console.say(
-                f"the same in all runs, and not shown: {same} of the figures in {found.folder / sweep_tables.SUMMARY}"
+                f"the same in all runs, and not shown: {same} of the figures in {study.folder / sweep_tables.SUMMARY}"
             )
         if options.seeds > 1 and means and all(mean.runs > 1 and not mean.half_width for mean in means):
             console.say("the seed has no effect on any figure; one seed is enough, or draw from run.rng")
-        console.say(f"{len(found.rows)} runs in the table, {len(found.failed)} failed; {found.made} were made now")
-        if found.not_made:
+        console.say(f"{len(study.rows)} runs in the table, {len(study.failed)} failed; {study.made} were made now")
+        if study.not_made:
             console.say(
-                f"{len(found.not_made)} runs are left ({found.not_made[-1].reason}); the same command makes them"
+                f"{len(study.not_made)} runs are left ({study.not_made[-1].reason}); the same command makes them"
             )
         console.say(f"tables: {', '.join(map(str, tables))}")
-    if found.interruption is not None:
-        raise found.interruption
-    if found.failed or found.not_made:
+    if study.interruption is not None:
+        raise study.interruption
+    if study.failed or study.not_made:
         return Exit.MACHINE
-    return Exit.OK if all(row.passed for row in found.rows) else Exit.FAILED
+    return Exit.OK if all(row.passed for row in study.rows) else Exit.FAILED
 
 
 def make(

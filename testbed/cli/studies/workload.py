@@ -175,10 +175,10 @@ def workload(options: argparse.Namespace) -> int:
 
 def _several(name: str, text: str) -> list[str]:
     """Return the values of an option that takes several."""
-    found = text.split(",")
-    if len(set(found)) < len(found) or not all(found):
+    values = text.split(",")
+    if len(set(values)) < len(values) or not all(values):
         raise UsageError(f"--{name} {text[:60]}: each value is there once, as in --{name} A,B")
-    return found
+    return values
 
 
 def _study(options: argparse.Namespace, grid: Mapping[str, Sequence[str]], origin: Origin) -> int:
@@ -191,22 +191,22 @@ def _study(options: argparse.Namespace, grid: Mapping[str, Sequence[str]], origi
         raise UsageError(f"--engine {options.engine}: runs of a study are kept by their inputs; take um or vm")
     experiment = replace(definition.find(str(_EXPERIMENT)), origin=origin)
     out = Path("results/sweep-workload") if options.out == Path("results") else options.out
-    found = sweep.make(experiment, grid, [options.seed], options, out)
-    tables = found.write_tables()
+    study = sweep.make(experiment, grid, [options.seed], options, out)
+    tables = study.write_tables()
     if options.json:
-        print(json.dumps({"folder": str(found.folder), "rows": [row.columns() for row in found.rows]}, indent=1))
+        print(json.dumps({"folder": str(study.folder), "rows": [row.columns() for row in study.rows]}, indent=1))
     else:
-        _show(found)
+        _show(study)
     if not options.no_figures:
-        _draw_study(found, grid)
-    for one in (*found.failed, *found.not_made):
+        _draw_study(study, grid)
+    for one in (*study.failed, *study.not_made):
         console.say(f"load {one.parameters['load']}, {one.parameters['control']}: {one.status}: {one.reason}")
-    console.say(f"tables: {', '.join(map(str, tables))}; xoff plot sweep {found.folder} draws any figure of them")
-    if found.interruption is not None:
-        raise found.interruption
-    if found.failed or found.not_made:
+    console.say(f"tables: {', '.join(map(str, tables))}; xoff plot sweep {study.folder} draws any figure of them")
+    if study.interruption is not None:
+        raise study.interruption
+    if study.failed or study.not_made:
         return Exit.MACHINE
-    return Exit.OK if all(row.passed for row in found.rows) else Exit.FAILED
+    return Exit.OK if all(row.passed for row in study.rows) else Exit.FAILED
 
 
 def _show(found: Sweep) -> None:

@@ -70,25 +70,25 @@ class Host(Engine):
 
     def checks(self) -> list[Check]:
         root = os.geteuid() == 0
-        found = [Check(self.name, "root", root, checks.user(), "" if root else "run it with sudo")]
-        found += [checks.package(self.name, package) for package in prerequisites.lab_packages()]
+        verdicts = [Check(self.name, "root", root, checks.user(), "" if root else "run it with sudo")]
+        verdicts += [checks.package(self.name, package) for package in prerequisites.lab_packages()]
         wanted = prerequisites.table()["lab"]["kernel"]["box"]
         for module in prerequisites.lab_modules():
             ok = module.is_here()
             remedy = (
                 f"apt-get install {wanted}, and boot that kernel: this one ({platform.release()}) has no {module.name}"
             )
-            found.append(Check(self.name, f"kernel module {module.name}", ok, module.why, "" if ok else remedy))
+            verdicts.append(Check(self.name, f"kernel module {module.name}", ok, module.why, "" if ok else remedy))
         parts = {"mininet": "apt-get install mininet"} | {
             name: f"{sys.executable} -m pip install {requirement}" for name, requirement in _python_parts().items()
         }
         for name, remedy in parts.items():
             ok = _importable(name)
-            found.append(Check(self.name, f"Python module {name}", ok, sys.executable, "" if ok else remedy))
+            verdicts.append(Check(self.name, f"Python module {name}", ok, sys.executable, "" if ok else remedy))
         groups = Path("/sys/fs/cgroup/cgroup.controllers").exists()
         remedy = "boot with systemd.unified_cgroup_hierarchy=1; without, a job's memory and processes are not limited"
-        found.append(Check(self.name, "control groups v2", groups, "/sys/fs/cgroup", "" if groups else remedy))
-        return found
+        verdicts.append(Check(self.name, "control groups v2", groups, "/sys/fs/cgroup", "" if groups else remedy))
+        return verdicts
 
 
 def _python_parts() -> dict[str, str]:

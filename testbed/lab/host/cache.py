@@ -235,9 +235,9 @@ def prune(pattern: str) -> None:
 
 def keep_newest(pattern: str, number: int, spared_s: float = 0.0) -> None:
     """Remove all but those that were used last, or within the last `spared_s` seconds."""
-    found = _last_used(pattern)
-    for path in sorted(found, key=found.__getitem__)[:-number]:
-        if time.time() - found[path] >= spared_s:
+    last_used = _last_used(pattern)
+    for path in sorted(last_used, key=last_used.__getitem__)[:-number]:
+        if time.time() - last_used[path] >= spared_s:
             shutil.rmtree(path, ignore_errors=True)
 
 

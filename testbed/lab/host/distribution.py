@@ -70,14 +70,14 @@ def manager() -> str | None:
 
 def remedy(packages: Sequence[Package]) -> str:
     """Return the command that installs these packages here, and which of them this system has not."""
-    found = manager()
-    if found is None:
+    packager = manager()
+    if packager is None:
         return f"install {', '.join(package.name for package in packages)} in the way of this system"
-    names = [package.name_for(found) for package in packages]
+    names = [package.name_for(packager) for package in packages]
     absent = [package.name for package, known in zip(packages, names, strict=True) if not known]
     known = [one for one in names if one]
-    said = f"{_INSTALLS[found]} {' '.join(dict.fromkeys(known))}" if known else ""
-    without = f"{found} has no package of {' and '.join(absent)} that is known to us" if absent else ""
+    said = f"{_INSTALLS[packager]} {' '.join(dict.fromkeys(known))}" if known else ""
+    without = f"{packager} has no package of {' and '.join(absent)} that is known to us" if absent else ""
     return ", but ".join(filter(None, [said, without]))
 
 

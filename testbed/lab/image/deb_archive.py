@@ -217,26 +217,26 @@ class Package:
             if header == bytes(len(header)):
                 break
             try:
-                found = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+                member = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
             except tarfile.TarError as error:
                 self._refuse(f"a tar in it is damaged ({error})")
             count += 1
-            shown = ascii(found.name)[1:-1][:200]
-            if found.type in _SPECIAL:
-                self._refuse(f"{shown} in it is a {_SPECIAL[found.type]}, which no disk of packages has")
-            is_extension = found.type in _EXTENDING
-            if not is_extension and found.type not in (*_KINDS, tarfile.LNKTYPE):
-                self._refuse(f"{shown} in it is of the unknown type {found.type!a}")
-            if is_extension and found.size > _LARGEST_HEADER:
-                self._refuse(f"a header in it claims {found.size} octets")
+            shown = ascii(member.name)[1:-1][:200]
+            if member.type in _SPECIAL:
+                self._refuse(f"{shown} in it is a {_SPECIAL[member.type]}, which no disk of packages has")
+            is_extension = member.type in _EXTENDING
+            if not is_extension and member.type not in (*_KINDS, tarfile.LNKTYPE):
+                self._refuse(f"{shown} in it is of the unknown type {member.type!a}")
+            if is_extension and member.size > _LARGEST_HEADER:
+                self._refuse(f"a header in it claims {member.size} octets")
             if count > _MOST_MEMBERS:
                 self._refuse(f"it has more than {_MOST_MEMBERS} files")
-            has_data = is_extension or found.type in _PLAIN
-            if found.size < 0 or (has_data and found.size > end - at - _BLOCK):
-                self._refuse(f"{shown} in it claims {found.size} octets, more than there are")
+            has_data = is_extension or member.type in _PLAIN
+            if member.size < 0 or (has_data and member.size > end - at - _BLOCK):
+                self._refuse(f"{shown} in it claims {member.size} octets, more than there are")
             if not is_extension:
                 found_at.add(at + _BLOCK - base)
-            at += _BLOCK + (found.size + -found.size % _BLOCK if has_data else 0)
+            at += _BLOCK + (member.size + -member.size % _BLOCK if has_data else 0)
         return found_at
 
     def _inside(self, name: str, what: str) -> str:

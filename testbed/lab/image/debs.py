@@ -257,7 +257,7 @@ def _lock(name: str) -> str:
 
 def _merged(locks: Iterable[tuple[str, str]]) -> list[Locked]:
     """Return every package of some lock files, by name."""
-    found: dict[tuple[str, str], Locked] = {}
+    by_name: dict[tuple[str, str], Locked] = {}
     for source, text in locks:
         lines = [re.sub(r"(^|\s)#.*", "", line) for line in text.replace("\\\n", " ").splitlines()]
         for line in filter(None, map(str.strip, lines)):
@@ -268,13 +268,13 @@ def _merged(locks: Iterable[tuple[str, str]]) -> list[Locked]:
                     "--file=..., as `xoff image lock --deb NAME` writes it"
                 )
             one = Locked(fields["name"], fields["version"], fields["sha256"], fields["file"], fields["root"] or "")
-            other = found.setdefault((one.root, one.name), one)
+            other = by_name.setdefault((one.root, one.name), one)
             if (other.version, other.sha256) != (one.version, one.sha256):
                 raise UsageError(
                     f"--with-deb {source}: {one} is requested, and another lock has {other}; lock both together: "
                     "xoff image lock --deb A B > both.lock"
                 )
-    return [found[key] for key in sorted(found)]
+    return [by_name[key] for key in sorted(by_name)]
 
 
 def _fetch(packages: Sequence[Locked], names: Sequence[str]) -> None:

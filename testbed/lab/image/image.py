@@ -52,15 +52,15 @@ class Image:
         wanted = reference()
         if self.digest == wanted.get("digest"):
             return []
-        found = []
+        differing = []
         for kind, mine in (("debian", self.debian), ("python", self.python)):
             theirs: dict[str, str] = wanted.get(kind, {})
             for name in sorted(mine.keys() | theirs.keys()):
                 if mine.get(name) != theirs.get(name):
-                    found.append(f"{name} {mine.get(name, 'not there')}, reference {theirs.get(name, 'not there')}")
-        if not found and recipe_digest() != wanted.get("recipe"):
-            found = ["same package versions, another recipe: `xoff image reference` makes it the reference"]
-        return found or [f"same package versions, other contents (reference {wanted.get('digest')})"]
+                    differing.append(f"{name} {mine.get(name, 'not there')}, reference {theirs.get(name, 'not there')}")
+        if not differing and recipe_digest() != wanted.get("recipe"):
+            differing = ["same package versions, another recipe: `xoff image reference` makes it the reference"]
+        return differing or [f"same package versions, other contents (reference {wanted.get('digest')})"]
 
 
 def recipe_digest() -> str:

@@ -57,16 +57,16 @@ class Packages:
 
     def files(self) -> dict[str, bytes]:
         """Return every file of the Python packages by its path, without their own tests and pip's notes."""
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         if self.path is None:
-            return found
+            return contents
         for path in sorted((self.path / _SITE).rglob("*")):
             name = path.relative_to(self.path / _SITE)
             if not path.is_file() or path.suffix == ".pyc" or "tests" in name.parts or name.parts[0] == "bin":
                 continue
             if name.name not in ("RECORD", "direct_url.json", "REQUESTED"):
-                found[str(name)] = path.read_bytes()
-        return found
+                contents[str(name)] = path.read_bytes()
+        return contents
 
     def as_json(self) -> dict[str, Any]:
         """Return all but the place of what a machine needs to know that only runs a lab with them."""
@@ -165,7 +165,7 @@ def _lock(name: str) -> str:
 
 def _merged(locks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, frozenset[str]]]:
     """Return the version and hashes of every package of some lock files."""
-    found: dict[str, tuple[str, frozenset[str]]] = {}
+    by_name: dict[str, tuple[str, frozenset[str]]] = {}
     for source, text in locks:
         lines = [re.sub(r"(^|\s)#.*", "", line) for line in text.replace("\\\n", " ").splitlines()]
         for line in filter(None, map(str.strip, lines)):
@@ -176,11 +176,11 @@ def _merged(locks: Sequence[tuple[str, str]]) -> dict[str, tuple[str, frozenset[
                     "`xoff image lock NAME` writes it"
                 )
             name, version = _normal(pinned[1]), pinned[2]
-            other = found.setdefault(name, (version, hashes))
+            other = by_name.setdefault(name, (version, hashes))
             if other[0] != version:
                 raise UsageError(f"--with {source}: {name} {version} is requested, and another lock has {other[0]}")
-            found[name] = version, other[1] | hashes
-    return found
+            by_name[name] = version, other[1] | hashes
+    return by_name
 
 
 def _install(requirements: str, place: Path, report: Report, what: str) -> None:

@@ -57,14 +57,14 @@ def members(source: IO[bytes]) -> Iterator[Member]:
         if header == bytes(_BLOCK):
             return
         try:
-            found = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
+            member = tarfile.TarInfo.frombuf(header, "utf-8", "strict")
         except (tarfile.TarError, ValueError):
             raise MalformedError("there is no header of a file where one should be") from None
-        if found.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or not 0 <= found.size < _LARGEST:
-            raise MalformedError(f"{found.name!a} in it is no regular file")
+        if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or not 0 <= member.size < _LARGEST:
+            raise MalformedError(f"{member.name!a} in it is no regular file")
         start = source.tell()
-        yield Member(found.name, found.size, source)
-        source.seek(start + found.size + -found.size % _BLOCK)
+        yield Member(member.name, member.size, source)
+        source.seek(start + member.size + -member.size % _BLOCK)
     raise MalformedError("it ends too early")
 
 

@@ -47,11 +47,11 @@ def current() -> list[Path]:
 
 def complete(folder: Path) -> list[Path]:
     """Return the wheels in a folder if they are those of the list, or else none."""
-    found: dict[str, Path] = {}
+    wheels: dict[str, Path] = {}
     for path in sorted(folder.glob(f"*{_PURE}")):
         digest = cache.sha256(path)
-        found |= {name: path for name, hashes in _listed().items() if digest in hashes}
-    return list(found.values()) if found.keys() == _listed().keys() else []
+        wheels |= {name: path for name, hashes in _listed().items() if digest in hashes}
+    return list(wheels.values()) if wheels.keys() == _listed().keys() else []
 
 
 def ensure(report: Report) -> list[Path]:
@@ -82,10 +82,10 @@ def pip_of_python() -> Path | None:
     import importlib.util
     import sysconfig
 
-    found = importlib.util.find_spec("ensurepip")
+    ensurepip = importlib.util.find_spec("ensurepip")
     folders = [Path(sysconfig.get_config_var("WHEEL_PKG_DIR") or os.devnull)]
-    if found is not None and found.origin:
-        folders.append(Path(found.origin).parent / "_bundled")
+    if ensurepip is not None and ensurepip.origin:
+        folders.append(Path(ensurepip.origin).parent / "_bundled")
     carried = [path for folder in folders if folder.is_dir() for path in folder.glob(f"pip-*{_PURE}")]
     return max(carried, key=lambda path: path.stat().st_mtime, default=None)
 

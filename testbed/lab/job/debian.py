@@ -233,13 +233,13 @@ def _make_service_folders(before: set[str]) -> None:
 
 def _of_units() -> Iterator[tuple[str, str, str, str]]:
     for unit in _files(_UNITS, "*.service"):
-        found = dict(re.findall(r"^(\w+)=[ \t]*(.*?)[ \t]*$", unit.read_text(errors="replace"), re.MULTILINE))
-        user = found.get("User") or "root"
-        group = found.get("Group") or user
+        settings = dict(re.findall(r"^(\w+)=[ \t]*(.*?)[ \t]*$", unit.read_text(errors="replace"), re.MULTILINE))
+        user = settings.get("User") or "root"
+        group = settings.get("Group") or user
         for setting, base in _DIRECTORIES.items():
-            for name in found.get(setting, "").split():
+            for name in settings.get(setting, "").split():
                 if "%" not in name and ".." not in name:
-                    yield f"{base}/{name}", found.get(f"{setting}Mode", "0755"), user, group
+                    yield f"{base}/{name}", settings.get(f"{setting}Mode", "0755"), user, group
 
 
 def _of_tmpfiles() -> Iterator[tuple[str, str, str, str]]:

@@ -105,10 +105,10 @@ class Gang:
         if now_s < self._next_look_s or self._hangs is not None:
             return
         self._next_look_s = now_s + _LOOK_S
-        found = [machine.stopped() for machine in self._machines]
-        if None not in found:
-            found = [None] * len(found)
-        for part, what in enumerate(found):
+        stopped = [machine.stopped() for machine in self._machines]
+        if None not in stopped:
+            stopped = [None] * len(stopped)
+        for part, what in enumerate(stopped):
             self._stopped_looks[part] = self._stopped_looks[part] + 1 if what else 0
             if self._stopped_looks[part] >= _LOOKS:
                 self._hangs = f"{self._named(part)}: {what}, and the others wait for it"
@@ -181,10 +181,10 @@ class Gang:
         """Return the worst fidelity of all parts."""
         worst = first
         for other in self._others:
-            found = other.collector.fidelity(thresholds)
-            if _WORSE.index(found.verdict) > _WORSE.index(worst.verdict):
-                reasons = tuple(f"part {other.number}: {reason}" for reason in found.reasons)
-                worst = replace(found, reasons=reasons)
+            theirs = other.collector.fidelity(thresholds)
+            if _WORSE.index(theirs.verdict) > _WORSE.index(worst.verdict):
+                reasons = tuple(f"part {other.number}: {reason}" for reason in theirs.reasons)
+                worst = replace(theirs, reasons=reasons)
         return worst
 
     def send(self, record: Record) -> None:

@@ -207,10 +207,10 @@ class Listener:
 
     def await_(self, expected: Collection[int], within_s: float) -> Mapping[int, Channel]:
         """Return the connections of all machines that are expected. Whoever else calls is refused, and named."""
-        found: dict[int, Channel] = {}
+        channels: dict[int, Channel] = {}
         end_s = time.monotonic() + within_s
         try:
-            while missing := sorted({*expected} - {*found}):
+            while missing := sorted({*expected} - {*channels}):
                 now_s = time.monotonic()
                 if now_s >= end_s:
                     named = ", ".join(map(str, missing))
@@ -218,12 +218,12 @@ class Listener:
                 is_ready = self._readable(min([end_s, *(caller.end_s for caller in self._callers)]) - now_s)
                 for caller in self._callers[:]:  # before a new one, which could take the place of one that has spoken
                     if (channel := self._heard_of(caller, missing, caller.connection in is_ready)) is not None:
-                        found[channel.number] = channel
+                        channels[channel.number] = channel
                         missing.remove(channel.number)
                 if self._server in is_ready:
                     self._accept()
         except LinkError:
-            for channel in found.values():
+            for channel in channels.values():
                 channel.close()
             raise
         finally:
@@ -231,7 +231,7 @@ class Listener:
                 self._refuse(caller, "it had not proved the key when the wait was over")
             if self._refused > _MOST_LINES:
                 self._report(f"{self._refused - _MOST_LINES} more connections were refused")
-        return found
+        return channels
 
     def _readable(self, within_s: float) -> set[socket.socket]:
         sockets = {one.fileno(): one for one in (self._server, *(caller.connection for caller in self._callers))}

@@ -186,12 +186,12 @@ class Relay:
         """Return what parts here have shown to parts elsewhere, for each machine: the frames, if it has their part, or
         when they arrive.
         """
-        found: dict[int, list[bytes]] = {id(peer): [] for peer in self._peers}
+        frames: dict[int, list[bytes]] = {id(peer): [] for peer in self._peers}
         self._note_shown()
         for one, other, begin, visible, first in self._unsent:
             for peer in self._peers:
                 octets = self._copied(self._ring(one, other), begin, visible) if other in peer.parts else b""
-                found[id(peer)] += [_RECORD.pack(_SENT, one, other, len(octets), visible, first), octets]
+                frames[id(peer)] += [_RECORD.pack(_SENT, one, other, len(octets), visible, first), octets]
         self._unsent.clear()
         for one, other in self._shown:
             ring = self._ring(one, other)
@@ -200,8 +200,8 @@ class Relay:
                 self._asked[one, other] = tail
                 for peer in self._peers:
                     if other in peer.parts:
-                        found[id(peer)].append(_RECORD.pack(_WANTS, one, other, 0, 0, 0))
-        return found
+                        frames[id(peer)].append(_RECORD.pack(_WANTS, one, other, 0, 0, 0))
+        return frames
 
     def _note_shown(self) -> None:
         """Note the frames that parts here have shown to parts elsewhere since the last call."""

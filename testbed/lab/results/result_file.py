@@ -128,15 +128,15 @@ class ResultFile:
 
 def distinct(names: Iterable[str]) -> list[str]:
     """Return names of which no two are equal: the second `lost` is `lost (2)`, in the order of the reports."""
-    found: dict[str, None] = {}
+    used: dict[str, None] = {}
     numbers: dict[str, int] = {}
     for name in names:
         own, number = name, numbers.get(name, 1)
-        while own in found:
+        while own in used:
             number += 1
             own = f"{name} ({number})"
-        found[own], numbers[name] = None, number
-    return list(found)
+        used[own], numbers[name] = None, number
+    return list(used)
 
 
 def _is_finite(value: Any) -> bool:

@@ -101,7 +101,7 @@ def counters(folder: Folder) -> list[Row]:
 
     A pause that is open when its network ends lasts until then.
     """
-    found: dict[tuple[int, str, int], Row] = {}
+    rows: dict[tuple[int, str, int], Row] = {}
     open_since: dict[tuple[int, str, int], int] = {}
     last = {network.number: network.end_ns for network in folder.networks}
     for event in sorted(folder.events(), key=lambda one: one.t_ns):
@@ -110,7 +110,7 @@ def counters(folder: Folder) -> list[Row]:
             key = (network.number if network else 0, event.port, priority)
             if not (event.name in _COUNTED or event.name in PAUSE_ENDS or event.name in (PAUSE_BEGINS, "drop")):
                 continue
-            row = found.setdefault(key, _empty(network, event.port, priority))
+            row = rows.setdefault(key, _empty(network, event.port, priority))
             _count(row, event)
             if event.name == PAUSE_BEGINS and key not in open_since:
                 open_since[key] = event.t_ns
@@ -118,10 +118,10 @@ def counters(folder: Folder) -> list[Row]:
             elif event.name in PAUSE_ENDS and key in open_since:
                 row["paused_ns"] += event.t_ns - open_since.pop(key)
     for key, since_ns in open_since.items():
-        found[key]["paused_ns"] += max(0, last.get(key[0], folder.end_ns) - since_ns)
-    for row in found.values():
+        rows[key]["paused_ns"] += max(0, last.get(key[0], folder.end_ns) - since_ns)
+    for row in rows.values():
         row["paused_ns"] = real_ns(row["paused_ns"], folder.units)
-    return [found[key] for key in sorted(found)]
+    return [rows[key] for key in sorted(rows)]
 
 
 def soft_roce(folder: Folder) -> list[Row]:

@@ -87,17 +87,17 @@ def result_folders(folder: Path) -> list[Path]:
     if ForeignFolder(folder).has(RESULT):
         return [folder]
     here = ForeignFolder(folder)
-    found = [
+    folders = [
         inner.path
         for place in (here, here.inside("runs"))
         for name in place.listing()
         if (inner := place.inside(name)).is_there() and inner.is_file(RESULT)
     ]
-    if not found:
+    if not folders:
         raise UsageError(f"{folder} has no results: neither {RESULT} nor folders with one; `xoff run` makes some")
-    if len(found) > _MOST:
-        raise UsageError(f"{folder} has {len(found)} results; an artifact has {_MOST} at most")
-    return found
+    if len(folders) > _MOST:
+        raise UsageError(f"{folder} has {len(folders)} results; an artifact has {_MOST} at most")
+    return folders
 
 
 def pack(folder: Path, out: Path, figures: Mapping[Path, str], lab: Path | None = None) -> Packed:
@@ -228,14 +228,14 @@ def _user_files(results: Sequence[tuple[Path, Result]], code: Mapping[str, bytes
         around = (one.parent for one in digests if source.is_relative_to(one.parent))
         outermost = min(around, key=lambda folder: len(folder.parts))
         folders.setdefault(outermost, []).append(source)
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for number, (folder, sources) in enumerate(folders.items(), 1):
         for prefix in ("", f"{folder.name}/", f"{folder.name}-{number}/"):
             named = {f"{prefix}{source.relative_to(folder).as_posix()}": source for source in sources}
-            if all(digests[found.get(name, source)] == digests[source] for name, source in named.items()):
+            if all(digests[files.get(name, source)] == digests[source] for name, source in named.items()):
                 break
-        found |= named
-    return {name: as_given[source] for name, source in found.items()}
+        files |= named
+    return {name: as_given[source] for name, source in files.items()}
 
 
 def _commands(

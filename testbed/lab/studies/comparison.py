@@ -66,21 +66,21 @@ def _of_result(folder: ForeignFolder) -> dict[str, Any]:
     """Return the contents of a result, by a name for each of them."""
     content = ResultFile.read(folder).content
     try:
-        found = {name: content[name] for name in ("experiment", "status", "reason", "seed", "virtual_ns")}
-        found |= {f"parameter {name}": value for name, value in content["parameters"].items()}
+        contents = {name: content[name] for name in ("experiment", "status", "reason", "seed", "virtual_ns")}
+        contents |= {f"parameter {name}": value for name, value in content["parameters"].items()}
         figures, claims = content["figures"], content["claims"]
         for name, one in zip(distinct(one["name"] for one in figures), figures, strict=True):
-            found[f"figure {name}"] = _with_unit(one["value"], one["unit"])
+            contents[f"figure {name}"] = _with_unit(one["value"], one["unit"])
         for name, claim in zip(distinct(one["name"] for one in claims), claims, strict=True):
-            found[f"claim {name}"] = _with_unit(claim["measured"], claim["unit"])
-            found[f"claim {name}: passed"] = claim["passed"]
-        found |= {f"fidelity {name}": value for name, value in content["fidelity"].items()}
-        found |= {f"file {name}": digest for name, digest in content["files"].items()}
-        found |= {f"made with {name}": value for name, value in content["provenance"].items()}
+            contents[f"claim {name}"] = _with_unit(claim["measured"], claim["unit"])
+            contents[f"claim {name}: passed"] = claim["passed"]
+        contents |= {f"fidelity {name}": value for name, value in content["fidelity"].items()}
+        contents |= {f"file {name}": digest for name, digest in content["files"].items()}
+        contents |= {f"made with {name}": value for name, value in content["provenance"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         lacks = f"{folder.path / RESULT} is not as Xoff writes it ({error}); was it written by another version of Xoff?"
         raise UsageError(lacks) from None
-    return found
+    return contents
 
 
 def _with_unit(value: Any, unit: str) -> Any:

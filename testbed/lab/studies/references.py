@@ -37,19 +37,19 @@ class Reference:
 
     def differences(self, here: Provenance) -> list[str]:
         """Return what is not the same in this machine's lab and in the one that the digests are of."""
-        found = []
+        differing = []
         if here.image != self.image:
-            found.append(f"the image here is {here.image[:16]}, the repository's digests are of {self.image[:16]}")
+            differing.append(f"the image here is {here.image[:16]}, the repository's digests are of {self.image[:16]}")
         if here.kernel_digest != self.kernel:
-            found.append(
+            differing.append(
                 f"the kernel here is {here.kernel_digest[:16]}, the repository's digests are of {self.kernel[:16]}"
             )
         if self.is_of_other_code:
-            found.append(
+            differing.append(
                 f"Xoff's code here is {_code()[:16]}, the repository's digests are of {self.code[:16]}, and on vm "
                 "each instruction takes time: claims are compared instead"
             )
-        return found
+        return differing
 
     @property
     def is_of_other_code(self) -> bool:

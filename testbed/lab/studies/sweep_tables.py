@@ -99,7 +99,7 @@ def figures_of(result: Mapping[str, Any]) -> dict[str, float]:
     Several with one name get distinct names (`distinct`). A claim about a figure of its name that measured something
     else is NAME (claim).
     """
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for kind, value_of in (("figures", "value"), ("claims", "measured")):
         names = distinct(one["name"] for one in result[kind])
         for name, one in zip(names, result[kind], strict=True):
@@ -107,10 +107,10 @@ def figures_of(result: Mapping[str, Any]) -> dict[str, float]:
             if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) >= _LARGEST:
                 continue
             key = _column(name, unit)
-            if found.get(key, value) != value:
+            if numbers.get(key, value) != value:
                 key = _column(f"{name} (claim)", unit)
-            found[key] = value
-    return found
+            numbers[key] = value
+    return numbers
 
 
 def _column(name: str, unit: str) -> str:

@@ -34,11 +34,11 @@ _SEEN = "seen.json"
 
 def image_of_root(report: Report) -> Image:
     """Return the image; if its root is a disk already, its manifest is enough."""
-    found = image.described()
-    if found is None or not has_root(found):
+    known = image.described()
+    if known is None or not has_root(known):
         return image.ensure(report)
-    cache.used(found.path)
-    return found
+    cache.used(known.path)
+    return known
 
 
 def has_root(of: Image) -> bool:
@@ -196,8 +196,8 @@ def _note(place: Path, digest: str) -> None:
 
 
 def _identity(place: Path) -> list[int]:
-    found = (place / DISK).stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+    status = (place / DISK).stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def is_whole(place: Path, report: Report) -> bool:

@@ -103,12 +103,12 @@ def _link(kind: int, body: bytes) -> Link | None:
     family, hardware, index, flags, _ = _BODY.unpack_from(body)
     if family:  # a bridge's message about its port
         return None
-    found = attributes(body, _BODY.size)
-    mac = found.get(_ADDRESS, b"")
-    downs = found.get(_CARRIER_DOWNS, b"")
+    fields = attributes(body, _BODY.size)
+    mac = fields.get(_ADDRESS, b"")
+    downs = fields.get(_CARRIER_DOWNS, b"")
     return Link(
         index,
-        found.get(_NAME, b"").rstrip(b"\0").decode(errors="replace"),
+        fields.get(_NAME, b"").rstrip(b"\0").decode(errors="replace"),
         Mac(mac) if len(mac) == 6 else None,
         bool(flags & _IFF_UP),
         bool(flags & _IFF_LOWER_UP),

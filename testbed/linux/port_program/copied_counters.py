@@ -37,14 +37,14 @@ def put_ports(program: PortProgram, rows: Mapping[int, Rows]) -> None:
 
 def at_one_moment(program: PortProgram, rows: Mapping[int, Rows], entries: Mapping[int, bytes]) -> PortProgram:
     """Return a program to read from, whose ports and nodes have these rows and entries, whatever happens now."""
-    many, found = 1 + max(rows, default=-1), copy(program)
-    found.port_memory = bytearray(many * PORT.size)
+    many, copied = 1 + max(rows, default=-1), copy(program)
+    copied.port_memory = bytearray(many * PORT.size)
     groups, queues = (bytearray(many * PRIORITIES * size) for size in (GROUP.size, QUEUE.size))
-    found.buffers = BufferTables(groups, queues, bytearray(many * WHOLE.size), dict(entries), {})
+    copied.buffers = BufferTables(groups, queues, bytearray(many * WHOLE.size), dict(entries), {})
     if program.trimming_tables is not None:
-        found.trimming_tables = TrimmingTables(bytearray(many * TRIMMING.size), program.trimming_tables.exceptions)
-    put_ports(found, rows)
-    return found
+        copied.trimming_tables = TrimmingTables(bytearray(many * TRIMMING.size), program.trimming_tables.exceptions)
+    put_ports(copied, rows)
+    return copied
 
 
 def _tables(program: PortProgram) -> list[tuple[memoryview | bytearray, int]]:

@@ -29,17 +29,17 @@ class FileWatch:
 
     def changed(self) -> bool:
         """Return True if the file was written since the last call. Call it when `fd` is readable."""
-        found = False
+        written = False
         while True:
             try:
                 data = os.read(self.fd, 1 << 16)
             except BlockingIOError:
-                return found
+                return written
             position = 0
             while position < len(data):
                 *_, length = _EVENT.unpack_from(data, position)
                 name = data[position + _EVENT.size : position + _EVENT.size + length].rstrip(b"\0")
-                found = found or name == self._name
+                written = written or name == self._name
                 position += _EVENT.size + length
 
     def close(self) -> None:

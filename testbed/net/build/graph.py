@@ -123,8 +123,8 @@ class Topo:
         def port(self, src: str, dst: str) -> Any:
             """Return the numbers of the ports at the ends of the link between two nodes: a list of pairs if there are
             several links."""
-            found = [(sport, there[1]) for sport, there in self.ports[src].items() if there[0] == dst]
-            return found if len(found) != 1 else found[0]
+            ends = [(sport, there[1]) for sport, there in self.ports[src].items() if there[0] == dst]
+            return ends if len(ends) != 1 else ends[0]
 
     def nodeInfo(self, name: str) -> Info:
         """Return the options of a node."""

@@ -53,16 +53,16 @@ def settings_of_kernel(settings: Ways, seed: int, has_seed: Callable[[], bool] =
     bits = sum(bit for one, bit in _BITS.items() if one in settings.mask)
     if HashField.INNER in settings.mask:
         bits <<= _INSIDE
-    found = []
+    commands = []
     for family in ("ipv4", "ipv6"):
-        found += [
+        commands += [
             f"sysctl -qw net.{family}.fib_multipath_hash_policy={_BY_FIELDS}",
             f"sysctl -qw net.{family}.fib_multipath_hash_fields={bits}",
             f"sysctl -qw net.{family}.conf.all.ignore_routes_with_linkdown=1",
         ]
     if has_seed():
-        found.append(f"sysctl -qw net.ipv4.fib_multipath_hash_seed={seed or 1}")  # 0: the kernel draws one
-    return found
+        commands.append(f"sysctl -qw net.ipv4.fib_multipath_hash_seed={seed or 1}")  # 0: the kernel draws one
+    return commands
 
 
 def settings_for_daemons(ports: Iterable[str]) -> list[str]:

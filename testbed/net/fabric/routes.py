@@ -131,14 +131,16 @@ class Graph:
 
     def _reasons(self, switch: str, by_number: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
         """Return in words why a switch has one way to a station, where there could be several."""
-        found = {}
+        reasons = {}
         for number, station in enumerate(self._stations()):
             if self.chosen and (wanted := self.chosen(switch, station)):
-                found[station] = f"the topology sends frames to {station} by {wanted}"
+                reasons[station] = f"the topology sends frames to {station} by {wanted}"
             elif station in by_number:
                 many = len(by_number[station])
-                found[station] = f"{station} is station number {number}, and modulo {many} ways that is {number % many}"
-        return found
+                reasons[station] = (
+                    f"{station} is station number {number}, and modulo {many} ways that is {number % many}"
+                )
+        return reasons
 
     def entries(self) -> list[str]:
         """Return the switches that have a cable to a host or router."""

@@ -197,12 +197,12 @@ class SwitchWays:
 
     def counts(self, switch: str) -> list[WayCount]:
         """Return what each way of a switch was given, over all its groups."""
-        found: dict[int, WayCount] = {}
+        by_way: dict[int, WayCount] = {}
         for plan in self.plans.get(switch, ()):
             for slot, counted in zip(plan.slots, self._program.ways.counters(plan.number), strict=True):
                 name = self._ports.by_slot[slot].name
-                one = found.get(slot, WayCount(name, True, 0, 0))
-                found[slot] = WayCount(
+                one = by_way.get(slot, WayCount(name, True, 0, 0))
+                by_way[slot] = WayCount(
                     name, one.is_there and counted.is_there, one.frames + counted.frames, one.octets + counted.octets
                 )
-        return list(found.values())
+        return list(by_way.values())

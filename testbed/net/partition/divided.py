@@ -116,13 +116,13 @@ class Divided:
                 f"another part has ended the network when part {self.number} came to {what!r}; an experiment with "
                 "partitions must do the same in all of them"
             ) from None
-        found = [pickle.loads(one) for one in given]
-        if len({asked for asked, _ in found}) > 1:
-            where = ", ".join(f"part {part} at {asked!r}" for part, (asked, _) in enumerate(found))
+        answers = [pickle.loads(one) for one in given]
+        if len({asked for asked, _ in answers}) > 1:
+            where = ", ".join(f"part {part} at {asked!r}" for part, (asked, _) in enumerate(answers))
             raise PartitionError(
                 f"the parts went different ways: {where}; an experiment with partitions must do the same in all of them"
             )
-        return [one for _, one in found]
+        return [one for _, one in answers]
 
     def of(self, node: str, what: str, read: Callable[[], T]) -> T:
         return self._by(self.part_of(node), self.has(node), f"{what} of {node}", read)

@@ -92,8 +92,8 @@ def _address(far: int, *, is_far: bool) -> str:
 
 
 def _bound(family: socket.AddressFamily, address: Address) -> socket.socket:
-    found = socket.socket(family, socket.SOCK_STREAM)
+    listening = socket.socket(family, socket.SOCK_STREAM)
     if family == socket.AF_INET:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    found.bind(address)
-    return found
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(address)
+    return listening

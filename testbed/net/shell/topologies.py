@@ -90,8 +90,8 @@ def check(wanted: str) -> None:
 
 def file_of(wanted: str) -> tuple[Path | None, str]:
     """Return the user's file that has a topology, if any, and the rest: `my/file.py:ring,4` or `my/file.py,4`."""
-    found = _FILE.match(wanted)
-    return (Path(found[1]), wanted[found.end() :]) if found else (None, wanted)
+    match = _FILE.match(wanted)
+    return (Path(match[1]), wanted[match.end() :]) if match else (None, wanted)
 
 
 def find(name: str) -> Any:
@@ -108,14 +108,14 @@ def find(name: str) -> Any:
 def _of_file(file: Path, name: str) -> Any:
     """Execute a user's file, and return from its `topos` the topology `name`, or the only one."""
     with importing_from_folder_of(file):
-        found = runpy.run_path(str(file)).get("topos")
-    if not isinstance(found, dict) or not found:
-        raise UsageError(f"{file.name}: topos is {found!r}, and not a dict of topologies, as in {{'mine': MyTopo}}")
-    if not name and len(found) > 1:
-        raise UsageError(f"{file.name} has several topologies; name one, as in {file.name}:{next(iter(found))}")
-    if name and name not in found:
-        raise UsageError(f"{file.name} has no topology {name}; {nearest(name, found)}")
-    return found[name] if name else next(iter(found.values()))
+        topos = runpy.run_path(str(file)).get("topos")
+    if not isinstance(topos, dict) or not topos:
+        raise UsageError(f"{file.name}: topos is {topos!r}, and not a dict of topologies, as in {{'mine': MyTopo}}")
+    if not name and len(topos) > 1:
+        raise UsageError(f"{file.name} has several topologies; name one, as in {file.name}:{next(iter(topos))}")
+    if name and name not in topos:
+        raise UsageError(f"{file.name} has no topology {name}; {nearest(name, topos)}")
+    return topos[name] if name else next(iter(topos.values()))
 
 
 def shown(wanted: str) -> str:

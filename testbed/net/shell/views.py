@@ -113,10 +113,10 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
     for node, ports in by_node(fabric, wanted):
         measured = fabric.snapshot(node)["measured"]
         for port in ports:
-            found = measured.get(port.name)
-            trips = [found and found[name] for name in ("shortest_ns", "median_ns", "round_trip_ns")]
-            if found:
-                notes.append(found["text"])
+            measurement = measured.get(port.name)
+            trips = [measurement and measurement[name] for name in ("shortest_ns", "median_ns", "round_trip_ns")]
+            if measurement:
+                notes.append(measurement["text"])
             limits = [(p, fabric.limits(port.name, p)) for p in PRIORITIES] if node in fabric.buffers else []
             rows += [
                 (
@@ -125,7 +125,7 @@ def headroom(fabric: Fabric, wanted: str = "") -> str:
                     priority,
                     *(us(trip) if trip else "-" for trip in trips),
                     limit.headroom,
-                    "measured" if found and found["cells"] else "as configured",
+                    "measured" if measurement and measurement["cells"] else "as configured",
                 )
                 for priority, limit in limits
                 if limit.lossless

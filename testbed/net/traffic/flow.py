@@ -167,7 +167,7 @@ class Flow:
 
     def in_lab(self, scale: Scale, source: Any, target: Any) -> Flow:
         """The same flow between nodes of the lab, with the lab's rates and times; a rate is rounded down to b/s."""
-        found = replace(
+        scaled = replace(
             self,
             source=source,
             target=target,
@@ -177,10 +177,10 @@ class Flow:
             transport=self.transport.in_lab(scale),
         )
         try:
-            found.transport.check_in_lab(found, scale)
+            scaled.transport.check_in_lab(scaled, scale)
         except UsageError as error:
             raise FlowOptionError(f"flow from {self.source} to {self.target}: {error}") from None
-        return found
+        return scaled
 
     @property
     def ds_field(self) -> int:

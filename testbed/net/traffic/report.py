@@ -179,7 +179,7 @@ def log_ways(
         source, target = flow.source, flow.target
         first = core.ports.graph.neighbours[source.name][0]
         macs = [bytes.fromhex(node.MAC().replace(":", "")) for node in (source, target)]
-        found = dict[str, None]()
+        nodes = dict[str, None]()
         known = flow.transport.ports(flow, line["flow"], report)
         version = flow.transport.version_of(flow)
         own, far = (address_of(node, version) or "" for node in (source, target))
@@ -188,10 +188,10 @@ def log_ways(
             way = path(switches, source.name, target.name, first, packet)
             if known:
                 is_whole = way.is_known and way.nodes[-1] == target.name
-                found[" ".join(way.nodes[1:-1]) if is_whole else ""] = None
+                nodes[" ".join(way.nodes[1:-1]) if is_whole else ""] = None
             if known or not any(hop.hashed for hop in way.hops):
                 line["spread"] = _spread(core.ways, way.hops, target.name)
-        line["ways"] = "" if "" in found else "; ".join(found)
+        line["ways"] = "" if "" in nodes else "; ".join(nodes)
 
 
 def _spread(ways: SwitchWays, hops: Sequence[Hop], station: str) -> str:

@@ -224,8 +224,8 @@ class _Loop(Connections):
     def _way(self, outgoing: Outgoing, pair: QueuePair) -> Way:
         number = pair.number
         key = number, outgoing.kind
-        found = self._ways.get(key)
-        if found is None:
+        way = self._ways.get(key)
+        if way is None:
             flow = self.flow_of(number)
             transport = transport_of(flow)
             is_ipv6, label = ":" in outgoing.to, label_of(flow, pair)
@@ -235,12 +235,12 @@ class _Loop(Connections):
                 is_target = number in self.target_of
                 priority = far_priority(flow) if is_target else flow.priority
                 ds = far_ds_field(flow) if is_target else ds_field(flow)
-                found = Way(outgoing.source_port, priority, ds, buffer, is_ipv6=is_ipv6, flow_label=label)
+                way = Way(outgoing.source_port, priority, ds, buffer, is_ipv6=is_ipv6, flow_label=label)
             else:
                 priority, ds = transport.cnp_priority, cnp_ds_field(transport)
-                found = Way(outgoing.source_port, priority, ds, SEND_BUFFER, is_ipv6=is_ipv6, flow_label=label)
-            self._ways[key] = found
-        return found
+                way = Way(outgoing.source_port, priority, ds, SEND_BUFFER, is_ipv6=is_ipv6, flow_label=label)
+            self._ways[key] = way
+        return way
 
     # Flows
 

@@ -64,19 +64,19 @@ def directions(net: Any) -> list[Direction]:
     In a divided network they are those that end in this kernel.
     """
     ports = {port.name: port for port in net.fabric.ports.values()}
-    found = []
+    both = []
     for link in net.links:
         for source, target in ((link.intf1, link.intf2), (link.intf2, link.intf1)):
             if not net.fabric.core.parts.has(target.node.name):
                 continue
             port = ports.get(target.name)
             if port is None:
-                found.append(Direction(source.name, target.name, target.node.pid))
+                both.append(Direction(source.name, target.name, target.node.pid))
             else:
                 about = f"cable of {port.lab_cable}, seen where frames arrive"
                 rate = port.lab_cable.rate
-                found.append(Direction(source.name, target.name, target.node.pid, rate, port.scale, about))
-    return found
+                both.append(Direction(source.name, target.name, target.node.pid, rate, port.scale, about))
+    return both
 
 
 def capturing(net: Any, run: Run, comment: str) -> Observer:

@@ -23,14 +23,14 @@ def open_captures(folder: Path, stack: ExitStack) -> list[BinaryIO]:
     files = ForeignFolder(folder)
     if not files.has(RESULT):
         raise UsageError(f"{folder} is not a result folder: it has no {RESULT}")
-    found: list[str] = []
+    names: list[str] = []
     for name in sorted(files.listing(CAPTURES), key=lambda name: (len(name), name)):
         place = f"{CAPTURES}/{name}"
         inside = [place] if files.is_file(place) else [f"{place}/{one}" for one in files.listing(place)]
-        found += [one for one in inside if one.endswith(_ENDING)]
-    if not found:
+        names += [one for one in inside if one.endswith(_ENDING)]
+    if not names:
         raise UsageError(f"{folder} has no captures; xoff run --capture makes them")
-    return [stack.enter_context(files.open(name, LARGEST)) for name in found]
+    return [stack.enter_context(files.open(name, LARGEST)) for name in names]
 
 
 def write_merged(folder: Folder, out: BinaryIO) -> None:

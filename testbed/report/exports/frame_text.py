@@ -118,28 +118,32 @@ def layers(octets: bytes, depth: int = 0) -> list[Layer]:
         return [Layer("refused", f"{len(octets)} octets, too few for an Ethernet header")]
     destination, source, kind = _ETHERNET.unpack_from(octets)
     ends = {"source": str(Mac(source)), "destination": str(Mac(destination))}
-    found, at = [Layer("ethernet", f"{Mac(source)} > {Mac(destination)}", ends)], _ETHERNET.size
+    known_layers, at = [Layer("ethernet", f"{Mac(source)} > {Mac(destination)}", ends)], _ETHERNET.size
     while kind in _TAGS and len(octets) >= at + 4:
         tag, kind = struct.unpack_from("!HH", octets, at)
         given = {"id": tag & 0xFFF, "priority": tag >> 13, "dei": bool(tag >> 12 & 1)}
-        found.append(Layer("vlan", f"VLAN {tag & 0xFFF} priority {tag >> 13}{' DEI' if tag >> 12 & 1 else ''}", given))
+        known_layers.append(
+            Layer("vlan", f"VLAN {tag & 0xFFF} priority {tag >> 13}{' DEI' if tag >> 12 & 1 else ''}", given)
+        )
         at += 4
     try:
         if kind == mac_control.ETHERTYPE:
-            found += _mac_control(octets)
+            known_layers += _mac_control(octets)
         elif kind == _IPV6:
-            found += _ipv6(octets[at:], depth)
+            known_layers += _ipv6(octets[at:], depth)
         elif kind == _IPV4:
-            found += _ipv4(octets[at:])
+            known_layers += _ipv4(octets[at:])
         elif kind == _ARP:
-            found.append(Layer("arp", "ARP"))
+            known_layers.append(Layer("arp", "ARP"))
         elif (decode := _of_subjects().get(kind)) is not None:
-            found += decode(octets)
+            known_layers += decode(octets)
         else:
-            found.append(Layer("other", f"EtherType {kind:#06x}, {len(octets) - at} octets", {"ethertype": kind}))
+            known_layers.append(
+                Layer("other", f"EtherType {kind:#06x}, {len(octets) - at} octets", {"ethertype": kind})
+            )
     except XoffError as error:
-        found.append(_refused("", error))
-    return found
+        known_layers.append(_refused("", error))
+    return known_layers
 
 
 def _refused(what: str, error: Exception) -> Layer:

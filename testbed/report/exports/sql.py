@@ -57,8 +57,10 @@ def sql(result: Result, query: str) -> Any:
     """
     if result.folder is None:
         raise UsageError(f"{result.experiment} has no folder, and so no tables")
-    found = answer(read(result.folder), query)
-    return tables.frame((dict(zip(found.columns, row, strict=True)) for row in found.rows), found.columns)
+    answer_of_query = answer(read(result.folder), query)
+    return tables.frame(
+        (dict(zip(answer_of_query.columns, row, strict=True)) for row in answer_of_query.rows), answer_of_query.columns
+    )
 
 
 def answer(folder: Folder, text: str) -> Answer:

@@ -37,18 +37,18 @@ def ticks(low: float, high: float, count: int) -> tuple[float, ...]:
 def linear(low: float, high: float, unit: str, count: int) -> Axis:
     """Return an axis from low to high, of values in a unit of Xoff's figures."""
     shown, factor = unit_of(max(abs(low), abs(high)), unit)
-    found = ticks(low / factor, high / factor, count)
-    step = found[1] - found[0] if len(found) > 1 else abs(found[0]) or 1.0
+    marks = ticks(low / factor, high / factor, count)
+    step = marks[1] - marks[0] if len(marks) > 1 else abs(marks[0]) or 1.0
     digits = max(0, -math.floor(math.log10(step) + 1e-9)) if step < 1 else 0
-    return Axis(shown, tuple(one * factor for one in found), tuple(f"{one:,.{min(digits, 12)}f}" for one in found))
+    return Axis(shown, tuple(one * factor for one in marks), tuple(f"{one:,.{min(digits, 12)}f}" for one in marks))
 
 
 def logarithmic(low: float, high: float, unit: str) -> Axis:
     """Return an axis of powers of ten, each with its own prefix; of 1, 2 and 5 of them where there are few."""
     first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
     steps = (1, 2, 5) if last - first <= 2 else (1,)
-    found = [n * 10.0**power for power in range(first, last + 1) for n in steps]
-    kept = tuple(one for one in found if low * 0.999 <= one <= high * 1.001)
+    marks = [n * 10.0**power for power in range(first, last + 1) for n in steps]
+    kept = tuple(one for one in marks if low * 0.999 <= one <= high * 1.001)
     return Axis("", kept, tuple(short(one, unit) for one in kept))
 
 

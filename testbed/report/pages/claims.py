@@ -67,13 +67,13 @@ def answer(folder: Folder) -> Html:
     shown = max(_MOST, sum(row[0] for row in rows))
     if len(rows) <= shown + 2:
         shown = len(rows)
-    out = table("Claims", head, [[name, *map(_cell, found)] for _, _, name, found in rows[:shown]], most=1000)
+    out = table("Claims", head, [[name, *map(_cell, of_case)] for _, _, name, of_case in rows[:shown]], most=1000)
     rest = rows[shown:]
-    more = table("Further claims", head, [[name, *map(_cell, found)] for _, _, name, found in rest], most=1000)
+    more = table("Further claims", head, [[name, *map(_cell, of_case)] for _, _, name, of_case in rest], most=1000)
     of_run = table("Claims of the whole run", ["", "whole run"], [[one.name, _cell(one)] for one in whole], most=1000)
     if _failed(whole):
         out, of_run = Html(out + of_run), Html("")
-    many = sum(one is not None for _, _, _, found in rest for one in found) + (len(whole) if of_run else 0)
+    many = sum(one is not None for _, _, _, of_case in rest for one in of_case) + (len(whole) if of_run else 0)
     return Html(out + (folded(f"{many} more claims, which all hold", more + of_run) if many else ""))
 
 

@@ -63,16 +63,16 @@ def flow_charts(folder: Folder) -> FlowCharts:
 
 def flow_ways(folder: Folder, level: int) -> list[str]:
     """Return the table of the ways that flows took through switches with equal ways: the most loaded way first."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    flows_of_way: dict[tuple[str, str], list[Row]] = {}
     for row in flows(folder):
         for way in (row["ways"] or row["spread"]).split("; "):
             if way:
-                found.setdefault((row["network"], way), []).append(row)
-    if not found:
+                flows_of_way.setdefault((row["network"], way), []).append(row)
+    if not flows_of_way:
         return []
-    most = max(map(len, found.values()))
-    networks = list(dict.fromkeys(network for network, _ in found))
-    ranked = sorted(found.items(), key=lambda one: (networks.index(one[0][0]), -len(one[1]), natural(one[0][1])))
+    most = max(map(len, flows_of_way.values()))
+    networks = list(dict.fromkeys(network for network, _ in flows_of_way))
+    ranked = sorted(flows_of_way.items(), key=lambda one: (networks.index(one[0][0]), -len(one[1]), natural(one[0][1])))
     cells = [
         [way if " to " in way else way.replace(" ", " - "), network or "-", len(rows), _bar(len(rows) / most),
          listed([f"{row['source']} to {row['target']}" for row in rows], _FLOWS_OF_WAY)]
@@ -97,24 +97,24 @@ def distribution(values: Sequence[float], most: int = _MOST_STEPS) -> list[tuple
 
     Of more values than `most` it has the same number of quantiles, and the last value.
     """
-    found = sorted(values)
-    many = len(found)
+    ordered = sorted(values)
+    many = len(ordered)
     places = range(many) if many <= most else sorted({*(many * n // most for n in range(most)), many - 1})
     points: list[tuple[float, float]] = []
     for place in places:
-        if points and points[-1][0] == found[place]:
+        if points and points[-1][0] == ordered[place]:
             points.pop()
-        points.append((found[place], (place + 1) / many))
+        points.append((ordered[place], (place + 1) / many))
     return points
 
 
 def grouped(points: Sequence[tuple[float, float]]) -> list[tuple[float, float, float]]:
     """Return groups of flows of like size: the middle of the sizes, the median and the 99th percentile of slowdown."""
-    found = sorted(points)
-    count = min(_MOST_GROUPS, len(found) // _GROUP)
+    ordered = sorted(points)
+    count = min(_MOST_GROUPS, len(ordered) // _GROUP)
     out = []
     for number in range(count):
-        part = found[len(found) * number // count : len(found) * (number + 1) // count]
+        part = ordered[len(ordered) * number // count : len(ordered) * (number + 1) // count]
         slow = [one for _, one in part]
         middle = math.sqrt(part[0][0] * part[-1][0])
         out.append((middle, percentile(slow, 50), percentile(slow, 99)))

@@ -68,17 +68,17 @@ class Layers:
 def layers_of(network: Network) -> dict[str, int]:
     """Return the layer of each node that has a way to a host: 0 for hosts."""
     beside = _beside(network)
-    found = {name: 0 for name in network.nodes if network.nodes[name] == "host"}
-    edge = list(found)
+    layer = {name: 0 for name in network.nodes if network.nodes[name] == "host"}
+    edge = list(layer)
     while edge:
         above = []
         for name in edge:
             for other in beside[name]:
-                if other not in found:
-                    found[other] = found[name] + 1
+                if other not in layer:
+                    layer[other] = layer[name] + 1
                     above.append(other)
         edge = above
-    return found
+    return layer
 
 
 def is_layered(network: Network) -> bool:
@@ -105,10 +105,10 @@ def is_small_tree(network: Network) -> bool:
 
 def groups(names: Iterable[str], neighbours: dict[str, frozenset[str]]) -> list[list[str]]:
     """Return the names in groups that have the same neighbours, in the order of their first members."""
-    found: dict[frozenset[str], list[str]] = {}
+    by_neighbours: dict[frozenset[str], list[str]] = {}
     for name in sorted(names, key=natural):
-        found.setdefault(neighbours[name], []).append(name)
-    return list(found.values())
+        by_neighbours.setdefault(neighbours[name], []).append(name)
+    return list(by_neighbours.values())
 
 
 def layout(network: Network) -> Layers:
@@ -126,11 +126,11 @@ def layout(network: Network) -> Layers:
     for one, other in _pairs(network):
         cables[max(layer[one], layer[other])] += 1
 
-    found = Layers()
+    layers = Layers()
     order = groups(by_layer[1], above)
     gap = _GAP if len(by_layer[1]) <= 16 else _MANY_GAP
     columns, rows, cell = _host_grid(hosts, WIDTH - (len(by_layer[1]) + len(order)) * gap)
-    found.is_dense = cell < 30 or len(layer) > 60
+    layers.is_dense = cell < 30 or len(layer) > 60
     x = _MARGIN
     places: dict[str, tuple[float, float]] = {}
     for number, group in enumerate(order):
@@ -139,11 +139,11 @@ def layout(network: Network) -> Layers:
             places[name] = x + width / 2, width - 4
             x += width + gap
         x += gap if number < len(order) - 1 and len(order) < len(by_layer[1]) else 0
-    found.width = max(x - gap + _MARGIN, 240.0)
-    shift = (found.width - (x - gap + _MARGIN)) / 2
+    layers.width = max(x - gap + _MARGIN, 240.0)
+    shift = (layers.width - (x - gap + _MARGIN)) / 2
     places = {name: (middle + shift, width) for name, (middle, width) in places.items()}
     for number in range(2, highest + 1):
-        places |= _spread(by_layer[number], below, places, found.width)
+        places |= _spread(by_layer[number], below, places, layers.width)
 
     y = [0.0] * (highest + 1)
     beside_each_other = [
@@ -156,16 +156,16 @@ def layout(network: Network) -> Layers:
         y[number] = top
         top += min(_MOST_LAYER, _LAYER + cables[number] * 0.35) if number > 1 else 0
     for name, (middle, width) in places.items():
-        found.boxes[name] = Box(middle, y[layer[name]], width, _SWITCH_HEIGHT)
+        layers.boxes[name] = Box(middle, y[layer[name]], width, _SWITCH_HEIGHT)
     for name, own in hosts.items():
-        _place_hosts(found, found.boxes[name], own, _Grid(columns[name], rows, cell))
-    found.height = (
+        _place_hosts(layers, layers.boxes[name], own, _Grid(columns[name], rows, cell))
+    layers.height = (
         y[1] + _SWITCH_HEIGHT / 2 + _HOSTS_BELOW + (rows - 1) * (_HOST_HEIGHT + 8) + _HOST_HEIGHT / 2 + _MARGIN
         if hosts else y[1] + _SWITCH_HEIGHT
     )  # fmt: skip
     middles = _middles(by_layer, above, places, "above") | _middles(by_layer, below, places, "below")
-    _Routes(network, found, layer, middles, cables, rows).lay()
-    return found
+    _Routes(network, layers, layer, middles, cables, rows).lay()
+    return layers
 
 
 def _lift(distance: float) -> float:
@@ -266,19 +266,19 @@ class _Routes:
 
     def lay(self) -> None:
         """Give each port a place at its node's edge, in the order of what is at the other end, and each cable a way."""
-        network, found, layer, rows = self.network, self.found, self.layer, self.rows
+        network, layers, layer, rows = self.network, self.found, self.layer, self.rows
         sides: dict[tuple[str, bool], list[tuple[float, int, str, int]]] = {}
         for number, cable in enumerate(network.cables):
             one, other = cable["nodes"]
-            if one not in found.boxes or other not in found.boxes:
+            if one not in layers.boxes or other not in layers.boxes:
                 continue
             for end, (near, far) in enumerate(((one, other), (other, one))):
                 is_up = layer[far] >= layer[near]
-                place = found.boxes[far].x + (found.boxes[far].y * 1e-3 if layer[far] == 0 else 0)
+                place = layers.boxes[far].x + (layers.boxes[far].y * 1e-3 if layer[far] == 0 else 0)
                 sides.setdefault((near, is_up), []).append((place, number, cable["ends"][end], end))
         points: dict[tuple[int, int], tuple[float, float]] = {}
         for (name, is_up), ends in sides.items():
-            box = found.boxes[name]
+            box = layers.boxes[name]
             ends.sort()
             step = (box.width - 8) / len(ends)
             radius = max(1.6, min(5.0, step * 0.38))
@@ -291,21 +291,21 @@ class _Routes:
                 if not layer[name] and rows > 1:  # by the side, where its cable comes down
                     x, y, radius = box.x - box.width / 2, box.y, 2.2
                 points[number, end] = x, y
-                found.ports[port] = round(x, 1), round(y, 1), round(radius, 1)
+                layers.ports[port] = round(x, 1), round(y, 1), round(radius, 1)
         for number, cable in enumerate(network.cables):
             if (number, 0) not in points or (number, 1) not in points:
-                found.lines.append(None)
+                layers.lines.append(None)
                 continue
             one, other = cable["nodes"]
             a, b = points[number, 0], points[number, 1]
             low, high = sorted((layer[one], layer[other]))
             if low == 0:
-                found.lines.append(_to_host(a, b, layer[one] == 0, rows))
+                layers.lines.append(_to_host(a, b, layer[one] == 0, rows))
             elif low == high:
                 lift = _lift(abs(a[0] - b[0])) if low == max(layer.values()) else _LEAST_LIFT
-                found.lines.append(Line((a, (a[0], a[1] - lift), (b[0], b[1] - lift), b)))
+                layers.lines.append(Line((a, (a[0], a[1] - lift), (b[0], b[1] - lift), b)))
             else:
-                found.lines.append(self._between((one, a), (other, b), self.cables[high] > _BUNDLED))
+                layers.lines.append(self._between((one, a), (other, b), self.cables[high] > _BUNDLED))
 
     def _between(
         self, one: tuple[str, tuple[float, float]], other: tuple[str, tuple[float, float]], is_bundled: bool

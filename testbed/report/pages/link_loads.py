@@ -39,8 +39,8 @@ class Matrix:
 
     def cells(self, is_up: bool) -> list[list[float]]:
         """Return the mean load of each cell; NaN where there is no link."""
-        found = self.up if is_up else self.down
-        return [[_mean(found.get((row, column), ())) for column in self.columns] for row in self.rows]
+        loads = self.up if is_up else self.down
+        return [[_mean(loads.get((row, column), ())) for column in self.columns] for row in self.rows]
 
 
 def matrices(
@@ -51,7 +51,7 @@ def matrices(
     `load` has the mean load of a port in b/s of the hardware, `has` the ports of which one has to be at a link.
     """
     layer = layers_of(network)
-    found: dict[tuple[int, int], Matrix] = {}
+    by_tiers: dict[tuple[int, int], Matrix] = {}
     for cable in network.cables:
         nodes, ports = cable["nodes"], cable["ends"]
         rate = cable.get("hardware_rate_bps")
@@ -63,14 +63,14 @@ def matrices(
         of_hosts = not layer[nodes[lower]]
         if of != ALL and of_hosts is not (of == HOSTS):
             continue
-        matrix = found.setdefault((layer[nodes[lower]], layer[nodes[1 - lower]]), Matrix())
+        matrix = by_tiers.setdefault((layer[nodes[lower]], layer[nodes[1 - lower]]), Matrix())
         cell = _cell(network, nodes[lower], nodes[1 - lower]) if of_hosts else (nodes[lower], nodes[1 - lower])
         for port, loads_of in ((ports[lower], matrix.up), (ports[1 - lower], matrix.down)):
             loads_of.setdefault(cell, []).append(100 * load(port) / rate)
-    for matrix in found.values():
+    for matrix in by_tiers.values():
         matrix.rows = sorted({row for row, _ in matrix.up}, key=natural)
         matrix.columns = sorted({column for _, column in matrix.up}, key=natural)
-    return [found[tiers] for tiers in sorted(found)]
+    return [by_tiers[tiers] for tiers in sorted(by_tiers)]
 
 
 def _cell(network: Network, host: str, switch: str) -> tuple[str, str]:

@@ -52,15 +52,15 @@ def places(network: Network) -> dict[str, Place]:
             beside[other].append(one)
     hosts = {name for name in names if network.nodes[name] == "host"}
     inner = [name for name in names if name not in hosts and beside[name]]
-    found: dict[str, Place] = {}
+    placed: dict[str, Place] = {}
     left = 0.0
     for group in _connected(inner, beside):
-        left = _place_group(group, hosts, beside, found, left) + 1
-    top = max((place.y for place in found.values()), default=-1.0) + 1
-    rest = [name for name in names if name not in found]
+        left = _place_group(group, hosts, beside, placed, left) + 1
+    top = max((place.y for place in placed.values()), default=-1.0) + 1
+    rest = [name for name in names if name not in placed]
     for number, name in enumerate(rest):  # hosts joined to each other, or nodes without a cable
-        found[name] = Place(number % 6, top + number // 6)
-    return found
+        placed[name] = Place(number % 6, top + number // 6)
+    return placed
 
 
 def _connected(names: list[str], beside: dict[str, list[str]]) -> list[list[str]]:

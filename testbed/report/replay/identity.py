@@ -76,19 +76,19 @@ def identify(octets: bytes, depth: int = 0) -> Identity:
     if ethertype == mac_control.ETHERTYPE:
         return _mac_control(octets)
     packet = octets[at + 2 :]
-    found: Identity | None = None
+    carried: Identity | None = None
     if ethertype == _IPV4:
-        found = _ipv4(packet)
+        carried = _ipv4(packet)
     elif ethertype == _IPV6:
-        found = _ipv6(packet, depth)
-    if found is None:
+        carried = _ipv6(packet, depth)
+    if carried is None:
         return Identity(Kind.CONTROL, octets, priority, is_to_many=bool(octets[0] & 1))
     many = bool(octets[0] & 1)
     if priority is None and not many:
-        return found
+        return carried
     return Identity(
-        found.kind, found.key, found.priority if priority is None else priority, found.source, found.target,
-        found.words, many, found.is_cut,
+        carried.kind, carried.key, carried.priority if priority is None else priority, carried.source, carried.target,
+        carried.words, many, carried.is_cut,
     )  # fmt: skip
 
 
@@ -148,12 +148,12 @@ def _inner(protocol: int, content: bytes, source: bytes, depth: int) -> Identity
         return _ipv4(content) if len(content) >= min(_WHOLE, int.from_bytes(content[2:4], "big")) else None
     if protocol != ipv6.ETHERNET or len(content) < 14:
         return None
-    found = identify(content, depth + 1)
-    if found.kind in (Kind.XOFF, Kind.XON):
+    carried = identify(content, depth + 1)
+    if carried.kind in (Kind.XOFF, Kind.XON):
         # PFC frames of one priority are all alike: the router that sent it tells them apart, and their order.
-        kind = Kind.TUNNEL_XOFF if found.kind is Kind.XOFF else Kind.TUNNEL_XON
-        return Identity(kind, source + content[:34], found.priority, words=found.words)
-    return found
+        kind = Kind.TUNNEL_XOFF if carried.kind is Kind.XOFF else Kind.TUNNEL_XON
+        return Identity(kind, source + content[:34], carried.priority, words=carried.words)
+    return carried
 
 
 def _kind(protocol: int, content: bytes, total: int) -> Kind:

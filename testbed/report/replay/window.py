@@ -80,17 +80,17 @@ class Replay:
         """Return a moment to begin with: the first XOFF half-way, through a tunnel if there is one, else to a node that
         forwards, whose pause stops flows of others, else to a host.
         """
-        found: dict[int, Hop] = {}
+        first_of_kind: dict[int, Hop] = {}
         for hop in self.hops:
             if hop.leaves_ns >= self.start_ns and hop.done_ns <= self.end_ns:
                 if hop.identity.kind is Kind.TUNNEL_XOFF:
-                    found.setdefault(0, hop)
+                    first_of_kind.setdefault(0, hop)
                 elif hop.identity.kind is Kind.XOFF:
                     is_host = self.network.nodes.get(self.directions[hop.direction].target_node) == "host"
-                    found.setdefault(2 if is_host else 1, hop)
-        if not found:
+                    first_of_kind.setdefault(2 if is_host else 1, hop)
+        if not first_of_kind:
             return (self.start_ns + self.end_ns) // 2
-        hop = found[min(found)]
+        hop = first_of_kind[min(first_of_kind)]
         return (hop.leaves_ns + hop.done_ns) // 2
 
     @property

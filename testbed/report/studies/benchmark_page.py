@@ -51,23 +51,23 @@ _KPIS = (
 
 def body(folders: Sequence[Path]) -> str:
     """Return the body of the report of one benchmark, or of several side by side."""
-    found = [Benchmark.read(folder) for folder in folders]
+    benchmarks = [Benchmark.read(folder) for folder in folders]
     names = _names(folders)
-    alone = len(found) == 1
-    title = f"Benchmark of {found[0].fabric}" if alone else f"Benchmark of {' and '.join(names)}"
+    alone = len(benchmarks) == 1
+    title = f"Benchmark of {benchmarks[0].fabric}" if alone else f"Benchmark of {' and '.join(names)}"
     parts: list[str] = [
         f"<header>{heading(1, title)}",
         f'<p class="note">Tests, KPIs and numbers of sections are those of {DRAFT}. Times and rates are those of the '
         f"hardware. Of a KPI with ↑ more is better, with ↓ less, and others are neither. Values are no verdicts: "
-        f"{text(_about(found))}</p></header><main>",
+        f"{text(_about(benchmarks))}</p></header><main>",
         heading(2, "Fabric"),
-        _facts("Fabric", names, [dict(one.settings) for one in found]),
+        _facts("Fabric", names, [dict(one.settings) for one in benchmarks]),
     ]
-    if alone and (drawing := _drawing(folders[0], found[0])):
+    if alone and (drawing := _drawing(folders[0], benchmarks[0])):
         parts += [heading(2, "Topology"), drawing]
-    parts += [heading(2, "Summary"), _summary(found, names), *_charts(found, names)]
+    parts += [heading(2, "Summary"), _summary(benchmarks, names), *_charts(benchmarks, names)]
     for test in TESTS:
-        outcomes = [one.outcome(test.name) for one in found]
+        outcomes = [one.outcome(test.name) for one in benchmarks]
         if any(outcomes):
             parts.append(heading(2, f"{test.section} {test.title}"))
             parts.append(_single(outcomes[0]) if alone and outcomes[0] else _beside(outcomes, names))
@@ -76,14 +76,14 @@ def body(folders: Sequence[Path]) -> str:
         '<p class="note">What the draft asks for and the lab does not have. What a test lacks is a row of it.</p>',
         table("Not measured", ("section", "what", "reason"), map(astuple, NOT_MEASURED)),
         heading(2, "Anomalies"),
-        _anomalies(found, names),
+        _anomalies(benchmarks, names),
         heading(2, "Repeatability"),
-        _repeatability(found, names),
+        _repeatability(benchmarks, names),
         folded("Host configuration", table("Hosts", ("what", "how"), _HOST), "transport, NICs and rate control"),
         folded("What the KPIs are", table("KPIs", ("KPI", "definition"), _KPIS), "definitions"),
-        folded("Made with", _facts("Made with", names, [dict(one.made_with) for one in found]), "versions"),
-        folded("Make it again", "".join(f"<pre>{text(one.command)}</pre>" for one in found), "the command"),
-        folded("Runs", _runs(found, names), "result folders and digests"),
+        folded("Made with", _facts("Made with", names, [dict(one.made_with) for one in benchmarks]), "versions"),
+        folded("Make it again", "".join(f"<pre>{text(one.command)}</pre>" for one in benchmarks), "the command"),
+        folded("Runs", _runs(benchmarks, names), "result folders and digests"),
     ]  # fmt: skip
     return "\n".join([*parts, "</main>"])
 

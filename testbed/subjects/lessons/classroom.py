@@ -152,11 +152,11 @@ class _Pages:
         return Response(grading.as_csv(self._room.lesson, self._room.table()), headers=HEADERS, media_type="text/csv")
 
     def _state(self, student: str) -> dict[str, Any]:
-        found = self._room.queue.state(student)
-        row, verdicts = found.last if found.last is not None else (None, [])
+        state = self._room.queue.state(student)
+        row, verdicts = state.last if state.last is not None else (None, [])
         return {
-            "before": found.before,
-            "failure": found.failure or (row.why if row is not None else ""),
+            "before": state.before,
+            "failure": state.failure or (row.why if row is not None else ""),
             "right": row.right if row is not None else None,
             "items": [{"what": one.what, "right": one.is_right, "why": one.why} for one in verdicts],
         }
@@ -165,15 +165,15 @@ class _Pages:
 def _read(lesson: Lesson, student: str, octets: bytes) -> Submission:
     """Return what a student has handed in, by the same rules as a folder."""
     try:
-        found = json.loads(octets)
+        handed_in = json.loads(octets)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(found.get(key), str) for key in ("source", "answers")):
+        handed_in = None
+    if not isinstance(handed_in, dict) or not all(isinstance(handed_in.get(key), str) for key in ("source", "answers")):
         raise UsageError('a file and answers are expected, as {"source": "...", "answers": "..."}')
     with tempfile.TemporaryDirectory(prefix="xoff-class-") as place:
         folder = Path(place)
         for name, content in (
-            (EXPERIMENT, f"{found['source'].partition(KEEP)[0]}\n{KEEP}\n"), (ANSWERS, found["answers"]),
+            (EXPERIMENT, f"{handed_in['source'].partition(KEEP)[0]}\n{KEEP}\n"), (ANSWERS, handed_in["answers"]),
             (STUDENT, student),
         ):  # fmt: skip
             (folder / name).write_text(content, encoding="utf-8", errors="replace")

@@ -158,10 +158,10 @@ def begin(lesson: Lesson, folder: Path, solved: bool = False, student: str | Non
 
 def named(student: str) -> str:
     """Return a student's name or number as it is written; UsageError if it is none."""
-    found = " ".join(student.split())
-    if not found or len(found) > LONGEST_NAME or not found.isprintable():
+    name = " ".join(student.split())
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise UsageError(f"{student[:40]!r} is no name or number of a student; it has 1 to {LONGEST_NAME} characters")
-    return found
+    return name
 
 
 def _values(lesson: Lesson, student: str) -> str:

@@ -158,12 +158,12 @@ class _Block:
 
     def matching(self, fields: Fields) -> int:
         source, destination, service_id, tclass, qos_class, pkey = fields
-        found = self._sources[source] & self._destinations[destination]
-        if found:
-            found &= self._service_ids.accepting(service_id)
-        if found:
-            found &= self._tclasses.accepting(tclass) & self._qos_classes.accepting(qos_class)
-        return found and found & self._pkeys.accepting(pkey)
+        rules = self._sources[source] & self._destinations[destination]
+        if rules:
+            rules &= self._service_ids.accepting(service_id)
+        if rules:
+            rules &= self._tclasses.accepting(tclass) & self._qos_classes.accepting(qos_class)
+        return rules and rules & self._pkeys.accepting(pkey)
 
 
 class _Field:

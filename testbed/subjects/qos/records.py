@@ -74,12 +74,12 @@ class Paths:
 
     def path(self, source: EndPort, lid: int) -> Path | NoPath:
         key = source.index, lid
-        found = self._known.get(key)
-        if found is None:
+        known = self._known.get(key)
+        if known is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            found = self._known[key] = self._walk(source, lid)
-        return found
+            known = self._known[key] = self._walk(source, lid)
+        return known
 
     def dropping(self, source: EndPort, lid: int, sl: int) -> str:
         """Return the place where packets of an SL are mapped to VL15, for a message."""
@@ -125,9 +125,9 @@ class Paths:
 
     def _crossings(self, source: EndPort, lid: int) -> list[Crossing]:
         """Return the way of a path that exists."""
-        found: list[Crossing] = []
+        crossings: list[Crossing] = []
         here, input_port, output = source.key.node, 0, source.key.number
-        while len(found) <= MOST_HOPS:
+        while len(crossings) <= MOST_HOPS:
             node = self._fabric.nodes[here]
             if node.is_switch:
                 output = self._fabric.forwarding[here][lid]
@@ -136,9 +136,9 @@ class Paths:
             far = self._fabric.links.get(PortKey(here, output)) if output else None
             if far is None:
                 break
-            found.append(Crossing(here, input_port, output))
+            crossings.append(Crossing(here, input_port, output))
             here, input_port = far
-        return found
+        return crossings
 
 
 _PKEY_VALUE, _FULL_MEMBER = 0x7FFF, 0x8000

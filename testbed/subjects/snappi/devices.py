@@ -40,8 +40,8 @@ class Device:
     interfaces: tuple[Interface, ...] = ()
 
     def interface(self, version: int, name: str = "") -> Interface | None:
-        found = [one for one in self.interfaces if one.address.version == version]
-        return next((one for one in found if name in ("", one.name)), found[0] if found else None)
+        fitting = [one for one in self.interfaces if one.address.version == version]
+        return next((one for one in fitting if name in ("", one.name)), fitting[0] if fitting else None)
 
 
 @dataclass(frozen=True)

@@ -65,13 +65,13 @@ class Header:
 
     def names(self) -> list[str]:
         """The names of all fields, in all forms, as the model has them."""
-        found = []
+        fields = []
         for field in self.fields:
             if isinstance(field, Choice):
-                found += [f"{field.name}.{one.name}".strip(".") for form in field.forms.values() for one in form]
+                fields += [f"{field.name}.{one.name}".strip(".") for form in field.forms.values() for one in form]
             elif field.name:
-                found.append(field.name)
-        return found
+                fields.append(field.name)
+        return fields
 
     def usual(self) -> Iterator[Field]:
         """The fields, with those of a choice in its default form."""

@@ -96,16 +96,16 @@ def _empty(header: Header) -> Part:
 
 
 def _part(item: Item, header: Header) -> Part:
-    found: list[tuple[Field, Values | None]] = []
+    chosen: list[tuple[Field, Values | None]] = []
     for entry in header.fields:
         if not isinstance(entry, Choice):
-            found.append((entry, _values(item, entry, entry.name)))
+            chosen.append((entry, _values(item, entry, entry.name)))
         elif entry.name:
             with item.item(entry.name) as inner:
-                found += _form(inner, entry)
+                chosen += _form(inner, entry)
         else:
-            found += _form(item, entry)
-    return Part(header, tuple(found))
+            chosen += _form(item, entry)
+    return Part(header, tuple(chosen))
 
 
 def _form(item: Item, choice: Choice) -> list[tuple[Field, Values | None]]:

@@ -80,10 +80,10 @@ def _control(item: Item, chosen: str, plan: TestPlan) -> Control:
     what, targets, states, existing = kinds[kind]
     with item.item(kind) as inner:
         state = inner.one_of("state", tuple(states), "start")
-        found = tuple(known(inner, targets, existing)) if targets else ()
+        targeted = tuple(known(inner, targets, existing)) if targets else ()
         if what == "capture":
-            found = _capturing(inner, found, plan)
-    return Control(what, state, found)
+            targeted = _capturing(inner, targeted, plan)
+    return Control(what, state, targeted)
 
 
 def _capturing(item: Item, names: tuple[str, ...], plan: TestPlan) -> tuple[str, ...]:

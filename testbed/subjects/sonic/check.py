@@ -73,26 +73,26 @@ class _Checker:
 
     def pools(self) -> None:
         for name, pool in self._tables.pools.items():
-            found, where = self._divisions[name], path("BUFFER_POOL", name)
+            groups, where = self._divisions[name], path("BUFFER_POOL", name)
             if pool.size is None:
                 self._warn(
-                    where, f"no size, so the switch divides its memory itself; {found.size} B are assumed", "size"
+                    where, f"no size, so the switch divides its memory itself; {groups.size} B are assumed", "size"
                 )
-            if found.shared < 0:
+            if groups.shared < 0:
                 self._warn(
                     where,
-                    f"{found.reserved} B reserved and {found.headroom} B headroom are {-found.shared} B more than "
+                    f"{groups.reserved} B reserved and {groups.headroom} B headroom are {-groups.shared} B more than "
                     "the pool has; such a switch cannot be built",
                     "oversubscribed",
                 )
-            elif found.promised > found.headroom:
-                size = f"xoff is {found.headroom} B"
+            elif groups.promised > groups.headroom:
+                size = f"xoff is {groups.headroom} B"
                 if pool.xoff is None:
-                    size = f"over_subscribe_ratio {self._tables.over_subscribe} makes {found.headroom} B of it"
+                    size = f"over_subscribe_ratio {self._tables.over_subscribe} makes {groups.headroom} B of it"
                 self._warn(
                     where,
-                    f"its groups may use {found.promised} B of headroom and {size}: oversubscribed "
-                    f"by {found.promised / max(1, found.headroom):.1f}, so groups "
+                    f"its groups may use {groups.promised} B of headroom and {size}: oversubscribed "
+                    f"by {groups.promised / max(1, groups.headroom):.1f}, so groups "
                     "that pause together can lose frames",
                     "headroom oversubscribed",
                 )
@@ -383,13 +383,13 @@ class _Checker:
 
     def _most_shared(self, pool: str, power: int | None, static: int | None) -> int | None:
         """Return the part of the shared memory that a group may hold if it is the only one."""
-        found: Division | None = self._divisions.get(pool)
-        if found is None or found.shared < 0:
+        division: Division | None = self._divisions.get(pool)
+        if division is None or division.shared < 0:
             return None
         if static is not None:
-            return min(static, found.shared)
+            return min(static, division.shared)
         alpha = Fraction(2) ** (power or 0)
-        return int(found.shared * alpha / (1 + alpha))
+        return int(division.shared * alpha / (1 + alpha))
 
     def _egress(self, port: str, priority: int, queue: int, name: str) -> None:
         """Find lossless queues that cannot hold all that their groups can hold at ingress."""

@@ -43,25 +43,25 @@ def derived(before: Tables, after: Tables, cell: int) -> list[Difference]:
 
 
 def _flat(content: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
+    rows: dict[str, str] = {}
     for name, value in content.items():
         place = f"{prefix}|{name}" if prefix else name
         if isinstance(value, dict) and value:
-            found |= _flat(value, place)
+            rows |= _flat(value, place)
         else:
-            found[place] = str(value) if value != {} else "(no fields)"
-    return found
+            rows[place] = str(value) if value != {} else "(no fields)"
+    return rows
 
 
 def _consequences(tables: Tables, cell: int) -> dict[str, str]:
-    found = {}
+    consequences = {}
     for pool in divisions(tables):
         parts = f"{pool.reserved} B reserved, {pool.headroom} B headroom, {pool.shared} B shared"
-        found[f"pool {pool.name}"] = f"{pool.size} B: {parts}"
+        consequences[f"pool {pool.name}"] = f"{pool.size} B: {parts}"
     for port in tables.ports:
         for group in lossless_groups(tables, port, cell):
-            found[f"{port}, group {group.group}"] = group.in_words
-    return found
+            consequences[f"{port}, group {group.group}"] = group.in_words
+    return consequences
 
 
 def _differences(before: dict[str, str], after: dict[str, str]) -> Iterator[Difference]:

@@ -80,10 +80,10 @@ class _Limited:
     def read(self, size: int) -> bytes:
         """Return so many octets, or as many as there are."""
         self._take(size)
-        found = bytearray()
-        while len(found) < size and (piece := self._stream.read(min(_PIECE, size - len(found)))):
-            found += piece
-        return bytes(found)
+        octets = bytearray()
+        while len(octets) < size and (piece := self._stream.read(min(_PIECE, size - len(octets)))):
+            octets += piece
+        return bytes(octets)
 
     def skip(self, size: int) -> None:
         self._take(size)
@@ -209,18 +209,18 @@ class Reading:
 
 def parse(text: str, source: str) -> Reading | None:
     """Return the counters in a text, or None if there are none. Other lines may be around the tables."""
-    found: dict[str, dict[str, Counts]] = {"Rx": {}, "Tx": {}}
+    counts: dict[str, dict[str, Counts]] = {"Rx": {}, "Tx": {}}
     rows: dict[str, Counts] | None = None
     for line in text.splitlines():
         if head := _HEAD.match(line):
-            rows = found[head[1]]
+            rows = counts[head[1]]
         elif rows is not None and (row := _ROW.match(line)):
             rows[row[1]] = tuple(None if one == "N/A" else int(one.replace(",", "")) for one in row[2].split())
             if len(rows) > MOST_PORTS:
                 raise UsageError(f"{source} has more than {MOST_PORTS} ports, and no switch has so many")
         elif rows is not None and line.strip() and not set(line) <= {"-", " "}:
             rows = None
-    return Reading(source, found["Rx"], found["Tx"]) if found["Rx"] or found["Tx"] else None
+    return Reading(source, counts["Rx"], counts["Tx"]) if counts["Rx"] or counts["Tx"] else None
 
 
 def read(path: Path) -> tuple[list[Reading], bytes | None]:
@@ -242,17 +242,17 @@ def read(path: Path) -> tuple[list[Reading], bytes | None]:
                 f"{path} has no table of `show pfc counters`, whose first line is: Port Rx  PFC0  PFC1 ... PFC7"
             )
         return [one], None
-    found, config = [], None
+    readings, config = [], None
     for name, text in texts(path):
         if name.rpartition("/")[2] == CONFIG and config is None:
             config = text.encode()
         elif "PFC0" in text and (reading := parse(text, name)) is not None:
-            found.append(reading)
-    if not found:
+            readings.append(reading)
+    if not readings:
         raise UsageError(
             f"{path} has no output of `show pfc counters`; give a file that `show pfc counters > FILE` makes"
         )
-    return sorted(found, key=lambda reading: (reading.source.rpartition("/")[2], reading.source)), config
+    return sorted(readings, key=lambda reading: (reading.source.rpartition("/")[2], reading.source)), config
 
 
 def grown(first: Counts | None, last: Counts | None, priority: int) -> int | None:

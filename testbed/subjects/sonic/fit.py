@@ -174,14 +174,14 @@ def _lengths(before: Tables, after: Tables, port: str) -> Patch:
 def _patch(before: Tables, after: Tables, port: str, groups: list[int]) -> Patch:
     """Return the rows that differ, as a file of `config load` has them."""
     written = as_json(after)
-    found: Patch = _lengths(before, after, port)
+    patch: Patch = _lengths(before, after, port)
     for table, old, new in (
         ("BUFFER_POOL", before.pools, after.pools),
         ("BUFFER_PROFILE", before.profiles, after.profiles),
     ):
         changed: Mapping[str, PoolRow | ProfileRow] = {n: row for n, row in new.items() if dict(old).get(n) != row}
         if changed:
-            found[table] = {name: written[table][name] for name in changed}
+            patch[table] = {name: written[table][name] for name in changed}
     rows = {
         f"{port}|{number}": {"profile": after.groups[port, number]}
         for number in groups
@@ -189,5 +189,5 @@ def _patch(before: Tables, after: Tables, port: str, groups: list[int]) -> Patch
         or before.profile_name(port, number) != after.groups[port, number]
     }
     if rows:
-        found["BUFFER_PG"] = rows
-    return found
+        patch["BUFFER_PG"] = rows
+    return patch

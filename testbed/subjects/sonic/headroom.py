@@ -65,14 +65,14 @@ def divisions(tables: Tables, ports: Iterable[str] | None = None) -> list[Divisi
 
 def memory(tables: Tables) -> dict[str, int]:
     """Return the bytes of each pool with reserved memory and headroom, whichever of them its size includes."""
-    found: dict[str, int] = {}
+    by_pool: dict[str, int] = {}
     for pools, part in _PARTS:
         for name, pool in pools(tables).items():
-            found.setdefault(name, ASSUMED_POOL if pool.size is None else pool.size)
+            by_pool.setdefault(name, ASSUMED_POOL if pool.size is None else pool.size)
             if pool.size is not None and tables.sizes_are_shared:
                 held, headroom, _ = part(tables, name, pool, set(tables.ports))
-                found[name] += held + headroom
-    return found
+                by_pool[name] += held + headroom
+    return by_pool
 
 
 def _of_ingress(tables: Tables, name: str, pool: PoolRow, ports: Set[str]) -> tuple[int, int, int]:
@@ -198,18 +198,18 @@ class GroupHeadroom:
 
 def lossless_groups(tables: Tables, port: str, cell: int, extras: Extras | None = None) -> list[GroupHeadroom]:
     """Return the lossless groups of a port, in the order of their numbers. Without PFC there are none."""
-    found, need = [], needed_at(tables, port, cell, extras)
+    groups, need = [], needed_at(tables, port, cell, extras)
     for group in sorted(tables.pfc_of(port)):
         name, row = tables.profile_name(port, group), tables.profile(port, group)
         if row is not None:
             pool = tables.pools.get(row.pool)
-            found.append(
+            groups.append(
                 GroupHeadroom(port, group, name, row.xoff or 0, need, row.pool, pool.xoff if pool is not None else None)
             )
         else:
             computed = tables.groups.get((port, group)) == NULL
-            found.append(GroupHeadroom(port, group, name, None if computed else 0, need))
-    return found
+            groups.append(GroupHeadroom(port, group, name, None if computed else 0, need))
+    return groups
 
 
 def tightest(tables: Tables, port: str, cell: int) -> GroupHeadroom | None:

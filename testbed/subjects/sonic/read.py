@@ -327,7 +327,7 @@ class _Reader(EntryReader):
         return next((ratio for ratio in found if ratio), None)
 
     def _channels(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, tuple[str, ...]] = {}
+        members: dict[str, tuple[str, ...]] = {}
         taken: dict[str, str] = {}
         for entry in self._rows("PORTCHANNEL_MEMBER"):
             channel, _, port = entry.key.partition("|")
@@ -340,8 +340,8 @@ class _Reader(EntryReader):
                 self._problems.error(entry.where(), f"the port is a member of {taken[port]} already")
             else:
                 taken[port] = channel
-                found[channel] = (*found.get(channel, ()), port)
-        return found
+                members[channel] = (*members.get(channel, ()), port)
+        return members
 
     def _own(self) -> dict[str, dict[str, Row]]:
         return {

@@ -52,26 +52,26 @@ FIELDS = {
 
 def read_trimming(reader: EntryReader) -> TrimmingRow | None:
     """Return the row GLOBAL of SWITCH_TRIMMING. What is wrong in it goes to the reader's problems."""
-    found = None
+    row = None
     for entry in reader.rows("SWITCH_TRIMMING"):
         if entry.key != GLOBAL_KEY:
             reader.problems.error(entry.where(), f"{shown(entry.key)} is unknown: {GLOBAL_KEY} is the only row")
             continue
-        found = TrimmingRow(
+        row = TrimmingRow(
             reader.whole(entry, "size", SIZES[0], SIZES[-1]),
             _word_or_number(reader, entry, "dscp_value", FROM_TC, 63),
             reader.whole(entry, "tc_value", 0, 7),
             _word_or_number(reader, entry, "queue_index", DYNAMIC, 7),
         )
-        if not found.is_complete:
+        if not row.is_complete:
             missing = [name for name in ("size", "dscp_value", "queue_index") if name not in entry.row]
-            if found.dscp_value == FROM_TC and "tc_value" not in entry.row:
+            if row.dscp_value == FROM_TC and "tc_value" not in entry.row:
                 missing.append("tc_value")
             if missing:
                 reader.problems.warning(
                     entry.where(), f"without {listed(missing)} the switch trims nothing", rule="trimming incomplete"
                 )
-    return found
+    return row
 
 
 def _word_or_number(reader: EntryReader, entry: Entry, name: str, word: str, most: int) -> int | str | None:
@@ -234,21 +234,21 @@ def exceptions_of(tables: Tables, port: str) -> tuple[TrimException, ...]:
 
 def check(tables: Tables, port: str) -> list[tuple[str, str, str]]:
     """Return what is contradictory about trimming at a port: the place, the finding, and the rule's name."""
-    found = []
+    wrong = []
     queues, row = trimmed_queues(tables, port), tables.trimming
     where = path("BUFFER_QUEUE")
     if queues and row is None:
-        found.append((where, "profiles have the action trim, and there is no SWITCH_TRIMMING: it is as drop",
+        wrong.append((where, "profiles have the action trim, and there is no SWITCH_TRIMMING: it is as drop",
                       "no trimming"))  # fmt: skip
     if lossless := sorted(queues & lossless_queues(tables, port)):
-        found.append((where, f"queue {lossless[0]} is lossless and its profile has the action trim: only lossy "
+        wrong.append((where, f"queue {lossless[0]} is lossless and its profile has the action trim: only lossy "
                       "queues are trimmed", "trimming lossless"))  # fmt: skip
     if queues and row is not None and row.dscp_value == FROM_TC:
         dscps = tables.map_of(port, MapKind.TC_TO_DSCP)
         if dscps is None or row.tc_value not in dscps:
-            found.append((path("PORT_QOS_MAP"), f"dscp_value is {FROM_TC}, and no tc_to_dscp_map has class "
+            wrong.append((path("PORT_QOS_MAP"), f"dscp_value is {FROM_TC}, and no tc_to_dscp_map has class "
                           f"{row.tc_value}: nothing is trimmed here", "no trimming dscp"))  # fmt: skip
     if len(rules_of(tables, port)) > MOST_EXCEPTIONS:
-        found.append((path("ACL_RULE"), f"more than {MOST_EXCEPTIONS} rules with {DISABLE_TRIM}; the lab's switch "
+        wrong.append((path("ACL_RULE"), f"more than {MOST_EXCEPTIONS} rules with {DISABLE_TRIM}; the lab's switch "
                       f"takes the first {MOST_EXCEPTIONS}", "too many rules"))  # fmt: skip
-    return found
+    return wrong

@@ -21,7 +21,7 @@ def write(tables: Tables) -> str:
 def as_json(tables: Tables) -> dict[str, dict[str, Row]]:
     """Return the file as plain data. Tables without rows are left out."""
     device = _row({"hostname": tables.hostname or None, "platform": tables.platform or None})
-    found: dict[str, dict[str, Row]] = {
+    content: dict[str, dict[str, Row]] = {
         "DEVICE_METADATA": {"localhost": device} if device else {},
         "PORT": {
             name: _row({"speed": row.speed, "lanes": row.lanes or None, "alias": row.alias or None, "mtu": row.mtu})
@@ -39,8 +39,8 @@ def as_json(tables: Tables) -> dict[str, dict[str, Row]]:
         "BUFFER_QUEUE": {_key(place): {"profile": name} for place, name in tables.queue_profiles.items()},
     }
     for (kind, name), entries in tables.maps.items():
-        found.setdefault(kind.table, {})[name] = {str(source): str(target) for source, target in entries.items()}
-    found["PORT_QOS_MAP"] = {
+        content.setdefault(kind.table, {})[name] = {str(source): str(target) for source, target in entries.items()}
+    content["PORT_QOS_MAP"] = {
         name: {
             **{str(kind): chosen for kind, chosen in row.maps.items()},
             **_priorities("pfc_enable", row.pfc_enable),
@@ -48,19 +48,19 @@ def as_json(tables: Tables) -> dict[str, dict[str, Row]]:
         }
         for name, row in tables.qos.items()
     }
-    found["WRED_PROFILE"] = {name: _fields(row) for name, row in tables.wred.items()}
-    found["SCHEDULER"] = {name: _fields(row) for name, row in tables.schedulers.items()}
-    found["QUEUE"] = {_key(place): _fields(row) for place, row in tables.queues.items()}
+    content["WRED_PROFILE"] = {name: _fields(row) for name, row in tables.wred.items()}
+    content["SCHEDULER"] = {name: _fields(row) for name, row in tables.schedulers.items()}
+    content["QUEUE"] = {_key(place): _fields(row) for place, row in tables.queues.items()}
     poll = {} if tables.watchdog_poll is None else {"GLOBAL": {"POLL_INTERVAL": str(tables.watchdog_poll)}}
-    found["PFC_WD"] = poll | {name: _fields(row) for name, row in tables.watchdogs.items()}
+    content["PFC_WD"] = poll | {name: _fields(row) for name, row in tables.watchdogs.items()}
     if tables.over_subscribe is not None:
-        found["DEFAULT_LOSSLESS_BUFFER_PARAMETER"] = {"AZURE": {"over_subscribe_ratio": str(tables.over_subscribe)}}
-    found["PORTCHANNEL"] = {name: {} for name in tables.channels}
+        content["DEFAULT_LOSSLESS_BUFFER_PARAMETER"] = {"AZURE": {"over_subscribe_ratio": str(tables.over_subscribe)}}
+    content["PORTCHANNEL"] = {name: {} for name in tables.channels}
     members = [(name, port) for name, ports in tables.channels.items() for port in ports]
-    found["PORTCHANNEL_MEMBER"] = {f"{name}|{port}": {} for name, port in members}
-    found |= trimming.as_json(tables)
+    content["PORTCHANNEL_MEMBER"] = {f"{name}|{port}": {} for name, port in members}
+    content |= trimming.as_json(tables)
     own = {table: {key: dict(row) for key, row in rows.items()} for table, rows in tables.own.items()}
-    return {table: rows for table, rows in found.items() if rows} | own
+    return {table: rows for table, rows in content.items() if rows} | own
 
 
 def _key(place: tuple[str, int]) -> str:

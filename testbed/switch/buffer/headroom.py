@@ -61,10 +61,10 @@ class HeadroomPolicy(ABC):
 
     def promised(self, headrooms: Mapping[Key, int]) -> dict[Hashable, int]:
         """Return the headroom of each unit."""
-        found: defaultdict[Hashable, int] = defaultdict(int)
+        by_unit: defaultdict[Hashable, int] = defaultdict(int)
         for group, cells in headrooms.items():
-            found[self.shared_by(group)] = max(found[self.shared_by(group)], cells)
-        return found
+            by_unit[self.shared_by(group)] = max(by_unit[self.shared_by(group)], cells)
+        return by_unit
 
 
 @dataclass(frozen=True)

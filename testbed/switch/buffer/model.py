@@ -137,19 +137,19 @@ class BufferModel:
         """Admit or drop a frame of `length` bytes that came in by `port` and is to wait in `queue` of an egress
         port. With a `rest` it is trimmed instead of dropped, if it is lossy.
         """
-        found = self._admit(port, priority, length, queue)
+        verdict = self._admit(port, priority, length, queue)
         group = self._groups[port, priority]
-        if found.dropped is None or rest is None or group.settings.lossless:
-            return found
+        if verdict.dropped is None or rest is None or group.settings.lossless:
+            return verdict
         cells = self._settings.cells(length)
-        group.dropped_frames[found.dropped] -= 1
-        group.dropped_cells[found.dropped] -= cells
+        group.dropped_frames[verdict.dropped] -= 1
+        group.dropped_cells[verdict.dropped] -= cells
         group.trimmed_frames += 1
         group.trimmed_cells += cells
-        if queue in self._queues and found.dropped in (DropReason.QUEUE_THRESHOLD, DropReason.EGRESS_POOL):
+        if queue in self._queues and verdict.dropped in (DropReason.QUEUE_THRESHOLD, DropReason.EGRESS_POOL):
             self._queues[queue].dropped_frames -= 1
             self._queues[queue].dropped_cells -= cells
-        return replace(found, rest=self._admit(port, rest.priority, rest.length, rest.queue))
+        return replace(verdict, rest=self._admit(port, rest.priority, rest.length, rest.queue))
 
     def _admit(self, port: int, priority: int, length: int, queue: Key | None) -> Admission:
         group = self._group(port, priority)
@@ -307,7 +307,7 @@ class BufferModel:
 
         The first three keys are ingress pool 0; other pools and queues are there if the switch has any.
         """
-        found: dict[str, Any] = {
+        counters: dict[str, Any] = {
             "cell_bytes": self._settings.cell_bytes,
             **_pool_as_json(self._pools[0], self._settings.total),
             "missing_headroom": self._settings.missing_headroom,
@@ -339,13 +339,13 @@ class BufferModel:
             ],
         }
         if len(self._pools) > 1:
-            found["more_pools"] = [_pool_as_json(state, pool.total) for pool, state in self._all_pools()[1:]]
+            counters["more_pools"] = [_pool_as_json(state, pool.total) for pool, state in self._all_pools()[1:]]
         if self._rules.ports:
-            found["ports"] = [{"port": port, **asdict(use)} for port, use in self._rules.ports.items()]
+            counters["ports"] = [{"port": port, **asdict(use)} for port, use in self._rules.ports.items()]
         if self._egress:
             totals = zip(self._egress, self._settings.egress_pools, strict=True)
-            found["egress_pools"] = [_pool_as_json(state, total) for state, total in totals]
-            found["queues"] = [
+            counters["egress_pools"] = [_pool_as_json(state, total) for state, total in totals]
+            counters["queues"] = [
                 {
                     "port": port,
                     "queue": number,
@@ -357,7 +357,7 @@ class BufferModel:
                 for (port, number), queue in self._queues.items()
                 if queue.admitted_frames or queue.dropped_frames
             ]
-        return found
+        return counters
 
     def _group(self, port: int, priority: int) -> GroupUse:
         group = self._groups.get((port, priority))

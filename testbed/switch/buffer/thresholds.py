@@ -163,15 +163,15 @@ def _doubled(most: int) -> list[int]:
 
 
 def _notes(settings: BufferSettings, group: GroupSettings) -> list[str]:
-    found = settings.without_effect()
+    useless = settings.without_effect()
     if not group.headroom:
-        found.append("without headroom, all that arrives after PAUSE is lost; --headroom is what the cable needs")
+        useless.append("without headroom, all that arrives after PAUSE is lost; --headroom is what the cable needs")
     if settings.missing_headroom:
-        found.append(
+        useless.append(
             f"headroom is overbooked by {settings.missing_headroom} cells: if many ports are paused at once, frames of "
             "lossless priorities are lost"
         )
-    return found
+    return useless
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:

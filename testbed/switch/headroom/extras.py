@@ -77,20 +77,20 @@ class Extras:
 
     def most(self, rate: Rate, max_frame: int) -> list[Term]:
         """Return the terms that the standards allow, for both directions and both stations."""
-        found = []
+        terms = []
         if self.fec is not Fec.NONE:
             quanta = _MOST_QUANTA.get((self.fec, str(rate)))
             if quanta is not None:
                 clause = "91" if self.fec is Fec.RS else "74"
-                found.append(Term("FEC", 2 * quanta * PFC_QUANTUM_BITS, f"2 x {quanta} quanta, 802.3 clause {clause}"))
+                terms.append(Term("FEC", 2 * quanta * PFC_QUANTUM_BITS, f"2 x {quanta} quanta, 802.3 clause {clause}"))
             elif str(rate) not in _IN_THE_TABLE:
                 bits = self._codeword(rate)
-                found.append(Term("FEC", 4 * bits, f"4 x {bits} bits: twice the codewords, without a limit of 802.3"))
+                terms.append(Term("FEC", 4 * bits, f"4 x {bits} bits: twice the codewords, without a limit of 802.3"))
         if self.macsec:
             bits = (self.frame(max_frame) + LINE_OVERHEAD_BYTES) * 8
             bits += _SHORT_FRAMES * (_SHORT_BYTES + LINE_OVERHEAD_BYTES) * 8
-            found.append(Term("MACsec", 4 * bits, "2 x (TX + RX) of a SecY, 802.1AE 10.10"))
-        return [*found, *self._tags(), *self._modules(rate)]
+            terms.append(Term("MACsec", 4 * bits, "2 x (TX + RX) of a SecY, 802.1AE 10.10"))
+        return [*terms, *self._tags(), *self._modules(rate)]
 
     def _tags(self) -> list[Term]:
         if not self.macsec:

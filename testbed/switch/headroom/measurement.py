@@ -294,7 +294,7 @@ class Measurer:
         return Phase.MEASURING if self._measurement is None else Phase.MEASURED
 
     def _pattern(self, phase: Phase) -> str:
-        found = self._measurement
+        known = self._measurement
         if phase is Phase.OFF_HERE:
             return f"headroom is not measured, since this end does not announce it; {_DEFAULT_STAYS}"
         if phase is Phase.OFF_THERE:
@@ -302,11 +302,11 @@ class Measurer:
         if phase is Phase.LINK_DOWN:
             return f"the link is down; {_DEFAULT_STAYS}"
         if phase is Phase.UNANSWERED:
-            stays = _DEFAULT_STAYS if found is None else "{round_trip_ns}, measured before, stays"
+            stays = _DEFAULT_STAYS if known is None else "{round_trip_ns}, measured before, stays"
             return f"headroom cannot be measured: {self._failure}, and {self._settings.enough} are needed; {stays}"
-        if found is None:
+        if known is None:
             return f"headroom is being measured; until then {_DEFAULT_STAYS}"
         return (
-            f"round trip {{shortest_ns}} to {{longest_ns}} in {len(found.samples)} samples, {found.lost} lost; "
+            f"round trip {{shortest_ns}} to {{longest_ns}} in {len(known.samples)} samples, {known.lost} lost; "
             "the peer took up to {peer_response_ns} to answer"
         )

@@ -145,21 +145,21 @@ def answer(question: Question) -> Answer:
     """
     port, medium, length = question.port, question.medium, question.length
     least, most = (part(port.rate, port.max_frame) for part in (question.extras.least, question.extras.most))
-    found = [adaptive(port, question.round_trip, question.response, least)]
+    answers = [adaptive(port, question.round_trip, question.response, least)]
     unavailable = []
     if question.port_type is not None:
-        found.append(worst_case(port, length, question.port_type, medium, further=most))
+        answers.append(worst_case(port, length, question.port_type, medium, further=most))
     else:
         try:
-            found.append(worst_case(port, length, port_type_for(port.rate, medium), medium, further=most))
+            answers.append(worst_case(port, length, port_type_for(port.rate, medium), medium, further=most))
         except HeadroomError as error:
             unavailable.append(f"no worst case: {error}")
     try:
-        found.append(SHIPPED.headroom(port, length))
+        answers.append(SHIPPED.headroom(port, length))
     except HeadroomError as error:
         unavailable.append(f"no vendor default: {error}")
-    found.append(MLX5.headroom(port, length))
-    return Answer(tuple(found), tuple(_notes(question, found, unavailable)))
+    answers.append(MLX5.headroom(port, length))
+    return Answer(tuple(answers), tuple(_notes(question, answers, unavailable)))
 
 
 def _notes(question: Question, found: list[Headroom], unavailable: list[str]) -> list[str]:

@@ -413,11 +413,11 @@ class PfcPort:
         assert self._watchdog is not None  # or there would be no poll
         if alert := self._watchdog.settings.action is Action.ALERT:  # a storm lasts as long as its pause
             self._watchdog.xoff(self.paused_mask & self.stormed_mask, now_ns)
-        found, over = self._watchdog.poll(self.paused_mask & ~self.stormed_mask, now_ns)
+        verdict, over = self._watchdog.poll(self.paused_mask & ~self.stormed_mask, now_ns)
         self._timers[POLL] = self._watchdog.due_ns
         let_go = self._end_storms(over, now_ns)
-        storms = mask_of(priority for priority, _ in found)
-        for priority, paused_ns in found:
+        storms = mask_of(priority for priority, _ in verdict)
+        for priority, paused_ns in verdict:
             self._events.append((now_ns, PfcEvent.STORM_DETECTED, 1 << priority, paused_ns))
         if alert:
             return 0, 0, 0
@@ -425,7 +425,7 @@ class PfcPort:
         self._announced &= ~storms
         if not self._announced:
             self._timers[REFRESH] = NEVER
-        if found or over:
+        if verdict or over:
             self._obey()
         refresh = mask_of(priority for priority, _ in over) & self.congested_mask
         if self._watchdog.settings.action is Action.DROP:

@@ -41,10 +41,10 @@ class Lane:
 
 def lane(frame: bytes, table: Sequence[int] | None) -> Lane:
     """Return the lane of a frame that leaves by a port, of which `table` is for its way through the node."""
-    found = read(frame)
-    if found.dscp is None or table is None:
+    marking = read(frame)
+    if marking.dscp is None or table is None:
         return Lane(frame, None)
-    vl = table[sl_of(found.dscp)]
+    vl = table[sl_of(marking.dscp)]
     if vl >= LANES:
         return Lane(None, vl)
-    return Lane(with_pcp(frame, vl) if found.pcp is not None else tagged(frame, vl), vl)
+    return Lane(with_pcp(frame, vl) if marking.pcp is not None else tagged(frame, vl), vl)

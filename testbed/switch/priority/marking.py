@@ -51,23 +51,23 @@ class Marked:
 
 def mark(frame: bytes, socket_priority: int, settings: PriorityMap, applications: Table = NOTHING) -> Marked:
     """Return the frame to send, and its priority."""
-    found = read(frame)
-    by_table = applied(frame, found, socket_priority, applications)
+    marking = read(frame)
+    by_table = applied(frame, marking, socket_priority, applications)
     if by_table is not None:
         wanted = by_table
-    elif found.dscp:
-        wanted = settings.dscp_to_dot1p[found.dscp]
+    elif marking.dscp:
+        wanted = settings.dscp_to_dot1p[marking.dscp]
     else:
         wanted = socket_priority if socket_priority in PRIORITIES else settings.port_priority
     sent = frame
     if not _link_local(frame):
         if settings.trust is Trust.DOT1P and len(frame) >= _HEADER:
-            sent = with_pcp(frame, wanted) if found.pcp is not None else tagged(frame, wanted)
-        elif settings.trust is Trust.DSCP and takes_dscp(frame, found):
-            assert found.dscp is not None
+            sent = with_pcp(frame, wanted) if marking.pcp is not None else tagged(frame, wanted)
+        elif settings.trust is Trust.DSCP and takes_dscp(frame, marking):
+            assert marking.dscp is not None
             carrier = settings.carrier(wanted)
-            if carrier is not None and settings.dscp_to_dot1p[found.dscp] != wanted:
-                sent = with_dscp(frame, found, carrier)
+            if carrier is not None and settings.dscp_to_dot1p[marking.dscp] != wanted:
+                sent = with_dscp(frame, marking, carrier)
     result = classify(sent, settings)
     return Marked(sent, wanted, result.dot1p, result.local)
 

@@ -93,12 +93,12 @@ class TrimException:
 
 
 def _queues(given: Iterable[int]) -> frozenset[int]:
-    found = frozenset(given)
-    if not found:
+    queues = frozenset(given)
+    if not queues:
         raise TrimmingError("trimming names no queue; write with_trimming(3), or leave it out")
-    for queue in found:
+    for queue in queues:
         _check("a queue", queue, range(8))
-    return found
+    return queues
 
 
 def _network(name: str, given: object) -> IPv4Network | IPv6Network | None:

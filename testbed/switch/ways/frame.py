@@ -27,20 +27,20 @@ def fields_of(frame: bytes, look_inside: bool = False) -> Fields:
     while (kind := int.from_bytes(frame[at : at + 2], "big")) in (_VLAN, _SVLAN) and tags < _TAGS:
         at, tags = at + 4, tags + 1
     at += 2
-    found, protocol, behind = _address_fields(frame, at, kind)
+    fields, protocol, behind = _address_fields(frame, at, kind)
     if behind and kind == _IPV6 and protocol == _ROUTING and len(frame) >= behind + 2:
         protocol, behind = frame[behind], behind + (frame[behind + 1] + 1) * 8
     if behind and look_inside and protocol in (_IN_IPV4, _IN_IPV6):
         kind = _IPV4 if protocol == _IN_IPV4 else _IPV6
-        found, protocol, behind = _address_fields(frame, behind, kind, protocol)
-    found = replace(found, protocol=protocol, source_mac=macs.source_mac, destination_mac=macs.destination_mac)
+        fields, protocol, behind = _address_fields(frame, behind, kind, protocol)
+    fields = replace(fields, protocol=protocol, source_mac=macs.source_mac, destination_mac=macs.destination_mac)
     if not behind or protocol not in (_TCP, _UDP) or len(frame) < behind + 4:
-        return found
+        return fields
     source, destination = (int.from_bytes(frame[place : place + 2], "big") for place in (behind, behind + 2))
-    found = replace(found, source_port=source, destination_port=destination)
-    if protocol == _UDP and found.destination_port == _ROCE and len(frame) >= behind + 16:
-        found = replace(found, queue_pair=int.from_bytes(frame[behind + 13 : behind + 16], "big"))
-    return found
+    fields = replace(fields, source_port=source, destination_port=destination)
+    if protocol == _UDP and fields.destination_port == _ROCE and len(frame) >= behind + 16:
+        fields = replace(fields, queue_pair=int.from_bytes(frame[behind + 13 : behind + 16], "big"))
+    return fields
 
 
 def _address_fields(frame: bytes, at: int, kind: int, protocol: int = 0) -> tuple[Fields, int, int]:

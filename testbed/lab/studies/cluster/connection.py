@@ -82,10 +82,10 @@ def cause(error: BaseException) -> str:
 def require_same_versions(address: str, client: Any) -> None:
     """Refuse a cluster with another Dask than ours."""
     try:
-        found = client.get_versions()
-        ours = found["client"]["packages"]
-        others = {"the scheduler": found["scheduler"]}
-        others |= {f"the worker {worker}": about for worker, about in found["workers"].items()}
+        versions = client.get_versions()
+        ours = versions["client"]["packages"]
+        others = {"the scheduler": versions["scheduler"]}
+        others |= {f"the worker {worker}": about for worker, about in versions["workers"].items()}
         for who, about in others.items():
             for package in _SAME:
                 theirs, here = about["packages"][package], ours[package]

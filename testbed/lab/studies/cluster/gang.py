@@ -245,7 +245,7 @@ class _Worker:
                 commands = b"".join(self._commands)
                 self._commands.clear()
             try:
-                found = self._cluster.look(self.address, self.key, commands)
+                news = self._cluster.look(self.address, self.key, commands)
             except Exception as error:
                 if not self._is_there():
                     self._fail("the worker has left the cluster")
@@ -256,7 +256,7 @@ class _Worker:
                     continue
                 return
             self._heard_s = time.monotonic()
-            if found is None:
+            if news is None:
                 if self.has_begun:
                     self._fail("its task was ended there")
                     return
@@ -265,8 +265,8 @@ class _Worker:
                 time.sleep(0.05)
                 continue
             self.has_begun = True
-            self._take(found)
-            if (answer := found["answer"]) is not None:
+            self._take(news)
+            if (answer := news["answer"]) is not None:
                 self.wants_lab = "wants" in answer
                 if not self.wants_lab:
                     self._fail(str(answer.get("error", "its process has ended"))[:2000])

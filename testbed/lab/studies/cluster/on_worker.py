@@ -389,11 +389,11 @@ def _own(folder: Path) -> Path:
     """
     real = folder.resolve()
     for one in (real, *real.parents):
-        found = one.stat()
+        status = one.stat()
         allowed = stat.S_ISVTX if one != real else 0
-        if found.st_uid not in (0, os.geteuid()):
-            why = f"belongs to user {found.st_uid}"
-        elif found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & allowed:
+        if status.st_uid not in (0, os.geteuid()):
+            why = f"belongs to user {status.st_uid}"
+        elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & allowed:
             why = "can be written to by others"
         else:
             continue

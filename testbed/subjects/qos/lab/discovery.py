@@ -53,7 +53,7 @@ class Discovery:
 
     def fabric(self, partitions: Iterable[policy.Partition] = (), manager: str | None = None) -> policy.Fabric:
         """Return the fabric as it is now, with forwarding tables by shortest paths."""
-        found = policy.Fabric()
+        discovered = policy.Fabric()
         by_node: dict[str, list[PortState]] = {}
         for port in self._fabric.ports.values():
             by_node.setdefault(port.node.name, []).append(port)
@@ -62,17 +62,17 @@ class Discovery:
             first = eui64(ports[0].mac)
             guids = {port_key(port).number: eui64(port.mac) for port in ports}
             described = f"{name} {_ADAPTER}" if kind is NodeType.CA else name
-            found.add(name, kind, first, map(_port, ports), description=described, guids=guids)
+            discovered.add(name, kind, first, map(_port, ports), description=described, guids=guids)
         carriers = self._carriers(by_node)
         for port in self._fabric.ports.values():
             far = self._fabric.far_end(port)
             if port.slot < far.slot and port.slot in carriers and far.slot in carriers:
-                found.connect(port_key(port), port_key(far))
+                discovered.connect(port_key(port), port_key(far))
         for partition in partitions:
-            found.partition(partition)
-        found.manager = manager
-        found.route()
-        return found
+            discovered.partition(partition)
+        discovered.manager = manager
+        discovered.route()
+        return discovered
 
     def _carriers(self, by_node: Mapping[str, list[PortState]]) -> set[int]:
         """Return the slots of ports that are up and have a carrier."""

@@ -220,7 +220,7 @@ class _Builder:
         return Ranges.of(pair for ranges in found for pair in ranges)
 
     def _ports(self, node: Node, name: str) -> Ranges | None:
-        found = [self._read.ports(child) for child in node.children if child.name == name]
-        if not found or any(ports is None for ports in found):
+        lists = [self._read.ports(child) for child in node.children if child.name == name]
+        if not lists or any(ports is None for ports in lists):
             return None
-        return Ranges.of(pair for ports in found if ports is not None for pair in ports)
+        return Ranges.of(pair for ports in lists if ports is not None for pair in ports)

@@ -75,8 +75,8 @@ class ControlPlane:
         for one in self._daemons:
             one.require_interfaces(link.name for link in self._tables[one.router.name].links())
         stages = [(one, one.stages()) for one in self._daemons]
-        for number in range(max((len(found) for _, found in stages), default=0)):
-            started = [(one, found[number]) for one, found in stages if number < len(found)]
+        for number in range(max((len(daemons) for _, daemons in stages), default=0)):
+            started = [(one, daemons[number]) for one, daemons in stages if number < len(daemons)]
             for one, names in started:
                 for name in names:
                     one.start(name)
@@ -134,9 +134,9 @@ class ControlPlane:
         """Return the changes of routes in this run so far, of one router or of all."""
         own = [] if self._run is None or self._watch is None else events(self._run)
         of_all = self._parts.exchange("changes of routes", (own[: self._before], own[self._before :]))
-        before, now = of_all[0][0], chain.from_iterable(found for _, found in of_all)
-        found = [*before, *sorted(now, key=lambda one: one.lab_ns)]
-        return [one for one in found if router in ("", one.router)]
+        before, now = of_all[0][0], chain.from_iterable(routes for _, routes in of_all)
+        routes = [*before, *sorted(now, key=lambda one: one.lab_ns)]
+        return [one for one in routes if router in ("", one.router)]
 
     def expected(self) -> dict[str, Routes] | None:
         """Return the routes that all routers should have by the cables that have their link now.

@@ -317,9 +317,9 @@ class FrrDaemons(Daemons):
             for name in _SHARED:
                 if not os.path.ismount(self._root / name):
                     kernel.bind(f"/{name}", str(self._root / name))
-        found = _USERS.search(self._inside(Path("/etc/passwd")).read_text())
-        assert found is not None
-        owner = int(found[1]), int(found[2])
+        users = _USERS.search(self._inside(Path("/etc/passwd")).read_text())
+        assert users is not None
+        owner = int(users[1]), int(users[2])
         for folder in (self._settings, self._sockets):
             make_folder(folder, owner)
         self._write("vtysh.conf", "", owner)
@@ -350,10 +350,10 @@ class FrrDaemons(Daemons):
         remove(self._settings, self._sockets)
 
     def complaint(self, said: str) -> str:
-        found = _LINE.search(said)
-        if found is None:
+        match = _LINE.search(said)
+        if match is None:
             return " ".join(said.split()) or "no reason was given"
-        return f"line {found[1]}: {_CODE.sub(': ', found[2]).strip()}"
+        return f"line {match[1]}: {_CODE.sub(': ', match[2]).strip()}"
 
     def sessions(self) -> dict[str, str]:
         if "bgpd" not in self.names:
@@ -373,18 +373,18 @@ class FrrDaemons(Daemons):
             command for daemon, command in (*asked, ("isisd", "show isis neighbor json")) if daemon in self.names
         ]
         told = self._told(*commands) if commands else []
-        found = {}
+        by_neighbour = {}
         for port, has in (item for one in told for item in one.get("interfaces", {}).items()):
             if has.get("ospfEnabled") and has.get("ifUp") and not has.get("timerPassiveIface"):
                 state = "not synchronised" if has.get("nbrCount") else _ALONE
-                found["OSPF", port] = "" if has.get("nbrAdjacentCount") else state
+                by_neighbour["OSPF", port] = "" if has.get("nbrAdjacentCount") else state
         circuits = [one for said in told for area in said.get("areas", ()) for one in area.get("circuits", ())]
         neighbours = {one["interface"]: one.get("state") for one in circuits if isinstance(one.get("interface"), str)}
         for has in (one["interface"] for one in circuits if isinstance(one.get("interface"), dict)):
             if has.get("state") == "Up" and has.get("is-passive") == "active":
                 state = neighbours.get(has["name"]) or _ALONE
-                found["IS-IS", has["name"]] = "" if state == "Up" else state
-        return found
+                by_neighbour["IS-IS", has["name"]] = "" if state == "Up" else state
+        return by_neighbour
 
     def _told(self, *commands: str) -> list[Any]:
         """Return the answers in JSON to commands, of those that have one."""

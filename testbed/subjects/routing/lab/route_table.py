@@ -61,14 +61,14 @@ class RouteTable:
         """Return the ports of each route that something else than the kernel has set. Ports without a carrier, which
         the kernel does not use, are left out."""
         names = {link.index: link.name for link in self.links()}
-        found: Routes = {}
+        ports_of: Routes = {}
         for family in _FAMILIES:
             for kind, body in self._socket.dump(_GET_ROUTE, _BODY.pack(family, *[0] * 8)):
                 change = _route(kind, body)
                 if change is not None and change.ports:
                     ports = frozenset(names.get(port, str(port)) for port in change.ports)
-                    found[change.destination] = found.get(change.destination, frozenset()) | ports
-        return found
+                    ports_of[change.destination] = ports_of.get(change.destination, frozenset()) | ports
+        return ports_of
 
     def links(self) -> list[Link]:
         """Return the namespace's interfaces."""
@@ -124,18 +124,18 @@ def _route(kind: int, body: bytes) -> RouteChange | None:
     if kind not in (_NEW_ROUTE, _DELETE_ROUTE) or len(body) < _BODY.size:
         return None
     family, length, _, _, table, protocol, _, route, flags = _BODY.unpack_from(body)
-    found = attributes(body, _BODY.size)
-    table = struct.unpack("=I", found[_TABLE])[0] if _TABLE in found else table
+    fields = attributes(body, _BODY.size)
+    table = struct.unpack("=I", fields[_TABLE])[0] if _TABLE in fields else table
     if family not in _FAMILIES or route != _UNICAST or table != _MAIN or protocol == _BY_KERNEL:
         return None
     empty = bytes(4 if family == socket.AF_INET else 16)
-    destination = f"{ip_address(found.get(_DESTINATION, empty))}/{length}"
+    destination = f"{ip_address(fields.get(_DESTINATION, empty))}/{length}"
     ports: list[int] = []
     if kind == _NEW_ROUTE:
-        if _WAYS in found:
-            ports = list(_ways(found[_WAYS]))
-        elif _PORT in found and not flags & (_DEAD | _LINK_DOWN):
-            ports = [struct.unpack("=i", found[_PORT])[0]]
+        if _WAYS in fields:
+            ports = list(_ways(fields[_WAYS]))
+        elif _PORT in fields and not flags & (_DEAD | _LINK_DOWN):
+            ports = [struct.unpack("=i", fields[_PORT])[0]]
     return RouteChange(destination, tuple(sorted(ports)), _PROTOCOLS.get(protocol, str(protocol)))
 
 

@@ -48,19 +48,19 @@ def places(fabric: Fabric, ports: Mapping[str, TestPort]) -> dict[str, Place]:
     def placed(state: PortState) -> Place:
         return Place(state, fabric.core.ports.far_end(state))
 
-    found: dict[str, Place] = {}
+    by_port: dict[str, Place] = {}
     for number, port in enumerate(ports.values()):
         name = by_host.get(port.location, port.location)
         if name in fabric.core.ports.slots and name not in free:
-            taken = next((one for one, place in found.items() if place.interface == name), None)
+            taken = next((one for one, place in by_port.items() if place.interface == name), None)
             why = f"port {taken} is there" if taken else f"{name} is no port of a host; {listed(free)} are"
             raise OtgError([f"ports[{number}].location: {why}"])
         if name in free:
-            found[port.name] = placed(free.pop(name))
+            by_port[port.name] = placed(free.pop(name))
     for port in ports.values():
-        if port.name not in found:
-            found[port.name] = placed(free.pop(next(iter(free))))
-    return {name: found[name] for name in ports}
+        if port.name not in by_port:
+            by_port[port.name] = placed(free.pop(next(iter(free))))
+    return {name: by_port[name] for name in ports}
 
 
 def silence(fabric: Fabric, place: Place) -> None:

@@ -167,14 +167,14 @@ def _chosen(noun: str, text: str | None, known: dict[str, Experiment]) -> dict[s
         for case, experiment in known.items()
         for name in (case, re.sub(r"^(\D+)0+", r"\1", case), experiment.name.upper())
     }
-    found = {}
+    cases = {}
     for word in filter(None, (one.strip() for one in text.split(","))):
         if word.upper() not in names:
             raise UsageError(f"there is no {noun} {word[:40]!r}; {hint(word.upper(), list(known))}")
-        found[names[word.upper()]] = known[names[word.upper()]]
-    if not found:
+        cases[names[word.upper()]] = known[names[word.upper()]]
+    if not cases:
         raise UsageError(f"--{noun} {text!r} names none; there are {', '.join(known)}")
-    return found
+    return cases
 
 
 def _values(cases: dict[str, Experiment], parameter: str, text: str | None) -> list[str]:
@@ -184,14 +184,14 @@ def _values(cases: dict[str, Experiment], parameter: str, text: str | None) -> l
     known = list(limits.ends)
     if text is None:
         return known
-    found = list(dict.fromkeys(filter(None, (one.strip() for one in text.split(",")))))
-    for word in found:
+    values = list(dict.fromkeys(filter(None, (one.strip() for one in text.split(",")))))
+    for word in values:
         if word not in known:
             scale = ", because the lab has no scale for it" if parameter == "speed" else ""
             raise UsageError(f"--{parameter} {word[:40]}: not possible{scale}; {hint(word, known)}")
-    if not found:
+    if not values:
         raise UsageError(f"--{parameter} {text!r} names none; there are {', '.join(known)}")
-    return found
+    return values
 
 
 def _on_own(cases: dict[str, Experiment], options: argparse.Namespace) -> list[_Planned]:

@@ -27,12 +27,12 @@ def diff(options: argparse.Namespace) -> int:
     The exit code is 0 if there is nothing.
     """
     before, after = (read(read_octets(name)).require(name) for name in (options.before, options.after))
-    found = {"configured": configured(before, after), "follows": derived(before, after, options.cell)}
+    differences = {"configured": configured(before, after), "follows": derived(before, after, options.cell)}
     if options.json:
-        print(json.dumps({name: [vars(one) for one in some] for name, some in found.items()}, indent=1))
+        print(json.dumps({name: [vars(one) for one in some] for name, some in differences.items()}, indent=1))
     else:
-        _show(found, f"{options.before} and {options.after}")
-    return Exit.FAILED if any(found.values()) else Exit.OK
+        _show(differences, f"{options.before} and {options.after}")
+    return Exit.FAILED if any(differences.values()) else Exit.OK
 
 
 def _show(found: dict[str, list[Difference]], names: str) -> None:

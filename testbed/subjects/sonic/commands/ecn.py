@@ -23,13 +23,13 @@ def options(parser: argparse.ArgumentParser) -> None:
 def ecn(options: argparse.Namespace) -> int:
     """Compute which share of packets a switch marks, by the length of a queue, and whether marking begins before
     PAUSE."""
-    found = question.answer(Asked(**{name: getattr(options, name) for name in Asked.__dataclass_fields__}))
+    answer = question.answer(Asked(**{name: getattr(options, name) for name in Asked.__dataclass_fields__}))
     if options.json:
-        print(json.dumps(question.as_json(found), indent=1))
+        print(json.dumps(question.as_json(answer), indent=1))
         return Exit.OK
     print("     queue  marked")
-    for queue, share in found.points:
+    for queue, share in answer.points:
         print(f"{queue:>8} B  {question.readable(share)}")
-    for note in found.notes:
+    for note in answer.notes:
         print(f"note: {note}")
     return Exit.OK

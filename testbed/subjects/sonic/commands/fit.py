@@ -56,18 +56,18 @@ def fit(options: argparse.Namespace) -> int:
     """Say in a sentence whether a cable fits a port of a SONiC switch, with the configuration that makes it fit. The
     exit code is 0 if it fits as it is."""
     tables = read(read_octets(options.file)).require(options.file)
-    found = []
+    fits = []
     for port in chosen(tables, options.port):
         length = options.length or _length(tables, port)
-        found.append(of_port(tables, port, length, options.cell, extras(options, fec_of(tables, port))))
+        fits.append(of_port(tables, port, length, options.cell, extras(options, fec_of(tables, port))))
     if options.json:
-        print(json.dumps([_as_json(one) for one in found], indent=1))
+        print(json.dumps([_as_json(one) for one in fits], indent=1))
     else:
-        for one in found:
+        for one in fits:
             print(one.sentence)
             if one.patch:
                 print(json.dumps(one.patch))
-    return Exit.OK if all(one.verdict is Verdict.FITS for one in found) else Exit.FAILED
+    return Exit.OK if all(one.verdict is Verdict.FITS for one in fits) else Exit.FAILED
 
 
 def _length(tables: Tables, port: str) -> Length:

@@ -139,7 +139,7 @@ def tables_of(switch: Exported) -> Tables:
         f"{_EGRESS}_{place}": PoolRow(PoolType.EGRESS, Mode.DYNAMIC, size * cell)
         for place, size in enumerate(switch.buffer.egress_pools)
     }
-    found = Tables(
+    tables = Tables(
         hostname=switch.name,
         ports={names[number]: PortRow(port.rate.bps // 10**6) for number, port in switch.ports.items()},
         cables={names[number]: _length(port.length) for number, port in switch.ports.items()},
@@ -150,9 +150,9 @@ def tables_of(switch: Exported) -> Tables:
         own=own,
     )
     for number, port in switch.ports.items():
-        found = _with_port(found, names[number], port.settings)
+        tables = _with_port(tables, names[number], port.settings)
         own[_PORTS][names[number]] = {"number": str(number)} | _own_port(port.settings)
-    return found
+    return tables
 
 
 def _pool_xoff(buffer: BufferSettings, place: int) -> int | None:
@@ -220,32 +220,32 @@ def _with_port(tables: Tables, name: str, port: Port) -> Tables:
 
 def _own_port(port: Port) -> dict[str, str]:
     """Return the settings that SONiC has no field for, if they are not the default."""
-    usual, found = Port(), {"trust": port.priorities.trust.value}
-    found["port_priority"] = str(port.priorities.port_priority)
+    usual, settings = Port(), {"trust": port.priorities.trust.value}
+    settings["port_priority"] = str(port.priorities.port_priority)
     for name in ("rewrite_dot1p", "rewrite_dscp"):
-        found[name] = ",".join("-" if value is None else str(value) for value in getattr(port.priorities, name))
-    found["shares"] = ",".join(f"{priority}:{share}" for priority, share in port.shares.items())
+        settings[name] = ",".join("-" if value is None else str(value) for value in getattr(port.priorities, name))
+    settings["shares"] = ",".join(f"{priority}:{share}" for priority, share in port.shares.items())
     pfc, guard = port.pfc, port.pfc.watchdog
-    found |= {"pause_quanta": str(pfc.pause_quanta), "refresh": str(pfc.refresh), "send_xon": str(pfc.send_xon)}
+    settings |= {"pause_quanta": str(pfc.pause_quanta), "refresh": str(pfc.refresh), "send_xon": str(pfc.send_xon)}
     if guard is not None:
         times = [str(time.ps) for time in (guard.detection, guard.restoration, guard.poll)]
-        found["watchdog"] = ",".join([*times, guard.kind])
+        settings["watchdog"] = ",".join([*times, guard.kind])
     for queue, curve in port.ecn.items():
         limit = "-" if curve.limit is None else str(curve.limit.bytes)
-        found[f"ecn_{queue}"] = f"{curve.pmax},{limit},{curve.keep_not_ect}"
+        settings[f"ecn_{queue}"] = f"{curve.pmax},{limit},{curve.keep_not_ect}"
     if port.obeys_after != usual.obeys_after:
-        found["obeys_after"] = str(port.obeys_after.ps)
+        settings["obeys_after"] = str(port.obeys_after.ps)
     if port.trimming is not None:
         trims = port.trimming
         numbers = [trims.size, trims.dscp, trims.queue, trims.tc]
-        found["trimming"] = ",".join(
+        settings["trimming"] = ",".join(
             ["".join(map(str, sorted(trims.queues))), *("-" if n is None else str(n) for n in numbers)]
         )
     if port.trim_exceptions:
-        found["trim_exceptions"] = ";".join(_exception(one) for one in port.trim_exceptions)
+        settings["trim_exceptions"] = ";".join(_exception(one) for one in port.trim_exceptions)
     if port.reaction is not None:
-        found["reaction"] = f"{port.reaction.sends.ps},{port.reaction.stops.ps}"
-    return found
+        settings["reaction"] = f"{port.reaction.sends.ps},{port.reaction.stops.ps}"
+    return settings
 
 
 _OF_EXCEPTIONS = ("source", "destination", "protocol", "source_port", "destination_port", "dscp")
@@ -258,13 +258,13 @@ def _exception(one: TrimException) -> str:
 
 def _trimming_from(own: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of trimming that `_own_port` wrote."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if "trimming" in own:
         queues, *words = own["trimming"].split(",")
         size, dscp, queue, tc = (None if word == "-" else int(word) for word in words)
-        found["trimming"] = Trimming(frozenset(map(int, queues)), size or 0, dscp or 0, queue, tc)
+        settings["trimming"] = Trimming(frozenset(map(int, queues)), size or 0, dscp or 0, queue, tc)
     if "trim_exceptions" in own:
-        found["trim_exceptions"] = tuple(
+        settings["trim_exceptions"] = tuple(
             TrimException(**{
                 name: word if name in _OF_EXCEPTIONS[:2] else int(word)
                 for name, word in zip(_OF_EXCEPTIONS, text.split(","), strict=True)
@@ -272,7 +272,7 @@ def _trimming_from(own: Mapping[str, str]) -> dict[str, Any]:
             })  # type: ignore[arg-type]
             for text in own["trim_exceptions"].split(";")
         )  # fmt: skip
-    return found
+    return settings
 
 
 def of_fabric(fabric: Any, node: str) -> Exported:

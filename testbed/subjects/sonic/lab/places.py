@@ -20,14 +20,14 @@ _End = tuple[Switch, SwitchPort]
 
 def by_name(switches: Sequence[Switch]) -> dict[str, Switch]:
     """Return switches by their hostnames. SwitchError if two have the same."""
-    found: dict[str, Switch] = {}
+    switches_by_name: dict[str, Switch] = {}
     for switch in switches:
-        if switch.name in found:
+        if switch.name in switches_by_name:
             raise SwitchError(
                 f"two files have the hostname {switch.name}; DEVICE_METADATA|localhost has to tell them apart"
             )
-        found[switch.name] = switch
-    return found
+        switches_by_name[switch.name] = switch
+    return switches_by_name
 
 
 def cables_between(switches: Sequence[Switch]) -> list[tuple[_End, _End]]:
@@ -108,13 +108,13 @@ def _place(switches: Sequence[Switch], text: str) -> Place:
     if colon:
         if hostname not in by_name(switches):
             raise PortsError(f"there is no switch {hostname[:40]!r}; {nearest(hostname[:40], by_name(switches))}")
-        found = [by_name(switches)[hostname]]
+        places = [by_name(switches)[hostname]]
     else:
-        found = [switch for switch in switches if port in switch.ports] or list(switches[:1])
-    if len(found) > 1:
-        raise PortsError(f"{port} is a port of {listed(one.name for one in found)}; write {found[0].name}:{port}")
-    require_port(found[0].tables, port)
-    return found[0].name, port
+        places = [switch for switch in switches if port in switch.ports] or list(switches[:1])
+    if len(places) > 1:
+        raise PortsError(f"{port} is a port of {listed(one.name for one in places)}; write {places[0].name}:{port}")
+    require_port(places[0].tables, port)
+    return places[0].name, port
 
 
 def _slack(switches: Sequence[Switch], place: Place) -> float:

@@ -62,15 +62,15 @@ class SonicViews:
 
     def ports(self, wanted: str = "") -> list[tuple[str, list[PortState]]]:
         """Return ports by switch; `wanted` is a port by either name, a switch, or empty for all."""
-        found = []
+        wanted_ports = []
         for node, ports in self.switches():
             chosen = [port for port in ports if wanted in ("", node, port.name, self.label(port))]
             if chosen:
-                found.append((node, chosen))
-        if not found:
+                wanted_ports.append((node, chosen))
+        if not wanted_ports:
             names = [self.label(port) for _, ports in self.switches() for port in ports]
             raise UsageError(f"there is no port {wanted}; {nearest(wanted, names)}" if wanted else "no switch is there")
-        return found
+        return wanted_ports
 
     def _each(self, wanted: str, make: Callable[[str, list[PortState]], str]) -> str:
         """Return one block for each switch. If there are several, each has its name above it."""

@@ -94,10 +94,10 @@ class TunnelHeadroom:
 
     def _look(self, tunnel: ReverseTunnel, measurer: Measurer) -> None:
         """Pass on what is new."""
-        found, before = measurer.status.measurement, self._seen.get(tunnel.identity)
-        if found is None or found is before:
+        measurement, before = measurer.status.measurement, self._seen.get(tunnel.identity)
+        if measurement is None or measurement is before:
             return
-        self._seen[tunnel.identity] = found
+        self._seen[tunnel.identity] = measurement
         if before is None:  # routers on the way had to find their neighbours
             measurer.measure(time.monotonic_ns())
             self._first.add(tunnel.identity)

@@ -146,15 +146,15 @@ class WanAgent:
     @property
     def files(self) -> dict[int, Callable[[int], None]]:
         """The function to call for each file that is readable."""
-        found: dict[int, Callable[[int], None]] = {
+        by_file: dict[int, Callable[[int], None]] = {
             self._ending.fileno(): self._process_ended,
             self._data.fileno(): self._learn,
         }
         if self._control is not None:
-            found[self._control.fd] = self._read_control
+            by_file[self._control.fd] = self._read_control
         if self._headroom is not None:
-            found[self._headroom.fd] = self._headroom.receive
-        return found
+            by_file[self._headroom.fd] = self._headroom.receive
+        return by_file
 
     @property
     def deadline_ns(self) -> int:
@@ -290,13 +290,13 @@ class WanAgent:
         self._listen_ns = now_ns + _LISTEN_AGAIN_NS
         for data, _, interface in received(self._data):
             came = endx_pfc.as_it_came(data, self._own_sids)
-            found = self._learner.data_packet(came, now_ns, self._is_outside(interface))
-            if isinstance(found, Learned) and found.new and self._plan.learned_refresh:
-                if found.evicted:
-                    self._forget(found.evicted, "the table is full, and it was unused for longest", now_ns)
+            learned = self._learner.data_packet(came, now_ns, self._is_outside(interface))
+            if isinstance(learned, Learned) and learned.new and self._plan.learned_refresh:
+                if learned.evicted:
+                    self._forget(learned.evicted, "the table is full, and it was unused for longest", now_ns)
                 self._services.record(now_ns, AgentEvent.TUNNEL_LEARNED, next(iter(self._ports.values())).slot, 0, 0)
-                self._tunnels.add(found.tunnel, self._plan.learned_refresh, now_ns, learned=True)
-                self._report(OwnTunnel(found.tunnel, True, "a data packet has come by it"), now_ns)
+                self._tunnels.add(learned.tunnel, self._plan.learned_refresh, now_ns, learned=True)
+                self._report(OwnTunnel(learned.tunnel, True, "a data packet has come by it"), now_ns)
 
     # The controller
 

@@ -81,18 +81,18 @@ def to(neighbour: str) -> str:
 def joined(reported: Mapping[str, Report], routers: Iterable[IgpRouter]) -> dict[str, Report]:
     """Return the reports of agents with the IGP's SIDs in them, and a report for each router without an agent."""
     known = {router.router: router for router in routers}
-    found = dict(reported)
+    reports = dict(reported)
     for name, router in known.items():
         report = reported.get(name)
         if report is None:
             links = {one.router: _igp_link(name, one, reported) for one in router.neighbours}
-            found[name] = Report(name, tuple(_sids(router, known, {})), tuple(links.values()))
+            reports[name] = Report(name, tuple(_sids(router, known, {})), tuple(links.values()))
             continue
         by_neighbour = {link.neighbour.router: link.interface for link in reversed(report.links)}
         own = {sid.address for sid in report.sids}
         more = tuple(sid for sid in _sids(router, known, by_neighbour) if sid.address not in own)
-        found[name] = replace(report, sids=(*report.sids, *more))
-    return found
+        reports[name] = replace(report, sids=(*report.sids, *more))
+    return reports
 
 
 def _igp_link(name: str, neighbour: IgpNeighbour, reported: Mapping[str, Report]) -> LinkEnd:

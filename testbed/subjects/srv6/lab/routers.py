@@ -172,10 +172,10 @@ class WanGraph:
 
     def path(self, start: str, goal: str) -> list[str]:
         """Return the routers on the shortest way, with both ends."""
-        found = [start]
-        while found[-1] != goal:
-            found.append(self.ways(found[-1], goal)[0].neighbour)
-        return found
+        routers = [start]
+        while routers[-1] != goal:
+            routers.append(self.ways(routers[-1], goal)[0].neighbour)
+        return routers
 
     def ways(self, router: str, goal: str) -> list[Leg]:
         """Return the shortest way, and after it the other ways that do not lead back here."""
@@ -308,17 +308,17 @@ class WanGraph:
 
     def _measure(self) -> dict[tuple[str, str], int]:
         far = 1 << 62
-        found = {(a, b): 0 if a == b else far for a in self.legs for b in self.legs}
+        distances = {(a, b): 0 if a == b else far for a in self.legs for b in self.legs}
         for router, legs in self.legs.items():
             for leg in legs:
-                found[router, leg.neighbour] = min(found[router, leg.neighbour], leg.delay.ps)
+                distances[router, leg.neighbour] = min(distances[router, leg.neighbour], leg.delay.ps)
         for middle in self.legs:
             for a in self.legs:
                 for b in self.legs:
-                    found[a, b] = min(found[a, b], found[a, middle] + found[middle, b])
-        if far in found.values():
+                    distances[a, b] = min(distances[a, b], distances[a, middle] + distances[middle, b])
+        if far in distances.values():
             raise UsageError("the WAN graph is disconnected: no path joins all its routers; add a cable")
-        return found
+        return distances
 
 
 @dataclass(frozen=True)

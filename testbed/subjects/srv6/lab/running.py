@@ -11,11 +11,11 @@ from testbed.switch.headroom.measurement import readable
 
 def wan_state(fabric: Fabric, router: str) -> dict[str, Any]:
     """Return the tunnels of End.X.PFC at a router, its counters by SID and reason, and what filters dropped."""
-    found = fabric.snapshot(router).get("wan")
-    if found is None:
+    state = fabric.snapshot(router).get("wan")
+    if state is None:
         raise FabricError(f"{router} has no End.X.PFC")
-    measured = found["headroom"] and [readable(one) for one in found["headroom"]]
-    return {**found, "headroom": measured, "filtered": wan_filtered(fabric, router)}
+    measured = state["headroom"] and [readable(one) for one in state["headroom"]]
+    return {**state, "headroom": measured, "filtered": wan_filtered(fabric, router)}
 
 
 def wan_filtered(fabric: Fabric, router: str) -> dict[str, int]:

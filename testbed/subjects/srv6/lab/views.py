@@ -13,13 +13,13 @@ from testbed.subjects.srv6.lab.running import wan_state
 
 def reading(fabric: Fabric, wanted: str = "") -> Reading:
     """Return for each router with End.X.PFC the packets to its SIDs, its tunnels, and the packets filters dropped."""
-    found = {}
+    by_router = {}
     for node, _ in by_node(fabric, wanted):
         if fabric.snapshot(node).get("wan") is not None:
-            found[node] = wan_state(fabric, node)
-    if wanted and not found:
+            by_router[node] = wan_state(fabric, node)
+    if wanted and not by_router:
         raise FabricError(f"{wanted} has no End.X.PFC")
-    return found
+    return by_router
 
 
 def view(fabric: Fabric, wanted: str = "", before: Reading | None = None) -> str:

@@ -201,13 +201,13 @@ def _split(octets: bytes, where: str) -> Iterator[tuple[int, bytes]]:
 
 def _tlvs(octets: bytes, where: str, wanted: tuple[int, ...]) -> dict[int, bytes]:
     """Return the wanted TLVs by type."""
-    found: dict[int, bytes] = {}
+    by_type: dict[int, bytes] = {}
     for kind, value in _split(octets, where):
-        if kind in found:
+        if kind in by_type:
             _refuse(Refusal.REPEATED, f"TLV {kind} comes twice in {where}; it may come once")
         if kind in wanted:
-            found[kind] = value
-    return found
+            by_type[kind] = value
+    return by_type
 
 
 def _needed(tlvs: Mapping[int, bytes], kind: int, where: str) -> bytes:

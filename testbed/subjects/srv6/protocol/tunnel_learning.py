@@ -103,23 +103,23 @@ class Learner:
 
     def data_packet(self, data: bytes, now_ns: int, from_outside: bool = False) -> Learned | Refused:
         """Learn from an IPv6 packet that has come to this router."""
-        found: ReverseTunnel | Refusal | ipv6.PacketReason
+        outcome: ReverseTunnel | Refusal | ipv6.PacketReason
         try:
-            found = self._read(data, from_outside)
+            outcome = self._read(data, from_outside)
         except PacketError as error:
-            found = error.reason
-        if not isinstance(found, ReverseTunnel):
-            self.counters[f"refused {found}"] += 1
-            return Refused(found)
-        key = found.identity
+            outcome = error.reason
+        if not isinstance(outcome, ReverseTunnel):
+            self.counters[f"refused {outcome}"] += 1
+            return Refused(outcome)
+        key = outcome.identity
         known = self._table.pop(key, None)
         evicted = None
         if known is None and len(self._table) == self._settings.size:
             _, (evicted, _) = self._table.popitem(last=False)
             self.counters["evicted"] += 1
-        self._table[key] = (found, now_ns)
+        self._table[key] = (outcome, now_ns)
         self.counters["known" if known else "learned"] += 1
-        return Learned(found, known is None, evicted)
+        return Learned(outcome, known is None, evicted)
 
     @property
     def deadline_ns(self) -> int | None:

@@ -191,9 +191,9 @@ class SrPolicyService:
         text = call.words["id"]
         match text.split(":"):
             case [headend, colour, endpoint] if colour.isascii() and colour.isdigit() and len(colour) <= 10:
-                found = Key(headend, int(colour), endpoint)
-                if found in self.manager.policies and id_of(found) == text:
-                    return found
+                key = Key(headend, int(colour), endpoint)
+                if key in self.manager.policies and id_of(key) == text:
+                    return key
         raise MissingError(f"there is no policy {text[:60]!a}; there are {_some(map(id_of, self.manager.policies))}")
 
 

@@ -97,12 +97,12 @@ def reverse(manager: Manager, key: Key) -> ReverseView:
 def _directions(
     back: ReverseTunnel | None, forth: ReverseTunnel | None
 ) -> list[tuple[Literal["back", "forth"], ReverseTunnel]]:
-    found: list[tuple[Literal["back", "forth"], ReverseTunnel]] = []
+    directions: list[tuple[Literal["back", "forth"], ReverseTunnel]] = []
     if back is not None:
-        found.append(("back", back))
+        directions.append(("back", back))
     if forth is not None:
-        found.append(("forth", forth))
-    return found
+        directions.append(("forth", forth))
+    return directions
 
 
 def vpn(manager: Manager, name: str) -> VpnView:

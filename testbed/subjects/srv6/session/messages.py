@@ -329,18 +329,18 @@ Message = FromAgent | FromController
 
 def from_agent(data: object, code_points: CodePoints = CodePoints()) -> FromAgent:
     """Return a message of an agent; InvalidError if it is none."""
-    found: FromAgent = _decode(FromAgent, data, code_points)
-    if isinstance(found, Report):
-        _check_report(found)
-    return found
+    message: FromAgent = _decode(FromAgent, data, code_points)
+    if isinstance(message, Report):
+        _check_report(message)
+    return message
 
 
 def from_controller(data: object, code_points: CodePoints = CodePoints()) -> FromController:
     """Return a message of a controller; InvalidError if it is none."""
-    found: FromController = _decode(FromController, data, code_points)
-    if isinstance(found, Install) and isinstance(data, Mapping):
-        keep_json(found.item, data["item"])
-    return found
+    message: FromController = _decode(FromController, data, code_points)
+    if isinstance(message, Install) and isinstance(data, Mapping):
+        keep_json(message.item, data["item"])
+    return message
 
 
 def as_json(message: Message, code_points: CodePoints = CodePoints()) -> dict[str, Any]:

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from testbed.net.fabric.port import ROCE as ROCE_PRIORITY
     from testbed.net.fabric.port import Buffer, Port, Reaction
     from testbed.net.fabric.ports import PortState
+    from testbed.net.fabric.rules.at_ports import MarkingReading
     from testbed.net.shell.wire import RawPort, Tap, capture
     from testbed.net.traffic import Flow, Flows, Report, flowing, ping, probe
     from testbed.net.traffic.roce import Roce, RoceReport
@@ -134,6 +135,8 @@ if TYPE_CHECKING:
     from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
     from testbed.switch.priority.negotiation import Negotiation
     from testbed.switch.priority.settings import PriorityMap, Trust
+    from testbed.switch.rules.marking import Marking, MarkingRule, PortLine, QueuedFrame
+    from testbed.switch.rules.model import MarkedPort, SentFrame
     from testbed.switch.trimming.settings import TrimException, Trimming
     from testbed.switch.ways.settings import HashField, Ways
     from testbed.units import Duration, Length, Rate, Scale, Size
@@ -251,6 +254,10 @@ __all__ = [
     "LosslessSwitch",
     "LosslessTopo",
     "Mac",
+    "MarkedPort",
+    "Marking",
+    "MarkingReading",
+    "MarkingRule",
     "Meaning",
     "MeasurementPoints",
     "MeasurementSettings",
@@ -275,6 +282,7 @@ __all__ = [
     "Port",
     "PortCounters",
     "PortKey",
+    "PortLine",
     "PortState",
     "PreparedEngine",
     "PriorityMap",
@@ -284,6 +292,7 @@ __all__ = [
     "Quantity",
     "QueueCounters",
     "QueueSettings",
+    "QueuedFrame",
     "Rail",
     "Rate",
     "RateControl",
@@ -305,6 +314,7 @@ __all__ = [
     "Router",
     "Run",
     "Scale",
+    "SentFrame",
     "Severity",
     "SharedHeadroomPool",
     "Size",
@@ -439,6 +449,9 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.buffer.headroom": "HeadroomPolicy DynamicSharedHeadroom SharedHeadroomPool",
         "testbed.switch.buffer.settings": "Static Dynamic GroupSettings QueueSettings Pool BufferSettings split_evenly",
         "testbed.switch.ecn.curve": "EcnCurve",
+        "testbed.switch.rules.marking": "MarkingRule PortLine QueuedFrame Marking",
+        "testbed.switch.rules.model": "MarkedPort SentFrame",
+        "testbed.net.fabric.rules.at_ports": "MarkingReading",
         "testbed.switch.trimming.settings": "TrimException Trimming",
         "testbed.linux.port_program.trimming_tables": "Trimmed",
         "testbed.switch.ways.settings": "Ways HashField",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.bytecode.code import FAULTS
 from testbed.linux.port_program import DROP_REASONS
 from testbed.switch.pfc.record import Ignored, PfcEvent
 
@@ -54,21 +55,30 @@ def _ignored(value: int) -> Any:
     return Ignored(value).name.lower() if value in list(Ignored) else value
 
 
+def _fault(value: int) -> Any:
+    number = value >> 32
+    return FAULTS[number] if number < len(FAULTS) else number
+
+
 _REACTION = Field("reaction_ns", "nanoseconds from the cause to this event")
 _DEADLOCK = Field("deadlock", "its number in this network, from 1 on", lambda value: value >> 48)
 _ITEM = Field("what", "policy, tunnel or vpn", _item)
 
 
-class AgentEvent(enum.IntEnum):
-    """The events of agents and speakers beside those of `testbed.switch.pfc.record`: code, text and fields of each."""
+class NamedEvent(enum.IntEnum):
+    """Kinds of events: code, text and fields of each."""
 
     text: str
     fields: tuple[Field, ...]
 
-    def __new__(cls, code: int, text: str, *fields: Field) -> AgentEvent:
+    def __new__(cls, code: int, text: str, *fields: Field) -> NamedEvent:
         member = int.__new__(cls, code)
         member._value_, member.text, member.fields = code, text, fields
         return member
+
+
+class AgentEvent(NamedEvent):
+    """The events of agents and speakers beside those of `testbed.switch.pfc.record`."""
 
     DROP = (
         100,
@@ -150,13 +160,26 @@ class AgentEvent(enum.IntEnum):
         "port {change} its groups of equal ways",
         Field("change", "left, or is back in", lambda value: "is back in" if value else "left"),
     )
+    DEPUTY_DIED = 125, "deputy of the agent supervisor died"
+
+
+class SwitchEvent(NamedEvent):
+    """The events of what a switch does to frames beside pausing and dropping them."""
+
     TRIMMED = (
         128,
         "frame of {octets} octets for queue {queue} trimmed",
         Field("octets", "the frame's length before it was cut", lambda value: value & 0xFFFF_FFFF),
         Field("queue", "the queue of its egress port that was full", lambda value: value >> 32),
     )
-    DEPUTY_DIED = 125, "deputy of the agent supervisor died"
+    RULE_FAULT = (
+        129,
+        "marking rule has a fault, {fault}, in line {line} of its file; the curves of these queues mark from now on",
+        Field(
+            "fault", "what went wrong", lambda value: FAULTS[value >> 32] if value >> 32 < len(FAULTS) else value >> 32
+        ),
+        Field("line", "the line of the class's file", lambda value: value & 0xFFFF_FFFF),
+    )
 
 
 _QUANTA = Field("quanta", "pause time, in units of 512 bit times")
@@ -192,12 +215,12 @@ _OF_PFC = {
 }
 
 
-def _event_type(code: PfcEvent | AgentEvent) -> EventType:
+def _event_type(code: PfcEvent | NamedEvent) -> EventType:
     text, *fields = _OF_PFC[code] if isinstance(code, PfcEvent) else (code.text, *code.fields)
     assert isinstance(text, str)
     return EventType(code.name.lower(), text, tuple(field for field in fields if isinstance(field, Field)))
 
 
-EVENTS: Mapping[int, EventType] = {int(code): _event_type(code) for code in (*PfcEvent, *AgentEvent)}
+EVENTS: Mapping[int, EventType] = {int(code): _event_type(code) for code in (*PfcEvent, *AgentEvent, *SwitchEvent)}
 """The events by their codes."""
 BY_NAME: Mapping[str, EventType] = {event.name: event for event in EVENTS.values()}

@@ -27,11 +27,11 @@ from testbed.roce import rates
 from testbed.roce.memory import Region
 from testbed.roce.nic import PLAIN, NicTiming
 from testbed.roce.queue_pair import CnpPace, QueuePair, State
-from testbed.roce.rates.base import Line, Maker
+from testbed.roce.rates.base import Maker
 from testbed.roce.sequence import psn
 from testbed.roce.settings import CnpModeration, CnpScope, RoceError, Settings, Timing
 from testbed.roce.source_port import QUEUE_PAIR, PortRule, from_number, source_port
-from testbed.units import NEVER
+from testbed.units import NEVER, Line
 
 _CE = 3
 FIRST_QP = 0x100

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from testbed.bytecode.code import Program
 from testbed.frames.roce import Nak, Opcode, RoceReason
-from testbed.roce.control.code import Program
 from testbed.roce.memory import UNLIMITED
 from testbed.roce.rates import Line, RateControlError, control
 from testbed.roce.rates.base import KernelRate

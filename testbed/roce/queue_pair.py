@@ -26,7 +26,7 @@ from testbed.roce.counters import Counters
 from testbed.roce.memory import Region
 from testbed.roce.nic import PLAIN, Jitter, NicTiming
 from testbed.roce.order import Order, Orders
-from testbed.roce.rates.base import Acknowledgement, Line, RateControl
+from testbed.roce.rates.base import Acknowledgement, RateControl
 from testbed.roce.rates.informed import Informed
 from testbed.roce.requester import Requester
 from testbed.roce.responder import Responder
@@ -34,7 +34,7 @@ from testbed.roce.selective_requester import SelectiveRequester
 from testbed.roce.sequence import sequence
 from testbed.roce.settings import Settings, Timing
 from testbed.roce.work import Work
-from testbed.units import NEVER
+from testbed.units import NEVER, Line
 
 _IPV4_WIRE_OCTETS = 66
 """Around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12."""

@@ -33,6 +33,7 @@ __all__ = [
     "PFC_QUANTUM_BITS",
     "Duration",
     "Length",
+    "Line",
     "Quantity",
     "Rate",
     "Scale",
@@ -296,6 +297,24 @@ class Scale:
 
     def __repr__(self) -> str:
         return f"Scale({str(self)!r})"
+
+
+@dataclass(frozen=True)
+class Line:
+    """The line of a port, as a class of one's own knows it: a rate control, or a rule of a switch."""
+
+    rate: Rate
+    """The rate of the port in the lab, which is the largest that a flow can have."""
+    scale: Scale
+    """Parameters are those of hardware: times are multiplied by the scale, and rates divided by it."""
+
+    def lab_ns(self, time: Duration | str) -> int:
+        """Return a time of the hardware in ns of the lab, to add it to a moment of the lab's clock."""
+        return self.scale.lab(Duration(time)).ns
+
+    def lab_bps(self, rate: Rate | str) -> int:
+        """Return a rate of the hardware in b/s of the lab, as `rate_lab_bps` is."""
+        return self.scale.lab(Rate(rate)).bps
 
 
 def read_quantities(owner: Any) -> None:

@@ -82,7 +82,7 @@ for name in ("plug", "hello"):
     }
 
 
-@pytest.mark.parametrize("kind", ["experiment", "topology", "rate-control", "package"])
+@pytest.mark.parametrize("kind", ["experiment", "topology", "rate-control", "marking-rule", "package"])
 def test_a_new_file_never_changes_what_is_there(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["new", kind, "my-thing", "--into", str(tmp_path)]
     assert main(words) == 0

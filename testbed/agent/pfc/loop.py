@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from testbed.agent import event_log, query_socket
 from testbed.agent.event_log import MappedLog
-from testbed.agent.events import AgentEvent
+from testbed.agent.events import AgentEvent, SwitchEvent
 from testbed.agent.orders import DONE, LARGEST_ORDER, NOTICE, NoticeType, Order, OrderType, parse_watchdog
 from testbed.agent.pfc.lost_ways import LostWays
 from testbed.agent.pfc.port import SHARED, AgentPort
@@ -205,7 +205,7 @@ class Loop:
                 self._log.note((time_ns, _THRESHOLD, slot, 1 << priority, shared_cells))
             elif kind == _DROP and reason & 7 == TRIMMED:
                 queue = reason >> TRIMMED_QUEUE
-                self._log.note((time_ns, AgentEvent.TRIMMED, slot, 1 << priority, queue << 32 | length))
+                self._log.note((time_ns, SwitchEvent.TRIMMED, slot, 1 << priority, queue << 32 | length))
             elif kind == _DROP:
                 self._log.note((time_ns, AgentEvent.DROP, slot, 1 << priority, reason << 32 | length))
 

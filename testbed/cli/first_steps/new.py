@@ -17,6 +17,7 @@ _TEMPLATES = {
     "experiment": {"experiment.py": "{name}.py"},
     "topology": {"topology.py": "{name}.py", "try_topology.py": "try_{name}.py"},
     "rate-control": {"rate_control.py": "{name}.py"},
+    "marking-rule": {"marking_rule.py": "{name}.py"},
     "package": {
         "experiment.py": "{name}/{name}/experiments.py",
         "topology.py": "{name}/{name}/topologies.py",

@@ -44,6 +44,8 @@ _DRIVER = {
     "xoff_roce_library.c": "arch/um/drivers",
     "xoff_control_vm.h": "arch/um/drivers",
     "xoff_control_vm.c": "arch/um/drivers",
+    "xoff_rule.h": "include/linux",
+    "xoff_rule_kern.c": "arch/um/drivers",
     "xoff_cable.h": "arch/um/drivers",
     "xoff_cable_device.h": "arch/um/drivers",
     "xoff_cable_kern.c": "arch/um/drivers",

@@ -58,6 +58,12 @@ def choose_queues(by_node: Mapping[str, list[PortState]]) -> None:
         frees = any(_is_direct_to_host(port) for port in ports)
         for port in ports:
             port.settings = (port.intf.settings or Port()).in_lab(port.units)
+            program = None
+            if port.settings.marking is not None:
+                from testbed.net.fabric.rules import at_ports
+
+                port.rule = at_ports.code_for(port, port.settings.marking)
+                program = at_ports.program_of(port.rule)
             port.queues = Queues(
                 port.interface,
                 port.lab_cable.rate,
@@ -65,6 +71,7 @@ def choose_queues(by_node: Mapping[str, list[PortState]]) -> None:
                 frees and forwards(port.node),
                 port.lab_cable.mtu,
                 line=port.line,
+                rule=program,
             )
 
 

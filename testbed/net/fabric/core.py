@@ -14,7 +14,7 @@ from typing import Any
 
 from testbed.agent import event_log
 from testbed.agent.agents import Agents
-from testbed.agent.event_log import LoggedEvent
+from testbed.agent.event_log import LoggedEvent, Record
 from testbed.errors import listed, warn
 from testbed.experiment.run import Run
 from testbed.frames import Mac
@@ -266,6 +266,7 @@ class FabricCore:
         if self.agents and not self.flows.read_telemetry and (stamping := self._stamping()):
             names = listed([port.name for port in stamping], 8)
             warn(f"Port(telemetry=True) had no effect at {names}: no flow's rate control reads telemetry, as hpcc does")
+        rule_faults = self._rule_faults()
         if self._deadlock_watch:
             watch, self._deadlock_watch = self._deadlock_watch, None
             watch.stop()
@@ -273,7 +274,7 @@ class FabricCore:
             self.agents.stop()
             agents, self.agents = self.agents, None
             try:
-                self._keep_logs(agents)
+                self._keep_logs(agents, rule_faults)
             finally:
                 agents.close()
         for vswitch in self.vswitches.values():
@@ -313,9 +314,17 @@ class FabricCore:
     def _watching(self, look: deadlocks.Look, agents: Agents, poll: Duration) -> ForkedHelper[Any]:
         return deadlocks.watching(look, agents.new_log(), poll)
 
-    def _keep_logs(self, agents: Agents) -> None:
-        """Keep what agents that have ended have logged."""
-        self.log.keep(agents.records(), agents.lines(), agents.lateness_ns)
+    def _rule_faults(self) -> list[Record]:
+        """Return an event for each rule of one's own that had a fault."""
+        if self.program is None or not any(port.rule for port in self.ports):
+            return []
+        from testbed.net.fabric.rules import at_ports
+
+        return at_ports.ended(self.here().values(), self.sockets.of)
+
+    def _keep_logs(self, agents: Agents, others: list[Record]) -> None:
+        """Keep what agents that have ended have logged, with other events."""
+        self.log.keep(sorted([*agents.records(), *others]), agents.lines(), agents.lateness_ns)
 
     def running_agents(self) -> Agents:
         """Return the agents; FabricError if the network does not run."""

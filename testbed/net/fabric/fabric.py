@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.agent.event_log import LoggedEvent
 from testbed.agent.events import AgentEvent
@@ -31,6 +31,9 @@ from testbed.net.fabric.ports import FabricError, PortState
 from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
 from testbed.units import Scale, hardware_times
+
+if TYPE_CHECKING:
+    from testbed.net.fabric.rules.at_ports import MarkingReading
 
 __all__ = ["Fabric", "FabricCore", "FabricError", "Mismatch", "PortState"]
 
@@ -104,6 +107,13 @@ class Fabric:
     def sent(self, port: str) -> PortCounters:
         """Return the counters of the frames that were put into a port's queues."""
         return self.core.running_program().port(self.port(port).slot)
+
+    def marking(self, port: str) -> MarkingReading:
+        """Return what the marking rule of a port has done so far: its state, and its fault if it had one."""
+        from testbed.net.fabric.rules import at_ports
+
+        state = self.port(port)
+        return at_ports.reading(state, self.core.sockets.of(state.node))
 
     def queue(self, port: str, queue: int) -> QueueCounters:
         """Return the counters of a queue that an egress pool limits."""

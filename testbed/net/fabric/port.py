@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed import subject
 from testbed.errors import UsageError
@@ -39,6 +39,9 @@ from testbed.switch.trimming.settings import (
     Trimming,
 )
 from testbed.units import Duration, Rate, Scale, Size, read_quantities
+
+if TYPE_CHECKING:
+    from testbed.switch.rules.marking import Marking, RuleMaker
 
 _FCS = 4
 """The octets of the FCS, which the lab's buffers do not count."""
@@ -91,6 +94,8 @@ class Port:
     """Weights of deficit round robin, as switches have them, instead of `shares`: whole numbers from 1 to 100. A
     priority that is neither named nor strict has 1."""
     ecn: Mapping[int, EcnCurve] = field(default_factory=dict)
+    marking: Marking | None = None
+    """A rule of one's own that marks in place of the curves of some queues; `with_marking` makes such settings."""
     telemetry: bool = False
     """True if a switch's port stamps RoCE packets that collect telemetry (INT) with its queue and its line, as HPCC
     needs it."""
@@ -140,6 +145,11 @@ class Port:
         if any(type(share) is not int or share < 1 for share in self.shares.values()):
             raise PortError(f"shares are {dict(self.shares)}; each is a whole number of percent, 1 to 100")
         self._check_dwrr()
+        if self.marking and (lacking := sorted(self.marking.queues - self.ecn.keys())):
+            raise PortError(
+                f"queue {lacking[0]} has a marking rule and no curve, which marks if the rule has a fault; write "
+                f"Port(ecn={{{lacking[0]}: EcnCurve(...)}}).with_marking(...)"
+            )
         unnamed = 8 - len(self.strict) - len(self.shares)
         if sum(self.shares.values()) > 100 - unnamed:
             raise PortError(
@@ -241,6 +251,21 @@ class Port:
         The rests go into `queue`, or into that of their DSCP's priority; `tc` is their priority in place of the DSCP's.
         """
         return replace(self, trimming=Trimming(frozenset(queues), size, dscp, queue, tc))
+
+    def with_marking(self, rule: RuleMaker, *queues: int) -> Port:
+        """Return the same port with a rule that marks in place of the curves: of these queues, or of all that have one.
+
+        `rule` is a subclass of MarkingRule, or a function that makes one of a PortLine.
+        """
+        from testbed.switch.rules.marking import Marking
+
+        chosen = frozenset(queues or self.ecn)
+        if not chosen:
+            raise PortError(
+                "a marking rule stands in place of ECN curves, and this port has none; write "
+                "Port(ecn={3: EcnCurve(...)}).with_marking(...)"
+            )
+        return replace(self, marking=Marking(rule, chosen))
 
     def with_vls(self, vls: int = 8) -> Port:
         """Return the same port with this many virtual lanes for a QoS policy, all of them lossless."""

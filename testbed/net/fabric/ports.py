@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import UsageError, nearest
 from testbed.frames import Mac
@@ -18,6 +18,9 @@ from testbed.net.fabric.queues import Queues
 from testbed.net.fabric.routes import Graph
 from testbed.roce import in_kernel, rates
 from testbed.units import Scale
+
+if TYPE_CHECKING:
+    from testbed.switch.rules.rule_code import RuleCode
 
 
 class FabricError(UsageError):
@@ -39,6 +42,8 @@ class PortState:
     """The scale between the values that users write and read of the port and those of the lab: `scale`, or 1 in a
     network in lab time."""
     queues: Queues | None = None
+    rule: RuleCode | None = None
+    """The code of the port's marking rule, known like its settings."""
     settings: Port | None = None
     """The port's settings with the lab's times, known when the network has started."""
 

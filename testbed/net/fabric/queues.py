@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from testbed.agent.plan import Arrangement
 from testbed.frames.dcbx.values import STRICT, Ets, Tsa
@@ -31,6 +32,9 @@ from testbed.net.fabric.port import Port
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.ecn.red import red_parameters
 from testbed.units import Duration, Rate, Size
+
+if TYPE_CHECKING:
+    from testbed.linux.queue_rule import RuleProgram
 
 PRIORITIES = range(8)
 SHARED = 6
@@ -152,6 +156,8 @@ class Queues:
     """The size of the node's buffer, which decides what is dropped, so a queue holds all that it admits. None if the
     node has no buffer: the sockets of its programs limit what waits."""
     line: Line = Line.IDEAL
+    rule: RuleProgram | None = None
+    """The code of the settings' marking rule."""
 
     def messages(self) -> list[Message]:
         """Return the messages that create the queueing disciplines."""
@@ -159,7 +165,7 @@ class Queues:
         for place in self._places:
             if curve := self.settings.ecn.get(place % 8):
                 made.append(self._watched(place))
-                parameters = red_parameters(curve, plug_below=True).attributes()
+                parameters = (*red_parameters(curve, plug_below=True).attributes(), *self._rule_at(place))
                 made.append(qdiscs.red(self.interface, self._watch(place), qdiscs.handle(_RED + place), parameters))
             if self.frees:
                 own = qdiscs.handle(_NETEM + place)
@@ -190,6 +196,23 @@ class Queues:
             if own in classes:
                 found[queue] = classes[own]
         return found
+
+    def rule_handles(self) -> list[int]:
+        """Return the handles of the qdiscs that a marking rule is for; the first of them has its code."""
+        queues = self.settings.marking.queues if self.settings.marking else ()
+        return [qdiscs.handle(_RED + place) for place in self._places if place % 8 in queues]
+
+    def _rule_at(self, place: int) -> tuple[tuple[int, bytes], ...]:
+        """Return the attribute of the marking rule, if there is one for the queue of a place."""
+        if self.rule is None:
+            return ()
+        from testbed.linux import queue_rule
+
+        handles, own = self.rule_handles(), qdiscs.handle(_RED + place)
+        if own not in handles:
+            return ()
+        is_first = own == handles[0]
+        return (queue_rule.own(place % 8, self.rule) if is_first else queue_rule.shared(place % 8, handles[0]),)
 
     @property
     def control(self) -> int:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from testbed.agent.agents import Agents
+from testbed.agent.event_log import Record
 from testbed.experiment.run import Run
 from testbed.linux import parts_device
 from testbed.linux.netlink.rdma import SOFT_ROCE
@@ -121,8 +122,8 @@ class PartOfCore(FabricCore):
         self._notes = DeadlockNotes()
         return self._notes.watching(look, poll)
 
-    def _keep_logs(self, agents: Agents) -> None:
-        super()._keep_logs(agents)
+    def _keep_logs(self, agents: Agents, others: list[Record]) -> None:
+        super()._keep_logs(agents, others)
         if not self._gathers:
             return
         records = gathered.event_log(self.parts, self.log.kept_records, self._notes)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from testbed.roce.rates.base import (
     Acknowledgement,
-    Line,
     Maker,
     RateControl,
     RateControlError,
@@ -30,6 +29,7 @@ from testbed.roce.rates.fixed import Fixed
 from testbed.roce.rates.hpcc import Hpcc, HpccParameters
 from testbed.roce.rates.swift import Swift, SwiftParameters
 from testbed.roce.rates.timely import Timely, TimelyParameters
+from testbed.units import Line
 
 __all__ = [
     "Acknowledgement",

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from testbed import plugins
+from testbed.bytecode import sources
 from testbed.errors import UsageError, nearest
 from testbed.frames import telemetry
 from testbed.frames.telemetry import Stamp
-from testbed.roce.control import sources
-from testbed.units import NEVER, Duration, Rate, Scale
+from testbed.units import NEVER, Line
 
 
 class RateControlError(UsageError):
@@ -28,24 +28,6 @@ class KernelRate(enum.IntEnum):
     TIMELY = 2
     OWN = 3
     """One that is code (`testbed.roce.control`), or that its caller tells of each event."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """The line of a sender's port, as a rate control knows it."""
-
-    rate: Rate
-    """The rate of the sender's port in the lab, which is the largest that a flow can have."""
-    scale: Scale
-    """Parameters are those of hardware: times are multiplied by the scale, and rates divided by it."""
-
-    def lab_ns(self, time: Duration | str) -> int:
-        """Return a time of the hardware in ns of the lab, to add it to a moment of the lab's clock."""
-        return self.scale.lab(Duration(time)).ns
-
-    def lab_bps(self, rate: Rate | str) -> int:
-        """Return a rate of the hardware in b/s of the lab, as `rate_lab_bps` is."""
-        return self.scale.lab(Rate(rate)).bps
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from testbed.roce.rates.base import KernelRate, Line, RateControl, RateControlError, register
-from testbed.units import NEVER, Duration, Rate, Size, read_quantities
+from testbed.roce.rates.base import KernelRate, RateControl, RateControlError, register
+from testbed.units import NEVER, Duration, Line, Rate, Size, read_quantities
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ Runs in C: `testbed/lab/um/linux/xoff_roce_user.c`.
 
 from __future__ import annotations
 
-from testbed.roce.rates.base import KernelRate, Line, RateControl, register
-from testbed.units import Rate
+from testbed.roce.rates.base import KernelRate, RateControl, register
+from testbed.units import Line, Rate
 
 
 class Fixed(RateControl):

@@ -22,8 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.frames.telemetry import Stamp
-from testbed.roce.rates.base import Acknowledgement, Line, RateControl, RateControlError, register
-from testbed.units import Duration, Size, read_quantities
+from testbed.roce.rates.base import Acknowledgement, RateControl, RateControlError, register
+from testbed.units import Duration, Line, Size, read_quantities
 
 _STALE_NS = 1 << 31
 """Stamps that are further apart cannot be told from those of another turn of their clock."""

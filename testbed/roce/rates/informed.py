@@ -1,6 +1,6 @@
 """A rate control that is told what happens to its queue pair; a fault of it is put into words, and ends the flow.
 
-It has the sentences of the kernel's interpreter (`testbed.roce.control.code.FAULTS`). In Python more can go wrong than
+It has the sentences of the kernel's interpreter (`testbed.bytecode.code.FAULTS`). In Python more can go wrong than
 in code, so any other exception has its own words.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
-from testbed.roce.control.code import FAULTS
+from testbed.bytecode.code import FAULTS
 from testbed.roce.rates.base import RateControl
 from testbed.units import NEVER
 

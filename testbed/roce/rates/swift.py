@@ -23,8 +23,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from testbed.roce.rates.base import Acknowledgement, Line, RateControl, RateControlError, register
-from testbed.units import Duration, read_quantities
+from testbed.roce.rates.base import Acknowledgement, RateControl, RateControlError, register
+from testbed.units import Duration, Line, read_quantities
 
 
 @dataclass(frozen=True)

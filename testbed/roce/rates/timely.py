@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.roce.rates.base import KernelRate, Line, RateControl, RateControlError, register
-from testbed.units import Duration, Rate, read_quantities
+from testbed.roce.rates.base import KernelRate, RateControl, RateControlError, register
+from testbed.units import Duration, Line, Rate, read_quantities
 
 _STEPS = 250
 

@@ -37,7 +37,13 @@ def run(folder: Path, ready: PreparedEngine, *words: str, **variables: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("kind", "file"), [("experiment", "mine.py"), ("topology", "try_mine.py"), ("rate-control", "mine.py")]
+    ("kind", "file"),
+    [
+        ("experiment", "mine.py"),
+        ("topology", "try_mine.py"),
+        ("rate-control", "mine.py"),
+        pytest.param("marking-rule", "mine.py", marks=pytest.mark.engines("um")),
+    ],
 )
 def test_what_is_new_passes_its_own_claims(kind: str, file: str, ready: PreparedEngine, tmp_path: Path) -> None:
     assert main(["new", kind, "mine", "--into", str(tmp_path)]) == 0

@@ -250,8 +250,8 @@ def refused_programs(run: Run) -> None:
     """Code that reaches outside its frame, jumps outside itself or never ends a path is refused by the kernel."""
     import ctypes
 
+    from testbed.bytecode.code import NUMBERS
     from testbed.linux.roce_device import C, ControlCode, RoceDevice
-    from testbed.roce.control.code import NUMBERS
 
     def program(*instructions: tuple[str, int, int, int, int], cells: int = 24, entry: int = 0) -> ControlCode:
         octets = b"".join(

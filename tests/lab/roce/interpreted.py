@@ -8,12 +8,11 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from testbed.bytecode import code
+from testbed.bytecode.values import Const, Items, Maybe, Num, Series, Value
 from testbed.frames.telemetry import Stamp
 from testbed.linux.roce_device import C
-from testbed.roce.control import code
-from testbed.roce.control.lowering import lower
-from testbed.roce.control.sharing import frame_of
-from testbed.roce.control.values import Const, Items, Maybe, Num, Series, Value
+from testbed.roce.control import rate_code
 from testbed.roce.rates import Acknowledgement, RateControl
 from testbed.units import NEVER
 
@@ -33,10 +32,10 @@ class Interpreted:
     """A rate control in a queue pair of the library."""
 
     def __init__(self, library: Any, control: RateControl) -> None:
-        self._library, self.lowered = library, lower(control)
+        self._library, self.lowered = library, rate_code.lowered(control)
         self._program = struct_of(self.lowered.program)
         assert library.xc_fits(ctypes.byref(self._program))
-        self.frame = bytearray(frame_of(self.lowered, control))
+        self.frame = bytearray(rate_code.frame(self.lowered, control))
         self._cells = (ctypes.c_char * len(self.frame)).from_buffer(self.frame)
         self.pair = C.xr_queue_pair(program=ctypes.addressof(self._program), frame=ctypes.addressof(self._cells))
         self.pair.rate.rate_bps, self.pair.rate.deadline_ns = control.rate_lab_bps, min(control.deadline_lab_ns, NEVER)
@@ -65,26 +64,28 @@ class Interpreted:
 
     def state(self, name: str) -> Any:
         """Return an attribute, as Python has it."""
-        return self._read(self.lowered.states[name])
+        return value_of(self.lowered.states[name], self.frame)
 
-    def _read(self, value: Value) -> Any:
-        if isinstance(value, Const):
-            return value.value
-        if isinstance(value, Num):
-            return struct.unpack_from("=d" if value.kind == "float" else "=q", self.frame, 8 * value.cell)[0]
-        if isinstance(value, Maybe):
-            return self._read(value.value) if self._read(value.flag) else None
-        if isinstance(value, Items):
-            return tuple(map(self._read, value.items))
-        assert isinstance(value, Series)
-        shape = value.shape
-        many = shape.most if value.length is None else self._read(value.length)
-        rows = [
-            tuple(self._read(Num(value.first + column * shape.most + row, kind))
-                  for column, kind in enumerate(shape.kinds)) for row in range(many)
-        ]  # fmt: skip
-        items = rows if shape.of is not None else [row[0] for row in rows]
-        return items if shape.is_list else tuple(items)
+
+def value_of(value: Value, frame: bytearray) -> Any:
+    """Return what is in the cells of a frame, as Python has it."""
+    if isinstance(value, Const):
+        return value.value
+    if isinstance(value, Num):
+        return struct.unpack_from("=d" if value.kind == "float" else "=q", frame, 8 * value.cell)[0]
+    if isinstance(value, Maybe):
+        return value_of(value.value, frame) if value_of(value.flag, frame) else None
+    if isinstance(value, Items):
+        return tuple(value_of(one, frame) for one in value.items)
+    assert isinstance(value, Series)
+    shape = value.shape
+    many = shape.most if value.length is None else value_of(value.length, frame)
+    rows = [
+        tuple(value_of(Num(value.first + column * shape.most + row, kind), frame)
+              for column, kind in enumerate(shape.kinds)) for row in range(many)
+    ]  # fmt: skip
+    items = rows if shape.of is not None else [row[0] for row in rows]
+    return items if shape.is_list else tuple(items)
 
 
 def differences(control: RateControl, own: Interpreted) -> dict[str, tuple[Any, Any]]:

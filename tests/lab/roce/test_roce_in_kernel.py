@@ -20,13 +20,13 @@ from testbed.roce import in_kernel, rates
 from testbed.roce.memory import UNLIMITED, Content, Sink, Words, content_block
 from testbed.roce.nic import Nic, NicTiming, Recovery
 from testbed.roce.queue_pair import QueuePair, State
-from testbed.roce.rates.base import Line, RateControl
+from testbed.roce.rates.base import RateControl
 from testbed.roce.rates.dcqcn import PAPER, Dcqcn
 from testbed.roce.rates.fixed import Fixed
 from testbed.roce.settings import Settings, Timing
 from testbed.roce.source_port import from_number
 from testbed.roce.work import Operation, Work
-from testbed.units import NEVER, Duration, Rate, Scale, Size
+from testbed.units import NEVER, Duration, Line, Rate, Scale, Size
 
 from ..conftest import Runner
 from . import own_rate

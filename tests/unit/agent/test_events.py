@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.agent import event_log
-from testbed.agent.events import EVENTS, AgentEvent
+from testbed.agent.events import EVENTS, AgentEvent, SwitchEvent
 from testbed.switch.pfc.record import Ignored, PfcEvent
 
 DOCS = Path(__file__).parents[3] / "docs" / "events.md"
@@ -114,7 +114,11 @@ def test_a_mapped_log_has_no_part_of_a_record_that_was_not_finished() -> None:
 
 
 def test_names_of_events_are_unique_and_texts_have_places_for_their_fields_alone() -> None:
-    assert len({event.name for event in EVENTS.values()}) == len(EVENTS) == len(PfcEvent) + len(AgentEvent)
+    assert (
+        len({event.name for event in EVENTS.values()})
+        == len(EVENTS)
+        == len(PfcEvent) + len(AgentEvent) + len(SwitchEvent)
+    )
     for event in EVENTS.values():
         places = re.findall(r"{(\w+)}", event.text)
         assert sorted(places) == sorted(field.name for field in event.fields), event.name

@@ -12,10 +12,10 @@ from testbed.roce.memory import Region
 from testbed.roce.nic import PLAIN, NicTiming
 from testbed.roce.queue_pair import QueuePair
 from testbed.roce.rates import Fixed
-from testbed.roce.rates.base import Line, Maker, RateControl
+from testbed.roce.rates.base import Maker, RateControl
 from testbed.roce.settings import Settings
 from testbed.roce.work import Operation
-from testbed.units import Duration, Rate, Scale
+from testbed.units import Duration, Line, Rate, Scale
 
 A, B = "10.0.0.1", "10.0.0.2"
 PORT = 5000

@@ -8,8 +8,9 @@ import pytest
 
 from testbed.roce.memory import Buffer, Content, Sink
 from testbed.roce.queue_pair import State
-from testbed.roce.rates.base import Line, RateControl
+from testbed.roce.rates.base import RateControl
 from testbed.roce.work import Operation, Work
+from testbed.units import Line
 from tests.unit.roce.roce_link import Link, Network
 
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The interpreter of rate controls of one's own (xoff_control_vm.h). Like xoff_roce_user.c it is compiled as code of the
+ * The interpreter of classes of one's own (xoff_control_vm.h). Like xoff_roce_user.c it is compiled as code of the
  * host's side, because it computes with floating point, and as a library.
  *
- * Stated in: testbed/roce/control/code.py.
- * Compared by: tests/lab/roce/test_control_code.py.
+ * Stated in: testbed/bytecode/code.py, testbed/roce/control/cells.py, testbed/switch/rules/rule_code.py.
+ * Compared by: tests/lab/roce/test_control_code.py, tests/lab/rules/test_rule_code.py.
  */
 #include "xoff_control_vm.h"
 
@@ -332,6 +332,24 @@ void xc_tell(struct xr_queue_pair *pair, const struct xr_event *event)
 		rate->fault = XC_BAD_WINDOW;
 	if (rate->fault)
 		rate->fault_at = program->entries[event->kind];
+}
+
+/* Ask a rule at a queue about a frame: a fault, or the answer */
+u32 xs_ask(const struct xc_program *program, u32 event, union xc_number *frame, const struct xs_frame *about,
+	   u32 *answer, u32 *stopped)
+{
+	u32 fault;
+
+	frame[XS_NOW].i = about->now_ns;
+	frame[XS_QUEUE].i = about->queue;
+	frame[XS_OCTETS].i = about->octets;
+	frame[XS_ECN].i = about->ecn;
+	frame[XS_QUEUED_OCTETS].i = about->queued_octets;
+	frame[XS_QUEUED_FRAMES].i = about->queued_frames;
+	frame[XS_WAITED].i = about->waited_ns;
+	fault = xc_run(program, program->entries[event], frame, stopped);
+	*answer = frame[XS_ANSWER].i != 0;
+	return fault;
 }
 
 /* What a recorder shows at a moment: on a copy, for to look changes nothing */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Rate controls of one's own as code: what testbed/roce/control makes of a class in Python, and its interpreter.
+ * Classes of one's own as code: what testbed/bytecode makes of a class in Python, and its interpreter. Rate controls of
+ * queue pairs and rules of switches (xoff_rule.h) are such classes.
  *
  * A program works on a frame of cells of 8 octets, each a whole number or a double: the fixed ones of enum xc_cell, then
  * state, constants and what is in between. Who takes a program checks it once, with xc_fits(): then each cell, array and
@@ -49,11 +50,17 @@ enum xc_cell {
 };
 #define XC_FIRST (XC_STATE + XR_STATE)
 
+/* In place of these, the cells before XC_STATE of a rule at a queue */
+enum xs_cell {
+	XS_ANSWER,
+	XS_NOW, XS_QUEUE, XS_OCTETS, XS_ECN, XS_QUEUED_OCTETS, XS_QUEUED_FRAMES, XS_WAITED
+};
+
 /* Entries: those of enum xr_told, and what a recorder shows */
 #define XC_SHOW 6
 #define XC_ENTRIES 7
 
-/* Why an event has ended early; testbed/roce/control/code.py has the words in this order */
+/* Why an event has ended early; testbed/bytecode/code.py has the words in this order */
 enum xc_fault {
 	XC_NO_FAULT, XC_OVERFLOW, XC_DIVISION, XC_NO_NUMBER, XC_ROOT, XC_INDEX, XC_NOTHING, XC_SHIFT, XC_NO_FUEL,
 	XC_BAD_RATE, XC_BAD_WINDOW, XC_STANDS_STILL, XC_UNEQUAL, XC_RAISED
@@ -76,9 +83,17 @@ union xc_number {
 	double f;
 };
 
+/* What a rule at a queue is told of a frame */
+struct xs_frame {
+	s64 now_ns, waited_ns;
+	u32 queue, octets, ecn, queued_octets, queued_frames, unused;
+};
+
 int xc_fits(const struct xc_program *program);
 u32 xc_run(const struct xc_program *program, u32 at, union xc_number *frame, u32 *stopped);
 void xc_tell(struct xr_queue_pair *pair, const struct xr_event *event);
+u32 xs_ask(const struct xc_program *program, u32 event, union xc_number *frame, const struct xs_frame *about,
+	   u32 *answer, u32 *stopped);
 int xc_show(const struct xc_program *program, const union xc_number *frame, s64 now_ns, double *state);
 
 #endif

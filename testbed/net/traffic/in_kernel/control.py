@@ -10,13 +10,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from testbed.bytecode.values import Refusal
 from testbed.errors import UsageError
 from testbed.experiment.run import Run
 from testbed.linux import roce_device
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.roce_flow import line_of, maker_of_source, transport_of
-from testbed.roce.control.sharing import Code, code_of
-from testbed.roce.control.values import Refusal
+from testbed.roce.control.rate_code import Code, code_of
 from testbed.roce.rates import Line, RateControl
 from testbed.roce.rates.base import KernelRate
 

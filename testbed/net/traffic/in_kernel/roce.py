@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
+from testbed.bytecode.values import Refusal
 from testbed.linux import roce_device
 from testbed.linux.flow_device import NOWHERE
 from testbed.linux.process import kernel
@@ -38,8 +39,7 @@ from testbed.net.traffic.roce_flow import (
 )
 from testbed.net.traffic.transport import EndpointControl
 from testbed.roce import in_kernel, rates
-from testbed.roce.control.sharing import Code
-from testbed.roce.control.values import Refusal
+from testbed.roce.control.rate_code import Code
 from testbed.roce.counters import Counters
 from testbed.roce.memory import content_block
 from testbed.roce.queue_pair import QueuePair, State, ahead_ns

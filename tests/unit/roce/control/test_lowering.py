@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 import testbed
+from testbed.bytecode import code
+from testbed.bytecode.code import NO_ENTRY, NUMBERS, SHOW
+from testbed.bytecode.values import Refusal
 from testbed.roce import rates
-from testbed.roce.control import code
-from testbed.roce.control.code import NO_ENTRY, NUMBERS, SHOW
-from testbed.roce.control.lowering import lower
-from testbed.roce.control.sharing import Code, code_of
-from testbed.roce.control.values import Refusal
+from testbed.roce.control import cells as fixed
+from testbed.roce.control.rate_code import Code, code_of
+from testbed.roce.control.rate_code import lowered as lower
 from testbed.roce.rates import Dcqcn, Line, RateControl
 from testbed.roce.rates.dcqcn import PAPER
 from testbed.units import Rate, Scale, Size
@@ -57,14 +58,14 @@ def test_operations_have_the_numbers_and_the_fields_of_the_header_in_c() -> None
 def test_fixed_cells_faults_and_limits_are_those_of_the_header_in_c() -> None:
     (cells,) = re.findall(r"enum xc_cell \{([^}]*)\}", _HEADER)
     names = re.findall(r"XC_(\w+)", cells)
-    assert [getattr(code, name.removesuffix("_COUNT")) for name in names] == list(range(len(names)))
+    assert [getattr(fixed, name.removesuffix("_COUNT"), code.STATE) for name in names] == list(range(len(names)))
     (faults,) = re.findall(r"enum xc_fault \{([^}]*)\}", _HEADER)
     named = re.findall(r"XC_(\w+)", faults)
     assert len(named) == len(code.FAULTS)
     for name in ("INDEX", "NOTHING", "UNEQUAL", "RAISED"):
         assert getattr(code, name) == named.index(name)
     macros = dict(re.findall(r"#define XC_(\w+) (\d+)\b", _HEADER))
-    limits = {"MOST_CELLS": code.MOST_CELLS, "MOST_CODE": code.MOST_CODE, "STAMPS": code.MOST_STAMPS, "SHOW": SHOW}
+    limits = {"MOST_CELLS": code.MOST_CELLS, "MOST_CODE": code.MOST_CODE, "STAMPS": fixed.MOST_STAMPS, "SHOW": SHOW}
     assert {name: int(macros[name]) for name in limits} == limits
 
 

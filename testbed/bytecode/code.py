@@ -1,4 +1,4 @@
-"""The code that a rate control of one's own is lowered to: operations, cells, entries and faults.
+"""The code that a class of one's own is lowered to: operations, cells and faults.
 
 A program works on a frame of cells of 8 octets, each a whole number or a double. An instruction has an operation, a
 count and three fields: `dst`, `a` and `b`. What the fields are says `FORMS`, in the letters of the C header: `c` is a
@@ -30,20 +30,16 @@ FORMS = {
 """The operations, in the order of their numbers, with what their fields are."""
 NUMBERS = {name: number for number, name in enumerate(FORMS)}
 
-RATE, WINDOW, HAS_WINDOW, DEADLINE, NOW, OCTETS, ROUND_TRIP, HAS_ROUND_TRIP, PACKETS, UNTIL, NEXT, STAMPS = range(12)
-"""The fixed cells: what a rate control sets, then what an event brings."""
 STATE = 12
-"""The first of the cells with what a recorder shows, as doubles."""
+"""The first of the cells with what a recorder shows, as doubles; those before it are fixed by the kind of class."""
 MOST_STATE = 8
 FIRST = STATE + MOST_STATE
 MOST_CELLS = 2048
 MOST_CODE = 16384
-MOST_STAMPS = 15
 NO_ENTRY = 2**32 - 1
 
-EVENTS = ("on_sent", "on_cnp", "on_round_trip", "on_acknowledged", "on_loss", "on_deadline")
-"""The methods of a rate control that are entries of a program, in the order of their numbers; SHOW follows."""
-SHOW = len(EVENTS)
+SHOW = 6
+"""The entry of what a recorder shows, behind those of the methods."""
 
 FAULTS = (
     "",
@@ -93,14 +89,15 @@ class Instruction(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """The code of a class of rate controls, which all its queue pairs share."""
+    """The code of a class, which its objects share: rate controls of queue pairs, or rules of ports."""
 
     instructions: tuple[Instruction, ...]
     places: tuple[Place, ...]
     """Where each instruction comes from."""
     entries: tuple[int, ...]
-    """For each of `EVENTS`, and for SHOW, the first instruction, or NO_ENTRY."""
+    """For each of `methods`, and for SHOW, the first instruction, or NO_ENTRY."""
     cells: int
+    methods: tuple[str, ...]
     stamps: int
     """The first of the cells with the stamps of an acknowledgement; 0: it reads none."""
     shown: tuple[tuple[str, str], ...]
@@ -123,7 +120,7 @@ class Program:
 
     def text(self) -> str:
         """Return the program, an instruction a line, for people."""
-        starts = {entry: name for name, entry in zip((*EVENTS, "state"), self.entries, strict=True)}
+        starts = {entry: name for name, entry in zip((*self.methods, "state"), self.entries, strict=False)}
         return "\n".join(
             f"{starts.get(number, ''):16}{number:5} {one!s:28} {place}"
             for number, (one, place) in enumerate(zip(self.instructions, self.places, strict=True))

@@ -1,12 +1,12 @@
-"""Instructions, labels and cells: the lower half of the lowering of rate controls."""
+"""Instructions, labels and cells: the lower half of the lowering of classes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from testbed.roce.control import code
-from testbed.roce.control.code import FORMS, Instruction, Place
-from testbed.roce.control.values import (
+from testbed.bytecode import code
+from testbed.bytecode.code import FORMS, Instruction, Place
+from testbed.bytecode.values import (
     BOOL,
     FLOAT,
     INT,

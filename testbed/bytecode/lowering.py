@@ -1,33 +1,31 @@
-"""A rate control's class as code: its event methods, with all that they call, from the syntax tree of Python.
+"""Classes of one's own as code: their methods, with all that they call, from the syntax tree of Python.
 
-What no event method assigns is a constant of the rate control at hand: its line, its parameters. What one of them
-assigns is state, in cells. Calls are lowered in place, and so are properties. The shapes of state, of names and of
-results are those that all their values need: where one turns out to need more, all is lowered again.
+What no method assigns is a constant of the object at hand: its line, its parameters. What one of them assigns is state,
+in cells. Calls are lowered in place, and so are properties. The shapes of state, of names and of results are those that
+all their values need: where one turns out to need more, all is lowered again.
 """
 
 from __future__ import annotations
 
 import ast
 import types
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from testbed.frames.telemetry import Stamp
-from testbed.roce.control import code
-from testbed.roce.control.calls import Calls
-from testbed.roce.control.code import EVENTS, NO_ENTRY, RAISED, UNEQUAL, Place, Program
-from testbed.roce.control.expressions import Frame
-from testbed.roce.control.storage import Label
-from testbed.roce.control.values import (
-    BOOL,
+from testbed.bytecode import code
+from testbed.bytecode.calls import Calls
+from testbed.bytecode.code import NO_ENTRY, RAISED, UNEQUAL, Place, Program
+from testbed.bytecode.expressions import Frame
+from testbed.bytecode.storage import Label
+from testbed.bytecode.values import (
     FLOAT,
     INT,
     Const,
     Items,
     Maybe,
     Num,
-    OrNone,
     Record,
     Refusal,
     Rows,
@@ -38,62 +36,63 @@ from testbed.roce.control.values import (
     shape_of,
     shape_of_object,
 )
-from testbed.roce.rates.base import Acknowledgement, RateControl
 
 _ATTEMPTS = 200
-_DEPTH = 24
 _UNROLLED = 64
-_PINNED: dict[str, tuple[Shape, Value]] = {
-    "rate_lab_bps": (FLOAT, Num(code.RATE, FLOAT)),
-    "window": (OrNone(INT), Maybe(Num(code.HAS_WINDOW, BOOL), Num(code.WINDOW, INT))),
-}
-"""The state that has fixed cells."""
-_STAMPS = Rows((INT,) * 4, Stamp, code.MOST_STAMPS, varies=True)
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A rate control as code: the program, and how a frame of one begins."""
+    """An object as code: the program, and how a frame of one begins."""
 
     program: Program
     states: Mapping[str, Value]
     constants: tuple[tuple[int, bool, float], ...]
     """Of each constant its cell, whether it is a double, and the number."""
     reads: Mapping[tuple[Any, ...], Any]
-    """The constants of the rate control that are in the code, by how it has them."""
+    """The constants of the object that are in the code, by how it has them."""
 
 
 class Lowering(Calls):
     """One attempt, with the shapes that are known so far."""
 
-    def __init__(self, control: RateControl, shapes: dict[str, Shape], hints: dict[tuple[Any, ...], Shape]) -> None:
+    methods: ClassVar[tuple[str, ...]]
+    """The methods that are entries of a program, in the order of their numbers."""
+    pinned: ClassVar[Mapping[str, tuple[Shape, Value]]] = {}
+    """The state that has fixed cells."""
+    inputs: ClassVar[range]
+    """The fixed cells with what an event brings."""
+
+    def __init__(self, control: Any, shapes: dict[str, Shape], hints: dict[tuple[Any, ...], Shape]) -> None:
         super().__init__(code.FIRST)
         self.control, self.shapes, self.hints = control, shapes, hints
         self.reads: dict[tuple[Any, ...], Any] = {}
-        self.states: dict[str, Value] = {name: cells for name, (_, cells) in _PINNED.items()}
+        self.states: dict[str, Value] = {name: cells for name, (_, cells) in self.pinned.items()}
         for name, shape in shapes.items():
             self.states[name] = self._storage(shape)
-        self._stamps = 0
-        if control.needs_telemetry:
-            self._stamps = self._new(4 * code.MOST_STAMPS)
+        self.given = set[int]()
+        """The first cells of arrays with what an event brings."""
+        self.stamps = self._arrays()
         self._first_temporary = self.kept = self.free
 
     def lower(self) -> Lowered:
-        entries, shown = [NO_ENTRY] * (len(EVENTS) + 1), list[tuple[str, str]]()
+        entries, shown = [NO_ENTRY] * (code.SHOW + 1), list[tuple[str, str]]()
         refusal: Refusal | None = None
-        for number, name in enumerate(EVENTS):
-            if self._is_own(name) and (name != "on_acknowledged" or self.control.counts_acknowledgements):
+        for number, name in enumerate(self.methods):
+            if self._is_told(name):
                 entries[number] = self.here
                 try:
+                    self._start()
                     self._event(name)
                 except Refusal as refused:  # a later event may say what this one needs
                     refusal, self.depth = refusal or refused, 0
         if refusal is not None:
             raise refusal
         entries[code.SHOW] = self.here
+        self._start()
         self._show(shown)
         instructions, places, cells = self.linked()
-        program = Program(instructions, places, tuple(entries), cells, self._stamps, tuple(shown))
+        program = Program(instructions, places, tuple(entries), cells, self.methods, self.stamps, tuple(shown))
         constants = tuple(
             (self.most - 1 - cell, kind == FLOAT, float.fromhex(value) if kind == FLOAT else value)
             for (kind, value), cell in self.constants.items()
@@ -102,44 +101,23 @@ class Lowering(Calls):
 
     # Entries
 
-    def _is_own(self, name: str) -> bool:
-        return getattr(type(self.control), name) is not getattr(RateControl, name)
+    @abstractmethod
+    def _is_told(self, name: str) -> bool:
+        """Return True if the class has a method of its own for an event."""
+
+    @abstractmethod
+    def _event(self, name: str) -> None:
+        """Lower the method for an event."""
+
+    def _arrays(self) -> int:
+        """Make the arrays with what events bring, and return the first of the stamps of acknowledgements, or 0."""
+        return 0
 
     def _start(self) -> None:
         self.free = self.kept = self._first_temporary
 
-    def _event(self, name: str) -> None:
-        self._start()
-        arguments: list[Value] = [Num(code.NOW, INT)]
-        if name == "on_sent":
-            arguments.append(Num(code.OCTETS, INT))
-        elif name == "on_round_trip":
-            arguments.append(Num(code.ROUND_TRIP, INT))
-        elif name == "on_acknowledged":
-            arguments.append(self._acknowledgement())
-        self._method(name, arguments)
-        if self._is_own("deadline_lab_ns"):
-            deadline = self._attribute_of(Const(self.control, ()), "deadline_lab_ns")
-            self._move(Num(code.DEADLINE, INT), deadline)
-        self._emit("RET")
-
-    def _acknowledgement(self) -> Value:
-        stamps: Value = Const(())
-        if self._stamps:
-            stamps = Series(self._stamps, _STAMPS, Num(code.STAMPS, INT))
-        fields: dict[str, Value] = {
-            "packets": Num(code.PACKETS, INT),
-            "until": Num(code.UNTIL, INT),
-            "next": Num(code.NEXT, INT),
-            "round_trip_lab_ns": Maybe(Num(code.HAS_ROUND_TRIP, BOOL), Num(code.ROUND_TRIP, INT)),
-            "stamps": stamps,
-        }
-        assert fields.keys() == Acknowledgement.__dataclass_fields__.keys()
-        return Record(fields)
-
     def _show(self, shown: list[tuple[str, str]]) -> None:
-        self._start()
-        self._method("settle", [Num(code.NOW, INT)])
+        """Lower what a recorder shows."""
         state = self._method("state", [])
         if not isinstance(state, Record) or len(state.fields) > code.MOST_STATE:
             raise self._refuse(f"state() has code if it returns a dict of at most {code.MOST_STATE} numbers")
@@ -382,7 +360,7 @@ class Lowering(Calls):
         elif isinstance(target, ast.Attribute):
             holder = self._expr(target.value, frame)
             if not (isinstance(holder, Const) and holder.value is self.control):
-                raise self._refuse(f"{ast.unparse(target)} is set, which is not the rate control's own", target)
+                raise self._refuse(f"{ast.unparse(target)} is set, which is not the {self.kind}'s own", target)
             self._store_attribute(target.attr, value)
         elif isinstance(target, ast.Subscript):
             self._store_item(target, value, frame)
@@ -421,7 +399,7 @@ class Lowering(Calls):
         assert known is not None
         joined = self._joined(known, value, f"self.{name}")
         if joined != known:
-            if name in _PINNED:
+            if name in self.pinned:
                 raise self._refuse(f"self.{name} is {in_words(known)}, and here {in_words(shape_of(value))}")
             self._widen(name, joined)
         self._move(self.states[name], value)
@@ -437,7 +415,7 @@ class Lowering(Calls):
         name = owner.attr if isinstance(owner, ast.Attribute) else ""
         holder = self._expr(owner.value, frame) if isinstance(owner, ast.Attribute) else Const(None)
         if not (isinstance(holder, Const) and holder.value is self.control):
-            raise self._refuse(f"{ast.unparse(target)} is set, which is not the rate control's own", target)
+            raise self._refuse(f"{ast.unparse(target)} is set, which is not the {self.kind}'s own", target)
         if name not in self.states:
             shape = shape_of_object(getattr(self.control, name))
             if shape is None:
@@ -456,22 +434,19 @@ class Lowering(Calls):
 
     def _is_state(self, value: Value) -> bool:
         if isinstance(value, Num):
-            return 0 <= value.cell < self._first_temporary and value.cell not in _INPUTS
+            return 0 <= value.cell < self._first_temporary and value.cell not in self.inputs
         if isinstance(value, Maybe):
             return self._is_state(value.flag)
         if isinstance(value, Items):
             return any(map(self._is_state, value.items))
-        return isinstance(value, Series) and value.first < self._first_temporary and value.first != self._stamps
+        return isinstance(value, Series) and value.first < self._first_temporary and value.first not in self.given
 
 
-_INPUTS = range(code.NOW, code.FIRST)
-
-
-def lower(control: RateControl) -> Lowered:
-    """Return a rate control as code, or say what has none."""
+def lower(kind: type[Lowering], control: Any) -> Lowered:
+    """Return an object as code, or say what has none."""
     shapes, hints = dict[str, Shape](), dict[tuple[Any, ...], Shape]()
     for _ in range(_ATTEMPTS):
-        attempt = Lowering(control, dict(shapes), hints)
+        attempt = kind(control, dict(shapes), hints)
         try:
             made = attempt.lower()
         except Refusal:

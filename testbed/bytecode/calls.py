@@ -1,4 +1,4 @@
-"""Attributes and calls of Python as code: methods and constants of a rate control, and functions lowered in place."""
+"""Attributes and calls of Python as code: methods and constants of an object, and functions lowered in place."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.roce.control import sources
-from testbed.roce.control.code import Place
-from testbed.roce.control.expressions import Expressions, Frame
-from testbed.roce.control.storage import Label
-from testbed.roce.control.values import (
+from testbed.bytecode import sources
+from testbed.bytecode.code import Place
+from testbed.bytecode.expressions import Expressions, Frame
+from testbed.bytecode.storage import Label
+from testbed.bytecode.values import (
     BOOL,
     Const,
     Items,
@@ -26,8 +26,7 @@ from testbed.roce.control.values import (
     settled,
     shape_of,
 )
-from testbed.roce.rates.base import Line, RateControl
-from testbed.units import Duration, Rate, Scale, Size
+from testbed.units import Duration, Line, Rate, Scale, Size
 
 _DEPTH = 24
 _PURE = (int, float, bool, abs, round, len, sum, min, max, pow, divmod)
@@ -38,9 +37,12 @@ FOLDING = (Line, Scale, Duration, Rate, Size)
 class Calls(Expressions):
     """Attributes, and calls that are lowered where they stand."""
 
-    control: RateControl
+    control: Any
+    """The object whose class is lowered."""
+    kind = "object"
+    """What it is, in words."""
     states: dict[str, Value]
-    """The cells of the attributes of the rate control that are assigned."""
+    """The cells of the attributes that are assigned."""
     reads: dict[tuple[Any, ...], Any]
     """Its constants that are in the code, by how it has them."""
     hints: dict[tuple[Any, ...], Shape]
@@ -56,7 +58,7 @@ class Calls(Expressions):
         """Assign to a name of a function."""
 
     def _found(self, name: str, after: type | None = None) -> tuple[type | None, Any]:
-        """Return an attribute of the rate control's class with the class that has it; only those behind `after`."""
+        """Return an attribute of the object's class with the class that has it; only those behind `after`."""
         order = type(self.control).__mro__
         for owner in order[order.index(after) + 1 :] if after is not None else order:
             if name in vars(owner):
@@ -128,7 +130,7 @@ class Calls(Expressions):
         value = self._needed(value)
         if isinstance(value, Record):
             if name not in value.fields:
-                raise self._refuse(f"an acknowledgement has no {name}")
+                raise self._refuse(f"{value.name} has no {name}")
             return value.fields[name]
         if isinstance(value, Items) and value.of is not None:
             if name in value.of._fields:  # type: ignore[attr-defined]
@@ -171,7 +173,7 @@ class Calls(Expressions):
         return self._called(node, called, arguments, named, path)
 
     def _own_method(self, node: ast.expr, frame: Frame) -> tuple[type | None, types.FunctionType, list[Value]] | None:
-        """Return a method of the rate control, or of a tuple with names, that is called, with what it is called on."""
+        """Return a method of the object, or of a tuple with names, that is called, with what it is called on."""
         if not isinstance(node, ast.Attribute):
             return None
         if ast.unparse(node.value) == "super()":

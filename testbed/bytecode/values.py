@@ -1,11 +1,11 @@
-"""Values while a rate control is lowered: their shapes, and the cells in which they are."""
+"""Values while a class is lowered: their shapes, and the cells in which they are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from testbed.roce.control.code import Place
+from testbed.bytecode.code import Place
 
 INT, FLOAT, BOOL = "int", "float", "bool"
 MOST_ITEMS = 255
@@ -64,7 +64,7 @@ Shape = str | Nothing | OrNone | Row | Rows
 
 @dataclass(frozen=True)
 class Const:
-    """A value that is known now: an object of Python. `path` is its place in the rate control, if it has one there."""
+    """A value that is known now: an object of Python. `path` is its place in what is lowered, if it has one there."""
 
     value: Any
     path: tuple[Any, ...] | None = None
@@ -97,9 +97,10 @@ class Items:
 
 @dataclass(frozen=True)
 class Record:
-    """An object whose attributes are values; an acknowledgement."""
+    """An object whose attributes are values: what an event brings, or a dict."""
 
     fields: dict[str, Value]
+    name: str = "a dict"
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 

@@ -1,69 +1,38 @@
-"""Rate controls with their code, which all those of a class have in common if their constants are the same."""
+"""Objects with their code, which all those of a class have in common if their constants are the same."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from testbed.roce.control import code
-from testbed.roce.control.calls import FOLDING
-from testbed.roce.control.code import Program
-from testbed.roce.control.lowering import Lowered, lower
-from testbed.roce.control.values import Items, Maybe, Num, Refusal, Series, Value, join, shape_of, shape_of_object
-from testbed.roce.rates.base import RateControl
-from testbed.units import NEVER
+from testbed.bytecode.calls import FOLDING
+from testbed.bytecode.lowering import Lowered, Lowering, lower
+from testbed.bytecode.values import Items, Maybe, Num, Refusal, Series, Value, join, shape_of, shape_of_object
 
 _WHOLE, _DOUBLE = struct.Struct("=q"), struct.Struct("=d")
 _CELL = 8
 _PLAIN = (int, float, str, bool, type(None), tuple, list, dict, *FOLDING)
-"""The types whose values are compared when another rate control is to have the same code; of others the class is."""
+"""The types whose values are compared when another object is to have the same code; of others the class is."""
 _known: dict[type, list[Lowered | Refusal]] = {}
 """The programs of each class that were made so far; a class that cannot be lowered has one refusal."""
 
 
-@dataclass(frozen=True)
-class Code:
-    """A rate control as code: the program of its class, and its own frame at the start."""
-
-    program: Program
-    frame: bytes
-    numbers: dict[str, float]
-    """The values that the queue pair needs of it, by name as in `struct xr_rate`."""
-
-
-def code_of(control: RateControl) -> Code | Refusal:
-    """Return a rate control as code, or what cannot be lowered and where."""
+def lowered_of(kind: type[Lowering], control: Any) -> Lowered | Refusal:
+    """Return an object as code, or what cannot be lowered and where."""
     known = _known.setdefault(type(control), [])
     for made in known:
-        if isinstance(made, Refusal):
+        if isinstance(made, Refusal) or _is_same(made, control):
             return made
-        if _is_same(made, control):
-            return _code(made, control)
     try:
-        known.append(lower(control))
-        return _code(known[-1], control)
+        known.append(lower(kind, control))
     except Refusal as refusal:
         known[:] = [refusal]
-        return refusal
+    return known[-1]
 
 
-def _code(lowered: Lowered | Refusal, control: RateControl) -> Code:
-    assert isinstance(lowered, Lowered)
-    return Code(lowered.program, frame_of(lowered, control), {
-        "rate_bps": control.rate_lab_bps,
-        "line_bps": control.line.rate.bps,
-        "wants": lowered.program.wants,
-        "counts_acknowledgements": control.counts_acknowledgements,
-        "needs_telemetry": control.needs_telemetry,
-        "window": control.window or 0,
-        "deadline_ns": min(control.deadline_lab_ns, NEVER),
-    })  # fmt: skip
-
-
-def frame_of(lowered: Lowered, control: RateControl) -> bytes:
-    """Return the cells of a rate control as they are at its start."""
+def frame_of(lowered: Lowered, control: Any) -> bytearray:
+    """Return the cells of an object as they are at its start."""
     cells = bytearray(_CELL * lowered.program.cells)
 
     def put(cell: int, kind: str, number: float) -> None:
@@ -74,10 +43,9 @@ def frame_of(lowered: Lowered, control: RateControl) -> bytes:
 
     for cell, is_double, number in lowered.constants:
         put(cell, "float" if is_double else "int", number)
-    put(code.DEADLINE, "int", min(control.deadline_lab_ns, NEVER))
     for name, storage in lowered.states.items():
         _put_object(put, storage, getattr(control, name))
-    return bytes(cells)
+    return cells
 
 
 def _put_object(put: Callable[[int, str, float], None], storage: Value, value: Any) -> None:
@@ -100,8 +68,8 @@ def _put_object(put: Callable[[int, str, float], None], storage: Value, value: A
                 put(storage.first + column * storage.shape.most + row, kind, number)
 
 
-def _is_same(lowered: Lowered, control: RateControl) -> bool:
-    """Return True if a rate control of the class may have this code."""
+def _is_same(lowered: Lowered, control: Any) -> bool:
+    """Return True if an object of the class may have this code."""
     for name, storage in lowered.states.items():
         own, known = shape_of_object(getattr(control, name, None)), shape_of(storage)
         if own is None or known is None or join(known, own) != known:
@@ -109,7 +77,7 @@ def _is_same(lowered: Lowered, control: RateControl) -> bool:
     return all(_is_alike(value, _reached(control, path)) for path, value in lowered.reads.items())
 
 
-def _reached(control: RateControl, path: tuple[Any, ...]) -> Any:
+def _reached(control: Any, path: tuple[Any, ...]) -> Any:
     value: Any = control
     for name in path:
         value = getattr(value, name, None)

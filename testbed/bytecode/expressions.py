@@ -1,4 +1,4 @@
-"""Expressions of Python as code: the middle of the lowering of rate controls."""
+"""Expressions of Python as code: the middle of the lowering of classes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from testbed.roce.control.code import INDEX, Place
-from testbed.roce.control.storage import Assembler, Label
-from testbed.roce.control.values import (
+from testbed.bytecode.code import INDEX, Place
+from testbed.bytecode.storage import Assembler, Label
+from testbed.bytecode.values import (
     BOOL,
     FLOAT,
     INT,

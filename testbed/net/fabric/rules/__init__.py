@@ -1,0 +1,1 @@
+"""Rules of one's own at the ports of a network."""

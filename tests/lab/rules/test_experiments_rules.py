@@ -1,0 +1,16 @@
+"""The experiments on rules of one's own come out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.lab.engines.engine import PreparedEngine
+from tests.lab.conftest import kept
+
+pytestmark = pytest.mark.engines("um")
+
+
+def test_a_rule_couples_two_queues(ready: PreparedEngine, tmp_path: Path) -> None:
+    kept("l4s_dual_queue", ready, tmp_path)

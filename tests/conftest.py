@@ -14,9 +14,8 @@ import pytest
 from hypothesis import settings
 
 from testbed.lab.host import cores, prerequisites
-from tests.at_once import pytest_configure
-
-__all__ = ["pytest_configure"]
+from tests import at_once
+from tests.order import Order
 
 cores.share(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -25,6 +24,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # With the objects of thousands of tests each collection of garbage takes long, and nothing here makes much of it.
 gc.set_threshold(100_000, 50, 100)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    at_once.pytest_configure(config)
+    config.pluginmanager.register(Order(config), "order")
 
 
 def pytest_collection_finish() -> None:

@@ -7,14 +7,12 @@ already, and imports what that needs.
 
 from __future__ import annotations
 
-import compileall
 import fcntl
 import gc
 import hashlib
 import importlib
 import os
 import pkgutil
-import py_compile
 import signal
 import sys
 import time
@@ -127,8 +125,7 @@ def _do_job(job: Job, checkpoint_ns: int, out: int, commands: Commands, wait: Wa
 
 
 def _import_packages() -> None:
-    """Import what jobs need, for they are forks of this process, and keep what is compiled."""
-    compileall.compile_dir(_HOME / "code", quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    """Import what jobs need, for they are forks of this process."""
     for package in _PACKAGES:
         of_package = f"testbed.{package.replace('/', '.')}."
         for module in pkgutil.walk_packages([f"{testbed.__path__[0]}/{package}"], of_package):

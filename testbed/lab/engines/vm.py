@@ -31,6 +31,8 @@ from testbed.lab.vm.qemu import Machine
 from testbed.lab.vm.snapshot import Snapshot
 
 _ROOM_GB = 4
+_UNPACKS = "zstd"
+"""The program that unpacks the image's Python, which compiles new code for a machine."""
 
 
 class VirtualMachine(Engine):
@@ -51,7 +53,8 @@ class VirtualMachine(Engine):
         return of is not None and len(of.sizes) > 1
 
     def requirements(self, building: bool) -> list[Package]:
-        return prerequisites.qemu_packages() + (prerequisites.build_packages() if building else [])
+        of_build = prerequisites.build_packages()
+        return prerequisites.qemu_packages() + [one for one in of_build if building or one.program == _UNPACKS]
 
     def forecast(self) -> list[Step]:
         of = image.described()

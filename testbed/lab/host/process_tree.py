@@ -12,8 +12,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,21 +24,29 @@ _PATIENCE_S = 10.0
 """The time in s for processes that were killed and that the kernel does not let go yet."""
 
 
-def run(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """Run a program to its end, and return its exit code and all that it wrote. An exception ends all of it at once."""
-    # A session of its own, so that Ctrl-C reaches us and we end the program, not both at once.
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-B", __file__, str(os.getpid()), *argv],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace", env={**os.environ, **environment}, start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            said, _ = process.communicate()
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
-    return process.returncode, said
+def run(
+    argv: Sequence[str], environment: Mapping[str, str], meanwhile: Callable[[], object] = lambda: None
+) -> tuple[int, str]:
+    """Run a program to its end, and return its exit code and all that it wrote. An exception ends all of it at once.
+
+    `meanwhile` is called while the program runs. If it raises an exception, that ends the program.
+    """
+    with tempfile.TemporaryFile() as output:  # a pipe would have to be read meanwhile
+        # A session of its own, so that Ctrl-C reaches us and we end the program, not both at once.
+        with subprocess.Popen(
+            [sys.executable, "-I", "-S", "-B", __file__, str(os.getpid()), *argv],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **environment},
+            start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                meanwhile()
+                process.wait()
+            except BaseException:
+                process.terminate()
+                process.wait()
+                raise
+        output.seek(0)
+        return process.returncode, output.read().decode(errors="replace")
 
 
 def cpu_s(pid: int) -> float | None:

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any
@@ -43,9 +43,13 @@ _DROPPED = (
 )  # fmt: skip
 _TRACES = ("RECORD", "direct_url.json")
 """The files in which pip notes where it worked."""
+_FETCHED = "fetched"
+"""The file that says that archives with all Python packages are there."""
 _CHATTER = ("I: ", "Get:", "Hit:", "Ign:", "Reading ", "Building ", "done")
 """The beginnings of lines of apt and mmdebstrap that say nothing about what went wrong."""
 _IMPORTS = re.compile(rb"^(?:(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)\n+)+", re.MULTILINE)
+_NO_SYNC = "force-unsafe-io"
+"""The option by which dpkg does not wait for the disk: a root that is half made is thrown away."""
 _EMPTY_DIRS = ("dev", "proc", "sys", "run", "tmp", "var/log", "var/cache", "xoff", "root")
 
 
@@ -57,11 +61,9 @@ class ImageError(XoffError):
 
 def make(work: Path, pins: Mapping[str, str], mirror: str, report: Report) -> dict[str, Any]:
     """Make kernel and initramfs in `work`, with `pins` as far as the mirror has them, and return the manifest."""
-    site = work / "site"
-    _install_python(site, work, report)
-    report("installing Debian packages and the kernel into the lab image")
+    report("installing Debian packages, the kernel and Python packages into the lab image")
     tree = work / "root.tar"
-    _run_mmdebstrap(site, work, tree, pins, mirror)
+    _run_mmdebstrap(work, tree, pins, mirror)
     report("packing the lab image")
     manifest = _pack(tree, work)
     cache.leave_only(work, KERNEL, ROOT)
@@ -84,21 +86,25 @@ def without_imports(module: Path) -> bytes:
     return _IMPORTS.sub(b"", module.read_bytes(), count=1)
 
 
-def _command(argv: list[str], what: str, environment: Mapping[str, str] | None = None) -> None:
+def _command(
+    argv: list[str],
+    what: str,
+    environment: Mapping[str, str] | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> None:
     """Run a tool; if it fails, raise an error with the end of its output, without the lines about its progress."""
-    code, said = process_tree.run(argv, environment or {})
+    code, said = process_tree.run(argv, environment or {}, meanwhile)
     if code:
         lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith(_CHATTER)]
         tail = "\n  ".join(lines[-8:])
         raise ImageError(f"{what} failed ({Path(argv[0]).name} ended with {code}):\n  {tail}")
 
 
-def _install_python(site: Path, work: Path, report: Report) -> None:
+def _install_python(site: Path, work: Path) -> None:
     """Put the pinned Python packages under `site`, for the guest's Python whatever ours is.
 
     Nothing of them is executed here: wheels are unpacked, and what comes as source is built in the lab's root.
     """
-    report("installing Python packages into the lab image")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheels = [
         *pip, "install", "--no-compile", "--no-deps", "--require-hashes", "--only-binary", ":all:",
@@ -163,6 +169,9 @@ def _fetch_sources(pip: list[str], work: Path) -> None:
     )  # fmt: skip
 
 
+# Waits for the Python packages, which are fetched while Debian's are installed.
+_WAIT_HOOK = f'until [ -e "$1/../{_FETCHED}" ]; do sleep 0.1; done'
+
 # Builds and installs what comes as source, in the new root: as the user nobody, without network, and
 # no process outlives it.
 _BUILD_HOOK = f"""
@@ -198,27 +207,37 @@ _FINISH_HOOK = f"""
 set -e
 for tree in "$1"/lib/modules/*; do chroot "$1" depmod "$(basename "$tree")"; done
 find "$1" -name __pycache__ -prune -exec rm -rf '{{}}' +
-chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 PYTHONHASHSEED=0 \
-    python3 -B -m compileall -q -f --invalidation-mode unchecked-hash \
-    /usr/lib/python{_PYTHON} /usr/lib/python3/dist-packages /{_SITE} >/dev/null 2>&1 || true
+sed -i /^{_NO_SYNC}$/d "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap
+for trees in /usr/lib/python{_PYTHON} "/usr/lib/python3/dist-packages /{_SITE}"; do
+    chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 PYTHONHASHSEED=0 \
+        python3 -B -m compileall -q -f --invalidation-mode unchecked-hash $trees >/dev/null 2>&1 &
+done
+wait
 chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/xoff/debian"
 """
 
 
-def _run_mmdebstrap(site: Path, work: Path, tree: Path, pins: Mapping[str, str], mirror: str) -> None:
+def _run_mmdebstrap(work: Path, tree: Path, pins: Mapping[str, str], mirror: str) -> None:
     lab = prerequisites.table()["lab"]
     pinned = next((name for name in pins if name.startswith("linux-image-")), "")
-    hooks = [_KERNEL_HOOK.format(meta=lab["kernel"]["image"], pinned=pinned), 'mkdir "$1/build"']
-    for folder, place in ((site, "/"), (work / "build", "/build")):
-        packed = folder.with_suffix(".tar")
-        with tarfile.open(packed, "w") as archive:
-            archive.add(folder, arcname=".", filter=_owned_by_root)
-        hooks.append(f"tar-in {shlex.quote(str(packed))} {place}")
-    hooks += [_BUILD_HOOK, _FINISH_HOOK]
+    archives = {work / "site": "/", work / "build": "/build"}
+    hooks = [
+        _KERNEL_HOOK.format(meta=lab["kernel"]["image"], pinned=pinned), _WAIT_HOOK, 'mkdir "$1/build"',
+        *[f"tar-in {shlex.quote(str(folder.with_suffix('.tar')))} {place}" for folder, place in archives.items()],
+        _BUILD_HOOK, _FINISH_HOOK,
+    ]  # fmt: skip
+
+    def fetch(temporary: Path) -> None:
+        _install_python(work / "site", work)
+        for folder in archives:
+            with tarfile.open(folder.with_suffix(".tar"), "w") as archive:
+                archive.add(folder, arcname=".", filter=_owned_by_root)
+        (temporary / _FETCHED).touch()
+
     packages = [package.name for package in prerequisites.image_packages()]
-    options = ["--variant=essential", "--format=tar"]
+    options = ["--variant=essential", "--format=tar", f"--dpkgopt={_NO_SYNC}"]
     what = "building the lab image's root"
-    bootstrap(options, packages, hooks, str(tree), work, pins=pins, mirror=mirror, what=what)
+    bootstrap(options, packages, hooks, str(tree), work, pins=pins, mirror=mirror, what=what, meanwhile=fetch)
 
 
 def bootstrap(
@@ -231,14 +250,19 @@ def bootstrap(
     pins: Mapping[str, str],
     mirror: str,
     what: str,
+    meanwhile: Callable[[Path], object] = lambda _: None,
 ) -> None:
-    """Make a root of the lab's Debian with `packages`, checked by apt, and run `hooks` on it; as root or as a user."""
+    """Make a root of the lab's Debian with `packages`, checked by apt, and run `hooks` on it; as root or as a user.
+
+    `meanwhile` is called while that goes on, with the folder in which the root is.
+    """
     preferences = work / "preferences"
     preferences.write_text(
         "".join(f"Package: {name}\nPin: version {version}\nPin-Priority: 1001\n\n"
                 for name, version in pins.items())
     )  # fmt: skip
-    environment = {"SOURCE_DATE_EPOCH": str(EPOCH), "TMPDIR": str(cache.elsewhere(work))}
+    temporary = cache.elsewhere(work)
+    environment = {"SOURCE_DATE_EPOCH": str(EPOCH), "TMPDIR": str(temporary)}
     program = prerequisites.find_program("mmdebstrap")
     if program is None:
         raise ImageError("mmdebstrap is missing; `xoff doctor` shows how to get it")
@@ -250,7 +274,8 @@ def bootstrap(
         *[f"--customize-hook={hook}" for hook in hooks],
         prerequisites.table()["lab"]["suite"], target, *([mirror] if mirror else []),
     ]  # fmt: skip
-    _command(command, f"{what} from {mirror or 'the mirrors of Debian'}", environment)
+    source = mirror or "the mirrors of Debian"
+    _command(command, f"{what} from {source}", environment, lambda: meanwhile(temporary))
 
 
 def _pack(tree: Path, work: Path) -> dict[str, Any]:
@@ -271,8 +296,8 @@ def _pack(tree: Path, work: Path) -> dict[str, Any]:
         program = prerequisites.find_program("zstd") or "zstd"
         with (
             (work / ROOT).open("wb") as out,
-            # One worker and a fixed level: the bytes must not depend on this machine's cores.
-            subprocess.Popen([program, "-q", "-9", "-T1"], stdin=subprocess.PIPE, stdout=out) as zstd,
+            # A fixed level. The bytes do not depend on the number of workers, as long as there are any.
+            subprocess.Popen([program, "-q", "-9", "-T2"], stdin=subprocess.PIPE, stdout=out) as zstd,
         ):
             assert zstd.stdin is not None
             for chunk in _cpio(archive, members):

@@ -40,7 +40,7 @@ _OURS = Path(testbed.__path__[0]).parent
 _DIGEST = re.compile("[0-9a-f]{64}")
 _KEPT_DIGESTS = 16
 """The number of digests of code that are kept: one for each checkout, and some of before."""
-LARGEST = (16 << 20) - 8
+LARGEST = (32 << 20) - 8
 USER_CODE = "user"
 PARAMETER_FILES = "parameter-files"
 """The folder of the files that parameters name, below that of the code."""

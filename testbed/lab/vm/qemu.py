@@ -19,7 +19,7 @@ from testbed.lab.host import cores, prerequisites
 from testbed.lab.image.image import Image
 
 MEMORY_MB = 2048
-JOB_SPACE_MB = 16
+JOB_SPACE_MB = 32
 PROGRAM = "qemu-system-x86_64"
 PANIC = "Kernel panic"
 _PROMPT = "(qemu) "

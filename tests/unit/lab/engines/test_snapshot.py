@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 import testbed
 from testbed.errors import UsageError
 from testbed.lab import guest_main
+from testbed.lab.image import bytecode
 from testbed.lab.image.image import Image
+from testbed.lab.image.packages import Packages
+from testbed.lab.image.recipe import ImageError
+from testbed.lab.job.job import HELD, LARGEST, held
 from testbed.lab.vm import qemu, snapshot
 from testbed.lab.vm.qemu import ICOUNT, Accelerator, Machine, QemuError
 from testbed.lab.vm.snapshot import Snapshot
@@ -63,9 +68,9 @@ class Taking:
             place.mkdir(parents=True, exist_ok=True)
         return outcome
 
-    def ensure(self) -> Path:
+    def ensure(self, packages: Packages | None = None) -> Path:
         self.said.clear()
-        return snapshot.ensure(IMAGE, ICOUNT, self.said.append).path
+        return snapshot.ensure(IMAGE, ICOUNT, self.said.append, packages=packages).path
 
 
 @pytest.fixture
@@ -74,6 +79,7 @@ def taking(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Taking:
     monkeypatch.setattr(snapshot, "_take", made.take)
     monkeypatch.setattr(snapshot, "_whole", Path.is_dir)
     monkeypatch.setattr(snapshot, "held", lambda *_: b"version 1")
+    monkeypatch.setattr(bytecode, "with_bytecode", lambda code, _: code)
     monkeypatch.setattr(qemu, "arguments", lambda *_, **__: [])
     monkeypatch.setattr(qemu, "version", lambda: "7.2.0")
     return made
@@ -205,6 +211,7 @@ def test_the_second_state_takes_the_place_of_no_other(
 ) -> None:
     monkeypatch.setattr(snapshot, "Machine", StrictMachine)
     monkeypatch.setattr(snapshot, "held", lambda *_: b"version 1")
+    monkeypatch.setattr(bytecode, "with_bytecode", lambda code, _: code)
     monkeypatch.setattr(qemu, "arguments", lambda *_, **__: [])
     monkeypatch.setattr(qemu, "version", lambda: "11.1.3")
     ready = snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
@@ -218,6 +225,7 @@ def taken(request: pytest.FixtureRequest, xoff_cache: Path, monkeypatch: pytest.
     before = os.umask(request.param)
     monkeypatch.setattr(snapshot, "Machine", StrictMachine)
     monkeypatch.setattr(snapshot, "held", lambda *_: b"version 1")
+    monkeypatch.setattr(bytecode, "with_bytecode", lambda code, _: code)
     monkeypatch.setattr(qemu, "arguments", lambda *_, **__: [])
     monkeypatch.setattr(qemu, "version", lambda: "7.2.0")
     yield snapshot.ensure(IMAGE, ICOUNT, lambda _: None)
@@ -279,9 +287,47 @@ def test_code_that_a_jobs_memory_cannot_hold_boots_a_machine_with_more_of_it(
     monkeypatch.setattr(
         qemu, "arguments", lambda _, accelerator, *__, **___: told.append(accelerator.job_space_mb) or []
     )
-    monkeypatch.setattr(snapshot, "held", lambda *_: bytes(30 << 20))
-    taking.ensure()
+    packages = Packages(None, {}, "digest")
+    monkeypatch.setattr(bytecode, "largest", len)
+    monkeypatch.setattr(snapshot, "held", lambda *_: bytes(33 << 20))
+    taking.ensure(packages)
     assert told == [256]
     monkeypatch.setattr(snapshot, "held", lambda *_: bytes(300 << 20))
     with pytest.raises(UsageError, match="the packages have 300 MB; the engine vm takes 255 MB"):
+        taking.ensure(packages)
+
+
+def test_code_of_ours_has_room_in_the_usual_machine_when_it_is_compiled() -> None:
+    assert bytecode.largest(held(HELD)) <= LARGEST
+
+
+def test_code_is_compiled_while_the_machine_boots_and_goes_into_it_compiled(
+    taking: Taking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+
+    def compiles(code: bytes, _: Image) -> bytes:
+        begun.set()
+        return code + b", compiled"
+
+    def boots(*arguments: Any) -> bool:
+        assert begun.wait(60)
+        return Taking.take(taking, *arguments)
+
+    monkeypatch.setattr(bytecode, "with_bytecode", compiles)
+    monkeypatch.setattr(snapshot, "_take", boots)
+    taking.ensure()
+    assert taking.taken == ["booted", "holds version 1, compiled"]
+
+
+def test_code_that_cannot_be_compiled_ends_in_the_error(taking: Taking, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> bytes:
+        raise ImageError("the Python of the lab image could not compile Xoff")
+
+    monkeypatch.setattr(bytecode, "with_bytecode", fails)
+    with pytest.raises(ImageError, match="could not compile"):
         taking.ensure()
+    assert taking.taken == ["booted"]
+    monkeypatch.setattr(bytecode, "with_bytecode", lambda code, _: code)
+    taking.ensure()
+    assert taking.taken == ["booted", "holds version 1"], "the machine that has booted is there"

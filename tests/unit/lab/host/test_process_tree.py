@@ -120,6 +120,21 @@ def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     assert gone(pid_in(tmp_path / "pid"))
 
 
+def test_what_is_done_meanwhile_is_done_while_the_program_runs(tmp_path: Path) -> None:
+    waits = ["sh", "-c", f"echo begun; until [ -e {tmp_path}/done ]; do sleep 0.01; done; echo seen"]
+    assert process_tree.run(waits, {}, (tmp_path / "done").touch) == (0, "begun\nseen\n")
+
+
+def test_a_failure_meanwhile_ends_the_program_at_once(tmp_path: Path) -> None:
+    def fail() -> None:
+        pid_in(tmp_path / "pid")
+        raise LookupError("no such package")
+
+    with pytest.raises(LookupError, match="no such package"):
+        process_tree.run(builder(tmp_path / "pid", 1000), {}, fail)
+    assert gone(pid_in(tmp_path / "pid"))
+
+
 def test_what_was_started_ends_when_we_are_interrupted(tmp_path: Path, interruption: None) -> None:
     def interrupt() -> None:
         pid_in(tmp_path / "pid")

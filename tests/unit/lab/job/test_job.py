@@ -303,10 +303,10 @@ def test_a_file_whose_name_is_long_is_packed_or_refused_in_words(experiment_file
 
 def test_a_job_that_the_lab_has_no_room_for_is_refused(experiment_file: Write) -> None:
     with (experiment_file("").parent / "big.bin").open("wb") as big:
-        big.truncate(17 << 20)
-    packed = (len(job.held(job.OURS)) + (17 << 20)) >> 20
+        big.truncate(33 << 20)
+    packed = (len(job.held(job.OURS)) + (33 << 20)) >> 20
     assert complaint(with_files(experiment_file, "big.bin")) == (
-        f"the job and its files have {packed} MB; the lab takes 15 MB"
+        f"the job and its files have {packed} MB; the lab takes 31 MB"
     )
 
 

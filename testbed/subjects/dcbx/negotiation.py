@@ -9,6 +9,7 @@ Which machine a feature uses depends on the format:
     Application Priority  symmetric                      informational; a willing port uses the peer's table (0105)
     CN                    symmetric, defense required    not negotiated, defense required (0105)
     headroom (private)    both announce it or it is off, in both formats (0113)
+    UE link, UE VCs       both announce it or it is off, in both formats; provisional
 """
 
 from __future__ import annotations

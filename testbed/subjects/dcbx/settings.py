@@ -21,8 +21,10 @@ from testbed.subjects.dcbx.features.applications import ApplicationAdmin
 from testbed.subjects.dcbx.features.congestion_notification import CnAdmin
 from testbed.subjects.dcbx.features.ets import EtsAdmin
 from testbed.subjects.dcbx.features.feature import CommonSettings, DcbxSettingsError
+from testbed.subjects.dcbx.features.link_layer import LinkLayer
 from testbed.subjects.dcbx.features.pfc import PfcAdmin
 from testbed.subjects.dcbx.features.recommendation import Recommend, Shares
+from testbed.subjects.dcbx.features.virtual_channels import VirtualChannels
 from testbed.subjects.dcbx.machines import TieBreak
 
 __all__ = [
@@ -31,11 +33,13 @@ __all__ = [
     "DcbxSettings",
     "DcbxSettingsError",
     "EtsAdmin",
+    "LinkLayer",
     "PfcAdmin",
     "PortIdentity",
     "Recommend",
     "Shares",
     "TieBreak",
+    "VirtualChannels",
 ]
 
 
@@ -47,6 +51,9 @@ class DcbxSettings(CommonSettings):
     pfc: PfcAdmin | None = None
     applications: ApplicationAdmin | None = None
     cn: CnAdmin | None = None
+    link: LinkLayer | None = None
+    """Ultra Ethernet's link layer, which is announced and compared."""
+    virtual_channels: VirtualChannels | None = None
 
     def __post_init__(self) -> None:
         for feature in features.every():
@@ -84,8 +91,9 @@ class DcbxSettings(CommonSettings):
 
 _FIELDS = frozenset(one.name for one in fields(DcbxSettings))
 
-_ROOM_FOR_DCBX = 600
-"""The octets that are reserved for DCBX's TLVs. All six at their longest, with a full application table, are 593."""
+_ROOM_FOR_DCBX = 620
+"""The octets that are reserved for these TLVs. The six of DCBX at their longest, with a full application table, are
+593, and the two of Ultra Ethernet 23."""
 
 
 @dataclass(frozen=True)

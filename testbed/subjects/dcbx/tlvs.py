@@ -103,8 +103,8 @@ def encode(version: DcbxVersion, tlvs: DcbxTlvs) -> list[Organisational]:
 
 def read(version: DcbxVersion, tlvs: Iterable[Tlv]) -> Reading:
     """Find the DCBX TLVs among the optional ones of an LLDPDU."""
-    ours = [(tlv.subtype, tlv.info) for tlv in tlvs if isinstance(tlv, Organisational) and tlv.oui == OUI]
-    shapes = {(subtype, len(info)) for subtype, info in ours}
+    ours = [((tlv.oui, tlv.subtype), tlv.info) for tlv in tlvs if isinstance(tlv, Organisational)]
+    shapes = {(*place, len(info)) for place, info in ours}
     foreign = shapes & _telling_shapes(version.other)
     if foreign and not shapes & _telling_shapes(version):
         return Reading(DcbxTlvs(), mismatch=True)
@@ -112,13 +112,13 @@ def read(version: DcbxVersion, tlvs: Iterable[Tlv]) -> Reading:
     parts = [(feature, codec) for feature, codec in _codecs(version) if codec.encode is None]
     found: dict[str, Any] = {}
     flaws: list[Flaw] = []
-    for subtype, info in ours:
-        is_foreign = bool(foreign) and (subtype, len(info)) in foreign
-        if subtype not in owners:
+    for place, info in ours:
+        is_foreign = bool(foreign) and (*place, len(info)) in foreign
+        if place not in owners:
             if is_foreign:
-                flaws.append(_of_other_version(_owners(version.other)[subtype][1].name, version))
+                flaws.append(_of_other_version(_owners(version.other)[place][1].name, version))
             continue
-        feature, codec = owners[subtype]
+        feature, codec = owners[place]
         if feature.name in found:
             flaws.append(flaw(codec.name, DcbxReason.REPEATED, "it comes again; the first counts"))
         elif is_foreign:
@@ -127,7 +127,7 @@ def read(version: DcbxVersion, tlvs: Iterable[Tlv]) -> Reading:
         else:
             found[feature.name] = codec.read(info, flaws)
             if found[feature.name] is not None:
-                found |= {part.name: inside.read(info, flaws) for part, inside in parts if inside.subtype == subtype}
+                found |= {part.name: inside.read(info, flaws) for part, inside in parts if inside.place == place}
     return Reading(DcbxTlvs.of(found), tuple(flaws))
 
 
@@ -137,14 +137,14 @@ def _codecs(version: DcbxVersion) -> Iterator[tuple[Feature[Any, Any, Any], Code
             yield feature, feature.codecs[version]
 
 
-def _owners(version: DcbxVersion) -> dict[int, tuple[Feature[Any, Any, Any], Codec[Any]]]:
-    """Return the feature that each subtype belongs to, and its codec."""
-    return {codec.subtype: (feature, codec) for feature, codec in _codecs(version) if codec.encode is not None}
+def _owners(version: DcbxVersion) -> dict[tuple[bytes, int], tuple[Feature[Any, Any, Any], Codec[Any]]]:
+    """Return the feature that each TLV belongs to by organisation and subtype, and its codec."""
+    return {codec.place: (feature, codec) for feature, codec in _codecs(version) if codec.encode is not None}
 
 
-def _telling_shapes(version: DcbxVersion) -> set[tuple[int, int]]:
-    """Return subtypes and lengths by which a receiver knows that the sender uses this format."""
-    return {(codec.subtype, codec.telling_length) for _, codec in _codecs(version) if codec.telling_length is not None}
+def _telling_shapes(version: DcbxVersion) -> set[tuple[bytes, int, int]]:
+    """Return organisations, subtypes and lengths by which a receiver knows that the sender uses this format."""
+    return {(*codec.place, codec.telling_length) for _, codec in _codecs(version) if codec.telling_length is not None}
 
 
 def _of_other_version(name: str, version: DcbxVersion) -> Flaw:

@@ -12,9 +12,11 @@ from testbed.subjects.dcbx.features.congestion_notification import CnFeature
 from testbed.subjects.dcbx.features.ets import EtsFeature
 from testbed.subjects.dcbx.features.feature import Feature
 from testbed.subjects.dcbx.features.headroom import HeadroomFeature
+from testbed.subjects.dcbx.features.link_layer import LinkLayerFeature
 from testbed.subjects.dcbx.features.pfc import PfcFeature
 from testbed.subjects.dcbx.features.recommendation import RecommendationFeature
 from testbed.subjects.dcbx.features.traffic_classes import TrafficClassesFeature
+from testbed.subjects.dcbx.features.virtual_channels import VirtualChannelsFeature
 
 _registered: dict[str, Feature[Any, Any, Any]] = {
     feature.name: feature
@@ -26,6 +28,8 @@ _registered: dict[str, Feature[Any, Any, Any]] = {
         ApplicationFeature(),
         CnFeature(),
         HeadroomFeature(),
+        LinkLayerFeature(),
+        VirtualChannelsFeature(),
     )
 }
 

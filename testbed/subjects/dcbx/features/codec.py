@@ -42,7 +42,7 @@ class Codec(Generic[C]):
     """The layout of a feature's TLV in one format."""
 
     subtype: int
-    """The subtype under the OUI of IEEE 802.1."""
+    """The subtype under `oui`."""
     name: str
     """The name of the TLV in counters."""
     read: Callable[[bytes, list[Flaw]], C | None]
@@ -53,6 +53,13 @@ class Codec(Generic[C]):
     telling_length: int | None = None
     """The number of octets after the subtype by which a receiver knows that the sender uses this format, because the
     other format has no such TLV. None if the two formats cannot be told apart by this TLV."""
+    oui: bytes = OUI
+    """The organisation whose TLV it is: IEEE 802.1 has those of DCBX."""
+
+    @property
+    def place(self) -> tuple[bytes, int]:
+        """The organisation and the subtype."""
+        return self.oui, self.subtype
 
 
 def layouts(*, draft: Codec[C] | None = None, published: Codec[C] | None = None) -> Mapping[DcbxVersion, Codec[C]]:

@@ -351,6 +351,8 @@ def test_an_event_of_another_kind_is_reported_with_its_values() -> None:
             ["APP 4:tcp/3260, w"],
             ["TC 8"],
             ["headroom can be measured, w"],
+            ["LLR on, CBFC off, UE 1, w"],
+            ["8 VCs, lossless 3,4, 9 credits, w"],
             ["pending: PFC"],
             [],
             [],

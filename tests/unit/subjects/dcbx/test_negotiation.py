@@ -91,7 +91,7 @@ def test_without_a_peer_every_feature_is_as_it_was_set(version: DcbxVersion, wil
     state = negotiate(settings(version, willing), LOW, None)
     assert (state.traffic_classes.oper, state.ets.oper, state.pfc.oper) == (8, ets_of(version), 0x08)
     assert (state.applications.oper, state.cn.oper, state.headroom.oper) == (TABLE, 0x10, False)
-    assert [feature.remote for feature in state.states.values()] == [None] * 7
+    assert [feature.remote for feature in state.states.values()] == [None] * 9
     assert {name for name, feature in state.states.items() if feature.pending} == {
         "traffic_classes",
         "ets",
@@ -552,7 +552,7 @@ def test_headroom_is_off_by_default() -> None:
                 PortIdentity.of(LOW, "e").port_id,
                 (Text(TextKind.SYSTEM_NAME, bytes(255)),) * 4,
             ),
-            "the TLVs that are not DCBX take 1047 octets of a frame, and 900 are theirs; "
+            "the TLVs that are not DCBX take 1047 octets of a frame, and 880 are theirs; "
             "shorten descriptions or leave some out",
         ),
     ],

@@ -35,11 +35,13 @@ from testbed.subjects.dcbx.settings import (
     CnAdmin,
     DcbxSettings,
     EtsAdmin,
+    LinkLayer,
     PfcAdmin,
     PortIdentity,
     Recommend,
     Shares,
     TieBreak,
+    VirtualChannels,
 )
 from testbed.subjects.dcbx.tlvs import (
     ApplicationPriority,
@@ -727,7 +729,7 @@ def test_a_frame_carries_what_identifies_the_port_and_then_dcbx() -> None:
 
 def test_the_longest_identity_and_the_longest_tables_fit_into_one_frame() -> None:
     texts = tuple(Text(kind, bytes(255)) for kind in TextKind)
-    identity = PortIdentity(LOW, ChassisId.of_mac(LOW), PortId.interface("e" * 70), (*texts, Unknown(9, bytes(25))))
+    identity = PortIdentity(LOW, ChassisId.of_mac(LOW), PortId.interface("e" * 70), (*texts, Unknown(9, bytes(5))))
     entries = tuple(AppEntry(1, Selector.TCP, number) for number in range(168))
     advice = Recommend(EtsRecommendation(CLASSES.bandwidth, CLASSES.assignment, CLASSES.tsa))
     settings = DcbxSettings(
@@ -736,6 +738,8 @@ def test_the_longest_identity_and_the_longest_tables_fit_into_one_frame() -> Non
         pfc=PfcAdmin(0x08, headroom=True),
         applications=ApplicationAdmin(entries),
         cn=CnAdmin(1),
+        link=LinkLayer(True, True),
+        virtual_channels=VirtualChannels(32, 0xFFFF, frozenset({3})),
     )
     port = DcbxPort(identity, settings)
     port.start(0)

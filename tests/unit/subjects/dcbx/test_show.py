@@ -31,7 +31,9 @@ from testbed.subjects.dcbx.events import (
     TrafficClassesChanged,
     VersionMismatch,
 )
+from testbed.subjects.dcbx.features.link_layer import LinkLayer, LinkLayerChanged
 from testbed.subjects.dcbx.features.priority_sets import PrioritiesChanged
+from testbed.subjects.dcbx.features.virtual_channels import VirtualChannels, VirtualChannelsChanged
 from testbed.subjects.dcbx.port import DcbxPort
 from testbed.subjects.dcbx.settings import (
     ApplicationAdmin,
@@ -356,6 +358,26 @@ LINES: list[tuple[Event, dict[str, Any]]] = [
     ),
     (TrafficClassesChanged(5, 8, None), {"what": "traffic_classes_changed", "local": 8, "remote": None}),
     (HeadroomChanged(5, True, "w"), {"what": "headroom_changed", "both": True, "why": "w"}),
+    (
+        LinkLayerChanged(5, LinkLayer(True), None, ("m",), "w"),
+        {
+            "what": "link_changed",
+            "oper": {"llr": True, "cbfc": False, "version": 1},
+            "remote": None,
+            "mismatch": ["m"],
+            "why": "w",
+        },
+    ),
+    (
+        VirtualChannelsChanged(5, VirtualChannels(8, 9, frozenset({4, 3})), None, (), "w"),
+        {
+            "what": "virtual_channels_changed",
+            "oper": {"vcs": 8, "pool": 9, "lossless": [3, 4]},
+            "remote": None,
+            "mismatch": [],
+            "why": "w",
+        },
+    ),
     (PendingChanged(5, "pfc", True), {"what": "pending_changed", "feature": "pfc", "pending": True}),
     (PeerChanged(5, None, DcbxTlvs()), {"what": "peer_changed", "mac": None, "tlvs": {}}),
     (PeerChanged(5, HIGH, DcbxTlvs(8)), {"what": "peer_changed", "mac": str(HIGH), "tlvs": {"traffic_classes": 8}}),

@@ -76,9 +76,10 @@ if TYPE_CHECKING:
     from testbed.net.traffic import Flow, Flows, Report, flowing, ping, probe
     from testbed.net.traffic.roce import Roce, RoceReport
     from testbed.net.traffic.roce_flow import UsedQueuePair
-    from testbed.net.traffic.tcp import TcpReport
+    from testbed.net.traffic.tcp import Tcp, TcpReport
     from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport
     from testbed.net.traffic.transport import register as register_transport
+    from testbed.net.traffic.udp import Udp
     from testbed.net.traffic.workload import flows as roce_flows
     from testbed.plot.figure import Plot, plot
     from testbed.report.exports.sql import sql
@@ -338,6 +339,7 @@ __all__ = [
     "Tap",
     "Task",
     "TaskOutcome",
+    "Tcp",
     "TcpReport",
     "ThreeLinks",
     "Thresholds",
@@ -352,6 +354,7 @@ __all__ = [
     "Trimmed",
     "Trimming",
     "Trust",
+    "Udp",
     "UsageError",
     "UsedQueuePair",
     "Vswitch",
@@ -496,7 +499,8 @@ _PLACES: dict[str, dict[str, str]] = {
     "Traffic": {
         "testbed.net.traffic": "Flow Flows flowing Report ping probe",
         "testbed.net.traffic.transport": "Transport Endpoint EndpointControl Outcome register_transport=register",
-        "testbed.net.traffic.tcp": "TcpReport",
+        "testbed.net.traffic.tcp": "Tcp TcpReport",
+        "testbed.net.traffic.udp": "Udp",
         "testbed.net.traffic.roce": "Roce RoceReport",
         "testbed.net.traffic.roce_flow": "UsedQueuePair",
         "testbed.roce.settings": "RoceSettings=Settings CnpScope CnpModeration",

@@ -19,7 +19,7 @@ from testbed.frames.roce import MAXIMUM_MESSAGE, PORT
 from testbed.linux.netlink.rdma import SOFT_ROCE
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.marks import unmarked, unstamped
-from testbed.net.fabric.ports import address_of, rdma_of
+from testbed.net.fabric.ports import rdma_of
 from testbed.net.traffic import roce_endpoint
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.control import ServedBy, in_python
@@ -31,8 +31,6 @@ from testbed.net.traffic.roce_flow import (
     Taken,
     UsedQueuePair,
     ds_field,
-    headers,
-    ip_version,
     line_of,
     sent_again_in_vain,
     settings_at,
@@ -40,7 +38,16 @@ from testbed.net.traffic.roce_flow import (
     transport_of,
     whole_messages,
 )
-from testbed.net.traffic.transport import HEADERS, Endpoint, Outcome, Transport, register
+from testbed.net.traffic.transport import (
+    Endpoint,
+    Outcome,
+    Transport,
+    check_version,
+    ip_version,
+    more_octets,
+    register,
+    require_addresses,
+)
 from testbed.roce import rates
 from testbed.roce.memory import WORD_OCTETS
 from testbed.roce.nic import Nic, Recovery, recovery_named
@@ -131,8 +138,7 @@ class Roce(RoceOptions, Transport):
             raise UsageError(
                 f"a {self.operation} has no immediate data; leave immediate out, or take operation write or send"
             )
-        if self.ip_version not in (None, 4, 6):
-            raise UsageError(f"ip_version is {self.ip_version!r}; 4 or 6 is expected")
+        check_version(self.ip_version)
         if self.flow_label is not None and self.ip_version == 4:
             raise UsageError("IPv4 has no flow label; leave flow_label out, or take ip_version=6")
         if self.served_by is not None and self.served_by not in list(ServedBy):
@@ -181,7 +187,7 @@ class Roce(RoceOptions, Transport):
                         "blocks of such a flow do not arrive in a row"
                     )
         for index, flow in flows.items():
-            _require_addresses(index, flow)
+            require_addresses(flow, index)
         return roce_endpoint.endpoints(flows)
 
     def parts(self, flow: Flow) -> Sequence[Flow]:
@@ -226,11 +232,11 @@ class Roce(RoceOptions, Transport):
         packets = octets // message * -(-message // mtu) + -(-(octets % message) // mtu)
         if self.operation == Operation.READ:
             delay = delay * 2  # the target asks for it first
-        return rate.time_for(Size.from_bytes(before_last + (packets - 1) * (_BESIDE_DATA + _more(flow)))) + delay
+        return rate.time_for(Size.from_bytes(before_last + (packets - 1) * (_BESIDE_DATA + more_octets(flow)))) + delay
 
     def frame_size(self, flow: Flow) -> Size:
         octets = _ATOMIC if self.is_atomic else min(self.message.bytes, self.settings.mtu) + _OVERHEAD
-        return Size.from_bytes(octets + _more(flow))
+        return Size.from_bytes(octets + more_octets(flow))
 
     def own_rate_control(self) -> str | None:
         return nic_model(self.nic).of_flow("rate_control") if isinstance(self.nic, str) else None
@@ -262,9 +268,6 @@ class Roce(RoceOptions, Transport):
     def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int, int]]:
         pairs = report.queue_pairs if isinstance(report, RoceReport) else ()
         return [(pair.source_port, PORT, pair.far_number, pair.flow_label) for pair in pairs]
-
-    def version_of(self, flow: Flow) -> int:
-        return ip_version(flow)
 
     def report(self, flow: Flow, outcome: Outcome) -> Report:
         taken: Taken = outcome.receiver
@@ -382,29 +385,6 @@ def _of_hardware(name: str, value: Any, scale: Scale) -> tuple[str, Any]:
     if name.endswith("_lab_ns"):
         return f"{name.removesuffix('_lab_ns')}_ns", value if scale.k == 1 else round(value / scale.k, 3)
     return name, value
-
-
-def _more(flow: Flow) -> int:
-    """Return the octets that a frame has more than one of IPv4."""
-    return headers(flow) - HEADERS
-
-
-def _require_addresses(index: int, flow: Flow) -> None:
-    """Refuse a flow between hosts that have no address of its IP version."""
-    wanted = transport_of(flow).ip_version
-    version = ip_version(flow)
-    without = [host.name for host in (flow.source, flow.target) if not address_of(host, version)]
-    if not without:
-        return
-    what = "addresses of one IP version" if wanted is None else f"IPv{version} address"
-    who = f"{flow.source.name} and {flow.target.name} have" if wanted is None else f"{without[0]} has"
-    advice = (
-        'a topology gives one to each host by ipv6=True, as in Incast(2, ipv6=True), and to one by addHost("h1", '
-        'ipv6="fd00::1/64")'
-        if version == 6 or wanted is None
-        else "Mininet gives one to each host that has not ip=None; Roce(ip_version=6) takes the other version"
-    )
-    raise UsageError(f"flow {index} from {flow.source.name} to {flow.target.name}: {who} no {what}; {advice}")
 
 
 def _require_equal_settings(flows: Mapping[int, Flow]) -> None:

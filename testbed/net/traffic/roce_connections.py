@@ -27,13 +27,13 @@ from testbed.net.traffic.roce_flow import (
     Target,
     cnp_ds_field,
     ds_field,
-    ip_version,
     maker_of_source,
     nic_timing,
     port_rule,
     settings_at,
     transport_of,
 )
+from testbed.net.traffic.transport import ip_version
 from testbed.roce import rates
 from testbed.roce.endpoint import DatagramKind, Outgoing
 from testbed.roce.endpoint import Endpoint as Host

@@ -13,10 +13,9 @@ from typing import Any
 from testbed.errors import UsageError, listed
 from testbed.experiment.run import Run
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.ports import address_of
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, Report
-from testbed.net.traffic.transport import HEADERS, EndpointControl
+from testbed.net.traffic.transport import EndpointControl, headers
 from testbed.roce import rates
 from testbed.roce.counters import Counters
 from testbed.roce.memory import WORD_OCTETS, Content, Region, Sink, Words
@@ -33,8 +32,6 @@ from testbed.units import NEVER, Duration, Scale, Size, read_quantities
 
 MESSAGES_UNDER_WAY = 64
 """The most messages that are posted and not complete."""
-_MORE_IN_IPV6 = 20
-"""The octets by which a header of IPv6 is longer than one of IPv4."""
 KEY = struct.Struct("!I")
 """Private data of a reply: the key of the memory."""
 
@@ -230,20 +227,6 @@ def line_of(node: Any) -> Line:
 def transport_of(flow: Flow) -> RoceOptions:
     assert isinstance(flow.transport, RoceOptions)
     return flow.transport
-
-
-def ip_version(flow: Flow) -> int:
-    """Return the IP version of a flow between nodes of the lab: the one that it names, or the first that both have."""
-    wanted = transport_of(flow).ip_version
-    for version in (4, 6) if wanted is None else (wanted,):
-        if address_of(flow.source, version) and address_of(flow.target, version):
-            return version
-    return wanted or 4
-
-
-def headers(flow: Flow) -> int:
-    """Return the octets of a frame before the payload of UDP."""
-    return HEADERS + (_MORE_IN_IPV6 if ip_version(flow) == 6 else 0)
 
 
 def label_of(flow: Flow, pair: QueuePair) -> int:

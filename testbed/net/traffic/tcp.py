@@ -22,7 +22,17 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.net.traffic.flow import Flow, FlowError
 from testbed.net.traffic.report import WIRE_OCTETS, Report
-from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, register
+from testbed.net.traffic.transport import (
+    Endpoint,
+    EndpointControl,
+    Outcome,
+    Transport,
+    check_version,
+    more_octets,
+    register,
+    require_addresses,
+    target_address,
+)
 from testbed.switch.ecn.field import Ecn
 from testbed.units import Duration, Rate, Scale
 
@@ -30,7 +40,7 @@ CONGESTION_CONTROLS = ("cubic", "dctcp", "reno")
 _FIRST_PORT = 5201
 _SECOND = Duration("1s")
 _SEGMENT = 1448
-"""Octets of data in a full frame of 1514: IPv4, and TCP with time stamps."""
+"""Octets of data in a full frame of 1514 over IPv4: TCP with time stamps."""
 _WITH_ECN = ("dctcp",)
 """Congestion controls that need ECN."""
 _ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
@@ -67,10 +77,13 @@ class Tcp(Transport):
     """
 
     marks_replies: bool = False
+    ip_version: int | None = None
+    """4 or 6. None: 4 if both ends have an IPv4 address, else 6."""
 
     name = "tcp"
 
     def check(self, flow: Flow) -> None:
+        check_version(self.ip_version)
         if flow.count is not None or (flow.duration is None) == (flow.size is None):
             raise UsageError("transport tcp needs a duration or a size, one of them, and has no count")
         if flow.duration is not None and not flow.duration.ps:
@@ -94,6 +107,8 @@ class Tcp(Transport):
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
         """Return a server and a client for each flow."""
+        for index, flow in flows.items():
+            require_addresses(flow, index)
         servers = [_Server(flow.target, flows, (), [index]) for index, flow in flows.items()]
         return [*servers, *(_Client(flow.source, flows, [index], ()) for index, flow in flows.items())]
 
@@ -157,6 +172,8 @@ def _mark_replies(port: int, ds_field: int) -> None:
                 with socket.socket(fileno=os.dup(int(file.name))) as connection:
                     if connection.getpeername() and connection.getsockname()[1] == port:
                         connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ds_field)
+                        if connection.family == socket.AF_INET6:
+                            connection.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, ds_field)
                         marked.add(inode)
         time.sleep(_LOOK_S)
 
@@ -193,13 +210,13 @@ def _client(flow: Flow, port: int) -> Any:
     import iperf3
 
     client = iperf3.Client()
-    client.server_hostname, client.port = flow.target.IP(), port
+    client.server_hostname, client.port = target_address(flow, port - _FIRST_PORT), port
     client.duration = (flow.duration or Duration("0s")) // _SECOND
     _set(client, "tos", c_int, flow.ds_field)
     if flow.size is not None:
         _set(client, "bytes", c_uint64, flow.size.bytes)
     if flow.rate is not None:
-        client.bandwidth = flow.rate.bps * _SEGMENT // (flow.frame.bytes + WIRE_OCTETS)
+        client.bandwidth = flow.rate.bps * (_SEGMENT - more_octets(flow)) // (flow.frame.bytes + WIRE_OCTETS)
     if flow.buffer is not None:
         _set(client, "socket_bufsize", c_int, flow.buffer.bytes)
     if flow.rate_control is not None:

@@ -23,6 +23,7 @@ from testbed.linux.process import kernel
 from testbed.linux.process.observing import observing
 from testbed.net.fabric.core import FabricCore
 from testbed.net.fabric.parts import Parts
+from testbed.net.fabric.ports import address_of
 from testbed.net.traffic.report import WIRE_OCTETS
 from testbed.units import Duration, Rate, Scale, Size
 
@@ -37,6 +38,8 @@ _MOST_PROCESSES = 8
 network has its share."""
 HEADERS = 42
 """Octets of Ethernet, IPv4 and UDP headers in a frame."""
+_MORE_IN_IPV6 = 20
+"""The octets by which a header of IPv6 is longer than one of IPv4."""
 _LEAST_BUFFER = 4608
 """The kernel gives no socket less."""
 _DESCRIPTION = 576
@@ -343,7 +346,7 @@ class Transport(ABC):
         """
         ends = [] if flow.count is None else [flow.count]
         if flow.size is not None:
-            ends.append(-(-flow.size.bytes // max(1, flow.frame.bytes - HEADERS)))
+            ends.append(-(-flow.size.bytes // max(1, flow.frame.bytes - headers(flow))))
         return min(ends, default=None)
 
     def best(self, flow: Flow, rate: Rate, delay: Duration) -> Duration | None:
@@ -389,7 +392,7 @@ class Transport(ABC):
 
     def version_of(self, flow: Flow) -> int:
         """Return the IP version of a flow between nodes of the lab."""
-        return 4
+        return ip_version(flow)
 
     def ports(self, flow: Flow, index: int, report: Report) -> Sequence[tuple[int, int, int, int]]:
         """Return the UDP ports that frames of data came from and went to, the queue pair, and the flow label; none if
@@ -422,3 +425,62 @@ def transport_named(wanted: Transport | str) -> Transport:
     if wanted not in _TRANSPORTS:
         raise UsageError(f"there is no transport {wanted}; {nearest(wanted, _TRANSPORTS)}")
     return _TRANSPORTS[wanted]
+
+
+# The IP version of a flow
+
+
+def _wanted(flow: Flow) -> int | None:
+    version: int | None = getattr(flow.transport, "ip_version", None)
+    return version
+
+
+def check_version(version: int | None) -> None:
+    """Refuse an IP version that there is not; None is that of the addresses."""
+    if version not in (None, 4, 6):
+        raise UsageError(f"ip_version is {version!r}; 4 or 6 is expected")
+
+
+def ip_version(flow: Flow) -> int:
+    """Return the IP version of a flow between nodes of the lab."""
+    wanted = _wanted(flow)
+    for version in (4, 6) if wanted is None else (wanted,):
+        if address_of(flow.source, version) and address_of(flow.target, version):
+            return version
+    return wanted or 4
+
+
+def headers(flow: Flow) -> int:
+    """Return the octets of a frame before the payload of UDP."""
+    return HEADERS + more_octets(flow)
+
+
+def more_octets(flow: Flow) -> int:
+    """Return the octets that a frame has more than one of IPv4."""
+    return _MORE_IN_IPV6 if ip_version(flow) == 6 else 0
+
+
+def target_address(flow: Flow, index: int) -> str:
+    """Return the address that a flow between nodes of the lab goes to; UsageError if an end has none."""
+    require_addresses(flow, index)
+    address = address_of(flow.target, ip_version(flow))
+    assert address is not None
+    return address
+
+
+def require_addresses(flow: Flow, index: int) -> None:
+    """Refuse a flow between hosts that have no address of its IP version."""
+    wanted, version = _wanted(flow), ip_version(flow)
+    without = [host.name for host in (flow.source, flow.target) if not address_of(host, version)]
+    if not without:
+        return
+    what = "addresses of one IP version" if wanted is None else f"IPv{version} address"
+    who = f"{flow.source.name} and {flow.target.name} have" if wanted is None else f"{without[0]} has"
+    transport = type(flow.transport).__name__
+    advice = (
+        'a topology gives one to each host by ipv6=True, as in Incast(2, ipv6=True), and to one by addHost("h1", '
+        'ipv6="fd00::1/64")'
+        if version == 6 or wanted is None
+        else f"Mininet gives one to each host that has not ip=None; {transport}(ip_version=6) takes the other version"
+    )
+    raise UsageError(f"flow {index} from {flow.source.name} to {flow.target.name}: {who} no {what}; {advice}")

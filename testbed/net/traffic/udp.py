@@ -27,7 +27,17 @@ from testbed.net.traffic import udp_sockets
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.udp import KernelEndpoint
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Gaps, Report
-from testbed.net.traffic.transport import Endpoint, EndpointControl, Outcome, Transport, by_host, in_groups, register
+from testbed.net.traffic.transport import (
+    Endpoint,
+    EndpointControl,
+    Outcome,
+    Transport,
+    by_host,
+    check_version,
+    in_groups,
+    more_octets,
+    register,
+)
 from testbed.net.traffic.udp_sockets import at_once, datagrams, gap_ps, payload
 from testbed.units import Duration, Rate, Size
 
@@ -46,10 +56,14 @@ _LOOK_NS = 50_000_000
 class Udp(Transport):
     """Numbered datagrams; the sender has a fixed rate or that of its port."""
 
+    ip_version: int | None = None
+    """4 or 6. None: 4 if both ends have an IPv4 address, else 6."""
+
     name = "udp"
     port_rules = ()
 
     def check(self, flow: Flow) -> None:
+        check_version(self.ip_version)
         if not _SHORTEST <= flow.frame <= _LONGEST:
             raise UsageError(
                 f"its frames are {flow.frame} long; without FCS {_SHORTEST} to {_LONGEST} are possible: the shortest "
@@ -65,6 +79,11 @@ class Udp(Transport):
         """
         ports = FabricCore.current().ports.by_node()
         for flow in flows.values():
+            if flow.frame < _SHORTEST + Size.from_bytes(more_octets(flow)):
+                raise UsageError(
+                    f"flow from {flow.source}: its frames are {flow.frame} long; over IPv6 "
+                    f"{_SHORTEST + Size.from_bytes(more_octets(flow))} is the shortest that has a number and a time"
+                )
             _require_mtu(flow, min((port.lab_cable.mtu for port in ports.get(flow.source.name, ())), default=MTU))
         if udp_device.is_there():
             return in_kernel(flows)
@@ -171,10 +190,14 @@ def _number(batch: mmsg.Sender, first: int, many: int, now_ns: int) -> None:
 class _Receiver(Endpoint):
     def open(self) -> None:
         for index in self.receives:
-            udp = udp_sockets.receiving(index)
+            udp = udp_sockets.receiving(index, self.flows[index])
             self.sockets.append(udp)
             udp.setsockopt(socket.SOL_SOCKET, mmsg.SO_TIMESTAMPNS, 1)
-            if self.flows[index].ecn is not None:
+            if self.flows[index].ecn is None:
+                continue
+            if udp.family == socket.AF_INET6:
+                udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
+            else:
                 udp.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
 
     def run(self, session: EndpointControl) -> None:

@@ -6,14 +6,16 @@ from testbed.lab import Run, experiment
 
 
 @experiment(timeout="120s")
-def sends(run: Run, in_kernel: bool = True) -> None:
+def sends(run: Run, in_kernel: bool = True, ip_version: int = 4) -> None:
     """Flows of many kinds, with the frames that leave each host: ends in the kernel, or in processes."""
     from contextlib import ExitStack
+    from dataclasses import replace
     from unittest import mock
 
     from testbed.linux import udp_device
+    from testbed.net.fabric.ports import address_of
     from testbed.net.shell.wire import capture
-    from xoff import Cable, Ecn, Flow, Incast, network
+    from xoff import Cable, Ecn, Flow, Incast, Udp, network
 
     # In the order of their sources, so that all sockets are opened in the same order; those that begin later have the
     # lines to themselves.
@@ -23,7 +25,15 @@ def sends(run: Run, in_kernel: bool = True) -> None:
         Flow("h1", "h2", priority=4, ecn=Ecn.ECT_1, size="10kB", buffer="10kB", start="1ms"),
         Flow("h2", "r", count=300),
         Flow(
-            "h2", "r", priority=1, dscp=-1, ecn=Ecn.ECT_0, frame="60B", rate="100Mb/s", duration="100us", start="900us"
+            "h2",
+            "r",
+            priority=1,
+            dscp=-1,
+            ecn=Ecn.ECT_0,
+            frame="60B" if ip_version == 4 else "80B",
+            rate="100Mb/s",
+            duration="100us",
+            start="900us",
         ),
         Flow("r", "h1", priority=2, frame="9000B", rate="3Gb/s", count=20, ecn=Ecn.NOT_ECT),
         Flow("r", "h2", priority=0, frame="1513B", duration="200us", dscp=9, start="900us"),
@@ -31,11 +41,12 @@ def sends(run: Run, in_kernel: bool = True) -> None:
     with ExitStack() as stack:
         if not in_kernel:
             stack.enter_context(mock.patch.object(udp_device, "is_there", return_value=False))
-        net = stack.enter_context(network(Incast(2, cable=Cable("10Gb/s", mtu=9000))))
+        net = stack.enter_context(network(Incast(2, cable=Cable("10Gb/s", mtu=9000), ipv6=ip_version == 6)))
         for host in ("h1", "h2", "r"):
             file = run.directory / f"{host}.pcap"
-            stack.enter_context(capture(net[host], f"{host}-eth0", file, f"udp and src host {net[host].IP()}"))
-        done = net.run(*flows)
+            address = address_of(net[host], ip_version)
+            stack.enter_context(capture(net[host], f"{host}-eth0", file, f"udp and src host {address}"))
+        done = net.run(*(replace(flow, transport=Udp(ip_version=ip_version)) for flow in flows))
         run.claim("lost", done.lost, equals=0)
     for number, report in enumerate(done.reports):
         counts = (report.sent, report.received, report.doubled, report.out_of_order, report.octets, report.ecn)

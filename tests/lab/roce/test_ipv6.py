@@ -1,7 +1,8 @@
-"""RoCE over IPv6 in the lab: beside IPv4 at one host, through routers, and with telemetry."""
+"""Flows over IPv6 in the lab: RoCE, UDP and TCP, beside IPv4 at one host, through routers, and with telemetry."""
 
 from __future__ import annotations
 
+from testbed.errors import UsageError
 from testbed.lab import Run, experiment
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.port import Port
@@ -9,6 +10,7 @@ from testbed.net.traffic import Flow
 from testbed.net.traffic.roce import Roce, RoceReport
 from testbed.roce.rates.base import RateControl
 from testbed.switch.ecn.curve import EcnCurve
+from testbed.switch.ecn.field import Ecn
 from testbed.switch.ways.settings import Ways
 from testbed.units import Duration, Size
 
@@ -96,3 +98,57 @@ def test_ports_stamp_telemetry_behind_an_ipv6_header(run: Run) -> None:
         )
     run.claim("states of HPCC over IPv4, which telemetry changes", windows[4], at_least=3)
     run.claim("states of HPCC over IPv6", windows[6], at_least=3)
+
+
+@experiment
+def test_udp_and_tcp_go_over_either_version_beside_each_other(run: Run) -> None:
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import Tap
+    from testbed.net.traffic.tcp import Tcp
+    from testbed.net.traffic.udp import Udp
+    from topologies.incast import Incast
+
+    marking = Port(ecn={3: EcnCurve("40kB", "160kB", "20%")})
+    with network(Incast(2, ipv6=True, port=marking), run) as net:
+        with Tap(net["r"], "r-eth0") as tap:
+            flows = net.run(*(
+                Flow(source, "r", ecn=Ecn.ECT_0, count=500, transport=Udp(ip_version=version))
+                for source in ("h1", "h2") for version in (4, 6)
+            ))  # fmt: skip
+            frames = [frame for frame in tap.frames() if len(frame) == 1514]
+        tcp = net.run(*(
+            Flow(source, "r", size="300kB", rate_control=control, transport=Tcp(ip_version=6, marks_replies=True))
+            for source, control in (("h1", "cubic"), ("h2", "dctcp"))
+        ))  # fmt: skip
+        in_priority_3 = [net.fabric.sent(f"{host}-eth0").sent_frames[3] for host in ("h1", "h2", "r")]
+    run.claim("datagrams", [one.received for one in flows.reports], equals=[500] * 4)
+    run.claim("frames by version", [sum(frame[12:14] == kind for frame in frames) for kind in (b"\x08\0", b"\x86\xdd")],
+              equals=[1000, 1000])  # fmt: skip
+    labels = {int.from_bytes(frame[14:18]) & 0xFFFFF for frame in frames if frame[12:14] == b"\x86\xdd"}
+    run.claim("flow labels of UDP", sorted(labels), equals=[0])
+    run.claim("marked datagrams of each flow", min(one.marked for one in flows.reports), at_least=1)
+    run.claim(
+        "octets of TCP beside whole segments of 1428", [one.received % 1428 for one in tcp.reports], equals=[0, 0]
+    )
+    run.claim("octets of TCP", min(one.received for one in tcp.reports), at_least=100 * 1428)
+    run.claim("frames in priority 3 of each host", min(in_priority_3), at_least=20)
+
+
+@experiment
+def test_udp_and_tcp_take_ipv6_where_there_is_no_other(run: Run) -> None:
+    from testbed.net.build.network import network
+    from testbed.net.traffic.udp import Udp
+
+    with network(Square(), run) as net:
+        flows = net.run(Flow("h1", "h2", count=50), Flow("h2", "h1", size="50kB", transport="tcp"))
+        datagrams, tcp = (one.received for one in flows.reports)
+        run.claim("datagrams", datagrams, equals=50)
+        run.claim("octets of TCP beside whole segments of 1428", tcp % 1428, equals=0)
+        try:
+            net.run(Flow("h1", "h2", count=1, transport=Udp(ip_version=4)))
+        except UsageError as error:
+            said = str(error)
+    run.claim("what is said of IPv4", said, equals=(
+        "flow 0 from h1 to h2: h1 has no IPv4 address; Mininet gives one to each host that has not ip=None; "
+        "Udp(ip_version=6) takes the other version"
+    ))  # fmt: skip

@@ -16,8 +16,9 @@ from ..conftest import Runner
 pytestmark = pytest.mark.engines("um")
 NAMES = "h1", "h2", "r"
 FLOWS = 7
-SENT = slice(50, 58)
+SENT = {4: slice(50, 58), 6: slice(70, 78)}
 """The octets of a frame that tell when it was sent. No checksum has them: ports of the lab leave it out."""
+TARGET_PORT = {4: 36, 6: 56}
 ALONE = 1, 2, 4, 5
 """Flows that meet no other one."""
 BATCH, FRAME_NS = 32, 1_229_600
@@ -32,46 +33,49 @@ def passed(result: Result) -> Result:
     return result
 
 
-def frames_of(folder: Path, host: str) -> dict[int, list[bytes]]:
+def frames_of(folder: Path, host: str, ip_version: int) -> dict[int, list[bytes]]:
     """The frames that a host has sent of each flow, by the number of the flow, in their order."""
     found: dict[int, list[bytes]] = {}
     with (folder / f"{host}.pcap").open("rb") as file:
         for one in capture_file.frames(file):
-            (port,) = struct.unpack_from("!H", one.octets, 36)
+            (port,) = struct.unpack_from("!H", one.octets, TARGET_PORT[ip_version])
             found.setdefault(port - 20_000, []).append(one.octets)
     return found
 
 
-def without_times(frame: bytes) -> bytes:
+def without_times(frame: bytes, ip_version: int) -> bytes:
     octets = bytearray(frame)
-    octets[SENT] = bytes(8)
+    octets[SENT[ip_version]] = bytes(8)
     return bytes(octets)
 
 
-def stamps(frames: list[bytes]) -> list[int]:
+def stamps(frames: list[bytes], ip_version: int) -> list[int]:
     """Return when the frames of a flow were given to its socket, from the first one on."""
-    moments = [int.from_bytes(frame[SENT], "little") for frame in frames]
+    moments = [int.from_bytes(frame[SENT[ip_version]], "little") for frame in frames]
     return [moment - moments[0] for moment in moments]
 
 
-def test_the_kernel_sends_the_frames_that_processes_send_and_counts_as_they_do(run: Runner) -> None:
-    ours, theirs = (passed(run("udp:sends", in_kernel=in_kernel)) for in_kernel in (True, False))
+@pytest.mark.parametrize("version", [4, 6])
+def test_the_kernel_sends_the_frames_that_processes_send_and_counts_as_they_do(run: Runner, version: int) -> None:
+    ours, theirs = (passed(run("udp:sends", in_kernel=in_kernel, ip_version=version)) for in_kernel in (True, False))
     assert ours.folder is not None
     assert theirs.folder is not None
     seen: set[int] = set()
     for host in NAMES:
-        our_frames, their_frames = (frames_of(result.folder, host) for result in (ours, theirs) if result.folder)
+        our_frames, their_frames = (
+            frames_of(result.folder, host, version) for result in (ours, theirs) if result.folder
+        )
         assert our_frames.keys() == their_frames.keys()
         seen |= our_frames.keys()
         for flow, frames in our_frames.items():
             others = their_frames[flow]
             many = min(len(frames), len(others)) if flow == FLOWS - 1 else len(others)
-            assert [without_times(frame) for frame in frames[:many]] == [
-                without_times(frame) for frame in others[:many]
+            assert [without_times(frame, version) for frame in frames[:many]] == [
+                without_times(frame, version) for frame in others[:many]
             ]
             assert len(frames) == ours.figure(f"{flow}: counts")[0]
             if flow == FLOWS - 1:  # a socket that is full has the same room for both
-                given = zip(stamps(frames), stamps(others), strict=False)
+                given = zip(stamps(frames, version), stamps(others, version), strict=False)
                 assert max(abs(one - other) for one, other in given) < CALLS_NS
     assert seen == set(range(FLOWS))
     for flow in range(FLOWS - 1):  # the last one ends by its time, and not by its datagrams

@@ -10,7 +10,8 @@ import pytest
 from testbed.errors import UsageError
 from testbed.net.traffic import Flow, FlowOptionError
 from testbed.net.traffic.roce import Roce, RoceReport
-from testbed.net.traffic.roce_flow import UsedQueuePair, ds_field, ip_version
+from testbed.net.traffic.roce_flow import UsedQueuePair, ds_field
+from testbed.net.traffic.transport import ip_version
 from testbed.roce.rates import Fixed, Line, RateControl
 from testbed.roce.settings import RoceError, Settings
 from testbed.roce.source_port import source_port

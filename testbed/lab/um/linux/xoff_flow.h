@@ -46,7 +46,7 @@ bool xf_arrived(struct xf_arrivals *arrivals, u32 ecn, s64 at_ns);
 void *xf_larger(void *from, u32 count, u32 *room, u32 least, size_t size);
 long xf_give(const struct xf_ask *asked, const void *from, size_t size);
 
-struct socket *xf_socket(int descriptor, bool knows_ipv6);
+struct socket *xf_socket(int descriptor);
 void xf_take(struct socket *socket, void *owner, int (*on_datagram)(struct sock *sk, struct sk_buff *skb));
 void xf_leave(struct socket *socket);
 

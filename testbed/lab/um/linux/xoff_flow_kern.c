@@ -107,10 +107,8 @@ long xf_give(const struct xf_ask *asked, const void *from, size_t size)
 	return size && copy_to_user(u64_to_user_ptr(asked->room), from, size) ? -EFAULT : 0;
 }
 
-/* Return a UDP socket of the calling process that no one else serves, which is held from now on; one of IPv6, which has
- * the datagrams of IPv4 too, where the caller knows both.
- */
-struct socket *xf_socket(int descriptor, bool knows_ipv6)
+/* Return a UDP socket of the calling process that no one else serves, which is held from now on */
+struct socket *xf_socket(int descriptor)
 {
 	int err = 0;
 	struct socket *socket = sockfd_lookup(descriptor, &err);
@@ -118,7 +116,7 @@ struct socket *xf_socket(int descriptor, bool knows_ipv6)
 	if (!socket)
 		return ERR_PTR(err);
 	if (socket->sk->sk_protocol != IPPROTO_UDP ||
-	    (socket->sk->sk_family != AF_INET && !(knows_ipv6 && socket->sk->sk_family == AF_INET6)) ||
+	    (socket->sk->sk_family != AF_INET && socket->sk->sk_family != AF_INET6) ||
 	    udp_sk(socket->sk)->encap_rcv || socket->sk->sk_user_data) {
 		sockfd_put(socket);
 		return ERR_PTR(-EINVAL);

@@ -550,7 +550,7 @@ static long xr_attach(struct xr_endpoint *endpoint, const struct xr_attach __use
 	endpoint->settings = given.settings;
 	endpoint->is_per_priority = given.is_per_priority;
 	endpoint->moderation = given.moderation;
-	socket = xf_socket(given.socket, true);
+	socket = xf_socket(given.socket);
 	if (IS_ERR(socket))
 		return PTR_ERR(socket);
 	endpoint->socket = socket;

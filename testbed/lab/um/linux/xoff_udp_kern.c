@@ -18,6 +18,7 @@
 #include <linux/init.h>
 #include <linux/interrupt.h>
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/math64.h>
 #include <linux/miscdevice.h>
 #include <linux/net.h>
@@ -29,6 +30,7 @@
 #include <linux/udp.h>
 #include <linux/uio.h>
 #include <linux/unaligned.h>
+#include <net/dsfield.h>
 #include <net/sock.h>
 #include "xoff_flow.h"
 #include "xoff_udp_device.h"
@@ -340,11 +342,13 @@ static int xu_on_datagram(struct sock *sk, struct sk_buff *skb)
 	struct xu_receiver *receiver = rcu_dereference_sk_user_data(sk);
 	s64 now_ns = ktime_get_ns();
 	const u8 *datagram;
+	u8 ds_field;
 
 	if (!receiver || !pskb_may_pull(skb, sizeof(struct udphdr) + XU_SHORTEST))
 		return 1;
 	datagram = skb->data + sizeof(struct udphdr);
-	if (!xf_arrived(&receiver->arrivals, ip_hdr(skb)->tos & 3, now_ns))
+	ds_field = ip_hdr(skb)->version == 6 ? ipv6_get_dsfield(ipv6_hdr(skb)) : ip_hdr(skb)->tos;
+	if (!xf_arrived(&receiver->arrivals, ds_field & 3, now_ns))
 		receiver->error = -ENOMEM;
 	xu_number(receiver, get_unaligned((u64 *)datagram));
 	receiver->worst_delay_ns = max(receiver->worst_delay_ns,
@@ -400,7 +404,7 @@ static long xu_add_sender(struct xu_endpoint *endpoint, const struct xu_send __u
 		return -EFAULT;
 	if (!xu_is_valid(endpoint, &sender->given))
 		return -EINVAL;
-	socket = xf_socket(sender->given.socket, false);
+	socket = xf_socket(sender->given.socket);
 	if (IS_ERR(socket))
 		return PTR_ERR(socket);
 	sender->payload = kvzalloc(sender->given.payload, GFP_KERNEL);
@@ -442,7 +446,7 @@ static long xu_add_receiver(struct xu_endpoint *endpoint, const struct xu_receiv
 		return -EFAULT;
 	if (!xf_has(&endpoint->counters, given.received_at))
 		return -EINVAL;
-	socket = xf_socket(given.socket, false);
+	socket = xf_socket(given.socket);
 	if (IS_ERR(socket))
 		return PTR_ERR(socket);
 	receiver->socket = socket;

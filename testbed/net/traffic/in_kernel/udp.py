@@ -39,7 +39,7 @@ class KernelEndpoint(Endpoint):
         for node, sends, receives in self._hosts:
             with nullcontext() if node is self.node else kernel.in_network_of(node.pid):
                 for index in receives:
-                    self._receiving[index] = udp_sockets.receiving(index)
+                    self._receiving[index] = udp_sockets.receiving(index, self.flows[index])
                 for index in sends:
                     self._sending[index] = udp_sockets.sending(index, self.flows[index], self.lines[index])
         self.sockets += [*self._receiving.values(), *self._sending.values()]

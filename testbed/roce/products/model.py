@@ -32,7 +32,7 @@ class NicModel:
 
     def nic(self, operation: str) -> Nic:
         """Return the NIC of a flow: one with the settings that its operation uses."""
-        of_reads = () if operation == "read" else ("reads",)
+        of_reads = ("reads",) if operation in ("write", "send") else ()
         return Nic(**{name: value for name, value in self._of(Nic).items() if name not in of_reads})
 
     def settings(self, given: Settings) -> Settings:

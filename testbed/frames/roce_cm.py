@@ -99,6 +99,9 @@ class Request:
     responder_resources: int = 1
     initiator_depth: int = 1
     retries: int = 7
+    ack_timeout: int = 20
+    """The code of the time after which a packet without an acknowledgement is sent again."""
+    rnr_retries: int = 7
 
     attribute = Attribute.REQ
 
@@ -120,7 +123,7 @@ class Request:
             _TIMEOUT << 3,
             self.psn << 8 | _TIMEOUT << 3 | self.retries,
             self.p_key,
-            _PATH_MTU[self.mtu] << 4 | 7,
+            _PATH_MTU[self.mtu] << 4 | self.rnr_retries,
             15 << 4,
             _NO_LID,
             _NO_LID,
@@ -129,7 +132,7 @@ class Request:
             self.traffic_class,
             64,
             self.service_level << 4,
-            _TIMEOUT << 3,
+            self.ack_timeout << 3,
             addressing + self.private,
         )
 
@@ -137,7 +140,7 @@ class Request:
     def parse(cls, body: bytes) -> Request:
         (
             communication_id, service_id, guid, _, qp, depth, _, psn, p_key, mtu, _, _, _, _, _, _, traffic_class, _,
-            level, _, private,
+            level, ack_timeout, private,
         ) = _REQ.unpack(body)  # fmt: skip
         sizes = {code: size for size, code in _PATH_MTU.items()}
         if mtu >> 4 not in sizes:
@@ -163,6 +166,8 @@ class Request:
             qp & 0xFF,
             depth & 0xFF,
             psn & 7,
+            ack_timeout >> 3,
+            mtu & 7,
         )
 
 

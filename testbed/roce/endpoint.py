@@ -208,6 +208,8 @@ class Endpoint:
             private,
             traffic_class=traffic_class,
             retries=min(self.settings.retries, roce_cm.MOST_RETRIES),
+            rnr_retries=nic.rnr_retries,
+            **({} if self.settings.ack_timeout is None else {"ack_timeout": self.settings.ack_timeout}),
         )
         asking = _Asking(made, request, port_rule, at_ns or 0)
         if at_ns is None:

@@ -9,6 +9,10 @@ from testbed.errors import UsageError
 from testbed.units import Duration, Scale, read_quantities
 
 MTUS = (256, 512, 1024, 2048, 4096)
+ACK_TIMEOUTS = (None, *(Duration.from_ns(4096 << code) for code in range(1, 32)))
+"""InfiniBand's times of the retransmission timer by their codes, 4.096 us * 2^code; code 0 is no timer."""
+NO_TIMER_NS = 1 << 60
+"""A time that does not come."""
 
 
 class CnpScope(enum.StrEnum):
@@ -42,6 +46,8 @@ class Settings:
     """Packets that may be sent without an acknowledgement."""
     retransmit_after: Duration = Duration("67108864ns")
     """The time after which a sender without an acknowledgement goes back: 4.096 us * 2^14, which perftest sets."""
+    ack_timeout: int | None = None
+    """The code of InfiniBand's that `retransmit_after` follows from, 0 to 31; 0: there is no such timer."""
     retries: int = 7
     """The most such times in a row, until the queue pair fails. InfiniBand has 7; testers take more."""
     cnp_interval: Duration = Duration("50us")
@@ -60,9 +66,21 @@ class Settings:
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= most:
                 raise RoceError(f"{name} is {value!r}; it is a whole number from {least} to {most}")
+        if self.ack_timeout is not None:
+            self._take_ack_timeout(self.ack_timeout)
         for name in ("retransmit_after", "connect_after"):
             if not getattr(self, name).ns:
                 raise RoceError(f"{name} is 0; a sender that waits for no time sends for ever")
+
+    def _take_ack_timeout(self, code: int) -> None:
+        if type(code) is not int or not 0 <= code < len(ACK_TIMEOUTS):
+            raise RoceError(f"ack_timeout is {code!r}; InfiniBand has codes from 0 to {len(ACK_TIMEOUTS) - 1}")
+        time, given = ACK_TIMEOUTS[code], self.retransmit_after
+        if given not in (Settings.retransmit_after, time):
+            meant = time or "no timer"
+            raise RoceError(f"ack_timeout is {code}, which is {meant}, and retransmit_after {given}; set one of them")
+        if time is not None:
+            object.__setattr__(self, "retransmit_after", time)
 
 
 @dataclass(frozen=True)
@@ -76,4 +94,5 @@ class Timing:
     @classmethod
     def of(cls, settings: Settings, scale: Scale) -> Timing:
         times = (settings.retransmit_after, settings.cnp_interval, settings.connect_after)
-        return cls(*(scale.lab(time).ns for time in times))
+        retransmit_ns, cnp_ns, connect_ns = (scale.lab(time).ns for time in times)
+        return cls(NO_TIMER_NS if settings.ack_timeout == 0 else retransmit_ns, cnp_ns, connect_ns)

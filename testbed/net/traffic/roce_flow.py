@@ -294,6 +294,7 @@ def stalled(waiting: Sequence[Flow]) -> str:
         transport_of(flow).settings.retransmit_after: line_of(flow.source).scale
         for flow in waiting
         if recovery_named(transport_of(flow).recovery) is not Recovery.SELECTIVE_REPEAT
+        and transport_of(flow).settings.ack_timeout != 0
     }
     if not timers:
         return ""

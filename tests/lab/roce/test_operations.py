@@ -51,6 +51,20 @@ def test_atomic_operations_are_done_once_each_over_both_versions_in_the_kernel_a
 
 
 @experiment
+def test_flows_without_a_retransmission_timer_come_to_their_end_where_nothing_is_lost(run: Run) -> None:
+    from testbed.net.build.network import network
+    from topologies.incast import Incast
+
+    with network(Incast(2), run) as net:
+        flows = net.run(*(
+            Flow(source, "r", size="200kB", transport=Roce(settings=Settings(ack_timeout=0), served_by=by))
+            for source, by in (("h1", "kernel"), ("h2", "python"))
+        ))  # fmt: skip
+    run.claim("whole", [one.intact for one in flows.reports_of(RoceReport)], equals=[True, True])
+    run.claim("sent again", [one.retransmitted for one in flows.reports_of(RoceReport)], equals=[0, 0])
+
+
+@experiment
 def test_atomic_operations_go_at_the_pace_of_the_answers_that_may_be_missing(run: Run) -> None:
     from testbed.net.build.network import network
     from topologies.incast import Incast

@@ -174,6 +174,49 @@ def verbs_over_ipv6(run: Run) -> None:
         printed(server)
 
 
+_PERFTEST = "-F --tclass=96 -x"
+PROGRAMS = {
+    "MB/s of ib_write_bw, a line is 11": ("ib_write_bw -s 65536 -n 12", 3, (10.5, 11.5)),
+    "us of ib_send_lat": ("ib_send_lat -s 64 -n 20", 4, (5, 20)),
+    "MB/s of fetch and add by ib_atomic_bw": ("ib_atomic_bw -A FETCH_AND_ADD -n 40", 3, (0.6, 1)),
+    "MB/s of compare and swap by ib_atomic_bw": ("ib_atomic_bw -A CMP_AND_SWAP -n 40", 3, (0.6, 1)),
+}
+"""Programs of perftest, and the place in their last row of a number that is within these limits."""
+
+
+@experiment(debs=["perftest"], timeout="60s")
+def each_program(run: Run, ip_version: int = 4) -> None:
+    """Each program runs between two hosts, over one version of IP."""
+    from testbed.net.build.network import network
+    from topologies.incast import Incast
+
+    gid = {4: 1, 6: 2}[ip_version]
+    with network(Incast(1, rate="100Gb/s", xoff=150, rdma=True, ipv6=True), run) as net, run.measuring():
+        h1, r = net.hosts
+        to = address_of(r, ip_version)
+        for name, (command, place, (least, most)) in PROGRAMS.items():
+            row = last_row(both_ends(r, h1, f"{command} {_PERFTEST} {gid}", r.IP()))
+            run.claim(name, row[place], at_least=least, at_most=most)
+        for kind in ("rc", "uc", "ud", "srq"):
+            said = both_ends(r, h1, f"ibv_{kind}_pingpong -g {gid} -n 20 -s 1024", r.IP())
+            run.claim(f"ibv_{kind}_pingpong: us there and back", float(said.split()[-2]), at_least=5, at_most=130)
+        server = started(r, f"rping -s -V -C 5 -a {to}")
+        time.sleep(0.01)
+        printed(started(h1, f"rping -c -V -C 5 -a {to}"))
+        printed(server)
+        dropped = net.fabric.group(net.port("s1", "h1"), LOSSLESS).dropped_frames
+        run.claim("frames dropped", sum(dropped), equals=0)
+
+
+def both_ends(server: Any, client: Any, command: str, to: str) -> str:
+    """Run a command at the server, and at a client with the server's address; return what the client prints."""
+    process = started(server, command)
+    time.sleep(0.01)
+    said = printed(started(client, f"{command} {to}"))
+    printed(process)
+    return said
+
+
 class Peer:
     """Xoff's own RoCE at a host, with what rping does: it is the other end of that program."""
 
@@ -522,6 +565,12 @@ def test_soft_roce_and_queue_pairs_of_the_kernel_speak_with_each_other(run: Runn
 def test_programs_with_verbs_speak_over_ipv6_by_their_gids_and_by_the_connection_manager(run: Runner) -> None:
     first, second = (run(verbs_over_ipv6).check() for _ in range(2))
     assert first.digest == second.digest
+
+
+def test_each_program_with_verbs_runs_over_each_version_of_ip_and_twice_the_same(run: Runner) -> None:
+    for version in (4, 6):
+        first, second = (run(each_program, ip_version=version).check() for _ in range(2))
+        assert first.digest == second.digest
 
 
 def test_programs_with_verbs_send_at_the_rate_of_the_model(run: Runner) -> None:

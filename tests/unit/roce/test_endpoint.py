@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from testbed.frames import roce
+from testbed.frames import roce, roce_cm
 from testbed.frames.roce import Opcode
 from testbed.frames.roce_run import PacketRun
 from testbed.roce.endpoint import DatagramKind, Outgoing
@@ -594,6 +594,25 @@ def test_psns_wrap_within_a_connection() -> None:
 def test_settings_that_cannot_be_are_refused(change: dict[str, int]) -> None:
     with pytest.raises(RoceError, match=f"{next(iter(change))} is"):
         Settings(**change)  # type: ignore[arg-type]
+
+
+def test_an_ack_timeout_is_a_code_for_the_retransmission_timer() -> None:
+    assert Settings(ack_timeout=14) == replace(Settings(), ack_timeout=14)
+    assert Settings(ack_timeout=1).retransmit_after.ns == 8192
+    with pytest.raises(RoceError, match="ack_timeout is 32; InfiniBand has codes from 0 to 31"):
+        Settings(ack_timeout=32)
+    with pytest.raises(RoceError, match=r"ack_timeout is 3, which is .*, and retransmit_after 1ms; set one of them"):
+        Settings(ack_timeout=3, retransmit_after=Duration("1ms"))
+
+
+def test_a_request_for_a_connection_tells_the_timers_code_and_the_retries() -> None:
+    asked: list[roce_cm.Request] = []
+    link = Link(settings=replace(SETTINGS, retransmit_after=Settings().retransmit_after, ack_timeout=9, retries=3))
+    link.until(lambda: link.near.state is State.READY)
+    for _, outgoing in link.network.delivered:
+        message, _ = roce_cm.parse(roce.parse(outgoing.datagram).payload)
+        asked += [message] if isinstance(message, roce_cm.Request) else []
+    assert [(one.ack_timeout, one.retries, one.rnr_retries) for one in asked] == [(9, 3, 7)]
 
 
 def test_works_that_cannot_be_are_refused() -> None:

@@ -29,7 +29,7 @@ from testbed.rest.client import Client
 from testbed.subjects.qos.fabric import GBIT, Fabric, PortCapabilities, PortKey
 from testbed.subjects.qos.model import MatchRule, NodeType, Policy, PortGroup, QosLevel
 from testbed.subjects.qos.numbers import Ranges
-from testbed.subjects.qos.records import Found, PathRecords, Request
+from testbed.subjects.qos.records import Found, PathRecordRequest, PathRecords
 from testbed.subjects.qos.rest.client import RestSa, query
 from testbed.subjects.qos.syntax.check import read
 from testbed.subjects.qos.syntax.grammar import BLOCK, XML
@@ -114,13 +114,13 @@ def large_policy(rules: int, fabric: Fabric, rng: random.Random) -> Policy:
     return Policy(groups, levels=levels, rules=tuple(made), default_level="1")
 
 
-def requests(fabric: Fabric, rng: random.Random) -> list[Request]:
+def requests(fabric: Fabric, rng: random.Random) -> list[PathRecordRequest]:
     ports = fabric.end_ports
     made = []
     for _ in range(QUERIES):
         source, destination = rng.choice(ports), rng.choice(ports)
         made.append(
-            Request(
+            PathRecordRequest(
                 sgid=source.gid,
                 dgid=destination.gid,
                 service_id=rng.randrange(SERVICES),

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 
 from controllers.connections import MOST_UNSENT, Peer, Poller, receive
-from controllers.lines import AT_ONCE, Line
+from controllers.lines import AT_ONCE, PlainLine
 from testbed.subjects.srv6.controller.southbound import Southbound
 
 
@@ -36,7 +36,7 @@ class AgentConnections:
         if number is None:
             connection.close()
             return None
-        agent = self.by_number[number] = Agent(Line(connection), now_ns, number=number)
+        agent = self.by_number[number] = Agent(PlainLine(connection), now_ns, number=number)
         self._poller.add(agent)
         return agent
 

@@ -6,7 +6,7 @@ import selectors
 import socket
 from dataclasses import dataclass
 
-from controllers.lines import Line
+from controllers.lines import PlainLine
 
 MOST_UNSENT = 16 << 20
 """The number of unsent octets at which a peer that does not read is disconnected."""
@@ -18,7 +18,7 @@ SHOWN = 300
 class Peer:
     """A connection."""
 
-    line: Line
+    line: PlainLine
     heard_ns: int  # when octets were received, or at first when it connected
     last: bytes = b""  # the octets received last
     events: int = selectors.EVENT_READ  # that it waits for

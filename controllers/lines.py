@@ -16,7 +16,7 @@ _BACKLOG = 1024
 """The number of connections that the kernel keeps until they are accepted. One more is tried again after a second."""
 
 
-class Line:
+class PlainLine:
     """A connection in the clear."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -54,7 +54,7 @@ class Line:
         self.socket.close()
 
 
-class TlsLine(Line):
+class TlsLine(PlainLine):
     """A connection by TLS, whose handshake happens while it is read and written."""
 
     def __init__(self, connection: socket.socket, context: ssl.SSLContext) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from controllers.connections import MOST_UNSENT, SHOWN, Peer, Poller, receive
-from controllers.lines import AT_ONCE, Line, TlsLine
+from controllers.lines import AT_ONCE, PlainLine, TlsLine
 from testbed.rest.http import BadRequest, HttpConnection, NotAdmitted, Request, Response
 from testbed.rest.problems import problem
 from testbed.rest.server import RestServer
@@ -67,7 +67,7 @@ class RestClients:
         if len(self._strangers()) >= MOST_STRANGERS:
             self._server.counters["strangers_dropped"] += 1
             self.make_room()
-        line = Line(connection) if self._tls is None else TlsLine(connection, self._tls)
+        line = PlainLine(connection) if self._tls is None else TlsLine(connection, self._tls)
         client = Client(line, now_ns, sent_ns=now_ns)
         client.http = HttpConnection(now_ns, lambda request: self._admit(client, request))
         self.all[client] = None

@@ -461,7 +461,7 @@ _LINK = (
 def decoders() -> dict[str, Decoder]:
     """Each under its name."""
     pauses = mac_control.PfcFrame.xoff(MAC, [3, 5]).encode(), mac_control.PauseFrame(MAC, 100).encode()
-    request = headroom.Request(MAC, 1, 2, 3)
+    request = headroom.MeasurementRequest(MAC, 1, 2, 3)
     measured = request.encode(_KEY), headroom.Response.to(request, MAC, 4, 5).encode(_KEY)
     echo = icmpv6.Echo(icmpv6.EchoType.REQUEST, 1, 2, b"data").encode(A, B)
     error = icmpv6.Error(icmpv6.ErrorType.PACKET_TOO_BIG, 0, 1280, _packets()[0]).encode(A, B)

@@ -4,7 +4,7 @@ from typing import Any
 
 from experiments.qos._qos import flow, policy, setup_of, shares
 from testbed.linux.port_program import OWN_FRAMES
-from testbed.subjects.qos.records import Found, Request
+from testbed.subjects.qos.records import Found, PathRecordRequest
 from xoff import Duration, Flows, Incast, LeafSpine, Network, Port, PortKey, Run, SubnetManager, experiment, network
 
 LASTS = Duration("4500us")
@@ -90,7 +90,7 @@ def _cable(run: Run) -> None:
         one, other = net["h1"], net["h3"]
         with SubnetManager(net.fabric, policy(setup_of({0: 0, 1: 1}))) as manager:
             gids = {port.key.node: port.gid for port in manager.subnet.end_ports}
-            request = Request(sgid=gids["h1"], dgid=gids["h3"])
+            request = PathRecordRequest(sgid=gids["h1"], dgid=gids["h3"])
             leaving = [port for port in net.fabric.names() if port.startswith("leaf1-") and _is_used(net, port, flow)]
             run.claim("a cable is pulled: ways from leaf1 to h3 before", len(leaving), equals=1)
             net.fabric.cabling.pull(leaving[0])

@@ -4,7 +4,7 @@ from typing import Any
 
 from experiments.qos._qos import STEADY, flow, policy, setup_of
 from testbed.subjects.qos.model import QosLevel
-from testbed.subjects.qos.records import Found, PathRecords, Request
+from testbed.subjects.qos.records import Found, PathRecordRequest, PathRecords
 from testbed.subjects.qos.setup import FindingKind
 from xoff import (
     Cable,
@@ -103,5 +103,5 @@ def _ask(manager: Any, source: Any, target: Any, level: Any) -> str:
     policy = Policy(levels=(level,), default_level=level.name)
     records = PathRecords(policy, manager.subnet, manager.plan.tables)
     gids = {port.key.node: port.gid for port in manager.subnet.end_ports}
-    answer = records.query(Request(sgid=gids[source.name], dgid=gids[target.name]))
+    answer = records.query(PathRecordRequest(sgid=gids[source.name], dgid=gids[target.name]))
     return "found" if isinstance(answer, Found) else answer.message

@@ -80,7 +80,7 @@ class MeasurementFrameError(XoffError):
 
 
 @dataclass(frozen=True)
-class Request:
+class MeasurementRequest:
     """A request to the far station to answer at once."""
 
     source: Mac
@@ -111,14 +111,14 @@ class Response:
         _check(t2_ns=(self.t2_ns, 64), t3_ns=(self.t3_ns, 64))
 
     @classmethod
-    def to(cls, request: Request, source: Mac, t2_ns: int, t3_ns: int) -> Response:
+    def to(cls, request: MeasurementRequest, source: Mac, t2_ns: int, t3_ns: int) -> Response:
         return cls(source, request.session, request.sequence, request.t1_ns, t2_ns, t3_ns)
 
     def encode(self, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> bytes:
         return _frame(self, RESPONSE, (self.t2_ns, self.t3_ns), key, opcode)
 
 
-def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Request | Response:
+def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> MeasurementRequest | Response:
     """Read a frame as it comes from a port, from the destination on and with or without FCS."""
     if len(data) < LENGTH:
         raise MeasurementFrameError(
@@ -159,7 +159,7 @@ def parse(data: bytes, key: bytes = b"", opcode: int = EXTENSION_OPCODE) -> Requ
             "or the other end has another key",
         )
     if kind == REQUEST:
-        return Request(Mac(source), session, sequence, stamps[0])
+        return MeasurementRequest(Mac(source), session, sequence, stamps[0])
     return Response(Mac(source), session, sequence, *stamps)
 
 
@@ -174,7 +174,9 @@ def check_key(key: bytes) -> None:
         raise FieldError(f"a measurement key is at most {LONGEST_KEY} octets; this one has {len(key)}")
 
 
-def _frame(message: Request | Response, kind: int, far_stamps: tuple[int, int], key: bytes, opcode: int) -> bytes:
+def _frame(
+    message: MeasurementRequest | Response, kind: int, far_stamps: tuple[int, int], key: bytes, opcode: int
+) -> bytes:
     if not 0 <= opcode <= 0xFFFF:
         raise FieldError(f"{opcode:#x} is not a MAC control opcode: it has more than 16 bits")
     header = _ETHERNET.pack(DESTINATION.octets, message.source.octets, ETHERTYPE, opcode)

@@ -33,7 +33,7 @@ Address = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True)
-class Request:
+class NeighbourQuestion:
     """The question of a station which one has `target`."""
 
     mac: Mac
@@ -69,7 +69,7 @@ class Reply:
         return _icmpv6(self.to_mac.octets, self.mac, self.address, self.to_address, message)
 
 
-def parse(frame: bytes) -> Request | Reply | None:
+def parse(frame: bytes) -> NeighbourQuestion | Reply | None:
     """Return the message in a frame, or None if it has none that can be used."""
     if len(frame) < _ETHERNET.size:
         return None
@@ -79,7 +79,7 @@ def parse(frame: bytes) -> Request | Reply | None:
         if (hardware, protocol, sizes, lengths) != (1, 0x0800, 6, 4):
             return None
         if operation == _REQUEST:
-            return Request(Mac(mac), IPv4Address(address), IPv4Address(target))
+            return NeighbourQuestion(Mac(mac), IPv4Address(address), IPv4Address(target))
         if operation == _REPLY:
             return Reply(Mac(mac), IPv4Address(address), Mac(to_mac), IPv4Address(target))
     if kind == IPV6_TYPE and len(frame) >= _PAYLOAD + _MESSAGE.size and frame[20] == ICMPV6:
@@ -87,7 +87,7 @@ def parse(frame: bytes) -> Request | Reply | None:
     return None
 
 
-def _ipv6(frame: bytes, source: Mac, destination: Mac) -> Request | Reply | None:
+def _ipv6(frame: bytes, source: Mac, destination: Mac) -> NeighbourQuestion | Reply | None:
     kind, code, _, _, target = _MESSAGE.unpack_from(frame, _PAYLOAD)
     if code or frame[21] != _NEIGHBOUR_HOPS:
         return None
@@ -100,7 +100,7 @@ def _ipv6(frame: bytes, source: Mac, destination: Mac) -> Request | Reply | None
         found, units, octets = _OPTION.unpack_from(frame, _PAYLOAD + _MESSAGE.size)
         mac = Mac(octets) if (found, units) == (option, 1) else source
     if kind == _SOLICITATION:
-        return Request(mac, sender, IPv6Address(target))
+        return NeighbourQuestion(mac, sender, IPv6Address(target))
     return Reply(mac, IPv6Address(target), destination, receiver)
 
 

@@ -16,7 +16,7 @@ from testbed.net.traffic import Flow, Flows
 from testbed.net.traffic.roce import Roce, RoceReport
 from testbed.net.traffic.workload import flows
 from testbed.units import Duration
-from testbed.workload.chakra import Node, read_trace
+from testbed.workload.chakra import TraceNode, read_trace
 from testbed.workload.training_job import TrainingJob, Wave
 from testbed.workload.transfers import WorkloadError
 
@@ -30,7 +30,7 @@ class TrainingLoad:
     """A job and the fabric that carries it; all of it has been checked."""
 
     fabric: FabricUnderTest
-    traces: tuple[tuple[Node, ...], ...]
+    traces: tuple[tuple[TraceNode, ...], ...]
     shrink: int
     stragglers: Mapping[int, float]
     beside: Background | None = None

@@ -39,8 +39,8 @@ from testbed.typed_json.kinds import (
     FormattedText,
     Integer,
     Invalid,
-    Member,
     Object,
+    ObjectMember,
     OrNull,
     Schema,
     Table,
@@ -147,7 +147,7 @@ class Codec:
 
     def _object(self, cls: type) -> Object:
         about, hints = class_meta(cls), get_type_hints(cls, include_extras=True)
-        members: dict[str, Member] = {}
+        members: dict[str, ObjectMember] = {}
         flattened: dict[str, type] = {}
         for field in fields(cls):
             if not field.init:
@@ -164,7 +164,9 @@ class Codec:
                     members[name] = replace(inner, inside=field.name, is_required=is_required)
             else:
                 is_required = about.complete or default is ABSENT
-                members[meta.name or field.name] = Member(field.name, kind, is_required, "", default, about.sparse)
+                members[meta.name or field.name] = ObjectMember(
+                    field.name, kind, is_required, "", default, about.sparse
+                )
         text = cls.__doc__ or ""
         if text.startswith(f"{cls.__name__}("):  # made by `dataclass`
             text = ""

@@ -307,7 +307,7 @@ class Adapted(ValueKind):
 
 
 @dataclass(frozen=True)
-class Member:
+class ObjectMember:
     """A member of an object: the field that it fills, or a field of the flattened field `inside`."""
 
     field: str
@@ -322,7 +322,7 @@ class Object(ValueKind):
     """A dataclass."""
 
     def __init__(
-        self, cls: type, about: ClassMeta, members: Mapping[str, Member], flattened: Mapping[str, type], text: str
+        self, cls: type, about: ClassMeta, members: Mapping[str, ObjectMember], flattened: Mapping[str, type], text: str
     ) -> None:
         super().__init__(Meta(description=text or None))
         self.cls, self.about = cls, about

@@ -58,7 +58,7 @@ class Collective(IntEnum):
 
 
 @dataclass(frozen=True)
-class Node:
+class TraceNode:
     """A node of one rank's trace."""
 
     id: int
@@ -77,7 +77,7 @@ class Node:
     """The process group of a collective; empty for all ranks."""
 
 
-def read_trace(octets: bytes, name: str) -> tuple[Node, ...]:
+def read_trace(octets: bytes, name: str) -> tuple[TraceNode, ...]:
     """Return the nodes of one rank's trace; WorkloadError names the file and what is wrong."""
     try:
         if octets.startswith(_GZIP):
@@ -102,7 +102,7 @@ def read_trace(octets: bytes, name: str) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _require_graph(nodes: Sequence[Node], name: str) -> None:
+def _require_graph(nodes: Sequence[TraceNode], name: str) -> None:
     """Refuse traces that no job can have run: nodes twice, or dependencies that are missing or go in a circle."""
     known = {node.id: node for node in nodes}
     if not nodes:
@@ -139,7 +139,7 @@ def _require_graph(nodes: Sequence[Node], name: str) -> None:
 # JSON
 
 
-def _of_json(octets: bytes, name: str) -> list[Node]:
+def _of_json(octets: bytes, name: str) -> list[TraceNode]:
     text = octets.decode()
     place, objects = 0, []
     while place < len(text):
@@ -173,8 +173,8 @@ def _nodes_of(whole: Any) -> list[Any] | None:
     return next((whole[name] for name in _LISTS if isinstance(whole.get(name), list)), None)
 
 
-def _of_feeder(one: Mapping[str, Any]) -> Node:
-    return Node(
+def _of_feeder(one: Mapping[str, Any]) -> TraceNode:
+    return TraceNode(
         int(one["Id"]), str(one.get("Name", "")), Kind(int(one["NodeType"])),
         tuple(int(other) for name in ("data_deps", "ctrl_deps") for other in one.get(name, ())),
         int(one.get("runtime", 0)), Collective(int(one.get("comm_type", 0))), int(one.get("comm_size", 0)),
@@ -190,7 +190,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _of_message(one: Mapping[str, Any]) -> Node:
+def _of_message(one: Mapping[str, Any]) -> TraceNode:
     """Return a node of protobuf's own JSON, in which 64-bit numbers are texts and names are in camel case."""
     attributes = {}
     for attribute in one.get("attr", ()):
@@ -208,9 +208,9 @@ def _of_message(one: Mapping[str, Any]) -> Node:
 
 def _node(
     number: int, name: str, kind: Kind, after: tuple[int, ...], *, micros: int, attributes: Mapping[str, Any]
-) -> Node:
+) -> TraceNode:
     group = attributes.get("pg_name", "")
-    return Node(
+    return TraceNode(
         number, name, kind, after, micros, Collective(int(attributes.get("comm_type", 0))),
         int(attributes.get("comm_size", 0)), int(attributes.get("comm_src", 0)), int(attributes.get("comm_dst", 0)),
         int(attributes.get("comm_tag", 0)), group.decode() if isinstance(group, bytes) else str(group),
@@ -220,7 +220,7 @@ def _node(
 # Protobuf
 
 
-def _of_protobuf(octets: bytes) -> list[Node]:
+def _of_protobuf(octets: bytes) -> list[TraceNode]:
     """Return the nodes of a row of messages, each behind its length; the first is the metadata of the whole."""
     place, messages = 0, []
     while place < len(octets):
@@ -236,7 +236,7 @@ def _of_protobuf(octets: bytes) -> list[Node]:
     return [_of_octets(one) for one in messages]
 
 
-def _of_octets(message: bytes) -> Node:
+def _of_octets(message: bytes) -> TraceNode:
     number, name, kind, micros = 0, "", 0, 0
     after: list[int] = []
     attributes: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from testbed.units import Duration, Size
 from testbed.workload import transfers
-from testbed.workload.chakra import Collective, Kind, Node
+from testbed.workload.chakra import Collective, Kind, TraceNode
 from testbed.workload.transfers import Transfer, WorkloadError
 
 _COMPUTING = (Kind.COMP, Kind.MEM_LOAD, Kind.MEM_STORE)
@@ -30,7 +30,7 @@ class Operation:
     """A collective or a message: the nodes of all ranks that take part, by rank."""
 
     name: str
-    nodes: Mapping[int, Node]
+    nodes: Mapping[int, TraceNode]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TrainingJob:
 
     def __init__(
         self,
-        traces: Sequence[Sequence[Node]],
+        traces: Sequence[Sequence[TraceNode]],
         hosts: Sequence[str],
         *,
         shrink: int = 1,
@@ -200,9 +200,9 @@ class TrainingJob:
                     "REDUCE_SCATTER, ALL_TO_ALL, BROADCAST and BARRIER"
                 )
 
-    def _matched(self, traces: Sequence[Sequence[Node]]) -> list[Operation]:
+    def _matched(self, traces: Sequence[Sequence[TraceNode]]) -> list[Operation]:
         """Return the collectives and messages: the n-th of a group is the n-th at each rank of the group."""
-        found: dict[tuple[object, ...], dict[int, Node]] = {}
+        found: dict[tuple[object, ...], dict[int, TraceNode]] = {}
         members: dict[str, set[int]] = {"": set(range(len(traces)))}
         counts: dict[tuple[object, ...], int] = {}
         for rank, trace in enumerate(traces):
@@ -241,7 +241,7 @@ class TrainingJob:
         return operations
 
     @staticmethod
-    def _message(node: Node, rank: int, many: int) -> Node:
+    def _message(node: TraceNode, rank: int, many: int) -> TraceNode:
         """Return a send or receive with both of its ranks; traces may leave out the one that is its own."""
         node = replace(node, source=rank) if node.kind is Kind.SEND else replace(node, target=rank)
         other = node.target if node.kind is Kind.SEND else node.source

@@ -14,7 +14,7 @@ from typing import Any
 
 from testbed.subjects.qos.fabric import GBIT, Fabric, Partition, PortCapabilities, PortKey
 from testbed.subjects.qos.model import NodeType
-from testbed.subjects.qos.records import Request
+from testbed.subjects.qos.records import PathRecordRequest
 
 DRIVER = Path(__file__).parent / "opensm_driver.py"
 PROGRAMS = {
@@ -97,9 +97,11 @@ class Query:
     pkey: int | None = None
     sl: int | None = None
 
-    def request(self, fabric: Fabric) -> Request:
+    def request(self, fabric: Fabric) -> PathRecordRequest:
         source, target = (fabric.by_key[PortKey(name, 1)].gid for name in (self.source, self.destination))
-        return Request(source, target, service_id=self.service_id, qos_class=self.qos_class, pkey=self.pkey, sl=self.sl)
+        return PathRecordRequest(
+            source, target, service_id=self.service_id, qos_class=self.qos_class, pkey=self.pkey, sl=self.sl
+        )
 
     def options(self) -> list[str]:
         """Return the options of saquery."""

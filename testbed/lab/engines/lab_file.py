@@ -33,7 +33,7 @@ from testbed.lab.host import cache
 from testbed.lab.host.cache import Report
 from testbed.lab.image import debs, image, plain_tar, recipe, wheels
 from testbed.lab.image.debs import Locked
-from testbed.lab.image.plain_tar import MalformedError, Member
+from testbed.lab.image.plain_tar import MalformedError, TarMember
 from testbed.lab.um import disks, kernel
 from testbed.strict import regular_files
 
@@ -243,7 +243,7 @@ def _umask() -> int:
     return mask
 
 
-def _manifest(file: Path, archive: Iterator[Member]) -> dict[str, Any]:
+def _manifest(file: Path, archive: Iterator[TarMember]) -> dict[str, Any]:
     """Return the manifest, which is the first member."""
     try:
         first = next(archive)
@@ -325,7 +325,7 @@ def _is_sound(content: Mapping[str, Any]) -> bool:
         return False
 
 
-def _unpack(file: Path, archive: Iterator[Member], files: Mapping[str, Any], work: Path, progress: Progress) -> None:
+def _unpack(file: Path, archive: Iterator[TarMember], files: Mapping[str, Any], work: Path, progress: Progress) -> None:
     done, total = 0, sum(entry["size"] for entry in files.values())
     missing = dict(files)
     try:
@@ -357,7 +357,7 @@ def _unpack(file: Path, archive: Iterator[Member], files: Mapping[str, Any], wor
         raise _damaged(file, next(iter(missing)))
 
 
-def _decompressed(member: Member, size: int) -> Iterator[bytes]:
+def _decompressed(member: TarMember, size: int) -> Iterator[bytes]:
     """Yield the `size` octets that `_compressed` has compressed, a step at a time."""
     packed, data = member.pieces(), b""
     for _ in range(size // _BLOCK + 1):

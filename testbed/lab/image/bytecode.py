@@ -82,7 +82,7 @@ def _unpack_python(of: Image, work: Path, root: Path) -> None:
     (root / "lib64" / _LOADER).symlink_to(f"/{_SHARED}/{_LOADER}")
 
 
-def _resolved(tree: erofs.Node, name: str) -> erofs.Node:
+def _resolved(tree: erofs.Inode, name: str) -> erofs.Inode:
     """Return the node that a name in the image stands for, whose links lead to their own folder."""
     for _ in range(8):
         node = tree.find(name)
@@ -95,7 +95,7 @@ def _resolved(tree: erofs.Node, name: str) -> erofs.Node:
     return node
 
 
-def _below(name: str, node: erofs.Node) -> Iterator[tuple[str, erofs.Node]]:
+def _below(name: str, node: erofs.Inode) -> Iterator[tuple[str, erofs.Inode]]:
     """Yield a node of the image and all below it, with their paths."""
     yield name, node
     for entry, child in node.entries.items():

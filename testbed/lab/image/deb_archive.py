@@ -50,7 +50,7 @@ class PackageError(XoffError):
 
 
 @dataclass(frozen=True)
-class Member:
+class PackageMember:
     """A file, a directory or a link in a package."""
 
     name: str
@@ -87,7 +87,7 @@ class Package:
                     found[member.name] = archive.read(member.size)
             return found
 
-    def data(self, archive: IO[bytes]) -> list[Member]:
+    def data(self, archive: IO[bytes]) -> list[PackageMember]:
         """Put the contents behind what `archive` has, and return all members, the places of which are in it."""
         base = archive.seek(0, io.SEEK_END)
         self._unpack("data.tar", archive, LARGEST_DATA)
@@ -172,7 +172,7 @@ class Package:
             if zstd.returncode not in (0, -9):
                 raise OSError(f"zstd ended with {zstd.returncode}")
 
-    def _members(self, archive: IO[bytes], base: int) -> Iterator[Member]:
+    def _members(self, archive: IO[bytes], base: int) -> Iterator[PackageMember]:
         """Yield the members of the tar that begins at `base`, all of them checked."""
         checked = self._checked_headers(archive, base)
         end = archive.seek(0, io.SEEK_END)
@@ -187,20 +187,20 @@ class Package:
         except (tarfile.TarError, ValueError) as error:
             self._refuse(f"a tar in it is damaged ({error})")
 
-    def _member(self, one: tarfile.TarInfo, name: str, base: int, end: int) -> Member:
+    def _member(self, one: tarfile.TarInfo, name: str, base: int, end: int) -> PackageMember:
         uid, gid = (number if 0 <= number < _STATIC_IDS else 0 for number in (one.uid, one.gid))
         mode = one.mode & 0o7777
         if one.islnk():
             target = self._inside(one.linkname, "hard link")
-            return Member(name, stat.S_IFREG | mode, uid, gid, target=target, is_hard_link=True)
+            return PackageMember(name, stat.S_IFREG | mode, uid, gid, target=target, is_hard_link=True)
         if one.issym():
             self._require_link_inside(name, one.linkname)
-            return Member(name, stat.S_IFLNK | 0o777, uid, gid, target=one.linkname)
+            return PackageMember(name, stat.S_IFLNK | 0o777, uid, gid, target=one.linkname)
         kind = _KINDS[one.type]
         size = one.size if kind == stat.S_IFREG else 0
         if one.issparse() or one.offset_data + size > end - base:  # what a header that extends another one can claim
             self._refuse(f"{ascii(name)[1:-1][:200]} in it claims {size} octets, more than there are")
-        return Member(name, kind | mode, uid, gid, size, base + one.offset_data)
+        return PackageMember(name, kind | mode, uid, gid, size, base + one.offset_data)
 
     def _checked_headers(self, archive: IO[bytes], base: int) -> set[int]:
         """Refuse what `tarfile` would read into memory whatever its size is, and what is no file, folder or link.

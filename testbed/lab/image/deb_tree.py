@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, NoReturn
 
-from testbed.lab.image.deb_archive import Member, Package, PackageError
-from testbed.lab.image.erofs import Node
+from testbed.lab.image.deb_archive import Package, PackageError, PackageMember
+from testbed.lab.image.erofs import Inode
 
 UNPACKED = "var/lib/dpkg/unpacked-by-xoff"
 """The file with the descriptions of all unpacked packages, which go into dpkg's status in the lab."""
@@ -35,9 +35,9 @@ _CONFIGURED = {
 _FIELD = re.compile(rb"^([A-Za-z-]+): *(.*)$", re.MULTILINE)
 
 
-def unpacked(packages: Mapping[str, Path], archive: IO[bytes]) -> Node:
+def unpacked(packages: Mapping[str, Path], archive: IO[bytes]) -> Inode:
     """Return the tree of all packages, by their names in messages, with the contents put behind what `archive` has."""
-    root = Node(stat.S_IFDIR | 0o755)
+    root = Inode(stat.S_IFDIR | 0o755)
     descriptions = []
     for shown, path in sorted(packages.items()):
         package = Package(path, shown)
@@ -50,7 +50,7 @@ def unpacked(packages: Mapping[str, Path], archive: IO[bytes]) -> Node:
     return root
 
 
-def all_unpacked(files: Mapping[str, Mapping[str, Path]], archive: IO[bytes]) -> Node:
+def all_unpacked(files: Mapping[str, Mapping[str, Path]], archive: IO[bytes]) -> Inode:
     """Return the tree of all packages: those of the lab's Debian, and below `opt` a root for each other release."""
     tree = unpacked(files.get("", {}), archive)
     for name, packages in files.items():
@@ -60,23 +60,23 @@ def all_unpacked(files: Mapping[str, Mapping[str, Path]], archive: IO[bytes]) ->
     return tree
 
 
-def _root(packages: Mapping[str, Path], archive: IO[bytes]) -> Node:
+def _root(packages: Mapping[str, Path], archive: IO[bytes]) -> Inode:
     """Return a root of another release of Debian, for `chroot`. Nothing of it is configured: it has no shell."""
-    root = Node(stat.S_IFDIR | 0o755)
+    root = Inode(stat.S_IFDIR | 0o755)
     for shown, path in sorted(packages.items()):
         _add_files(root, Package(path, shown).data(archive), shown)
     for name in ("bin", "sbin", "lib", "lib64"):
         target = f"usr/{name}".encode()
-        root.entries[name] = Node(stat.S_IFLNK | 0o777, 0, 0, len(target), target)
+        root.entries[name] = Inode(stat.S_IFLNK | 0o777, 0, 0, len(target), target)
     for name in _FOLDERS:
         if root.find(name) is None:
-            root.add(name, Node(stat.S_IFDIR | 0o755))
+            root.add(name, Inode(stat.S_IFDIR | 0o755))
     for name, text in _CONFIGURED.items():
         _put(root, archive, name, text)
     return root
 
 
-def merge(into: Node, other: Node) -> None:
+def merge(into: Inode, other: Inode) -> None:
     """Put a tree over another one: what both have is that of `other`, and folders have what is in either."""
     for name, node in other.entries.items():
         here = into.entries.get(name)
@@ -87,7 +87,7 @@ def merge(into: Node, other: Node) -> None:
             into.entries[name] = node
 
 
-def add_to_tar(root: Node, archive: IO[bytes], out: tarfile.TarFile, below: str) -> None:
+def add_to_tar(root: Inode, archive: IO[bytes], out: tarfile.TarFile, below: str) -> None:
     """Write a tree with its contents into a tar, below a folder there."""
     for name, node in sorted(root.entries.items()):
         member = tarfile.TarInfo(f"{below}/{name}")
@@ -105,8 +105,8 @@ def add_to_tar(root: Node, archive: IO[bytes], out: tarfile.TarFile, below: str)
             out.addfile(member, archive)
 
 
-def _add_files(root: Node, members: list[Member], shown: str) -> None:
-    own: dict[str, Node] = {}
+def _add_files(root: Inode, members: list[PackageMember], shown: str) -> None:
+    own: dict[str, Inode] = {}
     for member in members:
         name = _MERGED.sub(r"usr/\1", member.name)
         if not name or f"{name}/".startswith(_LEFT_OUT):
@@ -117,7 +117,7 @@ def _add_files(root: Node, members: list[Member], shown: str) -> None:
             other = _MERGED.sub(r"usr/\1", member.target)
             if other not in own or not stat.S_ISREG(own[other].mode):
                 _refuse(shown, f"the hard link {member.name} in it is of no file before it")
-            node = Node(own[other].mode, own[other].uid, own[other].gid, own[other].size, own[other].content)
+            node = Inode(own[other].mode, own[other].uid, own[other].gid, own[other].size, own[other].content)
         else:
             node = _node(member)
         _require_folders(root, name, shown)
@@ -129,16 +129,16 @@ def _add_files(root: Node, members: list[Member], shown: str) -> None:
             own[name] = node
 
 
-def _node(member: Member) -> Node:
+def _node(member: PackageMember) -> Inode:
     if stat.S_ISLNK(member.mode):
         target = member.target.encode()
-        return Node(member.mode, member.uid, member.gid, len(target), target)
-    return Node(member.mode, member.uid, member.gid, member.size, member.place if member.size else b"")
+        return Inode(member.mode, member.uid, member.gid, len(target), target)
+    return Inode(member.mode, member.uid, member.gid, member.size, member.place if member.size else b"")
 
 
-def _require_folders(root: Node, name: str, shown: str) -> None:
+def _require_folders(root: Inode, name: str, shown: str) -> None:
     """Refuse a file below what is no folder: a link would lead it elsewhere."""
-    place: Node | None = root
+    place: Inode | None = root
     *folders, _ = name.split("/")
     for depth, folder in enumerate(folders, start=1):
         place = place.entries.get(folder) if place is not None else None
@@ -147,7 +147,7 @@ def _require_folders(root: Node, name: str, shown: str) -> None:
 
 
 def _add_control(
-    root: Node, archive: IO[bytes], control: Mapping[str, bytes], members: list[Member], shown: str
+    root: Inode, archive: IO[bytes], control: Mapping[str, bytes], members: list[PackageMember], shown: str
 ) -> bytes:
     """Add what dpkg keeps of a package; return its description as an unpacked package has it in dpkg's status."""
     text = control.get("control", b"")
@@ -166,10 +166,10 @@ def _add_control(
     return b"\n".join([lines[0], b"Status: install ok unpacked", *lines[1:], b""])
 
 
-def _put(root: Node, archive: IO[bytes], name: str, content: bytes, mode: int = 0o644) -> None:
+def _put(root: Inode, archive: IO[bytes], name: str, content: bytes, mode: int = 0o644) -> None:
     place = archive.seek(0, 2)
     archive.write(content)
-    root.add(name, Node(stat.S_IFREG | mode, 0, 0, len(content), place if content else b""))
+    root.add(name, Inode(stat.S_IFREG | mode, 0, 0, len(content), place if content else b""))
 
 
 def _refuse(shown: str, why: str) -> NoReturn:

@@ -41,7 +41,7 @@ class ArchiveError(XoffError):
 
 
 @dataclass
-class Node:
+class Inode:
     """A file, a directory or a symbolic link, or a `REMOVED` one."""
 
     mode: int
@@ -52,7 +52,7 @@ class Node:
     """The target of a link or the nodes of a directory; for a file, the place of its content in the archive."""
     number: int = 0
     block: int = 0
-    entries: dict[str, Node] = field(default_factory=dict)
+    entries: dict[str, Inode] = field(default_factory=dict)
 
     @property
     def is_dir(self) -> bool:
@@ -62,7 +62,7 @@ class Node:
     def links(self) -> int:
         return 2 + sum(node.is_dir for node in self.entries.values()) if self.is_dir else 1
 
-    def add(self, path: str, node: Node) -> None:
+    def add(self, path: str, node: Inode) -> None:
         """Put `node` at `path` below this directory, and directories above it where there are none."""
         *folders, last = path.split("/")
         place = self
@@ -72,9 +72,9 @@ class Node:
             node.entries = place.entries[last].entries
         place.entries[last] = node
 
-    def find(self, path: str) -> Node | None:
+    def find(self, path: str) -> Inode | None:
         """Return the node at `path` below this directory, or None."""
-        place: Node | None = self
+        place: Inode | None = self
         for name in path.split("/"):
             place = place.entries.get(name) if place is not None else None
         return place
@@ -103,7 +103,7 @@ class Joined:
         return self._chosen.read(size)
 
 
-def write(root: Node, archive: Archive, out: IO[bytes], time_s: int) -> None:
+def write(root: Inode, archive: Archive, out: IO[bytes], time_s: int) -> None:
     """Write the file system with `root`, whose files are in `archive`, to `out`; everything in it is of `time_s`."""
     nodes = list(_with_parents(root, root))
     for number, (node, _) in enumerate(nodes, start=_FIRST):
@@ -128,13 +128,13 @@ def write(root: Node, archive: Archive, out: IO[bytes], time_s: int) -> None:
             out.write(_padded(archive.read(node.size)))
 
 
-def read(disk: IO[bytes], base: int = 0) -> Node:
+def read(disk: IO[bytes], base: int = 0) -> Inode:
     """Return the tree of a file system that `write` has written; `base` is added to the places of contents."""
 
-    def node(number: int) -> Node:
+    def node(number: int) -> Inode:
         disk.seek(_BLOCK + number * _INODE.size)
         _, _, mode, _, size, _, block, _, uid, gid, _ = _INODE.unpack(disk.read(_INODE.size))
-        found = Node(mode, uid, gid, size, base + block * _BLOCK if size else b"")
+        found = Inode(mode, uid, gid, size, base + block * _BLOCK if size else b"")
         if stat.S_ISLNK(mode):
             disk.seek(block * _BLOCK)
             found.content = disk.read(size)
@@ -163,7 +163,7 @@ def _listed(block: bytes) -> Iterator[tuple[str, int]]:
         yield block[begin:end].rstrip(b"\0").decode(), number
 
 
-def read_cpio(archive: IO[bytes]) -> Node:
+def read_cpio(archive: IO[bytes]) -> Inode:
     """Return the tree of a cpio archive (`newc`) as the image's recipe writes it."""
     root = _directory()
     while True:
@@ -181,36 +181,36 @@ def read_cpio(archive: IO[bytes]) -> Node:
         if name == ".":
             root.mode, root.uid, root.gid = mode, uid, gid
         elif stat.S_ISLNK(mode):
-            root.add(name, Node(mode, uid, gid, size, archive.read(size)))
+            root.add(name, Inode(mode, uid, gid, size, archive.read(size)))
         else:
-            root.add(name, Node(mode, uid, gid, size, begin if size else b""))
+            root.add(name, Inode(mode, uid, gid, size, begin if size else b""))
         archive.seek(begin + size + -size % 4)
 
 
-def read_tar(archive: IO[bytes]) -> Node:
+def read_tar(archive: IO[bytes]) -> Inode:
     """Return the tree of an uncompressed tar with nothing but files and directories."""
     root = _directory()
     with tarfile.open(fileobj=archive, mode="r:") as members:
         for member in members:
             kind = stat.S_IFDIR if member.isdir() else stat.S_IFREG
             root.add(
-                member.name, Node(kind | member.mode, 0, 0, member.size, member.offset_data if member.size else b"")
+                member.name, Inode(kind | member.mode, 0, 0, member.size, member.offset_data if member.size else b"")
             )
     return root
 
 
-def _directory() -> Node:
-    return Node(stat.S_IFDIR | 0o755)
+def _directory() -> Inode:
+    return Inode(stat.S_IFDIR | 0o755)
 
 
-def _with_parents(node: Node, parent: Node) -> Iterator[tuple[Node, Node]]:
+def _with_parents(node: Inode, parent: Inode) -> Iterator[tuple[Inode, Inode]]:
     """Yield the nodes in the order in which they are written, each with the directory that it is in."""
     yield node, parent
     for _, child in sorted(node.entries.items()):
         yield from _with_parents(child, node)
 
 
-def _listing(node: Node, parent: Node) -> bytes:
+def _listing(node: Inode, parent: Inode) -> bytes:
     """Return the blocks of a directory: in each, entries of a fixed size, and behind them their sorted names."""
     named = {b".": node, b"..": parent} | {name.encode(): child for name, child in node.entries.items()}
     blocks: list[bytes] = []

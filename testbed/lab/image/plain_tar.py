@@ -27,7 +27,7 @@ class MalformedError(Exception):
     """A tar that cannot be read; the message is the reason, as a part of a sentence."""
 
 
-class Member:
+class TarMember:
     """A file in the tar."""
 
     def __init__(self, name: str, size: int, source: IO[bytes]) -> None:
@@ -51,7 +51,7 @@ def member(name: str, size: int) -> tarfile.TarInfo:
     return header
 
 
-def members(source: IO[bytes]) -> Iterator[Member]:
+def members(source: IO[bytes]) -> Iterator[TarMember]:
     """Yield the members of a tar, in order; each is read before the next one is taken."""
     while header := source.read(_BLOCK):
         if header == bytes(_BLOCK):
@@ -63,7 +63,7 @@ def members(source: IO[bytes]) -> Iterator[Member]:
         if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or not 0 <= member.size < _LARGEST:
             raise MalformedError(f"{member.name!a} in it is no regular file")
         start = source.tell()
-        yield Member(member.name, member.size, source)
+        yield TarMember(member.name, member.size, source)
         source.seek(start + member.size + -member.size % _BLOCK)
     raise MalformedError("it ends too early")
 

@@ -19,7 +19,7 @@ from testbed.lab.host.cache import Report
 from testbed.lab.image import deb_archive, deb_tree, erofs, recipe
 from testbed.lab.image.deb_archive import PackageError
 from testbed.lab.image.debs import Debs
-from testbed.lab.image.erofs import Joined, Node
+from testbed.lab.image.erofs import Inode, Joined
 from testbed.lab.image.packages import Packages
 from testbed.lab.job import debian
 from testbed.lab.um import disks
@@ -89,7 +89,7 @@ def _configure(kernel: Kernel, root_disk: Path, work: Path) -> None:
         raise PackageError(f"the lab could not configure the Debian packages{why}")
 
 
-def apply(tree: Node, archive: IO[bytes], changes: IO[bytes], image: Node) -> None:
+def apply(tree: Inode, archive: IO[bytes], changes: IO[bytes], image: Inode) -> None:
     """Put what configuring changed into the tree of packages, and the contents behind what `archive` has."""
     with tarfile.open(fileobj=changes, mode="r:") as members:
         for member in members:
@@ -105,13 +105,13 @@ def apply(tree: Node, archive: IO[bytes], changes: IO[bytes], image: Node) -> No
                 _put(tree, name, node)
 
 
-def _changed(member: tarfile.TarInfo, members: tarfile.TarFile, archive: IO[bytes]) -> Node | None:
+def _changed(member: tarfile.TarInfo, members: tarfile.TarFile, archive: IO[bytes]) -> Inode | None:
     owner = member.uid, member.gid
     if member.isdir():
-        return Node(stat.S_IFDIR | member.mode, *owner)
+        return Inode(stat.S_IFDIR | member.mode, *owner)
     if member.issym():
         target = member.linkname.encode()
-        return Node(stat.S_IFLNK | 0o777, *owner, len(target), target)
+        return Inode(stat.S_IFLNK | 0o777, *owner, len(target), target)
     if not member.isreg():
         return None
     source = members.extractfile(member)
@@ -119,16 +119,16 @@ def _changed(member: tarfile.TarInfo, members: tarfile.TarFile, archive: IO[byte
     place = archive.seek(0, io.SEEK_END)
     while data := source.read(1 << 20):
         archive.write(data)
-    return Node(stat.S_IFREG | member.mode, *owner, member.size, place if member.size else b"")
+    return Inode(stat.S_IFREG | member.mode, *owner, member.size, place if member.size else b"")
 
 
-def _put(tree: Node, name: str, node: Node) -> None:
+def _put(tree: Inode, name: str, node: Inode) -> None:
     *folders, last = name.split("/")
     place = tree
     for folder in folders:
         here = place.entries.get(folder)
         if here is None or not here.is_dir:
-            here = place.entries[folder] = Node(stat.S_IFDIR | 0o755)
+            here = place.entries[folder] = Inode(stat.S_IFDIR | 0o755)
         place = here
     here = place.entries.get(last)
     if here is not None and here.is_dir and node.is_dir:
@@ -136,17 +136,17 @@ def _put(tree: Node, name: str, node: Node) -> None:
     place.entries[last] = node
 
 
-def _remove(tree: Node, name: str, image: Node) -> None:
+def _remove(tree: Inode, name: str, image: Inode) -> None:
     """Take a path out of the tree; what the image has there is hidden."""
     folder, _, last = name.rpartition("/")
     place = tree.find(folder) if folder else tree
     if place is not None:
         place.entries.pop(last, None)
     if image.find(name) is not None:
-        _put(tree, name, Node(erofs.REMOVED))
+        _put(tree, name, Inode(erofs.REMOVED))
 
 
-def _join(ours: Path, tree: Node, archive: IO[bytes], out: Path) -> None:
+def _join(ours: Path, tree: Inode, archive: IO[bytes], out: Path) -> None:
     """Write a disk with all that one disk has, and over it a tree with the contents in `archive`."""
     with ours.open("rb") as first, out.open("wb") as disk:
         both = Joined(first, archive)
@@ -155,11 +155,11 @@ def _join(ours: Path, tree: Node, archive: IO[bytes], out: Path) -> None:
         erofs.write(root, both, disk, recipe.EPOCH)
 
 
-def _moved(node: Node, by: int) -> Node:
+def _moved(node: Inode, by: int) -> Inode:
     """Return a copy of a tree, the contents of which are so much further behind."""
     content = node.content + by if isinstance(node.content, int) else node.content
     entries = {name: _moved(child, by) for name, child in node.entries.items()}
-    return Node(node.mode, node.uid, node.gid, node.size, content, entries=entries)
+    return Inode(node.mode, node.uid, node.gid, node.size, content, entries=entries)
 
 
 def _digest(*parts: bytes) -> str:

@@ -141,7 +141,7 @@ def _compile(kernel: Kernel, root_disk: Path, work: Path) -> None:
         raise ImageError(f"the lab could not compile Xoff{why}")
 
 
-def _rewrite_library(tree: erofs.Node, archive: IO[bytes]) -> None:
+def _rewrite_library(tree: erofs.Inode, archive: IO[bytes]) -> None:
     """Change the C library of an unpacked image in place."""
     library = tree.find(system_calls.LIBRARY)
     if library is None or not isinstance(library.content, int):

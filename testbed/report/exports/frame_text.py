@@ -192,7 +192,7 @@ def _measurement(octets: bytes) -> Layer:
         return Layer("headroom", f"headroom measurement, refused: {error}", {"refused": str(error)})
     fields: dict[str, Any] = {"session": message.session, "sequence": message.sequence, "t1_ns": message.t1_ns}
     head = f"session {message.session:#010x} sequence {message.sequence} t1 {message.t1_ns} ns"
-    if isinstance(message, headroom.Request):
+    if isinstance(message, headroom.MeasurementRequest):
         return Layer("headroom", f"headroom measurement request, {head}", {"message": "request", **fields})
     fields |= {"t2_ns": message.t2_ns, "t3_ns": message.t3_ns}
     text = f"headroom measurement response, {head} t2 {message.t2_ns} ns t3 {message.t3_ns} ns"

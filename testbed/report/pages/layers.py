@@ -44,7 +44,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Line:
+class CableCurve:
     """The way of a cable from its first end to its second: a cubic curve, or a straight line with a corner."""
 
     points: tuple[tuple[float, float], ...]
@@ -58,7 +58,7 @@ class Layers:
     width: float = 0.0
     height: float = 0.0
     boxes: dict[str, Box] = field(default_factory=dict)
-    lines: list[Line | None] = field(default_factory=list)
+    lines: list[CableCurve | None] = field(default_factory=list)
     """One for each cable of the network, or None if one of its nodes is not known."""
     ports: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     """The middle and radius of each port."""
@@ -303,37 +303,37 @@ class _Routes:
                 layers.lines.append(_to_host(a, b, layer[one] == 0, rows))
             elif low == high:
                 lift = _lift(abs(a[0] - b[0])) if low == max(layer.values()) else _LEAST_LIFT
-                layers.lines.append(Line((a, (a[0], a[1] - lift), (b[0], b[1] - lift), b)))
+                layers.lines.append(CableCurve((a, (a[0], a[1] - lift), (b[0], b[1] - lift), b)))
             else:
                 layers.lines.append(self._between((one, a), (other, b), self.cables[high] > _BUNDLED))
 
     def _between(
         self, one: tuple[str, tuple[float, float]], other: tuple[str, tuple[float, float]], is_bundled: bool
-    ) -> Line:
+    ) -> CableCurve:
         (a_name, a), (b_name, b) = one, other
         if not is_bundled:
-            return Line((a, b))
+            return CableCurve((a, b))
         middle_y = (a[1] + b[1]) / 2
 
         def towards(point: tuple[float, float], name: str, far: str) -> tuple[float, float]:
             way = "above" if self.layer[far] > self.layer[name] else "below"
             return point[0] + (self.middles.get((name, way), point[0]) - point[0]) * _PULL, middle_y
 
-        return Line((a, towards(a, a_name, b_name), towards(b, b_name, a_name), b))
+        return CableCurve((a, towards(a, a_name, b_name), towards(b, b_name, a_name), b))
 
 
-def _to_host(a: tuple[float, float], b: tuple[float, float], is_first: bool, rows: int) -> Line:
+def _to_host(a: tuple[float, float], b: tuple[float, float], is_first: bool, rows: int) -> CableCurve:
     if rows == 1:
-        return Line((a, b))
+        return CableCurve((a, b))
     host, leaf = (a, b) if is_first else (b, a)
     corner = leaf[0], host[1]
     if leaf[0] > host[0]:
         corner = host[0] - 2, host[1]
     way = (host, corner, leaf)
-    return Line(way if is_first else way[::-1])
+    return CableCurve(way if is_first else way[::-1])
 
 
-def halves(line: Line) -> tuple[str, str]:
+def halves(line: CableCurve) -> tuple[str, str]:
     """Return the two halves of a cable as paths, each from its end to the middle."""
     points = line.points
     if len(points) == 4:

@@ -162,7 +162,7 @@ class Wanted(NamedTuple):
     selector: Selector = Selector.EXACTLY
 
 
-class Request(NamedTuple):
+class PathRecordRequest(NamedTuple):
     """A PathRecord request for one pair of ports; None is a field whose component mask bit is off."""
 
     sgid: int | None = None
@@ -254,7 +254,7 @@ class PathRecords:
             return self._default_of[fields.pkey], None
         return self._default, None
 
-    def query(self, request: Request) -> Found | NotFound:
+    def query(self, request: PathRecordRequest) -> Found | NotFound:
         """Return one path, or the reason why there is none."""
         source = self._port(request.sgid, request.slid)
         destination = self._port(request.dgid, request.dlid)
@@ -302,7 +302,7 @@ class PathRecords:
             return None
         return port
 
-    def _unknown(self, request: Request, is_source: bool) -> NotFound:
+    def _unknown(self, request: PathRecordRequest, is_source: bool) -> NotFound:
         gid, lid = (request.sgid, request.slid) if is_source else (request.dgid, request.dlid)
         given = [f"GID 0x{gid:032x}"] if gid is not None else []
         given += [f"LID {lid}"] if lid is not None else []
@@ -328,7 +328,7 @@ class PathRecords:
         return NotFound(PathReason.PKEY, f"the ports share no partition that level {level.name} allows")
 
     def _limits(
-        self, request: Request, level: QosLevel, path: Path, is_loopback: bool
+        self, request: PathRecordRequest, level: QosLevel, path: Path, is_loopback: bool
     ) -> tuple[int, int, int] | NotFound:
         mtu, rate = path.mtu, path.rate
         if level.mtu_limit is not None and level.mtu_limit < mtu:

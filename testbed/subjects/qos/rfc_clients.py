@@ -16,7 +16,7 @@ from testbed.subjects.qos.fabric import Partition
 from testbed.subjects.qos.matching import ISER_PORT, TCP_PORT_SPACE, cma_service_id, iser_service_id, sdp_service_id
 from testbed.subjects.qos.model import SLS
 from testbed.subjects.qos.numbers import rate_below
-from testbed.subjects.qos.records import Found, NotFound, PathRecords, Request, Selector, Wanted
+from testbed.subjects.qos.records import Found, NotFound, PathRecordRequest, PathRecords, Selector, Wanted
 
 
 class NotConnected(XoffError):
@@ -39,20 +39,20 @@ class AddressVector:
         return cls(found.sl, found.mtu, found.rate, found.tclass, found.pkey, found.dlid)
 
 
-Ask = Callable[[Request], AddressVector | NotFound]
+Ask = Callable[[PathRecordRequest], AddressVector | NotFound]
 
 
 def asking(records: PathRecords) -> Ask:
     """Return a function that asks path records of the same process."""
 
-    def ask(request: Request) -> AddressVector | NotFound:
+    def ask(request: PathRecordRequest) -> AddressVector | NotFound:
         answer = records.query(request)
         return AddressVector.of(answer) if isinstance(answer, Found) else answer
 
     return ask
 
 
-def connected(client: str, ask: Ask, request: Request) -> AddressVector:
+def connected(client: str, ask: Ask, request: PathRecordRequest) -> AddressVector:
     """Return the path of a request; NotConnected if there is none."""
     answer = ask(request)
     if isinstance(answer, NotFound):
@@ -102,8 +102,10 @@ class Cma:
         """Resolve the route to a target; NotConnected if the SA finds none."""
         return connected(client, self.ask, self.request(target, port_space, service_id, tclass))
 
-    def request(self, target: SocketAddress, port_space: int, service_id: int | None, tclass: int | None) -> Request:
-        return Request(
+    def request(
+        self, target: SocketAddress, port_space: int, service_id: int | None, tclass: int | None
+    ) -> PathRecordRequest:
+        return PathRecordRequest(
             sgid=self.gid,
             dgid=target.gid,
             service_id=cma_service_id(target.port, port_space) if service_id is None else service_id,
@@ -181,7 +183,7 @@ class SrpInitiator:
             known = ", ".join(service.name for service in target.services) or "none"
             raise NotConnected(f"SRP: the target has no service {name}; its services: {known}")
         service_id = found[0].service_id if self.sa.has_qos else None
-        return connected("SRP", self.ask, Request(sgid=self.gid, dgid=target.gid, service_id=service_id))
+        return connected("SRP", self.ask, PathRecordRequest(sgid=self.gid, dgid=target.gid, service_id=service_id))
 
 
 _FULL_MEMBER = 0x8000
@@ -224,10 +226,10 @@ class IpoibInterface:
         """The MTU of the interface."""
         return self.group.mtu
 
-    def request(self, neighbour: int) -> Request:
+    def request(self, neighbour: int) -> PathRecordRequest:
         """Return the query for a neighbour's path, by its GID."""
         group, slower = self.group, rate_below(self.group.rate)
-        return Request(
+        return PathRecordRequest(
             sgid=self._gid,
             dgid=neighbour,
             pkey=group.pkey,
@@ -272,6 +274,6 @@ class MpiJob:
         """Return the queue pair from one rank to another."""
         return connected(f"MPI rank {sender}", self.ask, self.request(sender, receiver))
 
-    def request(self, sender: int, receiver: int) -> Request:
+    def request(self, sender: int, receiver: int) -> PathRecordRequest:
         sl = self.sls.get((sender, receiver), self.sl)
-        return Request(sgid=self.ranks[sender], dgid=self.ranks[receiver], sl=sl)
+        return PathRecordRequest(sgid=self.ranks[sender], dgid=self.ranks[receiver], sl=sl)

@@ -23,7 +23,7 @@ from testbed.frames.path_record import (
     Status,
 )
 from testbed.subjects.qos.numbers import MTU_CODES, RATE_CODES, mtu_code, rate_code
-from testbed.subjects.qos.records import Found, PathRecords, Request, Selector, Wanted
+from testbed.subjects.qos.records import Found, PathRecordRequest, PathRecords, Selector, Wanted
 
 _MOST_PAIRS = 1024
 """The most pairs of source and destination in one MultiPathRecord request."""
@@ -70,9 +70,9 @@ class SubnetAdministration:
         packed = [path_record(one, service_id).pack() for one in found[: self._path_limit(request)]]
         return (Status.OK, packed) if packed else (Status.NO_RECORDS, [])
 
-    def _path_request(self, mad: SaMad) -> Request:
+    def _path_request(self, mad: SaMad) -> PathRecordRequest:
         record, mask = PathRecord.unpack(mad.data), mad.component_mask
-        return Request(
+        return PathRecordRequest(
             sgid=record.sgid if mask & PathMask.SGID else None,
             dgid=record.dgid if mask & PathMask.DGID else None,
             slid=record.slid if mask & PathMask.SLID else None,
@@ -87,12 +87,12 @@ class SubnetAdministration:
             packet_life=_life(record, bool(mask & PathMask.PACKET_LIFE and mask & PathMask.PACKET_LIFE_SELECTOR)),
         )
 
-    def _multi_path_requests(self, mad: SaMad) -> list[Request]:
+    def _multi_path_requests(self, mad: SaMad) -> list[PathRecordRequest]:
         """Return one request for each pair, or none if the request is invalid."""
         record, mask, names = MultiPathRecord.unpack(mad.data), mad.component_mask, MultiPathMask
         if len(record.sgids) * len(record.dgids) > _MOST_PAIRS:
             return []
-        one = Request(
+        one = PathRecordRequest(
             service_id=_service_id(mad, self),
             tclass=record.tclass if mask & names.TCLASS else None,
             qos_class=record.qos_class if mask & names.QOS_CLASS else None,
@@ -119,7 +119,7 @@ def _service_id(mad: SaMad, administration: SubnetAdministration) -> int | None:
     return MultiPathRecord.unpack(mad.data).service_id if mad.component_mask & MultiPathMask.SERVICE_ID else None
 
 
-def _has_both_ends(request: Request) -> bool:
+def _has_both_ends(request: PathRecordRequest) -> bool:
     sources, destinations = (request.sgid, request.slid), (request.dgid, request.dlid)
     return any(end is not None for end in sources) and any(end is not None for end in destinations)
 

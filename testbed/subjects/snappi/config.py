@@ -11,7 +11,7 @@ from testbed.errors import listed, nearest
 from testbed.frames import Mac
 from testbed.subjects.snappi.devices import Device, FlowEnds, read_devices
 from testbed.subjects.snappi.headers import ETHERNET_PAUSE, PFC_PAUSE
-from testbed.subjects.snappi.pacing import SMALLEST, Line, Pace, Sizes, Span, read_pace, read_sizes, read_span
+from testbed.subjects.snappi.pacing import SMALLEST, Pace, Sizes, Span, TestPortLine, read_pace, read_sizes, read_span
 from testbed.subjects.snappi.packet import Packet, read_parts, read_payload
 from testbed.subjects.snappi.reading import Item, Reader
 from testbed.subjects.snappi.rocev2 import RocePlan, RocePort, RoceReader
@@ -138,7 +138,7 @@ def read_ports(config: Mapping[str, Any]) -> dict[str, TestPort]:
     return ports
 
 
-def read_config(config: Mapping[str, Any], lines: Mapping[str, Line]) -> TestPlan:
+def read_config(config: Mapping[str, Any], lines: Mapping[str, TestPortLine]) -> TestPlan:
     """Read a whole configuration; `lines` has the lines of its ports. OtgError names each wrong field."""
     reader = Reader()
     with reader.item(config) as item:
@@ -226,7 +226,7 @@ def _options(options: Item, ports: Mapping[str, TestPort], roce: RoceReader) -> 
 
 
 def _flows(
-    config: Item, ports: Mapping[str, TestPort], devices: tuple[Device, ...], lines: Mapping[str, Line]
+    config: Item, ports: Mapping[str, TestPort], devices: tuple[Device, ...], lines: Mapping[str, TestPortLine]
 ) -> tuple[FlowPlan, ...]:
     flows: list[FlowPlan] = []
     dropped: list[str] = []
@@ -236,7 +236,9 @@ def _flows(
             item.error("name", f"there are two flows {name}")
         if (flow := _flow(item, number, ports, devices, lines)) is not None:
             flows.append(flow)
-            if (station := flow.packet.forged_station) is not None and lines.get(flow.tx_port, Line(1)).is_bridged:
+            if (station := flow.packet.forged_station) is not None and lines.get(
+                flow.tx_port, TestPortLine(1)
+            ).is_bridged:
                 dropped.append(f"{flow.name} ({Mac(station.to_bytes(6))})")
     if dropped:
         config.warn(
@@ -251,7 +253,7 @@ def _flow(
     number: int,
     ports: Mapping[str, TestPort],
     devices: tuple[Device, ...],
-    lines: Mapping[str, Line],
+    lines: Mapping[str, TestPortLine],
 ) -> FlowPlan | None:
     name = item.text("name")
     ends: FlowEnds | None = None
@@ -265,7 +267,7 @@ def _flow(
         else:
             with between.item("port") as one:
                 tx_port, rx_ports = _between_ports(one, ports)
-    line = lines.get(tx_port, Line(10**9))
+    line = lines.get(tx_port, TestPortLine(10**9))
     queue: int | None = _queue(item)
     parts = read_parts(item)
     if parts[0].header in (PFC_PAUSE, ETHERNET_PAUSE):
@@ -286,7 +288,7 @@ def _flow(
     return FlowPlan(name, number, tx_port, rx_ports, packet, sizes, pace, span, queue, counting, ends)
 
 
-def read_change(flow: Mapping[str, Any], path: str, plan: FlowPlan, names: list[str], line: Line) -> FlowPlan:
+def read_change(flow: Mapping[str, Any], path: str, plan: FlowPlan, names: list[str], line: TestPortLine) -> FlowPlan:
     """Return the same flow with the rate or the size of another description of it."""
     reader = Reader()
     item = Item(reader, {name: flow.get(name) for name in ("rate", "size")}, path)

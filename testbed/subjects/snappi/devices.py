@@ -9,7 +9,7 @@ from typing import Any
 
 from testbed.errors import UsageError, nearest
 from testbed.frames import Mac
-from testbed.frames.neighbours import Address, Reply, Request, parse
+from testbed.frames.neighbours import Address, NeighbourQuestion, Reply, parse
 from testbed.subjects.snappi.patterns import Values
 from testbed.subjects.snappi.reading import Item
 from testbed.subjects.snappi.rocev2 import RocePlace, RoceReader
@@ -192,7 +192,7 @@ class Resolver:
     def requests(self) -> list[bytes]:
         """Return the frames that ask for gateways which are not resolved."""
         return [
-            Request(device.mac, one.address, one.gateway).encode()
+            NeighbourQuestion(device.mac, one.address, one.gateway).encode()
             for device in self.devices
             for one in device.interfaces
             if self.is_on and one.gateway_mac is None and (device.name, one.gateway) not in self.neighbours
@@ -208,7 +208,11 @@ class Resolver:
             for one in device.interfaces:
                 if one.gateway == message.address and one.gateway_mac is None:
                     self.neighbours[device.name, one.gateway] = message.mac
-                if isinstance(message, Request) and message.target == one.address and message.mac != device.mac:
+                if (
+                    isinstance(message, NeighbourQuestion)
+                    and message.target == one.address
+                    and message.mac != device.mac
+                ):
                     answers.append(Reply(device.mac, one.address, message.mac, message.address).encode())
         return answers
 

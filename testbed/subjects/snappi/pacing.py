@@ -81,7 +81,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Line:
+class TestPortLine:
     """The line of a test port."""
 
     bps: int
@@ -138,7 +138,7 @@ def _weighted(item: Item, largest: int) -> Sizes:
     return Sizes(tuple(sizes), tuple(weights), True)
 
 
-def read_pace(flow: Item, line: Line) -> Pace:
+def read_pace(flow: Item, line: TestPortLine) -> Pace:
     with flow.item("rate") as item:
         chosen = item.choice("pps", "pps", "percentage", *_UNITS)
         if chosen == "pps":
@@ -157,7 +157,7 @@ def read_pace(flow: Item, line: Line) -> Pace:
         return Pace(Fraction(bits, 8 * line.scale), "octets")
 
 
-def read_span(flow: Item, line: Line) -> Span:
+def read_span(flow: Item, line: TestPortLine) -> Span:
     with flow.item("duration") as item:
         chosen = item.choice("continuous", "fixed_packets", "fixed_seconds", "burst", "continuous")
         if not chosen:
@@ -176,7 +176,7 @@ def read_span(flow: Item, line: Line) -> Span:
             return Span(delay_ps=delay, gap=gap)
 
 
-def _time(item: Item, name: str, line: Line, octets: int) -> int:
+def _time(item: Item, name: str, line: TestPortLine, octets: int) -> int:
     with item.item(name) as inner:
         chosen = inner.choice("bytes", "bytes", *_TIMES)
         if chosen in _TIMES:

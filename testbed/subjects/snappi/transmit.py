@@ -13,7 +13,7 @@ from enum import Enum
 
 from testbed.frames.mac_control import MacControlError, PauseFrame, parse
 from testbed.subjects.snappi.config import FlowControl, FlowPlan
-from testbed.subjects.snappi.pacing import GAP, PREAMBLE, PS, Line
+from testbed.subjects.snappi.pacing import GAP, PREAMBLE, PS, TestPortLine
 from testbed.units import PFC_QUANTUM_BITS
 
 NEVER = 1 << 100
@@ -126,7 +126,7 @@ class Start:
 class Transmitter:
     """All flows of one port."""
 
-    def __init__(self, flows: Sequence[FlowPlan], line: Line, control: FlowControl | None) -> None:
+    def __init__(self, flows: Sequence[FlowPlan], line: TestPortLine, control: FlowControl | None) -> None:
         self.streams = [Stream(flow) for flow in flows]
         self._line, self._control = line, control
         self._free_ps = 0

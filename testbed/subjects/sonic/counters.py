@@ -183,7 +183,7 @@ Counts = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
-class Reading:
+class ShownCounters:
     """The output of one `show pfc counters`, by port."""
 
     source: str
@@ -207,7 +207,7 @@ class Reading:
         )
 
 
-def parse(text: str, source: str) -> Reading | None:
+def parse(text: str, source: str) -> ShownCounters | None:
     """Return the counters in a text, or None if there are none. Other lines may be around the tables."""
     counts: dict[str, dict[str, Counts]] = {"Rx": {}, "Tx": {}}
     rows: dict[str, Counts] | None = None
@@ -220,10 +220,10 @@ def parse(text: str, source: str) -> Reading | None:
                 raise UsageError(f"{source} has more than {MOST_PORTS} ports, and no switch has so many")
         elif rows is not None and line.strip() and not set(line) <= {"-", " "}:
             rows = None
-    return Reading(source, counts["Rx"], counts["Tx"]) if counts["Rx"] or counts["Tx"] else None
+    return ShownCounters(source, counts["Rx"], counts["Tx"]) if counts["Rx"] or counts["Tx"] else None
 
 
-def read(path: Path) -> tuple[list[Reading], bytes | None]:
+def read(path: Path) -> tuple[list[ShownCounters], bytes | None]:
     """Return the readings in a file or an archive, by the names of files, and the config_db.json if the archive
     has it.
     """

@@ -2,7 +2,7 @@
 
 Both styles of references are read, `[BUFFER_PROFILE|name]` and `name`, and keys with ranges and lists, as in
 `Ethernet0,Ethernet4|3-4`. Values are strings; a number or a list is read as if it were one. Tables and fields that are
-not modelled are listed, and are no error. Reading returns for any octets.
+not modelled are listed, and are no error. ReadConfig returns for any octets.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ConfigDbError(ProblemsError):
 
 
 @dataclass
-class Reading:
+class ReadConfig:
     """The result of reading a file. With errors, wrong rows and fields are missing in the tables."""
 
     tables: Tables
@@ -96,13 +96,13 @@ class Reading:
         return self.tables
 
 
-def read(octets: bytes) -> Reading:
+def read(octets: bytes) -> ReadConfig:
     """Read a file. It never raises."""
     problems = Problems[str]()
     content = load(octets, problems)
     if content is None:
-        return Reading(Tables(), problems)
-    return Reading(_Reader(content, problems, _FIELDS).tables(), problems)
+        return ReadConfig(Tables(), problems)
+    return ReadConfig(_Reader(content, problems, _FIELDS).tables(), problems)
 
 
 class _Reader(EntryReader):

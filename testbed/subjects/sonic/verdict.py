@@ -12,11 +12,11 @@ from typing import Any
 from testbed.strict.problems import Severity
 from testbed.subjects.sonic.check import check, check_fabric
 from testbed.subjects.sonic.headroom import Need, described, divisions, lossless_groups, needed_at
-from testbed.subjects.sonic.read import Reading, read
+from testbed.subjects.sonic.read import ReadConfig, read
 from testbed.subjects.sonic.tables import Tables
 
 
-def checked(files: Mapping[str, bytes], cell: int) -> dict[str, Reading]:
+def checked(files: Mapping[str, bytes], cell: int) -> dict[str, ReadConfig]:
     """Return what each file has, with all problems that were found, in it and beside the others of its fabric."""
     readings = {name: read(octets) for name, octets in files.items()}
     for reading in readings.values():
@@ -27,7 +27,7 @@ def checked(files: Mapping[str, bytes], cell: int) -> dict[str, Reading]:
     return readings
 
 
-def lines(reading: Reading, cell: int) -> Iterator[str]:
+def lines(reading: ReadConfig, cell: int) -> Iterator[str]:
     """Yield what is said of a file: the problems, the worst ones first, then pools, headroom and the sum."""
     for severity in Severity:
         yield from map(str, reading.problems.of(severity))
@@ -60,7 +60,7 @@ def _headrooms(tables: Tables, cell: int) -> list[str]:
     ]
 
 
-def as_json(reading: Reading, cell: int) -> dict[str, Any]:
+def as_json(reading: ReadConfig, cell: int) -> dict[str, Any]:
     """Return what was said of a file as plain data."""
     tables = reading.tables
     return {

@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 
 from testbed.frames import Mac
-from testbed.frames.headroom import EXTENSION_OPCODE, Request, Response, check_key
+from testbed.frames.headroom import EXTENSION_OPCODE, MeasurementRequest, Response, check_key
 from testbed.switch.headroom.calculation import HeadroomError
 from testbed.switch.headroom.samples import Measurement, Sample
 
@@ -131,7 +131,7 @@ class Series:
         self._expire(now_ns)
         if not self._wants_more or now_ns < self._next_ns:
             return None
-        request = Request(self._mac, self.session, len(self._asked), now_ns)
+        request = MeasurementRequest(self._mac, self.session, len(self._asked), now_ns)
         self._asked.append(_Asked(now_ns))
         self._next_ns = now_ns + self._settings.interval_ns
         return request.encode(self._key, self._settings.opcode)
@@ -204,14 +204,14 @@ class Responder:
         self._mac = mac
         self._settings = settings
         self._key = key
-        self._pending: deque[tuple[Request, int]] = deque()
-        self._given: tuple[tuple[Request, int], ...] = ()
+        self._pending: deque[tuple[MeasurementRequest, int]] = deque()
+        self._given: tuple[tuple[MeasurementRequest, int], ...] = ()
         self._sessions: OrderedDict[int, int] = OrderedDict()  # bits of the sequences seen, newest session last
         self._tokens = settings.answer_burst
         self._token_ns: int | None = None  # when the last token came
         self.answered = 0
 
-    def accept(self, request: Request, now_ns: int, t2_ns: int) -> Ignored | None:
+    def accept(self, request: MeasurementRequest, now_ns: int, t2_ns: int) -> Ignored | None:
         """Process a request, and return the reason if it is ignored."""
         if request.sequence >= MOST_REQUESTS:
             return Ignored.STRAY

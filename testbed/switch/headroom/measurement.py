@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.frames import Mac
-from testbed.frames.headroom import MeasurementFrameError, MeasurementReason, Request, check_key, parse
+from testbed.frames.headroom import MeasurementFrameError, MeasurementReason, MeasurementRequest, check_key, parse
 from testbed.switch.headroom.calculation import HeadroomError
 from testbed.switch.headroom.exchange import REMEMBERED_SESSIONS, Ignored, Points, Responder, Series, Settings
 from testbed.switch.headroom.samples import TIMES, Measurement
@@ -230,7 +230,7 @@ class Measurer:
             return Ignored.NOT_AGREED
         if not 0 <= now_ns - arrived_ns <= self._settings.stamp_lag_ns:
             return Ignored.CLOCK_STEP
-        if isinstance(message, Request):
+        if isinstance(message, MeasurementRequest):
             t2_ns = effective_ns if self._settings.points is Points.PFC else arrived_ns
             return self._responder.accept(message, now_ns, t2_ns)
         if self._series is not None and message.session == self._series.session:

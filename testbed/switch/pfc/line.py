@@ -25,7 +25,7 @@ def octet_ps(rate: Rate) -> int:
 
 
 @dataclass
-class Line:
+class TakenLine:
     """A line, and until when it is taken."""
 
     rate: Rate

@@ -37,7 +37,7 @@ class Frames(dict[int, bytes]):
         return frame
 
 
-class Reading(NamedTuple):
+class FrameEffect(NamedTuple):
     """The effect of a received frame on this port. Hot paths unpack it as a tuple."""
 
     xoff: int = 0
@@ -55,7 +55,7 @@ class Reading(NamedTuple):
         return named
 
 
-class Readings(dict[bytes, Reading]):
+class Readings(dict[bytes, FrameEffect]):
     """The effects of received frames on this port, by their octets 0-5 and 12-33.
 
     That leaves out the source, which is not checked, and the padding: frames can be known before their sender is.
@@ -73,23 +73,23 @@ class Readings(dict[bytes, Reading]):
         for key in [key for key, reading in self.items() if reading.named & changed]:
             del self[key]
 
-    def of(self, frame: bytes) -> Reading:
+    def of(self, frame: bytes) -> FrameEffect:
         """Return the effect of the frame; hot paths have this line themselves."""
         return self[frame[:6] + frame[12:34]]
 
-    def __missing__(self, key: bytes) -> Reading:
+    def __missing__(self, key: bytes) -> FrameEffect:
         if len(self) >= MOST_READINGS:
             self.clear()
         reading = self[key] = self._read(key[:6] + bytes(6) + key[6:])
         return reading
 
-    def _read(self, data: bytes) -> Reading:
+    def _read(self, data: bytes) -> FrameEffect:
         try:
             frame = parse(data)
         except MacControlError as error:
-            return Reading(ignored=((Ignored[error.reason.name], 0, 0),))
+            return FrameEffect(ignored=((Ignored[error.reason.name], 0, 0),))
         if isinstance(frame, PauseFrame):
-            return Reading(ignored=((Ignored.GLOBAL_PAUSE, 0, 0),))
+            return FrameEffect(ignored=((Ignored.GLOBAL_PAUSE, 0, 0),))
         stopping = xon = 0
         pauses = []
         told: dict[int, int] = {}
@@ -106,7 +106,7 @@ class Readings(dict[bytes, Reading]):
             (Ignored.NOT_ENABLED, frame.enabled & ~self._enabled),
             (Ignored.STORM, frame.enabled & self._enabled & ~self._obeyed),
         )
-        return Reading(
+        return FrameEffect(
             stopping & self._obeyed,
             xon,
             tuple(pauses),

@@ -139,7 +139,7 @@ def _spread(weights: Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass
-class Member:
+class WayOfGroup:
     """A way, and what it has been given."""
 
     is_there: bool = True
@@ -159,11 +159,11 @@ class Group:
     gap_ns: int
     half_life_ns: int
     queued: Callable[[int], int] = lambda member: 0
-    members: list[Member] = field(default_factory=list)
+    members: list[WayOfGroup] = field(default_factory=list)
     flowlets: int = 0
 
     def __post_init__(self) -> None:
-        self.members = self.members or [Member() for _ in self.weights]
+        self.members = self.members or [WayOfGroup() for _ in self.weights]
         self._next = 0
         self._random = self.seed or 1
         self._flowlets: dict[int, tuple[int, int]] = {}
@@ -231,10 +231,10 @@ class Group:
         lives = self._lives(member, now_ns)
         return self.queued(place) + (member.load >> lives if lives < _64_LIVES else 0)
 
-    def _lives(self, member: Member, now_ns: int) -> int:
+    def _lives(self, member: WayOfGroup, now_ns: int) -> int:
         return (now_ns - member.load_ns) // self.half_life_ns if self.half_life_ns else _64_LIVES
 
-    def _count(self, member: Member, now_ns: int, length: int) -> None:
+    def _count(self, member: WayOfGroup, now_ns: int, length: int) -> None:
         member.frames += 1
         member.octets += length
         if self.half_life_ns:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from testbed.lab import Run, experiment
-from testbed.switch.pfc.line import Line
+from testbed.switch.pfc.line import TakenLine
 from testbed.units import Rate, Size
 
 RATE = Rate("10Mb/s")
@@ -43,7 +43,7 @@ def test_pfc_frames_wait_for_the_line_and_take_their_time_on_it(run: Run) -> Non
     """
     left, noted = _back(run, "real")
     sent_ns = noted["frame_sent"]
-    line = Line(RATE)
+    line = TakenLine(RATE)
     # Frames that come one after the other wait for the line, and PAUSE is ready when the second one waits.
     ready = [(left[0][0], FRAME), (sent_ns, PFC), *[(left[0][0], FRAME)] * (COUNT - 1)]
     wanted = [line.send(at, Size.from_bytes(octets + 4)) for at, octets in ready]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobs.looking import wait_for
 
 from testbed.frames import Mac
-from testbed.frames.headroom import Request, Response
+from testbed.frames.headroom import MeasurementRequest, Response
 from testbed.lab import Run, experiment
 from testbed.switch.buffer.settings import Static
 from testbed.units import Duration
@@ -165,7 +165,7 @@ def test_forged_frames_are_counted_and_change_nothing(run: Run) -> None:
         time.sleep(0.2)
         before, limits = measured(fabric, "s1-eth1"), fabric.limits("s1-eth1", 3)
         mac = Mac.parse("02:00:00:00:00:77")
-        request = Request(mac, 0x12345678, 3, time.monotonic_ns())
+        request = MeasurementRequest(mac, 0x12345678, 3, time.monotonic_ns())
         answer = Response.to(request, mac, 5, 9)
         damaged = bytearray(answer.encode(b""))
         damaged[40] ^= 1

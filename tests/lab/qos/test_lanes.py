@@ -11,7 +11,7 @@ from testbed.frames.path_record import SLS, Attribute, Method, PathMask, PathRec
 from testbed.lab import Run, experiment
 from testbed.subjects.qos.model import DROP_VL, NodeType, Policy, PortGroup, QosLevel, Sl2VlScope, VlArbScope, VlWeight
 from testbed.subjects.qos.numbers import Ranges
-from testbed.subjects.qos.records import Found, NotFound, PathReason, Request
+from testbed.subjects.qos.records import Found, NotFound, PathReason, PathRecordRequest
 from testbed.switch.priority.classify import read
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _ask(manager: Any, source: int, target: int, sl: int) -> tuple[Found | NotFo
     record = PathRecord(sgid=source, dgid=target).pack()
     mad = SaMad(Method.GET, Attribute.PATH_RECORD, 1, PathMask.SGID | PathMask.DGID, record)
     answer = SaMad.unpack(manager.answer(mad.pack()))
-    found = manager.records().query(Request(sgid=source, dgid=target))
+    found = manager.records().query(PathRecordRequest(sgid=source, dgid=target))
     manager.policy = set_up
     in_octets = answer.status == Status.OK and PathRecord.unpack(answer.data).sl == sl
     return found, in_octets

@@ -13,13 +13,20 @@ from hypothesis import strategies as st
 
 from testbed.errors import XoffError
 from testbed.frames import FieldError, Mac, mac_control
-from testbed.frames.headroom import MeasurementFrameError, MeasurementReason, Request, Response, check_key, parse
+from testbed.frames.headroom import (
+    MeasurementFrameError,
+    MeasurementReason,
+    MeasurementRequest,
+    Response,
+    check_key,
+    parse,
+)
 
 ASKING = Mac.parse("02:00:00:00:0a:01")
 ANSWERING = Mac.parse("02:00:00:00:0b:02")
 KEY = b"of both ends"
 
-REQUEST = Request(ASKING, session=0x01020304, sequence=7, t1_ns=0x1122334455667788)
+REQUEST = MeasurementRequest(ASKING, session=0x01020304, sequence=7, t1_ns=0x1122334455667788)
 RESPONSE = Response.to(REQUEST, ANSWERING, t2_ns=0xA0, t3_ns=0xB0)
 #                               destination  source       type opcode own  version kind reserved sequence
 REQUEST_FIELDS = bytes.fromhex(
@@ -36,7 +43,7 @@ known = pytest.mark.parametrize(("message", "fields"), KNOWN.values(), ids=KNOWN
 
 macs = st.builds(Mac, st.binary(min_size=6, max_size=6))
 sessions, sequences, stamps = (st.integers(0, (1 << bits) - 1) for bits in (32, 16, 64))
-requests = st.builds(Request, macs, sessions, sequences, stamps)
+requests = st.builds(MeasurementRequest, macs, sessions, sequences, stamps)
 messages = requests | st.builds(Response, macs, sessions, sequences, stamps, stamps, stamps)
 keys = st.binary(max_size=32)
 
@@ -58,7 +65,9 @@ def refusal(data: bytes, key: bytes = b"") -> tuple[MeasurementReason, str]:
 
 @known
 @pytest.mark.parametrize("key", [b"", KEY], ids=["no key", "key"])
-def test_known_frames_have_the_documented_octets(message: Request | Response, fields: bytes, key: bytes) -> None:
+def test_known_frames_have_the_documented_octets(
+    message: MeasurementRequest | Response, fields: bytes, key: bytes
+) -> None:
     assert message.encode(key).hex() == (fields + tag(fields, key)).hex()
     assert parse(fields + tag(fields, key), key) == message
 
@@ -68,7 +77,7 @@ def test_a_frame_takes_as_long_on_the_wire_as_a_pfc_frame() -> None:
 
 
 @given(messages, keys)
-def test_a_frame_is_read_as_it_was_built(message: Request | Response, key: bytes) -> None:
+def test_a_frame_is_read_as_it_was_built(message: MeasurementRequest | Response, key: bytes) -> None:
     assert parse(message.encode(key), key) == message
 
 
@@ -95,13 +104,15 @@ def test_another_opcode_can_be_configured() -> None:
 
 
 @given(messages, keys, keys)
-def test_a_frame_with_another_key_is_refused(message: Request | Response, key: bytes, other: bytes) -> None:
+def test_a_frame_with_another_key_is_refused(message: MeasurementRequest | Response, key: bytes, other: bytes) -> None:
     assume(key != other)
     assert refusal(message.encode(key), other)[0] is MeasurementReason.WRONG_TAG
 
 
 @given(messages, keys, st.integers(0, 59), st.integers(1, 255))
-def test_a_damaged_octet_is_always_refused(message: Request | Response, key: bytes, place: int, damage: int) -> None:
+def test_a_damaged_octet_is_always_refused(
+    message: MeasurementRequest | Response, key: bytes, place: int, damage: int
+) -> None:
     octets = bytearray(message.encode(key))
     octets[place] ^= damage
     reason, _ = refusal(bytes(octets), key)
@@ -133,13 +144,13 @@ def test_a_request_that_is_sent_back_as_a_response_is_refused() -> None:
 
 @known
 @pytest.mark.parametrize("length", range(60))
-def test_a_truncated_frame_is_refused(message: Request | Response, fields: bytes, length: int) -> None:
+def test_a_truncated_frame_is_refused(message: MeasurementRequest | Response, fields: bytes, length: int) -> None:
     expected = f"a frame of {length} octets is not a measurement frame, which has 60"
     assert refusal(message.encode()[:length]) == (MeasurementReason.TOO_SHORT, expected)
 
 
 @given(messages, st.binary(max_size=100))
-def test_what_follows_the_tag_is_ignored(message: Request | Response, more: bytes) -> None:
+def test_what_follows_the_tag_is_ignored(message: MeasurementRequest | Response, more: bytes) -> None:
     assert parse(message.encode(KEY) + more, KEY) == message
 
 
@@ -201,11 +212,14 @@ def test_any_octets_are_a_frame_or_refused(head: bytes, rest: bytes, key: bytes)
     ("build", "message"),
     [
         (
-            lambda: Request(ASKING, 1 << 32, 0, 0),
+            lambda: MeasurementRequest(ASKING, 1 << 32, 0, 0),
             "session is 4294967296, which does not fit into the 32 bits of its field",
         ),
-        (lambda: Request(ASKING, 0, -1, 0), "sequence is -1, which does not fit into the 16 bits of its field"),
-        (lambda: Request(ASKING, 0, 0, -5), "t1_ns is -5, which does not fit into the 64 bits of its field"),
+        (
+            lambda: MeasurementRequest(ASKING, 0, -1, 0),
+            "sequence is -1, which does not fit into the 16 bits of its field",
+        ),
+        (lambda: MeasurementRequest(ASKING, 0, 0, -5), "t1_ns is -5, which does not fit into the 64 bits of its field"),
         (
             lambda: Response(ASKING, 0, 0, 0, 0, 1 << 64),
             "t3_ns is 18446744073709551616, which does not fit into the 64 bits of its field",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.frames import Mac
-from testbed.frames.neighbours import Address, Reply, Request, parse
+from testbed.frames.neighbours import Address, NeighbourQuestion, Reply, parse
 from testbed.subjects.snappi.devices import Device, Interface, Resolver
 
 ONE, OTHER = Mac.parse("02:00:00:00:00:01"), Mac.parse("02:00:00:00:00:02")
@@ -21,15 +21,15 @@ PAIRS: list[tuple[Address, Address]] = [
 
 @pytest.mark.parametrize(("own", "other"), PAIRS)
 def test_what_is_written_is_read_again(own: Address, other: Address) -> None:
-    for message in (Request(ONE, own, other), Reply(ONE, own, OTHER, other)):
+    for message in (NeighbourQuestion(ONE, own, other), Reply(ONE, own, OTHER, other)):
         assert parse(message.encode()) == message
 
 
 def test_frames_are_those_of_the_standards() -> None:
-    assert Request(ONE, *PAIRS[0]).encode() == bytes.fromhex(
+    assert NeighbourQuestion(ONE, *PAIRS[0]).encode() == bytes.fromhex(
         "ffffffffffff 020000000001 0806 0001 0800 06 04 0001 020000000001 0a000001 000000000000 0a000002"
     )
-    solicitation = Request(ONE, *PAIRS[1]).encode()
+    solicitation = NeighbourQuestion(ONE, *PAIRS[1]).encode()
     assert solicitation[:6] == bytes.fromhex("3333ff456789")
     assert solicitation[38:54] == IPv6Address("ff02::1:ff45:6789").packed
     assert solicitation[21] == 255 and solicitation[54] == 135
@@ -41,7 +41,7 @@ def test_octets_of_others_are_no_messages(octets: bytes) -> None:
 
 
 def test_a_neighbour_message_from_another_network_is_not_read() -> None:
-    frame = bytearray(Request(ONE, *PAIRS[1]).encode())
+    frame = bytearray(NeighbourQuestion(ONE, *PAIRS[1]).encode())
     frame[21] = 254
     assert parse(bytes(frame)) is None
 

@@ -44,11 +44,11 @@ def severities(fields: dict[str, list[str]]) -> list[str]:
 @pytest.mark.parametrize("key", [b"", b"k", bytes(range(32))])
 def test_every_field_of_a_measurement_frame_and_whether_its_tag_is_right(tmp_path: Path, key: bytes) -> None:
     dice = random.Random(113)
-    sent: list[tuple[headroom.Request | headroom.Response, bytes, bool]] = []
+    sent: list[tuple[headroom.MeasurementRequest | headroom.Response, bytes, bool]] = []
     for _ in range(60):
         stamps = [dice.getrandbits(dice.choice([8, 40, 64])) for _ in range(3)]
-        message: headroom.Request | headroom.Response
-        message = headroom.Request(A, dice.getrandbits(32), dice.getrandbits(16), stamps[0])
+        message: headroom.MeasurementRequest | headroom.Response
+        message = headroom.MeasurementRequest(A, dice.getrandbits(32), dice.getrandbits(16), stamps[0])
         if dice.random() < 0.5:
             message = headroom.Response.to(message, B, stamps[1], stamps[2])
         damaged, good = bytearray(message.encode(key)), dice.random() < 0.7
@@ -71,7 +71,7 @@ def test_every_field_of_a_measurement_frame_and_whether_its_tag_is_right(tmp_pat
         assert number(fields, "xoff.version") == headroom.VERSION
         assert bytes.fromhex(fields["xoff.tag"][0].replace(":", "")) == shown[52:60]
         if good:
-            assert number(fields, "xoff.kind") == (1 if isinstance(message, headroom.Request) else 2)
+            assert number(fields, "xoff.kind") == (1 if isinstance(message, headroom.MeasurementRequest) else 2)
             assert number(fields, "xoff.session") == message.session
             assert number(fields, "xoff.sequence") == message.sequence
             assert number(fields, "xoff.t1") == message.t1_ns
@@ -86,7 +86,7 @@ def _signed(value: int) -> int:
 
 
 def test_another_opcode_is_a_preference_and_pfc_stays_wiresharks(tmp_path: Path) -> None:
-    request = headroom.Request(A, 1, 2, 3)
+    request = headroom.MeasurementRequest(A, 1, 2, 3)
     frames = [request.encode(opcode=0xFFF0), mac_control.PfcFrame.xoff(A, [3], 7).encode(), request.encode()]
     other, pfc, usual = decode(tmp_path, frames, [*OURS, "-o", f"xoff.opcode:{0xFFF0}"])
     assert number(other, "xoff.sequence") == 2
@@ -96,7 +96,7 @@ def test_another_opcode_is_a_preference_and_pfc_stays_wiresharks(tmp_path: Path)
 
 def test_a_measurement_frame_in_a_tunnel_has_its_own_addresses_under_the_tag(tmp_path: Path) -> None:
     one, two = IPv6Address("fd00::1"), IPv6Address("fd00::2")
-    inner = headroom.Request(B, 9, 8, 7).encode()
+    inner = headroom.MeasurementRequest(B, 9, 8, 7).encode()
     routed = srh.Srh.along([one, two], ETHERNET).encode() + inner
     outer = B.octets + A.octets + b"\x86\xdd" + Packet(two, one, ROUTING, routed).encode()
     (fields,) = decode(tmp_path, [outer], OURS)
@@ -187,7 +187,7 @@ def test_every_stamp_of_telemetry_and_the_headers_behind_it(tmp_path: Path) -> N
 def test_octets_of_any_kind_give_no_error_of_the_script(tmp_path: Path) -> None:
     dice = random.Random(7)
     frames = []
-    good = headroom.Request(A, 1, 2, 3).encode()
+    good = headroom.MeasurementRequest(A, 1, 2, 3).encode()
     tlvs = DcbxTlvs(traffic_classes=8, pfc=Pfc(8, True, 8, headroom=True, defended=0))
     own = tuple(dcbx_tlvs(DcbxVersion.DRAFT, tlvs))
     pdu = lldp.Lldpdu(lldp.ChassisId.of_mac(A), lldp.PortId.interface("eth7"), 120, own)

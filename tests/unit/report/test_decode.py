@@ -129,7 +129,7 @@ def test_pfc_names_each_priority_and_its_time() -> None:
 
 
 def test_headroom_measurement_has_its_stamps_or_the_reason_why_not() -> None:
-    request = headroom.Request(A, 0xABCD, 4, 123)
+    request = headroom.MeasurementRequest(A, 0xABCD, 4, 123)
     assert ethernet(request.encode())[-1] == "headroom measurement request, session 0x0000abcd sequence 4 t1 123 ns"
     answer = headroom.Response.to(request, B, 200, 210).encode()
     assert ethernet(answer)[-1].endswith("t1 123 ns t2 200 ns t3 210 ns")
@@ -204,7 +204,7 @@ def roce_frame(packet: roce.Packet) -> bytes:
 
 def test_json_has_the_fields_of_each_layer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "x.pcapng"
-    answer = headroom.Response.to(headroom.Request(A, 7, 4, 123), B, 200, 210).encode()
+    answer = headroom.Response.to(headroom.MeasurementRequest(A, 7, 4, 123), B, 200, 210).encode()
     file.write_bytes(pcapng("<", (1, XOFF, "why"), (2, answer, ""), (3, roce_frame(roce.Packet.cnp(17)), "")))
     pfc, measured, cnp = lines_of_json(file, capsys)
     assert (pfc["t_ns"], pfc["interface"], pfc["length"], pfc["comments"]) == (1, "s1-eth1", 60, ["why"])

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from testbed.lab.results.folder import Network
-from testbed.report.pages.layers import Line, groups, halves, is_layered, layers_of, layout
+from testbed.report.pages.layers import CableCurve, groups, halves, is_layered, layers_of, layout
 from testbed.report.pages.topology import drawing
 from tests.unit.report.test_topology import CHAIN, DUAL, FABRIC, RING, TWO, of
 
@@ -116,13 +116,13 @@ def test_cables_between_switches_of_the_highest_layer_go_over_them_inside_of_the
 
 
 def test_halves_of_a_cable_meet_in_its_middle() -> None:
-    assert halves(Line(((0, 0), (10, 20)))) == ("M0.0 0.0L5.0 10.0", "M10.0 20.0L5.0 10.0")
-    curve = Line(((0, 0), (0, 8), (8, 8), (8, 16)))
+    assert halves(CableCurve(((0, 0), (10, 20)))) == ("M0.0 0.0L5.0 10.0", "M10.0 20.0L5.0 10.0")
+    curve = CableCurve(((0, 0), (0, 8), (8, 8), (8, 16)))
     assert halves(curve) == (
         "M0.0 0.0C0.0 4.0 2.0 6.0 4.0 8.0",
         "M8.0 16.0C8.0 12.0 6.0 10.0 4.0 8.0",
     )
-    corner = Line(((4, 10), (0, 10), (0, 0)))
+    corner = CableCurve(((4, 10), (0, 10), (0, 0)))
     assert halves(corner) == ("M4.0 10.0L0.0 10.0L0.0 5.0", "M0.0 0.0L0.0 5.0")
 
 

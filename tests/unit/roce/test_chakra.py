@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from testbed.units import Duration
 from testbed.workload import traces
-from testbed.workload.chakra import Collective, Kind, Node, read_trace
+from testbed.workload.chakra import Collective, Kind, TraceNode, read_trace
 from testbed.workload.training_job import TrainingJob
 from testbed.workload.transfers import WorkloadError
 
 NODES = (
-    Node(0, "forward", Kind.COMP, (), 100),
-    Node(1, "reduce", Kind.COLLECTIVE, (0,), 0, Collective.ALL_TO_ALL, 4096, group="3"),
-    Node(300, "send", Kind.SEND, (0, 1), 0, octets=7, source=2, target=5, tag=-1),
+    TraceNode(0, "forward", Kind.COMP, (), 100),
+    TraceNode(1, "reduce", Kind.COLLECTIVE, (0,), 0, Collective.ALL_TO_ALL, 4096, group="3"),
+    TraceNode(300, "send", Kind.SEND, (0, 1), 0, octets=7, source=2, target=5, tag=-1),
 )
 
 
@@ -41,7 +41,7 @@ def field(number: int, value: int | bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def message(node: Node, packed: bool = True) -> bytes:
+def message(node: TraceNode, packed: bool = True) -> bytes:
     """Encode a node as Chakra's protobuf, with attributes of several types beside those that count."""
     after = b"".join(map(varint, node.after))
     out = field(1, node.id) + field(2, node.name.encode()) + field(3, int(node.kind))
@@ -58,12 +58,12 @@ def message(node: Node, packed: bool = True) -> bytes:
     return out + field(10, field(1, b"double") + double)
 
 
-def protobuf(nodes: Sequence[Node], packed: bool = True) -> bytes:
+def protobuf(nodes: Sequence[TraceNode], packed: bool = True) -> bytes:
     rows = [field(1, b"1.0.0"), *(message(node, packed) for node in nodes)]
     return b"".join(varint(len(row)) + row for row in rows)
 
 
-def feeder_json(nodes: Sequence[Node]) -> bytes:
+def feeder_json(nodes: Sequence[TraceNode]) -> bytes:
     rows = [
         {"Id": one.id, "Name": one.name, "NodeType": int(one.kind), "runtime": one.micros, "data_deps": one.after,
          "comm_type": int(one.collective), "comm_size": one.octets, "comm_src": one.source, "comm_dst": one.target,
@@ -73,7 +73,7 @@ def feeder_json(nodes: Sequence[Node]) -> bytes:
     return json.dumps({"workload_graph": rows}).encode()
 
 
-def jsonizer_json(nodes: Sequence[Node]) -> bytes:
+def jsonizer_json(nodes: Sequence[TraceNode]) -> bytes:
     names = {Kind.COMP: "COMP_NODE", Kind.COLLECTIVE: "COMM_COLL_NODE", Kind.SEND: "COMM_SEND_NODE"}
     rows: list[dict[str, Any]] = [{"version": "1.0.0"}]
     for one in nodes:
@@ -90,7 +90,7 @@ def jsonizer_json(nodes: Sequence[Node]) -> bytes:
     return "\n".join(json.dumps(row, indent=2) for row in rows).encode()
 
 
-def other_json(nodes: Sequence[Node]) -> list[bytes]:
+def other_json(nodes: Sequence[TraceNode]) -> list[bytes]:
     """Return the same nodes in a list, under another name, one in each line, and with numbers that are 0 left out."""
     rows = json.loads(feeder_json(nodes))["workload_graph"]
     sparse = jsonizer_json(nodes).replace(b'"id": "0",', b"")
@@ -160,7 +160,7 @@ def played(job: TrainingJob, each: str = "10us") -> list[tuple[str, list[str]]]:
     return found
 
 
-def own(name: str, ranks: int) -> list[tuple[Node, ...]]:
+def own(name: str, ranks: int) -> list[tuple[TraceNode, ...]]:
     found = [read_trace(path.read_bytes(), path.name) for path in traces.files(name)]
     return found if len(found) > 1 else found * ranks
 
@@ -197,11 +197,11 @@ def test_sizes_and_times_shrink_together() -> None:
     assert wave.begin == Duration("10us")
 
 
-def rank(*nodes: Node) -> tuple[Node, ...]:
+def rank(*nodes: TraceNode) -> tuple[TraceNode, ...]:
     return nodes
 
 
-REDUCE = Node(1, "reduce", Kind.COLLECTIVE, (), octets=100)
+REDUCE = TraceNode(1, "reduce", Kind.COLLECTIVE, (), octets=100)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ REDUCE = Node(1, "reduce", Kind.COLLECTIVE, (), octets=100)
         ),
     ],
 )
-def test_jobs_that_no_one_can_run_are_refused(ranks: list[tuple[Node, ...]], message: str) -> None:
+def test_jobs_that_no_one_can_run_are_refused(ranks: list[tuple[TraceNode, ...]], message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
         played(TrainingJob(ranks, HOSTS))
 

@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from testbed.frames import FieldError, Mac
-from testbed.frames.headroom import MeasurementReason, Request, Response, parse
+from testbed.frames.headroom import MeasurementReason, MeasurementRequest, Response, parse
 from testbed.switch.headroom.calculation import HeadroomError, HeadroomPort, adaptive
 from testbed.switch.headroom.exchange import Ignored, Points, Settings
 from testbed.switch.headroom.measurement import Measurer, Output, Phase, readable
@@ -40,15 +40,15 @@ def measurer(mac: Mac = A, settings: Settings = QUICK, key: bytes = b"", **more:
     return port
 
 
-def asked(output: Output, key: bytes = b"") -> Request:
+def asked(output: Output, key: bytes = b"") -> MeasurementRequest:
     """Return the one request in an output."""
     (octets,) = output.frames
     message = parse(octets, key)
-    assert isinstance(message, Request)
+    assert isinstance(message, MeasurementRequest)
     return message
 
 
-def answer(request: Request, t2_ns: int = 0, t3_ns: int = 0, key: bytes = b"", source: Mac = B) -> bytes:
+def answer(request: MeasurementRequest, t2_ns: int = 0, t3_ns: int = 0, key: bytes = b"", source: Mac = B) -> bytes:
     return Response.to(request, source, t2_ns, t3_ns).encode(key)
 
 
@@ -148,7 +148,7 @@ def test_a_request_carries_t1_and_the_answer_t2_and_t3_and_x_is_the_proposals() 
     asking, answering = measurer(A), measurer(B)
     answering.poll(5_000)  # its own first request, of no interest here
     request = asking.poll(1_000).frames[0]
-    assert parse(request) == Request(A, parse(request).session, 0, t1_ns=1_000)
+    assert parse(request) == MeasurementRequest(A, parse(request).session, 0, t1_ns=1_000)
     assert answering.receive(request, now_ns=700_000) is None
     (response,) = answering.poll(703_000).frames
     assert parse(response) == Response(B, parse(request).session, 0, 1_000, t2_ns=700_000, t3_ns=703_000)
@@ -165,7 +165,7 @@ def test_a_request_carries_t1_and_the_answer_t2_and_t3_and_x_is_the_proposals() 
 def test_the_response_goes_to_the_station_that_asked_and_repeats_its_numbers() -> None:
     answering = measurer(B)
     answering.poll(0)
-    answering.receive(Request(A, 99, 3, 1234).encode(), 50)
+    answering.receive(MeasurementRequest(A, 99, 3, 1234).encode(), 50)
     (response,) = answering.poll(60).frames
     assert parse(response) == Response(B, 99, 3, 1234, 50, 60)
 
@@ -174,7 +174,7 @@ def test_t2_can_be_where_the_frame_arrived_as_time_synchronisation_has_it() -> N
     for points, t2 in ((Points.PFC, 5_000), (Points.WIRE, 2_000)):
         answering = measurer(B, replace(QUICK, points=points))
         answering.poll(0)
-        answering.receive(Request(A, 99, 0, 0).encode(), now_ns=5_000, arrived_ns=2_000)
+        answering.receive(MeasurementRequest(A, 99, 0, 0).encode(), now_ns=5_000, arrived_ns=2_000)
         message = parse(answering.poll(9_000).frames[0])
         assert isinstance(message, Response)
         assert (message.t2_ns, message.t3_ns) == (t2, 9_000)
@@ -233,7 +233,7 @@ def test_whatever_the_link_does_samples_are_true_and_every_frame_is_accounted_fo
         snapshot = end.machine.snapshot()
         assert snapshot["received"] + sum(snapshot["ignored"].values()) == end.received
         assert set(ignored(end.machine)) <= {"late", "duplicate", "replayed", "rate_limited"}
-        requests = [at for at, octets in end.sent if isinstance(parse(octets, b"both"), Request)]
+        requests = [at for at, octets in end.sent if isinstance(parse(octets, b"both"), MeasurementRequest)]
         gaps = [later - earlier for earlier, later in pairwise(requests)]
         assert all(gap >= QUICK.interval_ns for gap in gaps)
         found = end.machine.status.measurement
@@ -245,7 +245,7 @@ def test_whatever_the_link_does_samples_are_true_and_every_frame_is_accounted_fo
         assert QUICK.enough <= len(found.samples) <= QUICK.samples
         assert found.asked <= QUICK.most_requests
         for sample in found.samples:
-            there, back = (number, Request, sample.t1_ns), (1 - number, Response, sample.t1_ns)
+            there, back = (number, MeasurementRequest, sample.t1_ns), (1 - number, Response, sample.t1_ns)
             ways = product(delivered[there], delivered[back])
             assert sample.round_trip_ns in {out + peer.reaction_ns + home for out, home in ways}
             assert 0 <= sample.response_ns <= peer.answering_ns
@@ -316,7 +316,7 @@ def test_unless_both_ends_announce_it_nothing_is_sent_and_the_status_has_the_rea
     assert output.frames == ()
     assert output.status is not None
     assert (output.status.phase, output.status.measurement, output.status.text) == (phase, None, f"s1-eth1: {text}")
-    assert port.receive(Request(B, 1, 0, 0).encode(), 20) is Ignored.NOT_AGREED
+    assert port.receive(MeasurementRequest(B, 1, 0, 0).encode(), 20) is Ignored.NOT_AGREED
     assert port.poll(20) == Output((), None, None)
     assert port.deadline() is None
 
@@ -346,7 +346,7 @@ def test_a_peer_that_takes_its_announcement_back_stops_the_procedure_and_the_mea
 def test_an_answer_that_is_due_when_the_agreement_ends_is_not_sent() -> None:
     port = measurer(B)
     port.poll(0)
-    port.receive(Request(A, 1, 0, 0).encode(), 10)
+    port.receive(MeasurementRequest(A, 1, 0, 0).encode(), 10)
     port.announced(True, False, 20)
     assert port.poll(30).frames == ()
     port.announced(True, True, 40)
@@ -442,7 +442,7 @@ def test_sessions_differ_from_series_to_series_from_port_to_port_and_from_seed_t
 # What has no effect
 
 
-def ready_to_be_fooled(key: bytes = b"") -> tuple[Measurer, Request]:
+def ready_to_be_fooled(key: bytes = b"") -> tuple[Measurer, MeasurementRequest]:
     """Return a port that waits for the answer to one request, sent at 0."""
     port = measurer(A, key=key)
     return port, asked(port.poll(0), key)
@@ -545,11 +545,11 @@ def answers(port: Measurer, now_ns: int) -> int:
 
 def test_each_request_is_answered_once() -> None:
     port = measurer(B)
-    assert port.receive(Request(A, 1, 0, 0).encode(), 10) is None
+    assert port.receive(MeasurementRequest(A, 1, 0, 0).encode(), 10) is None
     assert answers(port, 11) == 1
-    assert port.receive(Request(A, 1, 0, 0).encode(), 20) is Ignored.DUPLICATE
-    assert port.receive(Request(A, 1, 5, 0).encode(), 20) is None  # 1 to 4 may still come
-    assert port.receive(Request(A, 1, 2, 0).encode(), 20) is None
+    assert port.receive(MeasurementRequest(A, 1, 0, 0).encode(), 20) is Ignored.DUPLICATE
+    assert port.receive(MeasurementRequest(A, 1, 5, 0).encode(), 20) is None  # 1 to 4 may still come
+    assert port.receive(MeasurementRequest(A, 1, 2, 0).encode(), 20) is None
     assert answers(port, 21) == 2
 
 
@@ -579,9 +579,9 @@ def test_what_was_not_sent_at_its_moment_is_taken_back_and_given_anew() -> None:
 def test_a_session_that_is_over_cannot_be_replayed() -> None:
     port = measurer(B)
     for session in range(4):
-        assert port.receive(Request(A, session, 0, 0).encode(), 10) is None
-    assert port.receive(Request(A, 0, 1, 0).encode(), 20) is Ignored.REPLAYED
-    assert port.receive(Request(A, 3, 1, 0).encode(), 20) is None
+        assert port.receive(MeasurementRequest(A, session, 0, 0).encode(), 10) is None
+    assert port.receive(MeasurementRequest(A, 0, 1, 0).encode(), 20) is Ignored.REPLAYED
+    assert port.receive(MeasurementRequest(A, 3, 1, 0).encode(), 20) is None
 
 
 def test_a_peer_that_sends_requests_without_end_gets_answers_at_a_limited_rate() -> None:
@@ -589,7 +589,7 @@ def test_a_peer_that_sends_requests_without_end_gets_answers_at_a_limited_rate()
     given_, limited = 0, 0
     for number in range(1000):  # one every 0.1 ms, for 100 ms
         now = number * MS // 10
-        taken = port.receive(Request(A, 7, number, 0).encode(), now)
+        taken = port.receive(MeasurementRequest(A, 7, number, 0).encode(), now)
         limited += taken is Ignored.RATE_LIMITED
         given_ += answers(port, now)
     assert (given_, limited) == (5 + 99, 1000 - 104)
@@ -599,13 +599,13 @@ def test_a_peer_that_sends_requests_without_end_gets_answers_at_a_limited_rate()
 def test_what_is_remembered_is_bounded_whatever_comes() -> None:
     port = measurer(B, replace(QUICK, answer_burst=5))
     for number in range(3000):  # no poll
-        port.receive(Request(A, number, 0, 0).encode(), number * 10 * MS)
+        port.receive(MeasurementRequest(A, number, 0, 0).encode(), number * 10 * MS)
     assert answers(port, 10**12) == 5
     for number in range(100):
-        port.receive(Request(A, 4000 + number, 0, 0).encode(), 10**12 + number * MS)
+        port.receive(MeasurementRequest(A, 4000 + number, 0, 0).encode(), 10**12 + number * MS)
         port.poll(10**12 + number * MS)
     assert len(port._responder._sessions) == 8
-    assert port.receive(Request(A, 5000, 1024, 0).encode(), 10**12) is Ignored.STRAY
+    assert port.receive(MeasurementRequest(A, 5000, 1024, 0).encode(), 10**12) is Ignored.STRAY
     for number in range(100):
         port.link(True, 2 * 10**12 + number)
         port.poll(2 * 10**12 + number)
@@ -649,10 +649,10 @@ def test_a_clock_that_goes_back_starts_the_series_anew() -> None:
 def test_a_responders_clock_that_goes_back_neither_stops_answers_nor_the_limit() -> None:
     port = measurer(B, replace(QUICK, answer_interval_ns=MS, answer_burst=2))
     for sequence in range(2):
-        port.receive(Request(A, 1, sequence, 0).encode(), 10 * SECOND)
-    assert port.receive(Request(A, 1, 2, 0).encode(), SECOND) is Ignored.RATE_LIMITED
+        port.receive(MeasurementRequest(A, 1, sequence, 0).encode(), 10 * SECOND)
+    assert port.receive(MeasurementRequest(A, 1, 2, 0).encode(), SECOND) is Ignored.RATE_LIMITED
     assert answers(port, SECOND) == 0  # T2 of the two is of another time
-    assert port.receive(Request(A, 1, 3, 0).encode(), SECOND + MS) is None
+    assert port.receive(MeasurementRequest(A, 1, 3, 0).encode(), SECOND + MS) is None
     assert answers(port, SECOND + MS) == 1
 
 

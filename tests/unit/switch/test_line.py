@@ -11,7 +11,7 @@ from testbed.units import Rate, Size
 
 
 def test_a_frame_leaves_when_the_last_bit_of_the_one_before_has() -> None:
-    port = line.Line(Rate("10Gb/s"))  # 0.8 ns for each octet
+    port = line.TakenLine(Rate("10Gb/s"))  # 0.8 ns for each octet
     assert port.send(100, Size.from_bytes(1518)) == (100, 1330)  # 1538 octets: 1230.4 ns
     assert port.send(500, Size.from_bytes(64)) == (1330, 1397)  # PAUSE waits 830 ns; 84 octets: 67.2 ns
     assert port.send(500, Size.from_bytes(1518)) == (1397, 2627)  # what waited longer is behind it

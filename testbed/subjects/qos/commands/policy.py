@@ -19,9 +19,9 @@ from testbed.subjects.qos.groups import members
 from testbed.subjects.qos.model import MatchRule, Policy
 from testbed.subjects.qos.numbers import Ranges
 from testbed.subjects.qos.plan import plan
-from testbed.subjects.qos.records import Found, PathRecords, Request, Wanted
+from testbed.subjects.qos.records import Found, PathRecordRequest, PathRecords, Wanted
 from testbed.subjects.qos.setup import Tables
-from testbed.subjects.qos.syntax.check import Reading, read
+from testbed.subjects.qos.syntax.check import ReadPolicy, read
 from testbed.subjects.qos.syntax.grammar import BLOCK, XML, Syntax
 from testbed.subjects.qos.syntax.source import LARGEST, PolicyError, Problems
 from testbed.subjects.qos.syntax.write import write
@@ -100,7 +100,7 @@ def _fabric(path: Path) -> Fabric:
     return fabric.parse(read_file(str(path)), str(path))
 
 
-def _check(options: argparse.Namespace, reading: Reading) -> int:
+def _check(options: argparse.Namespace, reading: ReadPolicy) -> int:
     from testbed.cli.screen.console import stdout
 
     problems = reading.problems
@@ -131,7 +131,7 @@ def _check(options: argparse.Namespace, reading: Reading) -> int:
     return Exit.USAGE if failed else Exit.OK
 
 
-def _convert(options: argparse.Namespace, reading: Reading) -> int:
+def _convert(options: argparse.Namespace, reading: ReadPolicy) -> int:
     other = BLOCK if reading.syntax is XML else XML
     syntax = _SYNTAXES[options.to] if options.to else other
     text = write(reading.policy, syntax, problems := Problems(), options.approximate)
@@ -151,7 +151,7 @@ def _convert(options: argparse.Namespace, reading: Reading) -> int:
 # Showing a policy
 
 
-def _show(options: argparse.Namespace, reading: Reading) -> int:
+def _show(options: argparse.Namespace, reading: ReadPolicy) -> int:
     fabric = _fabric(options.fabric) if options.fabric else None
     tables = plan(reading.policy, fabric).tables if fabric is not None else None
     content = _policy_json(reading.policy, fabric)
@@ -261,12 +261,12 @@ def _tables_json(tables: Tables) -> dict[str, Any]:
 # A query
 
 
-def _query(options: argparse.Namespace, reading: Reading) -> int:
+def _query(options: argparse.Namespace, reading: ReadPolicy) -> int:
     fabric = _fabric(options.fabric)
     records = PathRecords(reading.policy, fabric)
     source, destination = fabric.end_port(options.source), fabric.end_port(options.destination)
     answer = records.query(
-        Request(
+        PathRecordRequest(
             sgid=source.gid,
             dgid=destination.gid,
             service_id=options.service_id,

@@ -21,7 +21,7 @@ _SUBNETS = IPv4Network("10.128.0.0/9")
 _MOST_MEMBERS = 250
 
 
-class Member:
+class PartitionMember:
     """A host in a partition. Its address is that of its interface there."""
 
     def __init__(self, host: Any, partition: Partition, interface: str, address: str) -> None:
@@ -39,7 +39,7 @@ class Partitions:
     """The partitions of one network, set up at its hosts."""
 
     def __init__(self, fabric: Fabric, partitions: Sequence[Partition]) -> None:
-        self._members: dict[tuple[str, str], Member] = {}
+        self._members: dict[tuple[str, str], PartitionMember] = {}
         vlans: dict[int, str] = {DEFAULT_PKEY & 0xFFF: "the default partition"}
         for number, partition in enumerate(partitions, 1):
             vlan = partition.pkey & 0xFFF
@@ -51,7 +51,7 @@ class Partitions:
             vlans[vlan] = partition.name
             self._set_up(fabric, partition, vlan, number)
 
-    def member(self, partition: str, host: Any) -> Member:
+    def member(self, partition: str, host: Any) -> PartitionMember:
         """Return a host in a partition; NotConnected if it is not a member."""
         found = self._members.get((partition, host.name))
         if found is None:
@@ -76,7 +76,7 @@ class Partitions:
             ):
                 if refused := port.node.cmd(command).strip():
                     raise FabricError(f"partition {partition.name} at {port.node.name}: {command}: {refused}")
-            member = Member(port.node, partition, interface, address)
+            member = PartitionMember(port.node, partition, interface, address)
             self._members[partition.name, port.node.name] = member
             members.append((member, port.mac))
         for member, _ in members:

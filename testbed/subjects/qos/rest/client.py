@@ -7,7 +7,7 @@ from typing import Any
 from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
 from testbed.rest.client import Client
 from testbed.subjects.qos.fabric import Fabric
-from testbed.subjects.qos.records import NotFound, PathReason, Request, Selector, Wanted
+from testbed.subjects.qos.records import NotFound, PathReason, PathRecordRequest, Selector, Wanted
 from testbed.subjects.qos.rest.messages import FabricMessage, SweepReport
 from testbed.subjects.qos.rfc_clients import AddressVector, BroadcastGroup
 from testbed.typed_json.codec import CODEC
@@ -21,7 +21,7 @@ class RestSa:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def ask(self, request: Request) -> AddressVector | NotFound:
+    def ask(self, request: PathRecordRequest) -> AddressVector | NotFound:
         """Ask for a path record. The method is a `rfc_clients.Ask`."""
         answer = self._client.ask("POST", "/qos/path-record", query(request))
         if not answer["found"]:
@@ -62,7 +62,7 @@ class RestSa:
         self._client.ask("PUT", "/qos/report", CODEC.encode(report, SweepReport))
 
 
-def query(request: Request) -> dict[str, Any]:
+def query(request: PathRecordRequest) -> dict[str, Any]:
     """Return a request as the body of POST /qos/path-record."""
     body: dict[str, Any] = {"from": _port(request.sgid, request.slid), "to": _port(request.dgid, request.dlid)}
     for name in ("tclass", "qos_class", "pkey", "sl"):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from testbed.frames.path_record import dscp_of
 from testbed.subjects.qos.fabric import GBIT, Fabric, FabricError, Partition, PortCapabilities, PortKey
 from testbed.subjects.qos.model import NodeType
-from testbed.subjects.qos.records import Found, PathRecords, Request, Selector, Wanted
+from testbed.subjects.qos.records import Found, PathRecordRequest, PathRecords, Selector, Wanted
 from testbed.typed_json.meta import Meta, message
 
 Count = Annotated[int, Meta(ge=0)]
@@ -176,9 +176,9 @@ class PathQuery:
     rate: Rate | None = None
     rate_selector: SelectorName = "exactly"
 
-    def request(self, fabric: Fabric) -> Request:
+    def request(self, fabric: Fabric) -> PathRecordRequest:
         """Return the request; FabricError if there is no such port."""
-        return Request(
+        return PathRecordRequest(
             sgid=fabric.end_port(self.source).gid,
             dgid=fabric.end_port(self.destination).gid,
             service_id=None if self.service_id is None else int(self.service_id, 16),

@@ -32,7 +32,7 @@ from testbed.subjects.qos.rest.messages import (
 )
 from testbed.subjects.qos.rfc_clients import BroadcastGroup
 from testbed.subjects.qos.setup import Finding
-from testbed.subjects.qos.syntax.check import Reading, read
+from testbed.subjects.qos.syntax.check import ReadPolicy, read
 from testbed.subjects.qos.syntax.grammar import XML, Syntax
 from testbed.subjects.qos.syntax.source import LARGEST, Problems, decode
 from testbed.typed_json.codec import CODEC
@@ -85,7 +85,7 @@ class QosService:
 
     def __init__(self, add_event: AddEvent = lambda *_: None) -> None:
         self._add_event = add_event
-        self._reading: Reading | None = None
+        self._reading: ReadPolicy | None = None
         self._text = ""
         self._revision = 0
         self._fabric = Fabric()
@@ -142,7 +142,7 @@ class QosService:
         self._add_event(call.now_ns, "qos-policy", f"revision {self._revision}", f"QoS policy with {counts}")
         return Answer(self._view(reading))
 
-    def _view(self, reading: Reading) -> PolicyView:
+    def _view(self, reading: ReadPolicy) -> PolicyView:
         policy = reading.policy
         warnings = tuple(map(_of_policy, reading.problems.warnings[:_MOST_LISTED]))
         return PolicyView(
@@ -218,7 +218,7 @@ def _of_fabric(found: Finding) -> ProblemView:
     return replace(view, line=found.position.line, column=found.position.column) if found.position else view
 
 
-def _refusal(reading: Reading) -> Response:
+def _refusal(reading: ReadPolicy) -> Response:
     """Return status 422 with each error, its line and its column. The first one is in the text too."""
     errors = reading.problems.errors
     text = f"the policy has {len(errors) + reading.problems.left_out} errors, and stays as it was; {errors[0]}"

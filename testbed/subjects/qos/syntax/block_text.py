@@ -14,7 +14,7 @@ from difflib import get_close_matches
 
 from testbed.strict.problems import shown
 from testbed.subjects.qos.model import Ulp, UlpKey
-from testbed.subjects.qos.syntax.grammar import BLOCK, POLICY, ROOT, XML, Element, Node, Occurs
+from testbed.subjects.qos.syntax.grammar import BLOCK, POLICY, ROOT, XML, Element, Occurs, SyntaxNode
 from testbed.subjects.qos.syntax.rfc_xml import LONGEST_NAME, MOST_ELEMENTS
 from testbed.subjects.qos.syntax.source import Problems, Source
 
@@ -31,13 +31,13 @@ _NEVER_EMPTY = frozenset({_ULPS, "port-groups"})
 
 @dataclass(slots=True)
 class _Open:
-    node: Node
+    node: SyntaxNode
     element: Element | None  # None: the grammar has no such section here
     there: set[str] = field(default_factory=set)
     before: int = 0  # children of the node when this section of it began
 
 
-def parse(source: Source, problems: Problems) -> Node:
+def parse(source: Source, problems: Problems) -> SyntaxNode:
     """Return the root. Entries that cannot be read are left out, and `problems` has the reasons."""
     return _Parser(source, problems).parse()
 
@@ -45,10 +45,10 @@ def parse(source: Source, problems: Problems) -> Node:
 class _Parser:
     def __init__(self, source: Source, problems: Problems) -> None:
         self._source, self._problems = source, problems
-        self._stack = [_Open(Node(ROOT, 0), POLICY)]
+        self._stack = [_Open(SyntaxNode(ROOT, 0), POLICY)]
         self._entries = 0
 
-    def parse(self) -> Node:
+    def parse(self) -> SyntaxNode:
         for match in _LINE.finditer(self._source.text):
             raw = match[0]
             kept = _BEFORE_COMMENT.match(raw)
@@ -89,7 +89,7 @@ class _Parser:
     def _begin(self, name: str, offset: int) -> None:
         above = self._stack[-1]
         if above.element is None:
-            self._stack.append(_Open(Node(name, offset), None))
+            self._stack.append(_Open(SyntaxNode(name, offset), None))
             if len(self._stack) > 32:  # of unknown sections: the innermost are enough
                 del self._stack[-2]
             return
@@ -108,12 +108,12 @@ class _Parser:
                 self._begin(name, offset)
                 return
             self._error(offset, f"{name} is not a section of {above.node.name}", self._expected(name))
-            self._stack.append(_Open(Node(name, offset), None))
+            self._stack.append(_Open(SyntaxNode(name, offset), None))
             return
         occurs, element = member
         node = next((n for n in above.node.children if n.name == name), None) if occurs is Occurs.OPTIONAL else None
         if node is None:  # else the section goes on, which OpenSM allows
-            node = Node(name, offset)
+            node = SyntaxNode(name, offset)
             above.node.children.append(node)
         self._stack.append(_Open(node, element, before=len(node.children)))
 
@@ -167,12 +167,12 @@ class _Parser:
         above.there.add(name)
         above.node.children.append(self._value(name, text, offset, offset + entry.start(2)))
 
-    def _value(self, name: str, text: str, offset: int, text_offset: int) -> Node:
+    def _value(self, name: str, text: str, offset: int, text_offset: int) -> SyntaxNode:
         if '"' in text:
             if text.count('"') % 2:
                 self._error(text_offset + text.rindex('"'), "a quote is not closed", '"')
             text = text.replace('"', "").strip(" \t")
-        return Node(name, offset, text, text_offset)
+        return SyntaxNode(name, offset, text, text_offset)
 
     def _ulp(self, line: str, offset: int) -> None:
         match = _ULP.fullmatch(line)
@@ -180,14 +180,16 @@ class _Parser:
             self._error(offset, f"{shown(line)} is not a line of {_ULPS}",
                         "a protocol, what selects if anything, and an SL: sdp, port-num 5000 : 1")  # fmt: skip
             return
-        rule = Node(_ULP_RULE, offset)
-        rule.children.append(Node("ulp", offset, match[1].lower(), offset))
+        rule = SyntaxNode(_ULP_RULE, offset)
+        rule.children.append(SyntaxNode("ulp", offset, match[1].lower(), offset))
         if (key := match[2]) is not None:
             if key not in set(UlpKey):
                 self._error(offset + match.start(2), f"{shown(key)} selects nothing", _near(key, UlpKey))
                 return
-            rule.children.append(Node(key, offset + match.start(2), match[3].strip(" \t"), offset + match.start(3)))
-        rule.children.append(Node("sl", offset + match.start(4), match[4], offset + match.start(4)))
+            rule.children.append(
+                SyntaxNode(key, offset + match.start(2), match[3].strip(" \t"), offset + match.start(3))
+            )
+        rule.children.append(SyntaxNode("sl", offset + match.start(4), match[4], offset + match.start(4)))
         self._stack[-1].node.children.append(rule)
 
     def _expected(self, given: str = "") -> str:

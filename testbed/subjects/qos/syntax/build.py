@@ -21,7 +21,7 @@ from testbed.subjects.qos.model import (
     same,
 )
 from testbed.subjects.qos.numbers import Ranges
-from testbed.subjects.qos.syntax.grammar import BLOCK, Node, Syntax
+from testbed.subjects.qos.syntax.grammar import BLOCK, Syntax, SyntaxNode
 from testbed.subjects.qos.syntax.source import START, Problems, Source
 from testbed.subjects.qos.syntax.values import (
     GUID_MOST,
@@ -46,7 +46,7 @@ _ULP_KEYS = {
 _MOST = {UlpKey.PORT_NUM: 0xFFFF}
 
 
-def build(root: Node, source: Source, syntax: Syntax, problems: Problems) -> Policy:
+def build(root: SyntaxNode, source: Source, syntax: Syntax, problems: Problems) -> Policy:
     """Return the policy. It is usable only if `problems` has no error afterwards."""
     return _Builder(source, syntax, problems).policy(root)
 
@@ -56,10 +56,10 @@ class _Builder:
         self._source, self._syntax, self._problems = source, syntax, problems
         self._read = Reader(source, syntax, problems)
 
-    def policy(self, root: Node) -> Policy:
+    def policy(self, root: SyntaxNode) -> Policy:
         levels = self._all(root, "qos-levels", "qos-level", self._level)
         ulps = self._all(root, "qos-ulps", "qos-ulp", self._ulp)
-        setup = next((node for node in root.children if node.name == "qos-setup"), Node("", 0))
+        setup = next((node for node in root.children if node.name == "qos-setup"), SyntaxNode("", 0))
         default = self._optional(root, "default-level", self._read.name)
         if default is None:
             default = next((level.name for level in levels if same(level.name) == same(DEFAULT_NAME)), None)
@@ -77,7 +77,7 @@ class _Builder:
 
     # Sections
 
-    def _port_group(self, node: Node) -> PortGroup | None:
+    def _port_group(self, node: SyntaxNode) -> PortGroup | None:
         name = self._optional(node, "name", self._read.name)
         group = PortGroup(
             name or "",
@@ -91,7 +91,7 @@ class _Builder:
         )
         return group if name else None
 
-    def _sl2vl(self, node: Node) -> Sl2VlScope:
+    def _sl2vl(self, node: SyntaxNode) -> Sl2VlScope:
         table = self._optional(node, "sl2vl-table", self._read.sl2vl_table)
         across = self._list(node, "across", self._read.names)
         groups = self._list(node, "group", self._read.names)
@@ -108,7 +108,7 @@ class _Builder:
             self._problems.error(self._at(node), f"{node.name} applies to nothing", "group or across")
         return scope  # without its table too: the groups that it names are looked up all the same
 
-    def _vlarb(self, node: Node) -> VlArbScope | None:
+    def _vlarb(self, node: SyntaxNode) -> VlArbScope | None:
         groups = self._list(node, "group", self._read.names)
         across = self._list(node, "across", self._read.names)
         high = self._optional(node, "vlarb-high", self._read.vlarb_table)
@@ -120,7 +120,7 @@ class _Builder:
             self._problems.error(self._at(node), f"{node.name} sets nothing", "vlarb-high, vlarb-low or vl-high-limit")
         return VlArbScope(groups, across, self._ports(node, "to"), high, low, limit, self._use(node), self._at(node))
 
-    def _level(self, node: Node) -> QosLevel | None:
+    def _level(self, node: SyntaxNode) -> QosLevel | None:
         sn = self._optional(node, "sn", lambda entry: self._read.number(entry, 0xFFFF_FFFF))
         name = self._optional(node, "name", self._read.name)
         if not any(child.name in ("sn", "name") for child in node.children) and self._syntax is not BLOCK:
@@ -142,7 +142,7 @@ class _Builder:
         )
         return level if sn is not None or name is not None else None
 
-    def _rule(self, node: Node) -> MatchRule:
+    def _rule(self, node: SyntaxNode) -> MatchRule:
         level = next((child for child in node.children if child.name == "qos-level-name"), None)
         return MatchRule(
             (self._read.name(level) or "") if level else "",
@@ -157,7 +157,7 @@ class _Builder:
             self._at(level or node),
         )
 
-    def _ulp(self, node: Node) -> UlpRule | None:
+    def _ulp(self, node: SyntaxNode) -> UlpRule | None:
         entries = {child.name: child for child in node.children}
         sl = self._optional(node, "sl", lambda entry: self._read.number(entry, 15))
         word = entries.get("ulp")
@@ -181,45 +181,45 @@ class _Builder:
             )
         return UlpRule(ulp, sl, key, values, self._at(node))
 
-    def _partition_default(self, node: Node) -> PartitionDefault | None:
+    def _partition_default(self, node: SyntaxNode) -> PartitionDefault | None:
         partition = self._optional(node, "partition", self._read.name)
         level = self._optional(node, "qos-level-name", self._read.name)
         return PartitionDefault(partition, level, self._at(node)) if partition and level else None
 
     # Entries
 
-    def _at(self, node: Node) -> Position:
+    def _at(self, node: SyntaxNode) -> Position:
         return self._source.position(node.offset)
 
-    def _all(self, parent: Node, section: str, name: str, read: Callable[[Node], T | None]) -> list[T]:
+    def _all(self, parent: SyntaxNode, section: str, name: str, read: Callable[[SyntaxNode], T | None]) -> list[T]:
         nodes = (
             child for top in parent.children if top.name == section for child in top.children if child.name == name
         )
         return [made for node in nodes if (made := read(node)) is not None]
 
-    def _optional(self, node: Node, name: str, read: Callable[[Node], T | None]) -> T | None:
+    def _optional(self, node: SyntaxNode, name: str, read: Callable[[SyntaxNode], T | None]) -> T | None:
         entry = next((child for child in node.children if child.name == name), None)
         return None if entry is None else read(entry)
 
-    def _list(self, node: Node, name: str, read: Callable[[Node], Iterable[T]]) -> tuple[T, ...]:
+    def _list(self, node: SyntaxNode, name: str, read: Callable[[SyntaxNode], Iterable[T]]) -> tuple[T, ...]:
         return tuple(value for child in node.children if child.name == name for value in read(child))
 
-    def _use(self, node: Node) -> str:
+    def _use(self, node: SyntaxNode) -> str:
         text = self._optional(node, "use", lambda entry: entry.text) or ""
         return " ".join(text.replace('"', "'").split())
 
-    def _number(self, node: Node, name: str, most: int) -> int | None:
+    def _number(self, node: SyntaxNode, name: str, most: int) -> int | None:
         return self._optional(node, name, lambda entry: self._read.number(entry, most))
 
-    def _ranges(self, node: Node, name: str, most: int) -> Ranges:
+    def _ranges(self, node: SyntaxNode, name: str, most: int) -> Ranges:
         found = [self._read.ranges(child, most) for child in node.children if child.name == name]
         return Ranges.of(pair for ranges in found for pair in ranges)
 
-    def _pkeys(self, node: Node) -> Ranges:
+    def _pkeys(self, node: SyntaxNode) -> Ranges:
         found = [self._read.pkeys(child) for child in node.children if child.name == "pkey"]
         return Ranges.of(pair for ranges in found for pair in ranges)
 
-    def _ports(self, node: Node, name: str) -> Ranges | None:
+    def _ports(self, node: SyntaxNode, name: str) -> Ranges | None:
         lists = [self._read.ports(child) for child in node.children if child.name == name]
         if not lists or any(ports is None for ports in lists):
             return None

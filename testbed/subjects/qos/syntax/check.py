@@ -158,7 +158,7 @@ _SKIPPED = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\r\n]+|#[^\n]*(?:\n|$))*+")
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadPolicy:
     """The result of reading a file. Without errors the policy is whole."""
 
     policy: Policy
@@ -176,7 +176,7 @@ def syntax_of(content: bytes) -> Syntax:
     return XML if content[skipped.end() if skipped else 0 :][:1] == b"<" else BLOCK
 
 
-def read(content: bytes, syntax: Syntax | None = None) -> Reading:
+def read(content: bytes, syntax: Syntax | None = None) -> ReadPolicy:
     """Read a file's bytes. If no syntax is given, the first character decides."""
     problems = Problems()
     syntax = syntax or syntax_of(content)
@@ -184,7 +184,7 @@ def read(content: bytes, syntax: Syntax | None = None) -> Reading:
     root = (rfc_xml if syntax is XML else block_text).parse(source, problems)
     policy = build(root, source, syntax, problems)
     check(policy, syntax, problems)
-    return Reading(policy, syntax, problems)
+    return ReadPolicy(policy, syntax, problems)
 
 
 def load(content: bytes, name: str, syntax: Syntax | None = None) -> Policy:

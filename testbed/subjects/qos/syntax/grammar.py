@@ -1,7 +1,7 @@
 """The grammar of a policy, for both syntaxes: the entries of each section, and which are required or may be repeated.
 
 It stands for the BNF that the RFC announces and lacks (decision 0122); docs/qos.md has it in full. Names here are those
-of OpenSM's block text; `Syntax` has the other spellings. Both syntaxes are read into a tree of `Node` first.
+of OpenSM's block text; `Syntax` has the other spellings. Both syntaxes are read into a tree of `SyntaxNode` first.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from testbed.subjects.qos.model import UlpKey
 
 
 @dataclass(slots=True)
-class Node:
+class SyntaxNode:
     """A section, or an entry with its text. Names are those of `testbed.subjects.qos.syntax.grammar`."""
 
     name: str
     offset: int
     text: str = ""  # of an entry, without white space around it
     text_offset: int = 0
-    children: list[Node] = field(default_factory=list)
+    children: list[SyntaxNode] = field(default_factory=list)
 
 
 class Occurs(enum.Enum):

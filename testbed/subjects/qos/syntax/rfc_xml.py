@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from testbed.strict.problems import shown
-from testbed.subjects.qos.syntax.grammar import POLICY, ROOT, XML, Element, Node, Occurs
+from testbed.subjects.qos.syntax.grammar import POLICY, ROOT, XML, Element, Occurs, SyntaxNode
 from testbed.subjects.qos.syntax.source import Problems, Source
 
 MOST_ELEMENTS = 500_000
@@ -35,13 +35,13 @@ class _Open:
     """An element without its end yet; `element` is None where the grammar has no such element here."""
 
     name: str  # as it was written
-    node: Node
+    node: SyntaxNode
     element: Element | None
     there: set[str] = field(default_factory=set)  # names of the elements in it
     pieces: list[str] = field(default_factory=list)  # of its text, between which there were comments
 
 
-def parse(source: Source, problems: Problems) -> Node:
+def parse(source: Source, problems: Problems) -> SyntaxNode:
     """Return the root. If the file cannot be read at all it has no children, and `problems` has the reason."""
     return _Parser(source, problems).parse()
 
@@ -49,12 +49,12 @@ def parse(source: Source, problems: Problems) -> Node:
 class _Parser:
     def __init__(self, source: Source, problems: Problems) -> None:
         self._source, self._text, self._problems = source, source.text, problems
-        self._root: Node | None = None
+        self._root: SyntaxNode | None = None
         self._stack: list[_Open] = []
         self._elements = 0
         self._absent: set[str] = set()  # ends that do not come any more; looking for them again would be quadratic
 
-    def parse(self) -> Node:
+    def parse(self) -> SyntaxNode:
         text, offset = self._text, self._declaration()
         while (begins := text.find("<", offset)) >= 0 and not self._problems.exhausted:
             if begins > offset:
@@ -64,17 +64,17 @@ class _Parser:
                 if tag[1]:
                     self._close(tag[2][:LONGEST_NAME], begins)
                 elif not self._begin(tag[2][:LONGEST_NAME], begins):
-                    return self._root or Node(ROOT, 0)
+                    return self._root or SyntaxNode(ROOT, 0)
             else:
                 offset = self._markup(begins)
         if self._problems.exhausted:
-            return self._root or Node(ROOT, 0)
+            return self._root or SyntaxNode(ROOT, 0)
         self._characters(offset, len(text))
         while self._stack:
             self._unclosed(self._pop(), "the end of the file", len(text))
         if self._root is None:
             self._error(0, "there is no policy in the file", f"<{ROOT}>")
-        return self._root or Node(ROOT, 0)
+        return self._root or SyntaxNode(ROOT, 0)
 
     def _error(self, offset: int, message: str, expected: str = "") -> None:
         self._problems.error(self._source.position(offset), message, expected)
@@ -110,7 +110,7 @@ class _Parser:
                 return True
             self._stack.pop()
             above = self._stack[-1] if self._stack else None
-        node = Node(name, offset, "", offset)
+        node = SyntaxNode(name, offset, "", offset)
         element = self._place(written, name, node, above)
         if not empty:
             self._stack.append(_Open(written, node, element))
@@ -118,7 +118,7 @@ class _Parser:
             self._check_complete(_Open(written, node, element))
         return True
 
-    def _place(self, written: str, name: str, node: Node, above: _Open | None) -> Element | None:
+    def _place(self, written: str, name: str, node: SyntaxNode, above: _Open | None) -> Element | None:
         """Put a node below the open one, and return its element in the grammar."""
         if above is None:
             if self._root is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from testbed.strict.problems import shown
 from testbed.subjects.qos.model import NodeType, VlWeight
 from testbed.subjects.qos.numbers import LANE_SPEED, MTU_CODES, RATE_CODES, Ranges
-from testbed.subjects.qos.syntax.grammar import Node, Syntax
+from testbed.subjects.qos.syntax.grammar import Syntax, SyntaxNode
 from testbed.subjects.qos.syntax.source import Problems, Source
 from testbed.units import Rate, Size, UnitError
 
@@ -29,14 +29,14 @@ class Reader:
     def __init__(self, source: Source, syntax: Syntax, problems: Problems) -> None:
         self._source, self._syntax, self._problems = source, syntax, problems
 
-    def error(self, node: Node, message: str, expected: str = "", at: int | None = None) -> None:
+    def error(self, node: SyntaxNode, message: str, expected: str = "", at: int | None = None) -> None:
         offset = at if at is not None else node.text_offset or node.offset
         self._problems.error(self._source.position(offset), f"{self._syntax.spell(node.name)}: {message}", expected)
 
-    def number(self, node: Node, most: int) -> int | None:
+    def number(self, node: SyntaxNode, most: int) -> int | None:
         return self._number(node, node.text, node.text_offset, most)
 
-    def ranges(self, node: Node, most: int) -> Ranges:
+    def ranges(self, node: SyntaxNode, most: int) -> Ranges:
         """Return a list of values and ranges."""
         pairs = []
         for item, offset in self._items(node):
@@ -51,7 +51,7 @@ class Reader:
                 pairs.append((low, high))
         return Ranges.of(pairs)
 
-    def pkeys(self, node: Node) -> Ranges:
+    def pkeys(self, node: SyntaxNode) -> Ranges:
         """Return P_Keys without the bit for full or limited membership."""
         pairs = []
         for low, high in self.ranges(node, 0xFFFF):
@@ -63,21 +63,21 @@ class Reader:
             self.error(node, "0x0000 is not a P_Key", "0x0001 to 0x7fff")
         return Ranges.of(pairs)
 
-    def ports(self, node: Node) -> Ranges | None:
+    def ports(self, node: SyntaxNode) -> Ranges | None:
         """Return port numbers; None is every port."""
         return None if node.text == "*" else self.ranges(node, _LAST_PORT)
 
-    def names(self, node: Node) -> list[str]:
+    def names(self, node: SyntaxNode) -> list[str]:
         return [name for item, offset in self._items(node) if (name := self._name(node, item, offset))]
 
-    def name(self, node: Node) -> str | None:
+    def name(self, node: SyntaxNode) -> str | None:
         """Return one name, which no list may tear apart."""
         if "," in node.text:
             self.error(node, f"{shown(node.text)} has a comma", "a name without commas")
             return None
         return self._name(node, node.text, node.text_offset)
 
-    def node_types(self, node: Node) -> list[NodeType]:
+    def node_types(self, node: SyntaxNode) -> list[NodeType]:
         found = []
         for item, offset in self._items(node):
             kind = _NODE_TYPES.get(item.upper())
@@ -87,7 +87,7 @@ class Reader:
                 found.append(kind)
         return found
 
-    def port_names(self, node: Node) -> list[str]:
+    def port_names(self, node: SyntaxNode) -> list[str]:
         found = []
         for item, offset in self._items(node):
             if re.fullmatch(r".+/[Pp][0-9]{1,3}", item):
@@ -98,7 +98,7 @@ class Reader:
                 )
         return found
 
-    def sl2vl_table(self, node: Node) -> tuple[int, ...] | None:
+    def sl2vl_table(self, node: SyntaxNode) -> tuple[int, ...] | None:
         values = [self._number(node, item, offset, 15) for item, offset in self._items(node)]
         if len(values) != 16:
             self.error(node, f"the table has {len(values)} entries", "16, the VL of each SL from 0 to 15")
@@ -106,7 +106,7 @@ class Reader:
         known = tuple(value for value in values if value is not None)
         return known if len(known) == 16 else None
 
-    def vlarb_table(self, node: Node) -> tuple[VlWeight, ...] | None:
+    def vlarb_table(self, node: SyntaxNode) -> tuple[VlWeight, ...] | None:
         entries = []
         wrong = False
         for item, offset in self._items(node):
@@ -126,7 +126,7 @@ class Reader:
                 entries.append(VlWeight(vl, weight))
         return None if wrong else tuple(entries)
 
-    def mtu(self, node: Node) -> int | None:
+    def mtu(self, node: SyntaxNode) -> int | None:
         """Return an MTU in bytes. A plain number up to 5 is an MTU code; from 256 on, in XML, bytes (decision 0125)."""
         expected = "a code from 1 (256 bytes) to 5 (4096 bytes)"
         if not self._syntax.codes:
@@ -152,7 +152,7 @@ class Reader:
                    f"{value} is not an MTU code", expected)  # fmt: skip
         return None
 
-    def rate(self, node: Node) -> int | None:
+    def rate(self, node: SyntaxNode) -> int | None:
         """Return a rate in bit/s. A plain number is lanes of 2.5 Gb/s in XML, a rate code in block text (decision
         0125).
         """
@@ -176,7 +176,7 @@ class Reader:
             self.error(node, "0 lets nothing through", expected)
         return bps or None
 
-    def _number(self, node: Node, text: str, offset: int, most: int) -> int | None:
+    def _number(self, node: SyntaxNode, text: str, offset: int, most: int) -> int | None:
         if not _NUMBER.fullmatch(text):
             self.error(node, f"{shown(text)} is not a number", f"0 to {_form(most)}, decimal or 0x", offset)
             return None
@@ -186,7 +186,7 @@ class Reader:
             return None
         return value
 
-    def _name(self, node: Node, text: str, offset: int) -> str | None:
+    def _name(self, node: SyntaxNode, text: str, offset: int) -> str | None:
         if not text or len(text) > _LONGEST_NAME:
             why = "it is empty" if not text else f"a name of {len(text)} characters"
             self.error(node, why, f"a name of 1 to {_LONGEST_NAME} characters", offset)
@@ -196,7 +196,7 @@ class Reader:
             return None
         return text
 
-    def _items(self, node: Node) -> Iterator[tuple[str, int]]:
+    def _items(self, node: SyntaxNode) -> Iterator[tuple[str, int]]:
         """Return the parts of a list, without white space around them, and where each stands."""
         if not node.text:
             self.error(node, "it is empty", "a value")

@@ -9,7 +9,7 @@ from testbed.errors import listed
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.fabric.ports import PortState, bridges, forwards
 from testbed.subjects.snappi.config import TestPort
-from testbed.subjects.snappi.pacing import Line
+from testbed.subjects.snappi.pacing import TestPortLine
 from testbed.subjects.snappi.reading import OtgError
 
 
@@ -31,9 +31,9 @@ class Place:
         return self.port.name
 
     @property
-    def line(self) -> Line:
+    def line(self) -> TestPortLine:
         is_bridged = bridges(self.far_end.node) and not getattr(self.far_end.node, "steered", False)
-        return Line(self.port.lab_cable.rate.bps, self.port.scale.k, self.port.lab_cable.mtu, is_bridged)
+        return TestPortLine(self.port.lab_cable.rate.bps, self.port.scale.k, self.port.lab_cable.mtu, is_bridged)
 
 
 def places(fabric: Fabric, ports: Mapping[str, TestPort]) -> dict[str, Place]:

@@ -13,7 +13,7 @@ from testbed.lab.results.folder import read as read_folder
 from testbed.lab.results.result import Exit
 from testbed.report.timeline.pfc_counts import PfcCounts
 from testbed.subjects.sonic import read as tables
-from testbed.subjects.sonic.counters import Reading, grown, read
+from testbed.subjects.sonic.counters import ShownCounters, grown, read
 from testbed.subjects.sonic.lab.settings import read_octets
 
 _HEADS = ("port", "priority", "received", "sent")
@@ -49,7 +49,11 @@ def counters(options: argparse.Namespace) -> int:
 
 
 def _row(
-    first: Reading, last: Reading, lab: dict[tuple[str, int], tuple[int, int]] | None, port: str, priority: int
+    first: ShownCounters,
+    last: ShownCounters,
+    lab: dict[tuple[str, int], tuple[int, int]] | None,
+    port: str,
+    priority: int,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"port": port, "priority": priority}
     for name, before, after in (("received", first.received, last.received), ("sent", first.sent, last.sent)):
@@ -62,7 +66,9 @@ def _row(
     return row
 
 
-def _lab(options: argparse.Namespace, last: Reading, config: bytes | None) -> dict[tuple[str, int], tuple[int, int]]:
+def _lab(
+    options: argparse.Namespace, last: ShownCounters, config: bytes | None
+) -> dict[tuple[str, int], tuple[int, int]]:
     """Return the PFC frames that the ports of the same switch received and sent in the lab, by SONiC's names."""
     octets = config if options.config is None else read_octets(options.config)
     if octets is None:
@@ -88,7 +94,7 @@ def _node(folder: Folder, hostname: str) -> str:
     raise UsageError(f"{folder.path} has no switch {hostname or 'without a hostname'}; {there}")
 
 
-def _show(readings: list[Reading], rows: list[dict[str, Any]]) -> None:
+def _show(readings: list[ShownCounters], rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     from testbed.cli.screen.console import stdout

@@ -32,7 +32,7 @@ from testbed.subjects.sonic.headroom import (
     needed_at,
     reserved,
 )
-from testbed.subjects.sonic.read import ConfigDbError, Reading, read
+from testbed.subjects.sonic.read import ConfigDbError, ReadConfig, read
 from testbed.subjects.sonic.tables import (
     NULL,
     MapKind,
@@ -131,7 +131,7 @@ class Switch:
         watchdog_scale: int | None = None,
         cell: int = CELL,
         name: str = "config_db.json",
-        reading: Reading | None = None,
+        reading: ReadConfig | None = None,
     ) -> Switch:
         """Return the switch that tables describe."""
         chosen = scale_for(tables) if scale is None else Scale(scale)

@@ -16,7 +16,7 @@ from typing import Any
 
 from testbed.agent.speaker.headroom import timed_write
 from testbed.frames import Mac, ipv6
-from testbed.frames.headroom import MeasurementFrameError, Request, parse
+from testbed.frames.headroom import MeasurementFrameError, MeasurementRequest, parse
 from testbed.frames.ipv6 import Packet
 from testbed.frames.srh import Srh
 from testbed.linux.sockets import stamped
@@ -116,7 +116,7 @@ class TunnelHeadroom:
             request = parse(asked.frame)
         except MeasurementFrameError:
             return
-        if not isinstance(request, Request):
+        if not isinstance(request, MeasurementRequest):
             return
         effective_ns = now_ns + self.obeying_ns
         if responder.accept(request, now_ns, effective_ns) is not None:

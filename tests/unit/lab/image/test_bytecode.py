@@ -106,9 +106,9 @@ def test_the_room_that_is_kept_is_enough_and_more_for_what_is_compiled(
 
 
 def test_links_in_the_image_lead_within_their_folder() -> None:
-    root = erofs.Node(stat.S_IFDIR | 0o755)
-    root.add("usr/lib/libz.so.1", erofs.Node(stat.S_IFLNK | 0o777, content=b"libz.so.1.2"))
-    root.add("usr/lib/libz.so.1.2", erofs.Node(stat.S_IFREG | 0o644, size=7, content=512))
+    root = erofs.Inode(stat.S_IFDIR | 0o755)
+    root.add("usr/lib/libz.so.1", erofs.Inode(stat.S_IFLNK | 0o777, content=b"libz.so.1.2"))
+    root.add("usr/lib/libz.so.1.2", erofs.Inode(stat.S_IFREG | 0o644, size=7, content=512))
     assert bytecode._resolved(root, "usr/lib/libz.so.1").content == 512
     with pytest.raises(ImageError, match=r"no file usr/lib/libm\.so\.6"):
         bytecode._resolved(root, "usr/lib/libm.so.6")

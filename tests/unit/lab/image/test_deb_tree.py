@@ -18,7 +18,7 @@ import pytest
 
 from testbed.lab.image import deb_archive, deb_tree, erofs
 from testbed.lab.image.deb_archive import PackageError
-from testbed.lab.image.erofs import Joined, Node
+from testbed.lab.image.erofs import Inode, Joined
 from testbed.lab.job import debian
 from tests.unit.lab.image.deb_files import ar, deb, member, tar, written
 
@@ -27,7 +27,7 @@ FOLDER = (member("./usr/bin", tarfile.DIRTYPE, mode=0o755), b"")
 PROGRAM = (member("./usr/bin/one", mode=0o755), b"a program")
 
 
-def tree_of(tmp_path: Path, *contents: bytes) -> tuple[Node, io.BytesIO]:
+def tree_of(tmp_path: Path, *contents: bytes) -> tuple[Inode, io.BytesIO]:
     archive = io.BytesIO()
     packages = {f"one {number}": written(tmp_path, c, f"{number}.deb") for number, c in enumerate(contents)}
     return deb_tree.unpacked(packages, archive), archive
@@ -43,7 +43,7 @@ def refusal(tmp_path: Path, content: bytes) -> str:
     return str(caught.value).removeprefix("the Debian package one 0 is not used: ")
 
 
-def read(tree: Node, archive: io.BytesIO, name: str) -> bytes:
+def read(tree: Inode, archive: io.BytesIO, name: str) -> bytes:
     node = tree.find(name)
     assert node is not None and isinstance(node.content, int)
     archive.seek(node.content)
@@ -248,11 +248,11 @@ TWO = "Package: two\nVersion: 1.0\nArchitecture: all\n"
 
 def test_a_disk_is_read_back_as_it_was_written_and_joined_with_another() -> None:
     names = [f"a-rather-long-name-of-a-file-{number:04}" for number in range(300)]  # several blocks of a folder
-    tree = Node(stat.S_IFDIR | 0o755)
+    tree = Inode(stat.S_IFDIR | 0o755)
     for number, name in enumerate(names):
-        tree.add(f"etc/{name}", Node(stat.S_IFREG | 0o600, 1, 2, 4, 4 * number))
-    tree.add("etc/link", Node(stat.S_IFLNK | 0o777, 0, 0, 4, b"/usr"))
-    tree.add("gone", Node(erofs.REMOVED))
+        tree.add(f"etc/{name}", Inode(stat.S_IFREG | 0o600, 1, 2, 4, 4 * number))
+    tree.add("etc/link", Inode(stat.S_IFLNK | 0o777, 0, 0, 4, b"/usr"))
+    tree.add("gone", Inode(erofs.REMOVED))
     first = io.BytesIO()
     erofs.write(tree, io.BytesIO(b"".join(b"%04d" % number for number in range(300))), first, TIME)
     back = erofs.read(first)
@@ -260,8 +260,8 @@ def test_a_disk_is_read_back_as_it_was_written_and_joined_with_another() -> None
     assert etc is not None and sorted(etc.entries) == sorted([*names, "link"])
     gone = back.find("gone")
     assert gone is not None and gone.mode == erofs.REMOVED
-    other = Node(stat.S_IFDIR | 0o755)
-    other.add("etc/more", Node(stat.S_IFREG | 0o644, 0, 0, 3, first.seek(0, 2)))
+    other = Inode(stat.S_IFDIR | 0o755)
+    other.add("etc/more", Inode(stat.S_IFREG | 0o644, 0, 0, 3, first.seek(0, 2)))
     deb_tree.merge(back, other)
     both = Joined(first, io.BytesIO(b"new"))
     assert both.behind == len(first.getvalue())

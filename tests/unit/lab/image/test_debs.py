@@ -214,8 +214,8 @@ def test_what_configuring_changed_becomes_part_of_the_tree(lock: Path, mirror: P
     assert found is not None
     archive, changes = io.BytesIO(), io.BytesIO()
     tree = deb_tree.all_unpacked(found.files(), archive)
-    image = erofs.Node(0o40755)
-    image.add("etc/old", erofs.Node(0o100644))
+    image = erofs.Inode(0o40755)
+    image.add("etc/old", erofs.Inode(0o100644))
     with tarfile.open(fileobj=changes, mode="w") as tar:
         debian._add_text(tar, debian.REMOVED, f"/{deb_tree.UNPACKED}\n/etc/old\n/etc/never\n")
         for one, content in (
@@ -257,7 +257,7 @@ def test_a_package_that_cannot_be_configured_is_refused_with_what_it_lacks(
         debian._add_text(tar, debian.FAILED, str(caught.value))
     changes.seek(0)
     with pytest.raises(PackageError, match="the Debian packages are not used: configuring"):
-        on_um.apply(erofs.Node(0o40755), io.BytesIO(), changes, erofs.Node(0o40755))
+        on_um.apply(erofs.Inode(0o40755), io.BytesIO(), changes, erofs.Inode(0o40755))
 
 
 def test_descriptions_of_new_packages_replace_older_ones() -> None:

@@ -15,23 +15,23 @@ from hypothesis import strategies as st
 
 from testbed.lab.host import prerequisites
 from testbed.lab.image import erofs
-from testbed.lab.image.erofs import ArchiveError, Node
+from testbed.lab.image.erofs import ArchiveError, Inode
 
 TIME = 1_735_689_600
 
 
-def written(root: Node, archive: bytes = b"") -> bytes:
+def written(root: Inode, archive: bytes = b"") -> bytes:
     out = io.BytesIO()
     erofs.write(root, io.BytesIO(archive), out, TIME)
     return out.getvalue()
 
 
-def directory(**entries: Node) -> Node:
-    return Node(stat.S_IFDIR | 0o755, entries=entries)
+def directory(**entries: Inode) -> Inode:
+    return Inode(stat.S_IFDIR | 0o755, entries=entries)
 
 
-def file(content_at: int, size: int, mode: int = 0o644) -> Node:
-    return Node(stat.S_IFREG | mode, size=size, content=content_at if size else b"")
+def file(content_at: int, size: int, mode: int = 0o644) -> Inode:
+    return Inode(stat.S_IFREG | mode, size=size, content=content_at if size else b"")
 
 
 class Reader:
@@ -84,8 +84,8 @@ class Reader:
 
 
 def test_files_links_and_directories_are_found_with_their_modes_and_owners() -> None:
-    link = Node(stat.S_IFLNK | 0o777, size=6, content=b"target")
-    owned = Node(stat.S_IFREG | 0o4755, 7, 8, 5, 3)
+    link = Inode(stat.S_IFLNK | 0o777, size=6, content=b"target")
+    owned = Inode(stat.S_IFREG | 0o4755, 7, 8, 5, 3)
     reader = Reader(
         written(directory(deep=directory(er=directory(file=owned)), link=link, empty=file(0, 0)), b"012hello")
     )

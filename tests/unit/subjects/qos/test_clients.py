@@ -10,7 +10,7 @@ import pytest
 from testbed.errors import UsageError
 from testbed.frames.path_record import QOS_SUPPORTED, ClassPortInfo
 from testbed.subjects.qos.fabric import GBIT, Partition
-from testbed.subjects.qos.records import NotFound, PathReason, PathRecords, Request, Selector, Wanted
+from testbed.subjects.qos.records import NotFound, PathReason, PathRecordRequest, PathRecords, Selector, Wanted
 from testbed.subjects.qos.rfc_clients import (
     AddressVector,
     BroadcastGroup,
@@ -73,10 +73,10 @@ class Sa:
     def __init__(self) -> None:
         self.fabric = small_fabric()
         self._ask = asking(PathRecords(load(POLICY, "policy"), self.fabric))
-        self.asked: list[Request] = []
+        self.asked: list[PathRecordRequest] = []
         self.gids = {port.key.node: port.gid for port in self.fabric.end_ports}
 
-    def ask(self, request: Request) -> AddressVector | NotFound:
+    def ask(self, request: PathRecordRequest) -> AddressVector | NotFound:
         self.asked.append(request)
         return self._ask(request)
 
@@ -94,7 +94,7 @@ def sa() -> Sa:
 
 def test_the_cma_asks_with_the_service_id_of_port_space_and_port_and_uses_the_answer(sa: Sa) -> None:
     vector = sa.cma().connect(SocketAddress(sa.gids["h3"], 80))
-    assert sa.asked == [Request(sgid=sa.gids["h1"], dgid=sa.gids["h3"], service_id=0x01060050)]
+    assert sa.asked == [PathRecordRequest(sgid=sa.gids["h1"], dgid=sa.gids["h3"], service_id=0x01060050)]
     assert (vector.sl, vector.mtu, vector.rate) == (2, 2048, 40 * GBIT)
     sa.cma().connect(SocketAddress(sa.gids["h3"], 80), port_space=0x11)
     assert sa.asked[-1].service_id == 0x01110050
@@ -189,7 +189,7 @@ def test_ipoib_joins_its_broadcast_group_and_asks_with_all_that_it_carries(sa: S
     assert joined == [1] and ipoib.mtu == 2048
     vector = ipoib.neighbour(sa.gids["h3"])
     assert sa.asked == [
-        Request(
+        PathRecordRequest(
             sgid=sa.gids["h1"],
             dgid=sa.gids["h3"],
             pkey=1,

@@ -15,7 +15,7 @@ from testbed.strict.problems import Severity
 from testbed.subjects.qos.model import NodeType, Policy, Ulp, UlpKey
 from testbed.subjects.qos.numbers import Ranges
 from testbed.subjects.qos.syntax import block_text, rfc_xml
-from testbed.subjects.qos.syntax.check import Reading, load, read
+from testbed.subjects.qos.syntax.check import ReadPolicy, load, read
 from testbed.subjects.qos.syntax.grammar import BLOCK, XML, Syntax
 from testbed.subjects.qos.syntax.source import LARGEST, PolicyError, Problems
 from testbed.subjects.qos.syntax.write import write
@@ -426,7 +426,7 @@ def test_mutated_files_never_fail_otherwise_than_by_errors_with_a_place(sample: 
         check_reading(read(mutated(content, rng)))
 
 
-def check_reading(reading: Reading) -> None:
+def check_reading(reading: ReadPolicy) -> None:
     """Check the properties that reading has for every file."""
     for problem in (*reading.problems.errors, *reading.problems.warnings):
         assert problem.place.line >= 1 and problem.place.column >= 1 and problem.message

@@ -12,7 +12,7 @@ from testbed.subjects.qos.fabric import Fabric, PortKey
 from testbed.subjects.qos.model import DROP_VL, SLS, NodeType, Policy, PortGroup, Sl2VlScope, VlArbScope, VlWeight
 from testbed.subjects.qos.numbers import Ranges
 from testbed.subjects.qos.plan import Plan, PortSetup, What, differences, plan
-from testbed.subjects.qos.records import NotFound, PathReason, PathRecords, Request
+from testbed.subjects.qos.records import NotFound, PathReason, PathRecordRequest, PathRecords
 from testbed.subjects.qos.setup import FindingKind, default_sl2vl
 from testbed.subjects.qos.shares import Shares
 from tests.unit.subjects.qos.policy_samples import random_policy, small_fabric
@@ -116,7 +116,7 @@ def test_path_records_go_by_the_tables_of_the_plan() -> None:
     found = planned(fabric, sl2vl=(Sl2VlScope(FOUR, ("all",)),), vlarb=(arb,))
     records = PathRecords(Policy(), fabric, found.tables)
     ends = {port.key.node: port for port in fabric.end_ports}
-    answer = records.query(Request(sgid=ends["h1"].gid, dgid=ends["h3"].gid))
+    answer = records.query(PathRecordRequest(sgid=ends["h1"].gid, dgid=ends["h3"].gid))
     assert isinstance(answer, NotFound) and answer.reason is PathReason.SL_DROPPED, (
         "SL 0 is on VL 0, which has no weight"
     )

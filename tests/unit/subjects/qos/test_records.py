@@ -35,7 +35,7 @@ from testbed.subjects.qos.model import (
     UlpRule,
 )
 from testbed.subjects.qos.numbers import Ranges
-from testbed.subjects.qos.records import Found, NotFound, PathReason, PathRecords, Request, Selector, Wanted
+from testbed.subjects.qos.records import Found, NotFound, PathReason, PathRecordRequest, PathRecords, Selector, Wanted
 from testbed.subjects.qos.subnet_administration import ServiceIdField, SubnetAdministration
 from testbed.subjects.qos.syntax.check import load
 from tests.unit.subjects.qos.policy_samples import EXAMPLE, EXAMPLE_FABRIC, small_fabric
@@ -55,9 +55,9 @@ def policy_of(level: QosLevel, **more: object) -> Policy:
     )
 
 
-def asked(fabric: Fabric, source: str, destination: str, **more: object) -> Request:
+def asked(fabric: Fabric, source: str, destination: str, **more: object) -> PathRecordRequest:
     ends = (fabric.by_key[PortKey(name, 0 if name.startswith("s") else 1)].gid for name in (source, destination))
-    return Request(*ends, **more)  # type: ignore[arg-type]
+    return PathRecordRequest(*ends, **more)  # type: ignore[arg-type]
 
 
 def found(answer: Found | NotFound) -> Found:
@@ -116,9 +116,9 @@ def test_groups_are_matched_by_gid_or_lid() -> None:
     )
     records = PathRecords(policy, fabric)
     h1, h2 = (fabric.by_key[PortKey(name, 1)] for name in ("h1", "h2"))
-    assert found(records.query(Request(slid=h1.lid, dlid=h2.lid))).sl == 3
-    assert found(records.query(Request(sgid=h1.gid, dlid=h2.lid))).sl == 3
-    assert found(records.query(Request(slid=h2.lid, dgid=h1.gid))).sl == 0
+    assert found(records.query(PathRecordRequest(slid=h1.lid, dlid=h2.lid))).sl == 3
+    assert found(records.query(PathRecordRequest(sgid=h1.gid, dlid=h2.lid))).sl == 3
+    assert found(records.query(PathRecordRequest(slid=h2.lid, dgid=h1.gid))).sl == 0
 
 
 # Limits and paths
@@ -210,9 +210,12 @@ def test_unknown_ports_are_named() -> None:
     fabric = small_fabric()
     records = PathRecords(Policy(), fabric)
     h1 = fabric.by_key[PortKey("h1", 1)]
-    assert missing(records.query(Request(slid=h1.lid, dlid=999))).message == "no port has LID 999, the destination"
-    assert missing(records.query(Request(dlid=h1.lid))).message == "the request has no source, GID or LID"
-    assert "GID 0x" in missing(records.query(Request(sgid=5, dlid=h1.lid))).message
+    assert (
+        missing(records.query(PathRecordRequest(slid=h1.lid, dlid=999))).message
+        == "no port has LID 999, the destination"
+    )
+    assert missing(records.query(PathRecordRequest(dlid=h1.lid))).message == "the request has no source, GID or LID"
+    assert "GID 0x" in missing(records.query(PathRecordRequest(sgid=5, dlid=h1.lid))).message
 
 
 # Partitions
@@ -404,12 +407,12 @@ def test_the_corrected_sample_works_on_its_fabric() -> None:
     fabric = parse(EXAMPLE_FABRIC.read_bytes(), "fabric")
     records = PathRecords(load(EXAMPLE.read_bytes(), "policy"), fabric)
     vs1, storage = (fabric.by_key[PortKey(name, 1)] for name in ("vs1", "storage1"))
-    answer = found(records.query(Request(vs1.gid, storage.gid, service_id=4719)))
+    answer = found(records.query(PathRecordRequest(vs1.gid, storage.gid, service_id=4719)))
     assert (answer.sl, answer.tclass, answer.mtu, answer.rate) == (0, 32, 256, 2_500_000_000)
     assert answer.dlid == storage.lid + 1
-    assert found(records.query(Request(vs1.gid, storage.gid, tclass=8))).level.name == "2"
-    assert found(records.query(Request(vs1.gid, storage.gid))).sl == 15
-    assert found(records.query(Request(storage.gid, vs1.gid, service_id=22))).level.name == "1"
+    assert found(records.query(PathRecordRequest(vs1.gid, storage.gid, tclass=8))).level.name == "2"
+    assert found(records.query(PathRecordRequest(vs1.gid, storage.gid))).sl == 15
+    assert found(records.query(PathRecordRequest(storage.gid, vs1.gid, service_id=22))).level.name == "1"
     assert records.tables.findings == []
 
 

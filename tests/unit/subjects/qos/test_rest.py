@@ -16,7 +16,7 @@ from testbed.rest.server import RestServer
 from testbed.subjects.qos.fabric import Fabric, FabricError
 from testbed.subjects.qos.model import Policy
 from testbed.subjects.qos.plan import plan
-from testbed.subjects.qos.records import NotFound, PathRecords, Request, Selector, Wanted
+from testbed.subjects.qos.records import NotFound, PathRecordRequest, PathRecords, Selector, Wanted
 from testbed.subjects.qos.rest.client import RestSa
 from testbed.subjects.qos.rest.messages import FabricMessage, SweepReport
 from testbed.subjects.qos.rest.service import QosService
@@ -173,7 +173,7 @@ def test_a_fabric_as_a_message_is_the_same_fabric() -> None:
     policy = random_policy(random.Random(3))
     for source in fabric.end_ports:
         for destination in fabric.end_ports:
-            request = Request(sgid=source.gid, dgid=destination.gid)
+            request = PathRecordRequest(sgid=source.gid, dgid=destination.gid)
             assert PathRecords(policy, again).query(request) == PathRecords(policy, fabric).query(request)
 
 
@@ -221,7 +221,7 @@ def test_requests_over_rest_have_the_answers_of_the_same_process() -> None:
         local = asking(PathRecords(policy, fabric, plan(policy, fabric).tables))
         ports = [port.gid for port in fabric.end_ports]
         for _ in range(20):
-            request = Request(
+            request = PathRecordRequest(
                 rng.choice(ports),
                 rng.choice(ports),
                 service_id=rng.choice((None, rng.randrange(30))),

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from testbed.subjects.snappi.config import TestPlan, read_config, read_ports
 from testbed.subjects.snappi.headers import HEADERS
-from testbed.subjects.snappi.pacing import PREDEFINED, PS, Line
+from testbed.subjects.snappi.pacing import PREDEFINED, PS, TestPortLine
 from testbed.subjects.snappi.reading import OtgError
 from testbed.units import Rate
 
-LINES = {"p1": Line(100_000_000, 1000, 1500), "p2": Line(100_000_000, 1000)}
+LINES = {"p1": TestPortLine(100_000_000, 1000, 1500), "p2": TestPortLine(100_000_000, 1000)}
 MAC, OTHER = "00:11:22:33:44:55", "00:11:22:33:44:66"
 UDP = [
     {"choice": "ethernet", "ethernet": {"src": {"choice": "value", "value": MAC}, "dst": {"value": OTHER}}},
@@ -211,7 +211,7 @@ def test_frames_that_no_switch_forwards_are_named(
     ethernet: Mapping[str, Any], named: str | None, is_bridged: bool
 ) -> None:
     described = config(packet=[{"choice": "ethernet", "ethernet": ethernet}, *UDP[1:]])
-    plan = read_config(described, {"p1": Line(100_000_000, 1000, 1500, is_bridged)})
+    plan = read_config(described, {"p1": TestPortLine(100_000_000, 1000, 1500, is_bridged)})
     text = f"flows have frames that no switch forwards, as their source is no station: {named}; "
     assert plan.warnings == ((text + "give packet[0].ethernet.src",) if named and is_bridged else ())
 
@@ -220,7 +220,7 @@ def test_devices_give_the_source() -> None:
     between = {"choice": "device", "device": {"tx_names": ["i1"], "rx_names": ["i2"]}}
     headers = [{"choice": "ethernet", "ethernet": {}}, {"choice": "ipv4", "ipv4": {}}]
     described = config({"devices": DEVICES}, tx_rx=between, packet=headers)
-    assert read_config(described, {"p1": Line(100_000_000, 1000, 1500, True)}).warnings == ()
+    assert read_config(described, {"p1": TestPortLine(100_000_000, 1000, 1500, True)}).warnings == ()
 
 
 @pytest.mark.parametrize("name", PREDEFINED)

@@ -11,7 +11,7 @@ import pytest
 from testbed.subjects.snappi import requests
 from testbed.subjects.snappi.config import TestPlan, read_config
 from testbed.subjects.snappi.counting import WINDOW_NS, WORDS, Receipts, Tally
-from testbed.subjects.snappi.pacing import Line
+from testbed.subjects.snappi.pacing import TestPortLine
 from testbed.subjects.snappi.reading import OtgError
 
 MS = 1_000_000
@@ -31,7 +31,7 @@ def plan(**metrics: Any) -> TestPlan:
                 {"name": "g", "tx_rx": {"port": {"tx_name": "p1"}}},
             ],
         },
-        {"p1": Line(100_000_000, 1000)},
+        {"p1": TestPortLine(100_000_000, 1000)},
     )  # fmt: skip
 
 

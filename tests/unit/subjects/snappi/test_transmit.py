@@ -11,10 +11,10 @@ import pytest
 from testbed.frames import Mac
 from testbed.frames.mac_control import PauseFrame, PfcFrame
 from testbed.subjects.snappi.config import FlowControl, FlowPlan, read_config
-from testbed.subjects.snappi.pacing import Line
+from testbed.subjects.snappi.pacing import TestPortLine
 from testbed.subjects.snappi.transmit import State, Transmitter
 
-LINE = Line(100_000_000, 1000)
+LINE = TestPortLine(100_000_000, 1000)
 OCTET_PS = 80_000
 FULL_PS = 84 * OCTET_PS
 """The time of a frame of 64 octets on the line."""

@@ -20,7 +20,7 @@ from testbed.subjects.sonic.classes import classes_of
 from testbed.subjects.sonic.headroom import divisions, needed
 from testbed.subjects.sonic.lab.run import Workload
 from testbed.subjects.sonic.lab.settings import CELL, Switch, node_name
-from testbed.subjects.sonic.read import ConfigDbError, Reading, read
+from testbed.subjects.sonic.read import ConfigDbError, ReadConfig, read
 from testbed.subjects.sonic.tables import MapKind
 from testbed.subjects.sonic.write import write
 from testbed.switch.buffer.settings import Dynamic, GroupSettings, Pool, QueueSettings, Static
@@ -38,7 +38,7 @@ def config(name: str = CLASSIC) -> dict[str, Any]:
     return found
 
 
-def checked(content: dict[str, Any]) -> Reading:
+def checked(content: dict[str, Any]) -> ReadConfig:
     reading = read(json.dumps(content).encode())
     if reading.ok:
         check(reading.tables, reading.problems)

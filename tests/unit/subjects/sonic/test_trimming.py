@@ -16,7 +16,7 @@ from testbed.subjects.sonic.lab.configuration import Configuration, Configuratio
 from testbed.subjects.sonic.lab.export import _own_port, _trimming_from
 from testbed.subjects.sonic.lab.settings import Switch
 from testbed.subjects.sonic.lab.trimming_views import grid
-from testbed.subjects.sonic.read import Reading, read
+from testbed.subjects.sonic.read import ReadConfig, read
 from testbed.subjects.sonic.tables import AclRuleRow, DiscardAction, Tables, TrimmingRow
 from testbed.subjects.sonic.write import as_json, write
 from testbed.switch.trimming.settings import TrimException, Trimming
@@ -33,7 +33,7 @@ ACL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def reading(**changes: Any) -> Reading:
+def reading(**changes: Any) -> ReadConfig:
     return read(json.dumps(default_json("100G", "dynamic") | changes).encode())
 
 
@@ -41,12 +41,12 @@ def symmetric() -> Tables:
     return trims(default_tables("100G", "dynamic"))
 
 
-def errors(found: Reading) -> str:
+def errors(found: ReadConfig) -> str:
     return "; ".join(str(one) for one in found.problems.errors)
 
 
 def warnings(tables: Tables) -> str:
-    found = Reading(tables)
+    found = ReadConfig(tables)
     check(tables, found.problems)
     return "; ".join(str(one) for one in found.problems.found)
 

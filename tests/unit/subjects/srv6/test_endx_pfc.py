@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.frames import Mac, icmpv6, ipv6, mac_control
-from testbed.frames.headroom import Request
+from testbed.frames.headroom import MeasurementRequest
 from testbed.frames.icmpv6 import Echo, EchoType, Error, ErrorType
 from testbed.frames.ipv6 import Packet
 from testbed.frames.mac_control import PauseFrame, PfcFrame
@@ -265,7 +265,7 @@ def test_a_pfc_frame_reaches_every_member_of_j_as_it_was_sent() -> None:
 
 def test_an_answer_to_a_measurement_goes_back_by_the_routers_that_it_came_by() -> None:
     """Check the way back: the request's list without its first segment, turned round, and then the source."""
-    content = Request(Mac.parse("02:00:00:00:00:03"), 7, 0, 1).encode()
+    content = MeasurementRequest(Mac.parse("02:00:00:00:00:03"), 7, 0, 1).encode()
     assert process(with_srh(ipv6.ETHERNET, content), local(measures=True)) == Measure(
         content, (R1_PFC.address, R2_END.address, R3)
     )

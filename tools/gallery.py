@@ -329,7 +329,7 @@ def _spans(card: Card, folder: Folder) -> dict[str, list[tuple[int, int]]]:
         raise KeyError(f"the result has no network {card.picture.get('network', 1)!r}")
     panel, priority = card.picture.get("panel", PAUSED), card.picture.get("priority")
     found: dict[str, list[tuple[int, int]]] = {}
-    for track in tracks(folder).of(panel):
+    for track in tracks(folder).in_panel(panel):
         if priority is not None and track.label != f"priority {priority}":
             continue
         spans = zip(track.t_ns, track.values, strict=True)

@@ -51,7 +51,7 @@ def experiment_of(block: str, experiments: Iterable[str]) -> str | None:
     return max((name for name in experiments if block == name or block.startswith(f"{name}_")), key=len, default=None)
 
 
-def of(result: Result) -> dict[str, Any]:
+def quoted(result: Result) -> dict[str, Any]:
     """Return the values of a result by name; a figure goes before a claim of the same name."""
     claimed = {claim.name: claim.measured for claim in result.claims}
     return claimed | {figure.name: figure.value for figure in result.figures}
@@ -72,7 +72,7 @@ def update(root: Path, results: Sequence[Result]) -> None:
     if not (root / TEXTS).exists():
         return  # Xoff is installed, and its documentation is elsewhere
     blocks = texts(root)
-    passed = {result.experiment: of(result) for result in results if result.passed}
+    passed = {result.experiment: quoted(result) for result in results if result.passed}
     known = read(root)
     quoted = {experiment_of(block, known | passed) for block in blocks}
     figures = known | {name: found for name, found in passed.items() if name in quoted}

@@ -93,17 +93,17 @@ class Problems(Generic[P]):
         else:
             self.found.append(problem)
 
-    def of(self, severity: Severity) -> list[Problem[P]]:
+    def with_severity(self, severity: Severity) -> list[Problem[P]]:
         """Return the findings of one severity."""
         return [problem for problem in self.found if problem.severity is severity]
 
     @property
     def errors(self) -> list[Problem[P]]:
-        return self.of(Severity.ERROR)
+        return self.with_severity(Severity.ERROR)
 
     @property
     def warnings(self) -> list[Problem[P]]:
-        return self.of(Severity.WARNING)
+        return self.with_severity(Severity.WARNING)
 
 
 class ProblemsError(UsageError):

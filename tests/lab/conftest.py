@@ -181,7 +181,7 @@ def kept(name: str, on: PreparedEngine, out: Path) -> lab.Result:
         found = references.compare(result, reference)
         assert found.outcome is Outcome.SAME, f"{found}; if it is meant to change: ./xoff verify --update"
     if on.engine.name == "um" and name in QUOTED:
-        assert published_figures.of(result) == QUOTED[name], "the documentation quotes others; xoff verify --update"
+        assert published_figures.quoted(result) == QUOTED[name], "the documentation quotes others; xoff verify --update"
     return result
 
 

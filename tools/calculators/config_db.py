@@ -24,11 +24,11 @@ def answer(values: Values) -> Answer:
     readings = verdict.checked(given, int(text))
     html = ""
     for name, reading in readings.items():
-        counts = ", ".join(_counted(one, len(reading.problems.of(one))) for one in Severity)
+        counts = ", ".join(_counted(one, len(reading.problems.with_severity(one))) for one in Severity)
         html += f"<section><h3>{escape(plain(name))}: {counts}</h3>"
-        html += "".join(_items(one, [str(each) for each in reading.problems.of(one)]) for one in Severity)
+        html += "".join(_items(one, [str(each) for each in reading.problems.with_severity(one)]) for one in Severity)
         rest = [line for line in verdict.lines(reading, int(text))][
-            sum(len(reading.problems.of(s)) for s in Severity) :
+            sum(len(reading.problems.with_severity(s)) for s in Severity) :
         ]
         html += f'<ul class="said">{"".join(f"<li>{escape(plain(line))}</li>" for line in rest)}</ul></section>'
     as_json = {name: verdict.as_json(one, int(text)) for name, one in readings.items()}

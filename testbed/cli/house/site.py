@@ -172,7 +172,7 @@ def _run_cards(root: Path, gallery: Any, wanted: Mapping[str, str], what: str, m
     """Have `make` run the experiments of cards, show how far it is, and keep what they cost."""
     engine = ready(gallery.ENGINE)
     took: dict[str, float] = {}
-    expected = costs.of(wanted)
+    expected = costs.expected_of(wanted)
     with amount.shown(what, sum(expected.values())) as all_:
 
         def run(name: str, experiment: Experiment, out: str) -> Result:

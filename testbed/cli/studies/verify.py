@@ -73,7 +73,7 @@ def verify(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         unkept = stack.enter_context(tempfile.TemporaryDirectory(prefix="xoff-"))
         screen = stack.enter_context(progress.Screen(many=False, quiet_stdout=options.json))
-        costs_s = costs.of(experiment.name for experiment in chosen)
+        costs_s = costs.expected_of(experiment.name for experiment in chosen)
         so_far = progress.Several(screen, "verify", "experiments", [*costs_s.values()])
 
         def show(outcome: TaskOutcome) -> None:

@@ -29,7 +29,7 @@ def known() -> dict[str, float]:
     return found
 
 
-def of(names: Iterable[str]) -> dict[str, float]:
+def expected_of(names: Iterable[str]) -> dict[str, float]:
     """Return the seconds of each of these experiments; of one that was not measured, those of a usual one."""
     table = known()
     return {name: table.get(name, _UNKNOWN_S) for name in names}

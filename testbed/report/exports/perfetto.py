@@ -37,7 +37,7 @@ def _packets(folder: Folder, made: _Tracks) -> Iterator[bytes]:
     nodes = {port: network.node_of(port) for network in folder.networks for port in network.ports}
     for track in (*found.tracks, *series_tracks(folder)):
         is_counter = track.shape in (Shape.SAMPLES, Shape.STEPS)
-        yield from made.of(nodes, track.port, _title(track), track.unit or "1" if is_counter else "")
+        yield from made.described(nodes, track.port, _title(track), track.unit or "1" if is_counter else "")
         identity = made.identity(track.port, _title(track))
         yield from _of_track(track, identity, found.marks)
     yield from _arrows(folder, made, nodes)
@@ -78,7 +78,7 @@ def _arrows(folder: Folder, made: _Tracks, nodes: dict[str, str]) -> Iterator[by
             continue
         for priority in event.priorities:
             title = f"priority {priority} XOFF"
-            yield from made.of(nodes, event.port, title, "")
+            yield from made.described(nodes, event.port, title, "")
             arrow, flow = _flow(event, priority, far_end, sent, number)
             number = max(number, arrow)
             identity = made.identity(event.port, title)
@@ -106,7 +106,7 @@ class _Tracks:
         digest = hashlib.sha256("\0".join(names).encode(errors="replace")).digest()
         return int.from_bytes(digest[:8], "big") | 1
 
-    def of(self, nodes: dict[str, str], port: str, title: str, unit: str) -> Iterator[bytes]:
+    def described(self, nodes: dict[str, str], port: str, title: str, unit: str) -> Iterator[bytes]:
         """Yield the missing descriptions of a track and of those above it."""
         node = nodes.get(port, port.rpartition("-")[0] or port or "run")
         ways = [

@@ -44,7 +44,7 @@ def budget(network: Network, found: Tracks) -> Html:
 
 def _rows(network: Network, found: Tracks) -> Iterator[list[object]]:
     cables = {end: cable for cable in network.cables for end in cable["ends"]}
-    used = {(track.port, track.label): max(track.values, default=0) for track in found.of(_USED)}
+    used = {(track.port, track.label): max(track.values, default=0) for track in found.in_panel(_USED)}
     for port in sorted(network.ports, key=natural):
         cell = network.buffers.get(network.node_of(port), {}).get("cell_bytes")
         groups = network.ports[port].get("groups")

@@ -86,7 +86,7 @@ def _mean(values: Sequence[float]) -> float:
 
 def markup(folder: Folder, found: Tracks, level: int) -> list[str]:
     """Return the tables of all networks that are fabrics and of which loads were recorded."""
-    tracks = found.of(LOAD)
+    tracks = found.in_panel(LOAD)
     out: list[str] = []
     for network in folder.networks:
         window = _window(tracks, network)

@@ -119,7 +119,7 @@ def _pauses(folder: Folder, found: Tracks) -> list[Panel]:
     """Return the panel of pauses: a lane for each cable's direction and priority, with the port that is paused and the
     far end that pauses it."""
     far = far_ends(folder.networks)
-    paused = {(track.port, track.label) for track in found.of(PAUSED)}
+    paused = {(track.port, track.label) for track in found.in_panel(PAUSED)}
     lanes: dict[tuple[str, str], list[int]] = {}
     kinds: dict[str, None] = {}
     order = list(_KEYS)

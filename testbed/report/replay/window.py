@@ -161,7 +161,7 @@ def _replay(folder: Folder, number: int, tracks: Tracks, most: int, notes: list[
         for place, frame in _frames(folder, number, places)
         if earliest <= (frame.t_ns or 0) <= latest
     ]
-    drops = _drops(folder, earliest, latest) if tracks.of(DROPS) else []
+    drops = _drops(folder, earliest, latest) if tracks.in_panel(DROPS) else []
     made = hops_of(arrivals, ways, network.nodes, drops)
     if any(one.identity.is_cut for one in arrivals):
         words = "of frames in tunnels too little was captured to follow them; --capture has all of it"
@@ -195,7 +195,7 @@ def _about(network: Network, tracks: Tracks) -> int | None:
     for panel in (TUNNEL, PAUSED, DROPS):
         begins = [
             t_ns
-            for track in tracks.of(panel)
+            for track in tracks.in_panel(panel)
             for t_ns, value in zip(track.t_ns, track.values, strict=True)
             if network.start_ns <= t_ns <= network.end_ns and value
         ]

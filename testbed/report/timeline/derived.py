@@ -55,7 +55,7 @@ class Ratio:
 def derived(folder: Folder, found: Tracks) -> list[Track]:
     """Return the tracks of moving thresholds and of the use of pools."""
     by_node: dict[str, list[Track]] = {}
-    for track in found.of(OCCUPANCY):
+    for track in found.in_panel(OCCUPANCY):
         by_node.setdefault(node_of(folder, track.port), []).append(track)
     out: list[Track] = []
     for node in sorted(by_node, key=natural):
@@ -138,7 +138,7 @@ def _moving(folder: Folder, node: str, alpha: Fraction, use: Track) -> Track | N
 
 def _crossed(node: str, alpha: Fraction, tracks: list[Track], found: Tracks, folder: Folder) -> Track | None:
     """Return the threshold as crossings show it: the cells at the moment at which a port began to send XOFF."""
-    begins = {(one.port, one.label): set(one.t_ns) for one in found.of(ASSERTED)}
+    begins = {(one.port, one.label): set(one.t_ns) for one in found.in_panel(ASSERTED)}
     rows = sorted(
         (t_ns, cells)
         for track in tracks
@@ -160,7 +160,7 @@ def ratios(folder: Folder, found: Tracks, panel: str = PAUSED) -> list[Ratio]:
     out = []
     for network, start, end in spans:
         far = far_ends([network] if network is not None else [])
-        for track in found.of(panel):
+        for track in found.in_panel(panel):
             lengths = [b - a for a, b in zip(track.t_ns, track.values, strict=True) if start <= a <= end]
             if lengths:
                 out.append(
@@ -195,13 +195,13 @@ def moment(found: Tracks, start_ns: int, end_ns: int) -> int:
     Of several such moments it is the middle of the first.
     """
     begins, ends = array("q"), array("q")
-    for track in found.of(PAUSED):
+    for track in found.in_panel(PAUSED):
         begins.extend(track.t_ns)
         ends.extend(track.values)
     if begins:
         return _most_at_once(sorted(begins), sorted(ends))
     for panel in (OCCUPANCY, DROPS):
-        peaks = [(max(track.values), track) for track in found.of(panel) if len(track.values)]
+        peaks = [(max(track.values), track) for track in found.in_panel(panel) if len(track.values)]
         if peaks:
             high, track = max(peaks, key=lambda one: one[0])
             return track.t_ns[track.values.index(high)]
@@ -230,7 +230,7 @@ def active(folder: Folder, found: Tracks) -> tuple[int, int]:
     """
     spans = [_span(track) for track in found.tracks if track.panel not in (MARKS, THRESHOLD, POOL)]
     known = [span for span in spans if span is not None]
-    known = known or [(track.t_ns[0], track.t_ns[-1]) for track in found.of(MARKS) if len(track.t_ns)]
+    known = known or [(track.t_ns[0], track.t_ns[-1]) for track in found.in_panel(MARKS) if len(track.t_ns)]
     if not known:
         return 0, folder.end_ns
     first, last = min(one for one, _ in known), max(other for _, other in known)

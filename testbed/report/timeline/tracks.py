@@ -99,7 +99,7 @@ class Tracks:
     facts: list[Event]
     """The events that tables show, such as measured headroom; at most `MOST_FACTS`."""
 
-    def of(self, panel: str) -> list[Track]:
+    def in_panel(self, panel: str) -> list[Track]:
         return [track for track in self.tracks if track.panel == panel]
 
 

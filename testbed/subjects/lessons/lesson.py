@@ -48,7 +48,7 @@ class Draw:
     default: str
     values: tuple[str, ...]
 
-    def of(self, lesson: str, student: str) -> str:
+    def value_for(self, lesson: str, student: str) -> str:
         """Return the value for a student: the same each time, whoever asks."""
         seed = hashlib.sha256(f"{lesson}\n{self.what}\n{normal(student)}".encode()).digest()
         return self.values[int.from_bytes(seed[:8]) % len(self.values)]
@@ -80,7 +80,7 @@ class Lesson:
 
     def drawn(self, student: str) -> dict[str, str]:
         """Return the values that are drawn for a student, by what they are."""
-        return {draw.what: draw.of(self.name, student) for draw in self.draws}
+        return {draw.what: draw.value_for(self.name, student) for draw in self.draws}
 
     def kept(self, student: str | None = None) -> str:
         """Return the half of the lesson's file that stays as it is, from its first line on; with the values of a
@@ -89,7 +89,7 @@ class Lesson:
         text = (self.folder / "start.py").read_text(encoding="utf-8")
         kept = text[text.index(KEEP) :]
         for draw in self.draws if student is not None else ():
-            kept = draw.put_into(kept, draw.of(self.name, student or ""))
+            kept = draw.put_into(kept, draw.value_for(self.name, student or ""))
         return kept
 
     @property

@@ -30,7 +30,7 @@ def checked(files: Mapping[str, bytes], cell: int) -> dict[str, ReadConfig]:
 def lines(reading: ReadConfig, cell: int) -> Iterator[str]:
     """Yield what is said of a file: the problems, the worst ones first, then pools, headroom and the sum."""
     for severity in Severity:
-        yield from map(str, reading.problems.of(severity))
+        yield from map(str, reading.problems.with_severity(severity))
     if reading.problems.left_out:
         yield f"and {reading.problems.left_out} more"
     if not reading.ok:

@@ -65,19 +65,19 @@ def _address(text: str) -> tuple[int, int, int, int]:
 def _masks(fields: HashField) -> tuple[int, ...]:
     """Return the bits of each word that belong to chosen fields."""
 
-    def of(one: HashField, bits: int = _32_BITS) -> int:
-        return bits if one in fields else 0
+    def bits_of(field: HashField, bits: int = _32_BITS) -> int:
+        return bits if field in fields else 0
 
     return (
-        *[of(HashField.SOURCE)] * 4,
-        *[of(HashField.DESTINATION)] * 4,
-        of(HashField.SOURCE_PORT, 0xFFFF0000) | of(HashField.DESTINATION_PORT, 0xFFFF),
-        of(HashField.PROTOCOL),
-        of(HashField.FLOW_LABEL),
-        of(HashField.QUEUE_PAIR),
-        of(HashField.SOURCE_MAC),
-        of(HashField.DESTINATION_MAC),
-        of(HashField.SOURCE_MAC, 0xFFFF0000) | of(HashField.DESTINATION_MAC, 0xFFFF),
+        *[bits_of(HashField.SOURCE)] * 4,
+        *[bits_of(HashField.DESTINATION)] * 4,
+        bits_of(HashField.SOURCE_PORT, 0xFFFF0000) | bits_of(HashField.DESTINATION_PORT, 0xFFFF),
+        bits_of(HashField.PROTOCOL),
+        bits_of(HashField.FLOW_LABEL),
+        bits_of(HashField.QUEUE_PAIR),
+        bits_of(HashField.SOURCE_MAC),
+        bits_of(HashField.DESTINATION_MAC),
+        bits_of(HashField.SOURCE_MAC, 0xFFFF0000) | bits_of(HashField.DESTINATION_MAC, 0xFFFF),
     )
 
 

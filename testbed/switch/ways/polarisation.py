@@ -116,16 +116,16 @@ class _Checker:
         """Return the switches that reach a station, those before others first."""
         depth: dict[str, int] = {}
 
-        def of(name: str) -> int:
+        def depth_of(name: str) -> int:
             if name not in depth:
                 depth[name] = 0  # in a circle, which a topology's own ways can make
                 ways = self._switches[name].ways.get(station, ())
-                nexts = [of(way.neighbour) for way in ways if way.neighbour in self._switches]
+                nexts = [depth_of(way.neighbour) for way in ways if way.neighbour in self._switches]
                 depth[name] = 1 + max(nexts, default=0)
             return depth[name]
 
         reaching = [name for name, switch in self._switches.items() if station in switch.ways]
-        return sorted(reaching, key=of, reverse=True)
+        return sorted(reaching, key=depth_of, reverse=True)
 
     def _leaving(self, name: str, ways: tuple[Way, ...], coming: _Coming) -> list[tuple[Way, _Coming]]:
         """Return what can leave by each way of a switch, for ways by which anything can."""

@@ -32,7 +32,7 @@ def test_pauses_and_drops_in_the_report_are_those_that_the_network_counted(
         assert sum(one.start_ns <= t_ns <= one.end_ns for t_ns in started) == 6, "each port's agent, in its own network"
 
     found = tracks(folder)
-    paused = {track.port: len(track.t_ns) for track in found.of(PAUSED)}
+    paused = {track.port: len(track.t_ns) for track in found.in_panel(PAUSED)}
     assert [paused["h1-eth0"], paused["h2-eth0"]] == result.figure("with PFC: pauses of each sender")
     assert found.dropped["threshold"] == result.figure("lost by flows")
     assert found.events["xoff_sent"] == next(one.measured for one in result.claims if one.name == "with PFC: pauses")

@@ -76,7 +76,7 @@ def test_there_are_no_other_files_and_few_octets() -> None:
 
 def test_costs_are_of_experiments_and_foretell() -> None:
     assert costs.known().keys() <= gallery.sources().keys()
-    assert costs.of(["no such experiment", *costs.known()]) == {"no such experiment": 10.0, **costs.known()}
+    assert costs.expected_of(["no such experiment", *costs.known()]) == {"no such experiment": 10.0, **costs.known()}
 
 
 def test_small_differences_of_costs_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

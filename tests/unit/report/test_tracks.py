@@ -21,7 +21,7 @@ def tracks_of(folder: Path, events: list[dict[str, Any]]) -> Tracks:
 
 
 def rows(found: Tracks, panel: str, port: str) -> list[tuple[int, int]]:
-    (track,) = [one for one in found.of(panel) if one.port == port]
+    (track,) = [one for one in found.in_panel(panel) if one.port == port]
     return list(zip(track.t_ns, track.values, strict=True))
 
 
@@ -41,7 +41,7 @@ def test_a_pause_lasts_from_xoff_received_to_xon_received(tmp_path: Path) -> Non
 def test_a_refreshed_pause_is_one_interval_whatever_ends_it(tmp_path: Path, end: str) -> None:
     events = [at(1, "xoff_received", 3, 4), at(5, "xoff_received", 3), at(9, end, 3), at(12, end, 4)]
     found = tracks_of(tmp_path / "one", events)
-    assert [(one.label, *one.t_ns, *one.values) for one in found.of(PAUSED)] == [
+    assert [(one.label, *one.t_ns, *one.values) for one in found.in_panel(PAUSED)] == [
         ("priority 3", 1, 9),
         ("priority 4", 1, 12),
     ]
@@ -63,7 +63,7 @@ def test_drops_are_counted_by_port_and_reason_and_start_anew_with_each_network(t
     events = [drop(100 * MS), drop(101 * MS), drop(102 * MS, reason="headroom"), drop(600 * MS)]
     found = tracks_of(tmp_path / "one", events)
     assert found.dropped == {"threshold": 3, "headroom": 1}
-    (track,) = [one for one in found.of(DROPS) if one.label == "threshold"]
+    (track,) = [one for one in found.in_panel(DROPS) if one.label == "threshold"]
     assert list(track.values) == [0, 1, 2, 0, 1]
     assert list(track.t_ns) == [10 * MS, 100 * MS, 101 * MS, 510 * MS, 600 * MS], "0 from the start of each"
 

@@ -28,8 +28,8 @@ class Problems(strict.Problems[Position]):
         """True if there are so many that nothing more is to be learned: the reader of the file stops."""
         return self.left_out >= _TOO_MANY
 
-    def of(self, severity: Severity) -> list[Problem[Position]]:
-        return sorted(super().of(severity), key=lambda problem: problem.place)
+    def with_severity(self, severity: Severity) -> list[Problem[Position]]:
+        return sorted(super().with_severity(severity), key=lambda problem: problem.place)
 
 
 class PolicyError(strict.ProblemsError):

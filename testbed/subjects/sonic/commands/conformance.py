@@ -106,7 +106,7 @@ def _run(
     def name(task: Task) -> str:
         return f"{case_name(task.experiment.name)} {columns[id(task)]}"
 
-    costs_s = costs.of(task.experiment.name for task in tasks)
+    costs_s = costs.expected_of(task.experiment.name for task in tasks)
 
     def show(outcome: TaskOutcome) -> None:
         so_far.ended(costs_s[outcome.task.experiment.name])

@@ -29,7 +29,7 @@ class Terminated(KeyboardInterrupt):
 class _Parser(argparse.ArgumentParser):
     """A parser of argparse that reports a mistake in one line, and takes no abbreviated options.
 
-    What a command writes has one option, `--out`; `-o` and `--output` are understood, too.
+    The option for the file or folder that a command writes is `--out`; `-o` and `--output` are understood, too.
     """
 
     def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:

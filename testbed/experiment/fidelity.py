@@ -69,7 +69,7 @@ class Fidelity:
     verdict: Verdict
     reasons: tuple[str, ...]
     windows: int
-    idle_percent: float | None  # of the window with the least
+    idle_percent: float | None  # in the window in which the CPU was idle least
     timer_late_ns: int | None
     agent_late_ns: int | None
     thresholds: Thresholds

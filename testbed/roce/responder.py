@@ -137,7 +137,7 @@ class Responder:
 
     @property
     def answer_ns(self) -> int:
-        """The moment at which an acknowledgement is due that nothing holds back; NEVER: none is."""
+        """The moment to send the next acknowledgement; NEVER if none is due, or if reads have to be answered before."""
         is_due = self._nak_is_due or self._rnr_is_due
         is_due = is_due or (self._ack_is_due and (self._refusal is not None or not self._reads))
         return self._answer_ns if is_due else NEVER

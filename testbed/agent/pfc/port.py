@@ -211,7 +211,9 @@ class AgentPort:
         return self.pfc.paused_mask | self.held_mask
 
     def hold(self, priorities: int) -> bytes:
-        """Return the request that holds these priorities and no other: nothing is sent, paused or not."""
+        """Return the netlink request that stops the queues of these priorities, paused or not, until another call lets
+        them go on; those of all others that are not paused go on now.
+        """
         released = self.held_mask & ~priorities
         self.held_mask = self._shared[HELD] = priorities
         return self.stopping(priorities) + self.resuming(released & ~self.pfc.paused_mask)

@@ -153,7 +153,7 @@ class Package:
             self._refuse(f"its {name} ends too early")
 
     def _by_zstd(self, source: IO[bytes], size: int) -> Iterator[bytes]:
-        """Decompress by the program, for Python 3.11 has no zstd."""
+        """Decompress by the program `zstd`, as Python 3.11 has no such module."""
         program = prerequisites.find_program("zstd")
         if program is None:
             self._refuse("it is compressed by zstd, which this machine lacks: apt-get install zstd")

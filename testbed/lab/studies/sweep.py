@@ -73,7 +73,7 @@ class Sweep:
     interruption: KeyboardInterrupt | None = None
 
     def __repr__(self) -> str:
-        """Return the sweep in a line: a notebook shows it where a cell ends with one."""
+        """Return the sweep in a line, as a notebook shows it under a cell."""
         counts = {"runs": len(self.rows), "failed": len(self.failed), "not made": len(self.not_made)}
         return f"<Sweep {self.folder}: {', '.join(f'{count} {what}' for what, count in counts.items() if count)}>"
 

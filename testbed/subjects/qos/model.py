@@ -22,7 +22,7 @@ DEFAULT_NAME = "DEFAULT"
 
 
 class NodeType(enum.StrEnum):
-    """A type of nodes, all ports of which a port group can have. The RFC calls a channel adapter HCA, OpenSM CA."""
+    """A type of node: a port group can have all ports of the nodes of one. What the RFC calls HCA is CA in OpenSM."""
 
     CA = "CA"
     SWITCH = "SWITCH"

@@ -387,7 +387,7 @@ class FrrDaemons(Daemons):
         return by_neighbour
 
     def _told(self, *commands: str) -> list[Any]:
-        """Return the answers in JSON to commands, of those that have one."""
+        """Ask vtysh several commands, and return each JSON object among what it prints."""
         said, found, at = self.ask("vtysh", *commands), [], 0
         while (at := said.find("{", at)) >= 0:
             value, at = json.JSONDecoder().raw_decode(said, at)

@@ -45,7 +45,7 @@ class OneSwitch(LosslessTopo):
 
 
 class Session:
-    """One client's test."""
+    """The test of one snappi client: its configuration, the network made for it, and the traffic that runs."""
 
     line = DEFAULT_LINE
     """The lab's rate of the fastest port in a network that is made for a configuration."""

@@ -29,7 +29,7 @@ from testbed.units import Duration, Rate
 
 @dataclass(frozen=True)
 class Refresh:
-    """The times of one reverse tunnel, in nanoseconds."""
+    """What decides how often an XOFF is repeated through one reverse tunnel; times are in nanoseconds."""
 
     pause_ns: int  # how long one XOFF holds at J, at the fastest rate that J may have
     delay_ns: int  # the least that the tunnel takes, one way

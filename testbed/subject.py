@@ -62,6 +62,10 @@ class Subject(NamedTuple):
     decoders: str = ""
     """Frames in words: the `report/exports/frame_text.py:Decoder` of each EtherType."""
 
+    plans: str = ""
+    """Test plans that run on the subject's models: a mapping of the words of `xoff switch conformance --plan` to names
+    of `lab/studies/plan_rows.py:Plan`."""
+
     def load(self, member: str) -> Any:
         """Return the object that a member names, or None if the subject has none."""
         value: str = getattr(self, member)

@@ -7,4 +7,5 @@ from testbed.subject import Subject
 SUBJECT = Subject(
     name="link",
     decoders="testbed.subjects.link.report.decoders:DECODERS",
+    plans="testbed.subjects.link.commands:PLANS",
 )

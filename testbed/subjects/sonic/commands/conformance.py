@@ -8,8 +8,10 @@ import re
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
+from testbed import subject
 from testbed.cli.arguments import hint, whole_number
 from testbed.cli.engine_setup import ready
 from testbed.cli.first_steps.report import FILE as REPORT
@@ -35,6 +37,7 @@ from testbed.lab.studies.conformance import (
     plan_of,
     ports_of,
 )
+from testbed.subjects.sonic.commands.model_plans import on_models
 from testbed.subjects.sonic.lab.settings import CELL, Switch, speed
 from testbed.subjects.sonic.ports_to_test import classes, patience, split
 from testbed.units import written
@@ -46,6 +49,7 @@ examples:
   xoff switch conformance config_db.json                every case on your own switch, for each class of its ports
   xoff switch conformance --plan rocev2                 the RoCEv2 plan, TC1 to TC11, between eight ranks
   xoff switch conformance --plan trimming               the packet trimming plan, its cases 1 to 13 as PT1 to PT13
+  xoff switch conformance --plan scale-up               the scale-up standard's LLR-01 to CBFC-12, on models
 
 Each case runs on the switch, and again with the mechanism off that it tests: that control has to fail.
 Exit code: 0 if every case passed, 1 if one failed. docs/conformance.md describes the cases.
@@ -68,8 +72,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         "and one of each class: speed, cable, MTU, buffer profiles, maps)",
     )  # fmt: skip
     parser.add_argument(
-        "--plan", choices=PLANS, help="the plan whose cases run: pfc (default), rocev2 or trimming; --case names any"
-    )
+        "--plan", choices=(*PLANS, *_model_plans()),
+        help="the plan whose cases run: pfc (default), rocev2, trimming, or scale-up on models; --case names any of "
+        "the first three, or of the plan",
+    )  # fmt: skip
     what = parser.add_argument("--case", metavar="CASE,...", help="cases, as in L01,Y03,TC2 (default: all of the plan)")
     what.completer = lambda **_: list(_cases())  # type: ignore[attr-defined]
     parser.add_argument(
@@ -82,6 +88,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def conformance(options: argparse.Namespace) -> int:
     """Run the cases of one of SONiC's public test plans, and print the matrix of verdicts and measured values."""
     streams.outlast()
+    if options.plan in _model_plans():
+        return on_models(options, _model_plans()[options.plan])
     cases = _of_plan(options, _cases())
     tested: tuple[ColumnPorts, ...] = ()
     if options.file:
@@ -140,6 +148,12 @@ def _run(
 
 
 # What to run
+
+
+@cache
+def _model_plans() -> dict[str, str]:
+    """Return the plans that run on models, and the names of their cases' tables."""
+    return {word: name for plans in subject.loaded("plans") for word, name in plans.items()}
 
 
 def _cases() -> dict[str, Experiment]:

@@ -1,9 +1,9 @@
 """A program with verbs, by ctypes: the far end of the kernel's own queue pairs, in a test of both.
 
-It makes five pairs of queue pairs. Of each kind of work, write, send, read and two atomic operations, the far end does
-the first and this program the second. It is told the far end's numbers by its arguments, says its own in a line of
-JSON, and goes on with each line that it reads: the first has it post its works, the second has it print what its memory
-holds by then.
+It makes eight pairs of queue pairs. Of each kind of work in `WORKS`, the far end does the first and this program the
+second. It is told the far end's numbers by its arguments, says its own in a line of JSON, and goes on with each line
+that it reads: the first has it post its works, the second has it print what its memory holds by then. The far end has
+nothing that invalidates memory, and sends in its place.
 
 Memory is registered with addresses from 0 on, as the queue pairs of Xoff's flows have it.
 """
@@ -21,10 +21,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-WRITE, SEND, READ, COMPARE_SWAP, FETCH_ADD = 0, 2, 4, 5, 6
-WORKS = (WRITE, SEND, READ, FETCH_ADD, COMPARE_SWAP)
+WRITE, WRITE_IMMEDIATE, SEND, SEND_IMMEDIATE, READ, COMPARE_SWAP, FETCH_ADD = range(7)
+SEND_INVALIDATE = 9
+WORKS = (WRITE, SEND, READ, FETCH_ADD, COMPARE_SWAP, WRITE_IMMEDIATE, SEND_IMMEDIATE, SEND_INVALIDATE)
+SENDS = (SEND, SEND_IMMEDIATE, SEND_INVALIDATE)
+IMMEDIATE = 0x01234567
 """The operations by their numbers in libibverbs; queue pairs come in this order, twice."""
 _RC, _MTU_1024 = 2, 3
+_WITH_IMMEDIATE = 2
+_REMOTE_ACCESS_ERROR = 10
+"""The status of a work that the far end refuses for its key."""
 _INIT, _RTR, _RTS = 1, 2, 3
 _ALL_ACCESS = 15
 _ATOMIC = struct.Struct("<QQQI")
@@ -80,7 +86,11 @@ class Work(c.Structure):
 
 
 class Done(c.Structure):
-    _fields_ = [("number", c.c_uint64), ("status", c.c_int), ("rest", c.c_uint8 * 36)]
+    _fields_ = [
+        ("number", c.c_uint64), ("status", c.c_int),
+        *((name, c.c_uint32) for name in ("operation", "error", "octets", "immediate", "pair", "far_pair", "flags")),
+        ("rest", c.c_uint8 * 8),
+    ]  # fmt: skip
 
 
 class Verbs:
@@ -91,7 +101,9 @@ class Verbs:
         devices = self._made(self.library.ibv_get_device_list, None)
         self.context = self._made(self.library.ibv_open_device, c.c_uint64.from_address(devices).value)
         self.domain = self._made(self.library.ibv_alloc_pd, self.context)
-        self.completions = self._made(self.library.ibv_create_cq, self.context, 64, None, None, 0)
+        self.immediates: list[int] = []
+        """The immediate data that came, but for zeros."""
+        self.completions = self._made(self.library.ibv_create_cq, self.context, 256, None, None, 0)
 
     def _made(self, function: Any, *arguments: Any) -> int:
         function.restype = c.c_void_p
@@ -121,7 +133,7 @@ class Verbs:
 
     def queue_pair(self) -> tuple[int, int]:
         """Make a queue pair; returns it and its number."""
-        first = First(None, self.completions, self.completions, None, Capacity(8, 8, 1, 1, 0), _RC, 0)
+        first = First(None, self.completions, self.completions, None, Capacity(64, 8, 1, 1, 0), _RC, 0)
         pair = self._made(self.library.ibv_create_qp, self.domain, c.byref(first))
         return pair, c.c_uint32.from_address(pair + 52).value
 
@@ -154,13 +166,15 @@ class Verbs:
         if error := self._call(place, pair, c.addressof(work), c.addressof(c.c_void_p())):
             raise OSError(error, "a work is not taken")
 
-    def wait(self, many: int) -> None:
-        """Wait until so many works are done."""
+    def wait(self, many: int, status: int = 0) -> None:
+        """Wait until so many works are done, with this status."""
         done = Done()
         while many:
             if self._call(_POLL, self.completions, 1, c.addressof(done)):
-                if done.status:
+                if done.status != status:
                     raise RuntimeError(f"work {done.number} ended with status {done.status}")
+                if done.flags & _WITH_IMMEDIATE and done.immediate:
+                    self.immediates.append(socket.ntohl(done.immediate))
                 many -= 1
             time.sleep(10e-6)
 
@@ -170,27 +184,55 @@ def main() -> None:
     content = Path("content").read_bytes()
     verbs = Verbs()
     pairs = [verbs.queue_pair() for _ in range(2 * len(WORKS))]
-    holds = (0, 0, 1, 0, 0, 1, 1, 0, 0, 0)  # the memory of these queue pairs is full or empty at first
+    holds = (
+        0,
+        0,
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+        1,
+        1,
+        0,
+        0,
+        0,
+        1,
+        1,
+        1,
+    )  # the memory of these queue pairs is full or empty at first
     memory = [verbs.memory(content if full else bytes(len(content))) for full in holds]
     for place, (pair, _) in enumerate(pairs):
         verbs.connect(pair, told["far"] + place, told)
     for place in range(0, len(content), told["message"]):
-        verbs.post(pairs[1][0], None, place, told["message"], memory[1][1])
+        for at in (1, 5, 6, 7):  # what takes receives
+            verbs.post(pairs[at][0], None, place, told["message"], memory[at][1])
     verbs.post(pairs[2][0], None, 0, 0, memory[2][1])  # who has read a flow of Xoff says so by an empty send
     say({"numbers": [number for _, number in pairs], "keys": [far for _, _, far in memory]})
     for at, operation in enumerate(WORKS, len(WORKS)):
         if operation in (FETCH_ADD, COMPARE_SWAP):
-            for number in range(told["counts"]):  # one at a time, as `reads` has it
+            for number in range(told["counts"]):
                 verbs.post(pairs[at][0], atomic(operation, number, told["far_key"] + at), 8 * number, 8, memory[at][1])
-                verbs.wait(1)
             continue
-        step = told["message"] if operation == SEND else len(content)
+        step = told["message"] if operation in SENDS else len(content)
         for place in range(0, len(content), step):
             work = Work(number=at, operation=operation, far_address=place, far_key=told["far_key"] + at)
+            if operation in (WRITE_IMMEDIATE, SEND_IMMEDIATE):
+                work.immediate = socket.htonl(IMMEDIATE)
+            elif operation == SEND_INVALIDATE:  # the last one
+                work.operation, work.immediate = (
+                    (SEND_INVALIDATE if place + step == len(content) else SEND),
+                    work.far_key,
+                )
             verbs.post(pairs[at][0], work, place, step, memory[at][1])
-    verbs.wait(3 + 2 * (len(content) // told["message"]))
+    verbs.wait(4 + 7 * (len(content) // told["message"]) + 2 * told["counts"])
+    at = len(pairs) - 1
+    work = Work(number=at, operation=WRITE, far_address=len(content), far_key=told["far_key"] + at)
+    verbs.post(pairs[at][0], work, 0, 8, memory[at][1])
+    verbs.wait(1, _REMOTE_ACCESS_ERROR)
     say({"done": True})
-    say({"held": [hashlib.sha256(room[:]).hexdigest() for room, _, _ in memory]})
+    say({"immediates": verbs.immediates, "held": [hashlib.sha256(room[:]).hexdigest() for room, _, _ in memory]})
 
 
 def atomic(operation: int, number: int, key: int) -> Work:

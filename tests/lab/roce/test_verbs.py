@@ -29,7 +29,7 @@ from testbed.net.fabric.port import Port
 from testbed.net.fabric.ports import address_of
 from testbed.net.traffic import Flow
 from testbed.net.traffic.roce import Roce, RoceReport
-from testbed.roce import rates
+from testbed.roce import in_kernel, rates
 from testbed.roce.endpoint import FIRST_QP, Endpoint
 from testbed.roce.memory import Buffer, Content, content_block
 from testbed.roce.nic import PLAIN
@@ -354,8 +354,11 @@ def with_kernel(run: Run, ip_version: int = 4) -> None:
 
     octets, message, psn, far_psn, line = 60_000, 20_000, 0xFFFFF0, 5, Line(Rate("100Mb/s"), Scale(1000))
     counts = 40
-    kinds = (roce_device.WRITE, roce_device.SEND, roce_device.READ, roce_device.FETCH_ADD, roce_device.COMPARE_SWAP)
-    many = len(kinds)
+    kinds = (
+        roce_device.WRITE, roce_device.SEND, roce_device.READ, roce_device.FETCH_ADD, roce_device.COMPARE_SWAP,
+        roce_device.WRITE, roce_device.SEND, roce_device.SEND,
+    )  # fmt: skip
+    many, immediate, with_immediate = len(kinds), 0x01234567, (5, 6)
     source, target, asker = roce_device.IS_SOURCE, roce_device.IS_TARGET, roce_device.IS_ASKER
     content = Content(0).read(0, octets)
     Path("content").write_bytes(content)
@@ -396,11 +399,12 @@ def with_kernel(run: Run, ip_version: int = 4) -> None:
                     priority=LOSSLESS, ds_field=LOSSLESS << 5, cnp_priority=6, cnp_ds_field=0xC0, buffer=32_000,
                     roles=(source if gives else target) | asker * begins, region=place, operation=kind,
                     far_key=far_key, message=8 if is_atomic else message,
-                    left=8 * counts if is_atomic else octets, messages=NEVER,
+                    left=8 * counts if is_atomic else octets, messages=NEVER, immediate=immediate,
+                    has_immediate=place in with_immediate,
                     begin_ns=time.monotonic_ns(), end_ns=NEVER, line_bps=line.rate.bps,
                     nic=roce_device.C.xr_nic(**PLAIN.numbers()), rate=rate, sent_at=NOWHERE, received_at=NOWHERE,
                 ))  # fmt: skip
-        said: dict[str, list[str]] = {}
+        said: dict[str, list[Any]] = {}
         for _ in ("it posts its works", "it says what it holds"):
             print(file=peer.stdin, flush=True)
             said = json.loads(peer.stdout.readline())
@@ -414,11 +418,29 @@ def with_kernel(run: Run, ip_version: int = 4) -> None:
         listener.close()
     originals = b"".join(number.to_bytes(8, "little") for number in range(counts))
     counted, fetched = counts.to_bytes(8, "little").ljust(octets, b"\0"), originals.ljust(octets, b"\0")
-    held = [content] * 3 + [counted] * 2 + [content] * 3 + [fetched] * 2
+    held = [content] * 3 + [counted] * 2 + [content] * 6 + [fetched] * 2 + [content] * 3
     run.claim("contents that Soft-RoCE holds", said["held"], equals=[hashlib.sha256(one).hexdigest() for one in held])
     got = [(one.octets, one.is_as_expected) for one in reports if one.octets]
-    run.claim("contents that the kernel got", got, equals=[(octets, True)] * 3 + [(8 * counts, True)] * 2)
-    run.claim("failures", [one.failure[0] for one in reports], equals=[0] * 2 * many)
+    run.claim(
+        "contents that the kernel got",
+        got,
+        equals=[(octets, True)] * 3 + [(8 * counts, True)] * 2 + [(octets, True)] * 3,
+    )
+    messages = octets // message
+    run.claim("immediate data that Soft-RoCE got", said["immediates"], equals=[immediate] * 2 * messages)
+    run.claim(
+        "receives that the kernel used for a write and for sends with them, and for sends",
+        [one.counters.received for one in reports[-3:]],
+        equals=[1, messages, messages],
+    )
+    refused = in_kernel.failure(reports[-1].failure)
+    last_key = roce_device.FIRST_KEY + 2 * many - 1
+    run.claim(
+        "what Soft-RoCE asked for behind a send that invalidates the key",
+        refused,
+        equals=f"a write of 8 octets at {octets} with key {last_key:#x}",
+    )
+    run.claim("other failures", [one.failure[0] for one in reports[:-1]], equals=[0] * (2 * many - 1))
     run.claim(
         "sent again, and by mistake",
         [(one.counters.went_back, one.counters.duplicates) for one in reports],

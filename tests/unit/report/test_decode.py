@@ -173,6 +173,19 @@ def test_a_cnp_is_a_cnp() -> None:
     assert "DSCP 1 ECT(1) flow label 0x12345" in said[1] and said[-1].startswith("RoCEv2 cnp QP 17 PSN 0, BECN")
 
 
+def test_atomic_operations_and_what_goes_with_sends_are_shown() -> None:
+    add = roce.Packet(roce.Opcode.FETCH_ADD, 17, 5, atomic=roce.AtomicEth(0x40, 9, 3))
+    answer = roce.Packet(roce.Opcode.ATOMIC_ACKNOWLEDGE, 18, 5, aeth=roce.Aeth(1), original=0x2A)
+    gone = roce.Packet(roce.Opcode.SEND_ONLY_INVALIDATE, 17, 6, bytes(8), invalidate=0x1001)
+    told = roce.Packet(roce.Opcode.SEND_ONLY_IMMEDIATE, 17, 7, bytes(8), immediate=7)
+    assert [ethernet(roce_frame(packet))[-1] for packet in (add, answer, gone, told)] == [
+        "RoCEv2 fetch add QP 17 PSN 5, 64 bits at 0x40, 0 octets",
+        "RoCEv2 atomic acknowledge QP 18 PSN 5, ACK MSN 1, original 0x2a, 0 octets",
+        "RoCEv2 send only invalidate QP 17 PSN 6, invalidates 0x1001, 8 octets",
+        "RoCEv2 send only immediate QP 17 PSN 7, immediate 0x7, 8 octets",
+    ]
+
+
 def test_the_command_prints_a_line_for_each_frame(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "x.pcapng"
     file.write_bytes(pcapng("<", (1_500_000_000, XOFF, "\x1b[31mred\n"), (1_500_000_500, bytes(70), "")))

@@ -131,6 +131,10 @@ if TYPE_CHECKING:
     from testbed.switch.ecn.field import Ecn
     from testbed.switch.headroom.exchange import Points as MeasurementPoints
     from testbed.switch.headroom.exchange import Settings as MeasurementSettings
+    from testbed.switch.link.counters import LlrReport
+    from testbed.switch.link.errors import BitErrors, FecErrors
+    from testbed.switch.link.jam import Jam
+    from testbed.switch.link.retry import Llr
     from testbed.switch.pfc.settings import Action as WatchdogAction
     from testbed.switch.pfc.settings import Kind as WatchdogKind
     from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
@@ -188,6 +192,7 @@ __all__ = [
     "Bfd",
     "Bgp",
     "Bird",
+    "BitErrors",
     "Buffer",
     "BufferCounters",
     "BufferSettings",
@@ -225,6 +230,7 @@ __all__ = [
     "Experiment",
     "Fabric",
     "FatTree",
+    "FecErrors",
     "File",
     "Fixed",
     "Flow",
@@ -243,12 +249,15 @@ __all__ = [
     "HpccParameters",
     "Incast",
     "Isis",
+    "Jam",
     "LeafController",
     "LeafSpine",
     "Length",
     "Limits",
     "Line",
     "LldpTimers",
+    "Llr",
+    "LlrReport",
     "LoggedEvent",
     "LosslessLeaf",
     "LosslessRouter",
@@ -452,6 +461,10 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.buffer.headroom": "HeadroomPolicy DynamicSharedHeadroom SharedHeadroomPool",
         "testbed.switch.buffer.settings": "Static Dynamic GroupSettings QueueSettings Pool BufferSettings split_evenly",
         "testbed.switch.ecn.curve": "EcnCurve",
+        "testbed.switch.link.counters": "LlrReport",
+        "testbed.switch.link.errors": "BitErrors FecErrors",
+        "testbed.switch.link.jam": "Jam",
+        "testbed.switch.link.retry": "Llr",
         "testbed.switch.rules.marking": "MarkingRule PortLine QueuedFrame Marking",
         "testbed.switch.rules.model": "MarkedPort SentFrame",
         "testbed.net.fabric.rules.at_ports": "MarkingReading",

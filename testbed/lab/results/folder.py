@@ -104,6 +104,8 @@ class Network:
     """True if the experiment's own values were the lab's."""
     soft_roce: dict[str, dict[str, int]] = field(default_factory=dict)
     """The counters of Soft-RoCE devices at the network's end, by port and name."""
+    llr: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The same of ports with LLR, or with errors on their cables."""
 
     @property
     def title(self) -> str:
@@ -174,7 +176,8 @@ class Folder:
                     self.names[port] = f"{network.node_of(port)}-{name}"
         self.networks = [
             replace(
-                one, **{part: _renamed(getattr(one, part), self.names) for part in ("cables", "ports", "soft_roce")}
+                one,
+                **{part: _renamed(getattr(one, part), self.names) for part in ("cables", "ports", "soft_roce", "llr")},
             )
             for one in self.networks
         ]
@@ -243,10 +246,10 @@ class Folder:
         """Read the networks from their log."""
         started: dict[str, Any] | None = None
 
-        def close(end_ns: int, soft_roce: Any = None) -> None:
+        def close(end_ns: int, soft_roce: Any = None, llr: Any = None) -> None:
             if started is not None:
                 network = network_of(started, len(self.networks) + 1, end_ns)
-                self.networks.append(replace(network, soft_roce=_counted(soft_roce)))
+                self.networks.append(replace(network, soft_roce=_counted(soft_roce), llr=_counted(llr)))
 
         for number, line in self._lines(NETWORKS, _LARGEST_LIST):
             match line := _by_new_names(line):
@@ -254,7 +257,7 @@ class Folder:
                     close(t_ns)
                     started = line
                 case {"network": "ended", "lab_ns": int(t_ns)} if abs(t_ns) <= LATEST_NS:
-                    close(t_ns, line.get("soft_roce"))
+                    close(t_ns, line.get("soft_roce"), line.get("llr"))
                     started = None
                 case _:
                     self.damage.add(NETWORKS, number, "is no start or end of a network")

@@ -16,6 +16,8 @@ from testbed.units import Duration, Rate, Size
 
 ROOT = 0xFFFF_FFFF
 WIRE_OVERHEAD = 24
+LINE = "xoff_line"
+"""The qdisc of our kernel that is a direction of a cable (`linux/line_qdisc.py`)."""
 
 _NEW_QDISC, _GET_QDISC, _NEW_CLASS, _GET_CLASS = 36, 38, 40, 42
 _HTB_TAIL = 24
@@ -122,6 +124,11 @@ def netem(
         if rate.bps // 8 >= 1 << 32:
             options += u64(8, rate.bps // 8)
     return _qdisc(interface, parent, own, "netem", options)
+
+
+def own(interface: int, own: int, kind: str, options: bytes) -> Message:
+    """Create a root qdisc of our kernel, or change it; it reads its options as they are."""
+    return _qdisc(interface, ROOT, own, kind, options)
 
 
 def _silent(flags: int, body: bytes) -> bytes:

@@ -315,7 +315,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
     poll, scale = getattr(topo, "deadlock_poll", None), getattr(topo, "scale", Scale(1))
     core.options.deadlock_poll = poll if poll is None or core.ports.is_in_lab_time else scale.lab(poll)
     net, is_described, since_ns = None, False, time.monotonic_ns()
-    soft_roce: dict[str, dict[str, int]] = {}
+    counted: dict[str, dict[str, dict[str, int]]] = {}
     captured: Observer | None = None
     followed: Observer | None = None
     try:
@@ -357,7 +357,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
                     yield net
                 if run is not None:
                     description.account_for_losses(run, core.flows.lost, fabric.losses)
-                    soft_roce = core.soft_roce()
+                    counted = {"soft_roce": core.soft_roce(), "llr": description.llr_counters(core.cabling.reports())}
     finally:
         if followed is not None:
             followed.stop()
@@ -369,7 +369,7 @@ def _network(topo: Topo, run: Run | None, log: str, case: str, options: dict[str
             net.stop()
         core.leave()
         if run is not None:
-            run.lines(description.NETWORKS_LOG, [description.ended(soft_roce)] if is_described else [])
+            run.lines(description.NETWORKS_LOG, [description.ended(**counted)] if is_described else [])
             run.history(core.log.history)
             run.lines(DCBX_LOG, core.log.lines())
             run.agent_lateness(core.log.lateness_ns)

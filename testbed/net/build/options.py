@@ -26,7 +26,7 @@ class OptionError(UsageError):
     """An option does not exist, or contradicts another one."""
 
 
-CABLE_WORDS = ("bw", "rate", "delay", "length", "loss", "mtu")
+CABLE_WORDS = ("bw", "rate", "delay", "length", "loss", "mtu", "errors", "llr")
 """Words that describe a cable beside `cable` itself. `bw`, in Mb/s, and a `loss` in percent are Mininet's words."""
 BUFFER_WORDS = ("total", "xoff", "xon_offset", "headroom", "guaranteed")
 """Words that describe the buffers of a topology's switches beside `buffer` itself."""
@@ -109,7 +109,10 @@ def cable_of(where: str, options: Mapping[str, Any], default: Cable) -> Cable:
             length, delay = default.length, None if default.length else default.delay
         loss = _percent(options["loss"]) if "loss" in words else default.loss
         mtu = default.mtu if options.get("mtu") is None else options["mtu"]
-        return Cable(rate, length, delay=delay, loss=loss, mtu=mtu)
+        errors, llr = (
+            getattr(default, word) if options.get(word) is None else options[word] for word in ("errors", "llr")
+        )
+        return Cable(rate, length, delay=delay, loss=loss, mtu=mtu, errors=errors, llr=llr)
     except UsageError as error:
         raise CableError(f"{where}: {error}") from None
 

@@ -267,10 +267,10 @@ class NodeSetup:
 
 
 def _is_direct_to_host(port: PortState) -> bool:
-    """Return True if the cable leads to a host and has no delay or loss."""
+    """Return True if the cable leads to a host and frames are there at once."""
     link = port.intf.link
     far = link.intf2 if link.intf1 is port.intf else link.intf1
-    return not (port.lab_cable.delay.ps or port.lab_cable.loss or forwards(far.node))
+    return port.lab_cable.is_plain and not forwards(far.node)
 
 
 MakePart = Callable[[PortTable, Sequence[PortState]], PartPlan | None]

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import warn
 from testbed.experiment.run import Run
@@ -22,9 +22,13 @@ from testbed.linux.netlink import links, qdiscs
 from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
-from testbed.net.fabric.cable import HEADER, Cable, Forwarding
+from testbed.net.fabric.cable import HEADER, Cable, Forwarding, line_settings
 from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards
 from testbed.units import Duration, Scale
+
+if TYPE_CHECKING:
+    from testbed.switch.link.counters import LlrReport
+    from testbed.switch.link.jam import Jam
 
 _MIDDLES = 256 * FIRST_INTERFACE
 """The interface index of the middle's end at slot 0."""
@@ -49,6 +53,10 @@ class Cabling:
         """The delay of each port's cable in ps: memory shared with agents, which are forked before a cable changes."""
         self._namespace: int | None = None
         self._middle_ends: list[int] = []
+        self._has_lines = False
+        """True if a cable has LLR or errors."""
+        self._jams: dict[int, tuple[Jam, ...]] = {}
+        """What is disturbed of what comes to the port in a slot."""
         self._pulled: set[int] = set()
         """The lower slot of each cable that is pulled."""
         self._down: set[int] = set()
@@ -78,6 +86,15 @@ class Cabling:
         slots = self._next_slot, self._next_slot + 1
         if slots[1] >= SLOTS:
             raise FabricError(f"a network has at most {SLOTS} lossless ports; this one needs more")
+        if cable.errors or cable.llr:
+            from testbed.linux import line_qdisc
+
+            self._has_lines = True
+            if not line_qdisc.is_there():
+                raise FabricError(
+                    f"{one[1]} and {other[1]}: llr and errors of a cable need the kernel of the engine um; run it "
+                    "there, or give the cable a loss"
+                )
         self._next_slot += 2
         for slot, (node, _, mac) in zip(slots, (one, other), strict=True):
             address = Mac.parse(mac) if mac else Mac((_LOCAL_MACS + slot).to_bytes(6, "big"))
@@ -207,7 +224,7 @@ class Cabling:
         if not self._can_change(state.slot):
             raise FabricError(f"the cable of {port} was laid without a delay, so it cannot lose frames")
         old = state.lab_cable
-        self._change(state, Cable(old.rate, delay=old.delay, loss=loss, mtu=old.mtu))
+        self._change(state, old.with_loss(loss))
 
     def _change(self, state: PortState, cable: Cable) -> None:
         """Change the delay and loss of the cable at a port."""
@@ -218,6 +235,36 @@ class Cabling:
     def _set(self, slot: int, cable: Cable) -> None:
         assert self.socket is not None
         self.socket.send(self._netem(end, cable) for end in (slot, slot ^ 1))
+
+    def jam(self, port: str, *jams: Jam) -> None:
+        """Disturb single frames and ordered sets that leave a port, as a tester does, in place of those named before.
+
+        The cable needs LLR or errors.
+        """
+        state = self._ports.port(port)
+        if not (state.lab_cable.errors or state.lab_cable.llr):
+            raise FabricError(f"the cable of {port} has neither LLR nor errors, so nothing on it can be disturbed")
+        from testbed.linux import line_qdisc
+
+        if len(jams) > line_qdisc.JAMS:
+            raise FabricError(f"{port}: {len(jams)} disturbances; a direction has at most {line_qdisc.JAMS}")
+        self._jams[state.slot ^ 1] = jams
+        with kernel.urgently(URGENCY):
+            self._set(state.slot, state.lab_cable)
+
+    def reports(self) -> dict[str, LlrReport]:
+        """Return what each port with LLR or errors on its cable has counted, by its name."""
+        if self.socket is None or not self._has_lines:
+            return {}
+        from testbed.linux import line_qdisc
+        from testbed.switch.link.counters import LlrReport
+
+        found = line_qdisc.reports(self.socket)
+        return {
+            state.name: LlrReport.of(found[_MIDDLES + (slot ^ 1)])
+            for slot, state in self._ports.by_slot.items()
+            if _MIDDLES + (slot ^ 1) in found
+        }
 
     def pull(self, port: str) -> None:
         """Pull the cable at a port: both ends lose their carrier, and the frames in the cable are lost.
@@ -267,11 +314,16 @@ class Cabling:
             self._namespace = None
 
     def _has_middle(self, slot: int, cable: Cable) -> bool:
-        return bool(cable.delay.ps or cable.loss or self._forwarding.keys() & {slot, slot ^ 1})
+        return bool(not cable.is_plain or self._forwarding.keys() & {slot, slot ^ 1})
 
     def _netem(self, slot: int, cable: Cable) -> Message:
         """Return the message that sets the delay and loss of frames to the port in a slot."""
         interface, forwarding = _MIDDLES + slot, self._forwarding.get(slot)
+        if cable.errors or cable.llr:
+            from testbed.linux import line_qdisc
+
+            settings = line_settings(cable, forwarding, loss_seed(interface), self._jams.get(slot, ()))
+            return line_qdisc.message(interface, qdiscs.handle(1), settings)
         loss = round(cable.loss * (2**32 - 1))
         delay = self._delay(slot, cable)
         rate = cable.rate if forwarding is Forwarding.STORE_AND_FORWARD else None

@@ -360,7 +360,8 @@ class FabricCore:
             found["full queue"] += qdisc["plug"].dropped
             found["waiting"] += (qdisc["netem"] if "netem" in qdisc else qdisc["plug"]).waiting
         if self.cabling.socket:
-            found["waiting"] += qdiscs.counters(self.cabling.socket)["netem"].waiting
+            middles = qdiscs.counters(self.cabling.socket)
+            found["waiting"] += middles["netem"].waiting + middles[qdiscs.LINE].waiting
         found["cable"] += self.cabling.lost()
         # What waited when its flow was stopped comes later. It is read last, so that no frame arrives unseen meanwhile.
         for node, _ in here:

@@ -34,6 +34,7 @@ from testbed.units import Scale, hardware_times
 
 if TYPE_CHECKING:
     from testbed.net.fabric.rules.at_ports import MarkingReading
+    from testbed.switch.link.counters import LlrReport
 
 __all__ = ["Fabric", "FabricCore", "FabricError", "Mismatch", "PortState"]
 
@@ -149,6 +150,14 @@ class Fabric:
         """Return what a switch's port has trimmed, by the queue that was full."""
         tables = self.core.running_program().trimming_tables
         return (Trimmed(),) * 8 if tables is None else tables.trimmed(self.port(port).slot)
+
+    def llr(self, port: str) -> LlrReport:
+        """Return what a port with LLR, or with errors on its cable, has counted."""
+        reports = self.core.cabling.reports()
+        if self.port(port).name not in reports:
+            having = f"{listed(reports)} have" if reports else "no port has"
+            raise FabricError(f"the cable of {port} has neither LLR nor errors; {having}")
+        return reports[port]
 
     def losses(self) -> dict[str, int] | None:
         """Return the numbers of frames that have been dropped so far or wait still, by reason.

@@ -50,8 +50,7 @@ class PortState:
     @property
     def cable(self) -> Cable:
         """The cable with the rate and delay of the hardware for which it stands."""
-        lab, units = self.lab_cable, self.units
-        return Cable(units.real(lab.rate), delay=units.nearest_real(lab.delay), loss=lab.loss, mtu=lab.mtu)
+        return self.lab_cable.in_hardware(self.units)
 
     @property
     def node(self) -> Any:

@@ -277,7 +277,7 @@ class Controls:
         key = state.slot & ~1
         if on == (key not in self._out):
             return f"the cable of {port} is {'in' if on else 'out'} already"
-        if state.lab_cable.delay.ps or state.lab_cable.loss:
+        if not state.lab_cable.is_plain:
             (cabling.plug if on else cabling.pull)(port)
         else:
             # This takes the end at a switch: a host would lose the routes of a port that is set down.

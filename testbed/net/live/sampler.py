@@ -183,7 +183,7 @@ class Sampler:
             "delay_lab_ns": port.lab_cable.delay.ns,
             "cable": self._controls.is_in(port.name),
             "storms": self._controls.storming(port.name),
-            "can_delay": bool(port.lab_cable.delay.ps or port.lab_cable.loss),
+            "can_delay": not port.lab_cable.is_plain,
         }
 
     def _clear(self) -> None:

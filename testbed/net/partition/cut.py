@@ -115,7 +115,8 @@ def cut(topo: Any, parts: int) -> Cut:
         if not delay_ns:
             raise PartitionError(
                 f"{kind}: the cable of {one} and {other} is between two parts and has no delay, so no kernel could run "
-                "before the other; give it a length, as in cable=Cable('10Gb/s', '100m'), or put both into one part"
+                "before the other, or it has llr or errors; give it a length, as in cable=Cable('10Gb/s', '100m'), "
+                "or put both into one part"
             )
         cut_cables.append(CutCable((one, other), (part_of[one], part_of[other]), delay_ns))
     if len(cut_cables) > _MOST_CUT:
@@ -125,8 +126,11 @@ def cut(topo: Any, parts: int) -> Cut:
 
 
 def _delay_ns(info: Mapping[str, Any]) -> int:
+    """Return the delay by which a cable lets two kernels be apart; none of one whose ends agree about each frame."""
     cable = info.get("cable")
-    return 0 if cable is None else int(cable.in_lab(Scale(info.get("scale", 1))).delay.ns)
+    if cable is None or cable.llr or cable.errors:
+        return 0
+    return int(cable.in_lab(Scale(info.get("scale", 1))).delay.ns)
 
 
 def _forwards(topo: Any, node: str) -> bool:
@@ -184,8 +188,9 @@ def _found(topo: Any, cables: Sequence[tuple[str, str, int]], parts: int) -> dic
                       if not ns and _forwards(topo, one) and _forwards(topo, other)), "")  # fmt: skip
         if fixed:
             raise PartitionError(
-                f"{kind}: only {len(names)} pieces of it can be apart, for the cable of {fixed} has no delay, and "
-                f"{parts} parts are asked for; give such cables a length, as in cable=Cable('10Gb/s', '100m')"
+                f"{kind}: only {len(names)} pieces of it can be apart, for the cable of {fixed} has no delay, or it "
+                f"has llr or errors, and {parts} parts are asked for; give such cables a length, as in "
+                "cable=Cable('10Gb/s', '100m')"
             )
         raise PartitionError(
             f"{kind}: {parts} parts are asked for, and it has {switches} switches and routers; "

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.experiment.run import Run
 from testbed.switch.buffer.settings import BufferSettings, Dynamic, GroupSettings
 from testbed.switch.ecn.curve import EcnCurve
+
+if TYPE_CHECKING:
+    from testbed.switch.link.counters import LlrReport
 
 NETWORKS_LOG = "networks.jsonl"
 """The name of the file in a result folder."""
@@ -52,9 +55,18 @@ def started(net: Any, case: str, topology: str, since_ns: int) -> dict[str, Any]
     }
 
 
-def ended(soft_roce: Mapping[str, Mapping[str, int]] | None = None) -> dict[str, Any]:
-    """Return the line for a network that has ended now, with the counters of its Soft-RoCE devices by port."""
-    return {"t_ns": time.monotonic_ns(), "network": "ended", **({"soft_roce": soft_roce} if soft_roce else {})}
+def ended(**counted: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """Return the line for a network that has ended now, with what was counted by port: `soft_roce` and `llr`."""
+    found = {name: ports for name, ports in counted.items() if ports}
+    return {"t_ns": time.monotonic_ns(), "network": "ended", **found}
+
+
+def llr_counters(reports: Mapping[str, LlrReport]) -> dict[str, dict[str, int]]:
+    """Return what ports with LLR, or with errors on their cables, have counted."""
+    return {
+        name: {**one.counters, "flushes": one.flushes, "lost": one.lost, "damaged": one.damaged}
+        for name, one in reports.items()
+    }
 
 
 def kind(node: Any) -> str:
@@ -82,6 +94,8 @@ def _cable(link: Any, ports: Mapping[str, Any]) -> dict[str, Any]:
         "hardware_delay_ns": cable.delay.ps / scale / 1000,
         "hardware_length_m": cable.delay.length().mm / scale / 1000,
         "loss": str(cable.loss),
+        **({"errors": str(cable.errors)} if cable.errors else {}),
+        **({"llr": {"frames": retry.frames, "octets": retry.octets}} if (retry := cable.retry) else {}),
     }
 
 

@@ -25,7 +25,8 @@ PRIORITIES = range(8)
 _POOLS = ("guaranteed", "shared", "headroom")
 _STATES = frozenset((
     "now_ns", "priority", "slice", "enabled", "paused_until_ns", "is_congested", "stormed", "used", "most", "size",
-    "lossless", "xon_offset", "headroom", "limit", "cell_bytes", "waiting_bytes", "stopped", "controller",
+    "lossless", "xon_offset", "headroom", "limit", "cell_bytes", "waiting_bytes", "stopped", "controller", "sender",
+    "receiver",
 ))  # fmt: skip
 """The names of values that are not counts, so that clearing leaves them as they are."""
 

@@ -281,7 +281,13 @@ def _folds(
     for network in folder.networks:
         if network.soft_roce:
             about = f"what the devices of {len(network.soft_roce)} ports have counted, by the names of drivers"
-            out.append(folded(f"Soft-RoCE: {network.title}", tables.soft_roce_table(network), about))
+            out.append(
+                folded(f"Soft-RoCE: {network.title}", tables.counters_table("Soft-RoCE", network.soft_roce), about)
+            )
+        if network.llr:
+            about = f"what {len(network.llr)} ports have counted of their cables, by SONiC's names"
+            counted = tables.counters_table("Link Layer Retry", network.llr)
+            out.append(folded(f"Link Layer Retry: {network.title}", counted, about))
     if found.facts:
         facts = tables.facts_table(folder, found)
         out.append(folded("Headroom, tunnels and policies", facts, f"{len(found.facts)} events of agents"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from testbed.lab.results.folder import Folder, Network
@@ -183,12 +183,11 @@ def drops_table(found: Tracks) -> Html:
     return table("Drops", ("reason", "frames dropped"), rows, "No buffer dropped a frame.")
 
 
-def soft_roce_table(network: Network) -> Html:
-    """Return the counters of the network's Soft-RoCE devices, with a row for each that any of them has counted."""
-    devices = network.soft_roce
-    names = sorted({name for counted in devices.values() for name, value in counted.items() if value})
-    rows = ([name, *(counted.get(name, 0) for counted in devices.values())] for name in names)
-    return table("Soft-RoCE", ["counter", *devices], rows, "They have counted nothing.")
+def counters_table(title: str, ports: Mapping[str, Mapping[str, int]]) -> Html:
+    """Return the counters of some ports, with a row for each that any of them has counted."""
+    names = sorted({name for counted in ports.values() for name, value in counted.items() if value})
+    rows = ([name, *(counted.get(name, 0) for counted in ports.values())] for name in names)
+    return table(title, ["counter", *ports], rows, "They have counted nothing.")
 
 
 def buffers_table(network: Network) -> Html:

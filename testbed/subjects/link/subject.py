@@ -6,6 +6,7 @@ from testbed.subject import Subject
 
 SUBJECT = Subject(
     name="link",
+    views="testbed.subjects.link.lab.views:VIEWS",
     decoders="testbed.subjects.link.report.decoders:DECODERS",
     plans="testbed.subjects.link.commands:PLANS",
 )

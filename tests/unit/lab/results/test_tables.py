@@ -13,7 +13,7 @@ import pytest
 from testbed.errors import UsageError
 from testbed.lab.results import tables
 from testbed.lab.results.folder import read
-from testbed.report.pages.tables import soft_roce_table
+from testbed.report.pages.tables import counters_table
 from testbed.report.timeline.tracks import _INTERVALS, PAUSED
 from tests.report_folders import MS, flow, lines, pause, result, small
 
@@ -96,7 +96,7 @@ def test_counters_of_soft_roce_are_in_the_end_of_their_network(tmp_path: Path) -
         {"network": "with PFC", "node": "h1", "port": "h1-eth0", "np_cnp_sent": 7},
         {"network": "with PFC", "node": "r", "port": "r-eth0"},
     ]
-    shown = soft_roce_table(found.networks[0])
+    shown = counters_table("Soft-RoCE", found.networks[0].soft_roce)
     assert "np_cnp_sent" in shown and "<td>7</td><td>0</td>" in re.sub(" class=[^>]*", "", shown)
 
 

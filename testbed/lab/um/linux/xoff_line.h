@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The settings and counters of the qdisc xoff_line, one direction of a cable, as testbed/linux/line_qdisc.py uses them.
+ * All times are the lab's.
+ */
+#ifndef __XOFF_LINE_H
+#define __XOFF_LINE_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
+#include <stdint.h>
+typedef uint8_t u8;
+typedef uint32_t u32;
+typedef int32_t s32;
+typedef uint64_t u64;
+typedef int64_t s64;
+#endif
+
+#define XL_JAMS 4
+#define XL_COUNTERS 22
+
+/* Disturb what has these numbers of its kind, from 1 on */
+struct xl_jam {
+	u32 what, fate, first, count;
+};
+
+struct xl_settings {
+	u64 bps;
+	s64 delay_ns;
+	u64 loss, seed, slot_threshold;	/* thresholds of 64 bits */
+	u32 slot_octets;		/* or 0 */
+	u32 wait;			/* enum xl_wait */
+	u32 has_llr;
+	u32 frames, octets, replay_count, spacing, init_action, flush_action, re_init, first_sequence;
+	u32 pad;
+	s64 replay_timer_ns, age_ns;
+	struct xl_jam jams[XL_JAMS];
+};
+
+/* What an end has counted: as the sender of this direction, and as the receiver of the other one */
+struct xl_report {
+	u64 counters[XL_COUNTERS];
+	u64 flushes, lost, damaged;	/* of the frames of this direction, those that did not come at all or not whole */
+	u32 state, receiver, kept, held;
+};
+
+#endif

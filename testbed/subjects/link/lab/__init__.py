@@ -1,0 +1,1 @@
+"""The link layer in running networks."""

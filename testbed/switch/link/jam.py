@@ -1,0 +1,67 @@
+"""Disturbances of single frames and ordered sets on a line, as a tester makes them."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeVar
+
+from testbed.errors import UsageError
+
+_MOST = (1 << 32) - 1
+K = TypeVar("K", bound=enum.IntEnum)
+
+
+class JamError(UsageError):
+    """A disturbance that does not exist."""
+
+
+class What(enum.IntEnum):
+    """What is on a line: an ordered set, by its number on the line, or a frame."""
+
+    ACK = 1
+    NACK = 2
+    INIT = 3
+    ECHO = 4
+    FRAME = 5
+
+
+class Fate(enum.IntEnum):
+    """The fate of what is put on a line."""
+
+    CAME = 0
+    LOST = 1
+    DAMAGED = 2
+    POISONED = 3
+
+
+@dataclass(frozen=True, init=False)
+class Jam:
+    """Disturb what has these numbers of its kind, counted from 1 as it is put on the line: `Jam("frame", "lost", 50)`.
+
+    Frames are those with LLR, and their replays. A poisoned one comes whole, with a mark of its sender that it was
+    broken before; it is not asked for again.
+    """
+
+    what: What
+    fate: Fate
+    first: int
+    count: int
+
+    def __init__(self, what: What | str, fate: Fate | str, first: int, count: int = 1) -> None:
+        object.__setattr__(self, "what", _known("what", What, what))
+        object.__setattr__(self, "fate", _known("fate", Fate, fate))
+        if self.fate is Fate.POISONED and self.what is not What.FRAME:
+            raise JamError("a jam: only frames can be poisoned; write 'lost' or 'damaged'")
+        for name, value in (("first", first), ("count", count)):
+            if type(value) is not int or not 1 <= value <= _MOST:
+                raise JamError(f"a jam: {name} is {value!r}; it is a whole number, 1 or more")
+            object.__setattr__(self, name, value)
+
+
+def _known(name: str, kind: type[K], given: object) -> K:
+    found = given if isinstance(given, kind) else kind.__members__.get(str(given).upper())
+    if found is None or found is Fate.CAME:
+        words = ", ".join(repr(one.name.lower()) for one in kind if one is not Fate.CAME)
+        raise JamError(f"a jam: {name} is {given!r}; write {words}")
+    return found

@@ -1,0 +1,147 @@
+"""Settings of Link Layer Retry (LLR), in the words of SONiC's and OTG's models, and what a cable needs of them.
+
+A frame stays in the sender's replay buffer until it is acknowledged. `frames` and `octets` are the size of that buffer:
+who wants the line's rate needs as much as can be under way and not acknowledged yet.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from testbed.errors import UsageError
+from testbed.units import Duration, Length, Rate, Scale, Size
+
+MOST_FRAMES = 1 << 19
+"""Half of the sequence numbers, which have 20 bits."""
+MOST_OCTETS = (1 << 31) - 1
+NO_LIMIT = 255
+SPACINGS = range(320, 32760 + 1)
+LONGEST_TIMER = Duration("65535ns")
+LONGEST_AGE = Duration("4290ms")
+_SHORTEST, _OVERHEAD = 60, 24
+_SETS = 2 * 8
+_TABLED = {
+    (200, 5): (61, 31_184, "5us"),
+    (200, 40): (71, 35_952, "5.5us"),
+    (400, 5): (115, 58_768, "5us"),
+    (400, 40): (133, 67_760, "5.5us"),
+}
+"""The profiles of SONiC's sample of `llr_profile_lookup.ini`, by Gb/s and metres."""
+_TIMER = Duration("5us")
+
+
+class RetryError(UsageError):
+    """Settings of LLR that are out of range, or a cable on which it cannot work."""
+
+
+class Action(enum.StrEnum):
+    """What a sender does with frames while it has no sequence numbers for them: in INIT, and in FLUSH."""
+
+    DISCARD = "discard"
+    BLOCK = "block"
+    BEST_EFFORT = "best_effort"
+
+
+@dataclass(frozen=True)
+class Llr:
+    """Link Layer Retry on both directions of a cable: `Cable("200Gb/s", "5m", llr=Llr())`.
+
+    What is None is chosen by the cable: the profile that SONiC has for its rate and length, or else as much as the
+    line's rate needs.
+    """
+
+    frames: int | None = None
+    """The most frames that are not acknowledged."""
+    octets: int | None = None
+    """The most octets of them, with FCS."""
+    replay_timer: Duration | str | None = None
+    """The time without progress after which a sender replays by itself."""
+    replay_count: int = NO_LIMIT
+    """The most replays in a row without progress; one more flushes the buffer. 255 is no limit."""
+    spacing: int = 2048
+    """The octets on the line from one LLR_ACK to the next."""
+    init_action: Action | str = Action.BEST_EFFORT
+    flush_action: Action | str = Action.BEST_EFFORT
+    re_init: bool = True
+    """True if a sender that has flushed its buffer begins again; else it stays in FLUSH."""
+    data_age: Duration | str | None = None
+    """The time after which a frame that is not acknowledged flushes the buffer; None: there is no such time."""
+    is_in_lab_time: bool = False
+    """True if its times are the lab's; otherwise they are the hardware's, as the limits of times are."""
+
+    def __post_init__(self) -> None:
+        _check("frames", self.frames, range(1, MOST_FRAMES + 1))
+        _check("octets", self.octets, range(_SHORTEST, MOST_OCTETS + 1))
+        if self.replay_count is None or self.spacing is None:
+            raise RetryError("LLR: replay_count and spacing are numbers")
+        _check("replay_count", self.replay_count, range(NO_LIMIT + 1))
+        _check("spacing", self.spacing, SPACINGS)
+        for name, longest in (("replay_timer", LONGEST_TIMER), ("data_age", LONGEST_AGE)):
+            if getattr(self, name) is not None:
+                time = Duration(getattr(self, name))
+                object.__setattr__(self, name, time)
+                if not (self.is_in_lab_time or 0 < time.ps <= longest.ps):
+                    raise RetryError(f"LLR: {name} is {time}; it is more than 0 and at most {longest}")
+        for name in ("init_action", "flush_action"):
+            given = getattr(self, name)
+            if given not in list(Action):
+                raise RetryError(f"LLR: {name} is {given!r}; write {', '.join(repr(one.value) for one in Action)}")
+            object.__setattr__(self, name, Action(given))
+
+    def on(self, rate: Rate, delay: Duration, length: Length | None, mtu: int) -> Llr:
+        """Return the same settings with what the cable chooses, in the hardware's time."""
+        frames, octets, timer = _profile(rate, delay, length, mtu, self.spacing)
+        return replace(
+            self,
+            frames=self.frames or (frames if self.octets is None else max(1, self.octets // (_SHORTEST + 4))),
+            octets=self.octets or (octets if self.frames is None else min(self.frames * (mtu + 18), MOST_OCTETS)),
+            replay_timer=self.replay_timer or timer,
+        )
+
+    def in_lab(self, scale: Scale) -> Llr:
+        """Return the same settings with the lab's times."""
+        return self if self.is_in_lab_time else self._times(scale.lab, True)
+
+    def in_hardware(self, scale: Scale) -> Llr:
+        """Return the same settings with the hardware's times, to the nearest picosecond."""
+        return self._times(scale.nearest_real, False) if self.is_in_lab_time else self
+
+    def _times(self, change: Callable[[Duration], Duration], is_in_lab_time: bool) -> Llr:
+        timer, age = (one and change(Duration(one)) for one in (self.replay_timer, self.data_age))
+        return replace(self, replay_timer=timer, data_age=age, is_in_lab_time=is_in_lab_time)
+
+
+def needed(rate: Rate, delay: Duration, mtu: int, spacing: int = 2048) -> tuple[int, int]:
+    """Return the frames and octets of a replay buffer with which a cable carries its rate, whatever the frames' size.
+
+    When a frame's last bit leaves, all must still fit that leaves until its acknowledgement comes: the frame itself,
+    what the way there and back takes, the spacing of acknowledgements, a frame that was leaving then, and the ordered
+    sets. Frames are counted as the shortest ones.
+    """
+    line = math.ceil(rate.bits_in(delay + delay) / 8) + spacing + _SETS
+    octets = line + 2 * (mtu + 14 + _OVERHEAD)
+    shortest = _SHORTEST + _OVERHEAD
+    return math.ceil(line / shortest) + 2, octets
+
+
+def _profile(rate: Rate, delay: Duration, length: Length | None, mtu: int, spacing: int) -> tuple[int, int, Duration]:
+    tabled = _TABLED.get((rate.bps // 10**9, length.mm // 1000)) if length and not rate.bps % 10**9 else None
+    if tabled and not (length and length.mm % 1000):
+        frames, octets, timer = tabled
+        return frames, octets, Duration(timer)
+    frames, octets = needed(rate, delay, mtu, spacing)
+    shortest = delay + delay + rate.time_for(Size.from_bytes(octets))
+    if shortest.ps > LONGEST_TIMER.ps:
+        raise RetryError(
+            f"LLR: a replay on this cable takes {shortest} to be acknowledged, and a sender replays again after at "
+            f"most {LONGEST_TIMER}; it is for cables within a building"
+        )
+    return min(frames, MOST_FRAMES), octets, max(_TIMER, shortest)
+
+
+def _check(name: str, value: int | None, values: range) -> None:
+    if value is not None and (type(value) is not int or value not in values):
+        raise RetryError(f"LLR: {name} is {value!r}; it is {values[0]} to {values[-1]}")

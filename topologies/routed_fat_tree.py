@@ -1,22 +1,21 @@
 """A fat tree of routers with equal routes, by Linux or by BGP: routed-fat-tree,K"""
 
-from typing import Any
-
-from testbed.net.build.topo import LosslessTopo
 from testbed.subjects.routing.protocols import Bgp
 from testbed.subjects.routing.router import AS_OF_SPINES
 from testbed.switch.ways.settings import Ways
+from topologies._routed import RoutedTopo
 
 _MOST = 10
 _AS_OF_PODS = 65_100
 
 
-class RoutedFatTree(LosslessTopo):
+class RoutedFatTree(RoutedTopo):
     """The fat tree of routers with `k` ports (an even number): k pods of k/2 edges and k/2 aggregation routers.
 
     There are k/2 times k/2 cores, and `hosts` at each edge, k/2 of them by default. Host n of edge m is
     h((m - 1) * hosts + n), at 10.m.n.2/30. Edges and aggregation routers are numbered through: those of pod 1 first.
-    Aggregation router i of each pod leads to the cores (i - 1) * k/2 + 1 and following.
+    Aggregation router i of each pod leads to the cores (i - 1) * k/2 + 1 and following. With `ipv6=True` all of it is
+    over IPv6 too, with fd00:0:m:n::2 beside 10.m.n.2, and the numbers as IPv6 writes them.
 
     Routes are equal ones over all neighbours above. With `routing`, as in `Frr(Bgp())`, daemons find them; for BGP
     cables between routers have no addresses, the cores share an AS, and the aggregation routers of a pod do.
@@ -27,6 +26,7 @@ class RoutedFatTree(LosslessTopo):
     def build(self, k: int = 4, hosts: int = 0) -> None:
         self.require(2, k=k)
         self.choose(range(2, _MOST + 1, 2), k=k)
+        self.require_ipv4_alone(self._routing)
         half = k // 2
         hosts = hosts or half
         self.require(1, hosts=hosts)
@@ -47,10 +47,7 @@ class RoutedFatTree(LosslessTopo):
         number = pod * half + place + 1
         edge = self.addRouter(f"edge{number}", ip=None)
         for host in range(1, hosts + 1):
-            gateway, own = (f"10.{number}.{host}.{end}/30" for end in (1, 2))
-            name = f"h{(number - 1) * hosts + host}"
-            self.addHost(name, ip=own, defaultRoute=f"via {gateway.partition('/')[0]}")
-            self.addLink(name, edge, params2={"ip": gateway})
+            self.add_host(f"h{(number - 1) * hosts + host}", edge, number, host)
         for agg in range(1, half + 1):
             self._join(edge, f"agg{pod * half + agg}", 100 + number, agg)
 
@@ -59,9 +56,8 @@ class RoutedFatTree(LosslessTopo):
 
     def _join(self, lower: str, upper: str, network: int, place: int) -> None:
         """Join two routers, by 10.NETWORK.PLACE.0/30 unless BGP needs no addresses."""
-        ends: dict[str, Any] = {f"params{end}": {"ip": f"10.{network}.{place}.{end}/30"} for end in (1, 2)}
         is_unnumbered = self._routing is not None and Bgp in self._routing.protocols
-        self.addLink(lower, upper, **({} if is_unnumbered else ends))
+        self.addLink(lower, upper, **({} if is_unnumbered else self.ends(network, place)))
 
 
 topos = {"routed-fat-tree": RoutedFatTree}

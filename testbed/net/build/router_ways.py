@@ -167,8 +167,10 @@ def _is_router(info: Mapping[str, Any]) -> bool:
 
 
 def neighbours_of(router: Any) -> dict[str, str]:
-    """Return the names of the nodes at the other ends of a router's cables by their addresses."""
-    return {end.IP(): end.node.name for end in _far_ends(router) if end.IP()}
+    """Return the names of the nodes at the other ends of a router's cables by their addresses of both versions."""
+    found = {end.IP(): end.node.name for end in _far_ends(router) if end.IP()}
+    over_ipv6 = ((getattr(end, "ipv6", None), end.node.name) for end in _far_ends(router))
+    return found | {given.partition("/")[0]: name for given, name in over_ipv6 if given}
 
 
 def _far_ends(router: Any) -> list[Any]:

@@ -152,3 +152,25 @@ def test_udp_and_tcp_take_ipv6_where_there_is_no_other(run: Run) -> None:
         "flow 0 from h1 to h2: h1 has no IPv4 address; Mininet gives one to each host that has not ip=None; "
         "Udp(ip_version=6) takes the other version"
     ))  # fmt: skip
+
+
+@experiment
+def test_a_routed_fabric_carries_roce_and_udp_over_ipv6_by_all_spines(run: Run) -> None:
+    from testbed.net.build.network import network
+    from testbed.net.traffic.udp import Udp
+    from topologies.routed_leaf_spine import RoutedLeafSpine
+
+    with network(RoutedLeafSpine(2, 3, 2, ipv6=True), run) as net:
+        flows = net.run(
+            Flow("h1", "h3", size=MESSAGE * QUEUE_PAIRS, transport=Roce(
+                ip_version=6, queue_pairs=QUEUE_PAIRS, message=MESSAGE,
+            )),
+            Flow("h4", "h2", count=100, source_port=50_000, transport=Udp(ip_version=6)),
+            Flow("h4", "h1", count=100),
+        )  # fmt: skip
+        loads = [net.fabric.sent(net.port("leaf1", f"spine{number}")).sent_frames[3] for number in (1, 2, 3)]
+        way = net.path("h4", "h2", transport="udp", source_port=50_000, number=1, ip_version=6)
+    run.claim("lost", flows.lost, equals=0)
+    run.claim("frames of RoCE by all spines", sum(loads), at_least=QUEUE_PAIRS * MESSAGE.bytes // 1024)
+    run.claim("frames of the emptiest spine", min(loads), at_least=16)
+    run.claim("a way over IPv6", [way.nodes[0], way.nodes[1], way.nodes[-1]], equals=["h4", "leaf2", "h2"])

@@ -9,7 +9,10 @@ import pytest
 from testbed.errors import UsageError
 from testbed.net.build import router_ways
 from testbed.net.build.topo import LosslessTopo, TopoError
+from testbed.subjects.routing.frr import Frr
+from testbed.subjects.routing.protocols import Bgp
 from testbed.switch.ways.settings import Ways
+from topologies.routed_fat_tree import RoutedFatTree
 from topologies.routed_leaf_spine import RoutedLeafSpine
 
 
@@ -160,3 +163,22 @@ def test_routers_of_two_tiers_with_one_seed_are_polarised(
 
 def test_a_fabric_of_routers_with_one_tier_of_choices_is_not() -> None:
     router_ways.warn_of_polarisation([FakeRouter("r1", {"10.9.0.0/24": "10.0.0.1"}, None, {"10.0.0.1": "r2"})], 1)
+
+
+@pytest.mark.parametrize(("prefix", "first"), [(True, "fd00:0"), ("2001:db8::/32", "2001:db8")])
+def test_a_routed_fabric_has_routes_of_both_versions_by_the_same_neighbours(prefix: bool | str, first: str) -> None:
+    topo = RoutedLeafSpine(3, 2, 2, ipv6=prefix)
+    routes = router_ways.routes_of(topo)["leaf1"]
+    assert routes["10.2.1.0/30"] == ["10.101.1.2", "10.101.2.2"]
+    assert routes[f"{first}:2:1::/64"] == [f"{first}:65:1::2", f"{first}:65:2::2"]
+    host = topo.nodeInfo("h3")
+    assert str(host["ipv6"]) == f"{first}:2:1::2/64"
+    assert (host["defaultRoute"], host["defaultRoute6"]) == ("via 10.2.1.1", f"via {first}:2:1::1")
+    assert not any(":" in network for network in router_ways.routes_of(RoutedLeafSpine(3, 2, 2))["leaf1"])
+
+
+def test_a_prefix_without_room_for_networks_and_daemons_beside_ipv6_are_refused() -> None:
+    with pytest.raises(TopoError, match=r"ipv6='2001:db8::/64' is one network, and here each host has one of its own"):
+        RoutedFatTree(4, ipv6="2001:db8::/64")
+    with pytest.raises(TopoError, match="ipv6 and routing are both given, and the daemons find routes of IPv4 alone"):
+        RoutedFatTree(4, ipv6=True, routing=Frr(Bgp()))

@@ -12,5 +12,9 @@ from tests.lab.conftest import kept
 pytestmark = pytest.mark.engines("um")
 
 
+def test_a_rule_holds_a_queue_at_one_length(ready: PreparedEngine, tmp_path: Path) -> None:
+    kept("pi_marking", ready, tmp_path)
+
+
 def test_a_rule_couples_two_queues(ready: PreparedEngine, tmp_path: Path) -> None:
     kept("l4s_dual_queue", ready, tmp_path)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from experiments.switch_rules.l4s_dual_queue import Coupled
+from experiments.switch_rules.pi_marking import Pi
 from testbed.bytecode.lowering import lower
 from testbed.bytecode.sharing import frame_of
 from testbed.linux.roce_device import C
@@ -95,7 +96,7 @@ def compare(library: Any, kind: type[MarkingRule], events: int, seed: int) -> in
     return marks
 
 
-@pytest.mark.parametrize("kind", [Averaged, Coupled])
+@pytest.mark.parametrize("kind", [Averaged, Coupled, Pi])
 def test_a_rule_and_its_code_are_equal_bit_for_bit(library_file: Path, kind: type[MarkingRule]) -> None:
     assert compare(ctypes.CDLL(str(library_file)), kind, 40_000, 3) > 1000
 
@@ -117,7 +118,8 @@ def test_a_fault_is_that_of_the_line_in_the_class(library_file: Path) -> None:
     fault = library.xs_ask(
         ctypes.byref(program), ARRIVES, cells, ctypes.byref(about), ctypes.byref(answer), ctypes.byref(stopped)
     )
-    line = next(at for at, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "return 60_000 //" in text)
+    lines = Path(__file__).read_text().splitlines()
+    line = next(at for at, text in enumerate(lines, 1) if text.strip().startswith("return 60_000"))
     assert made.program.fault(fault, stopped.value) == f"a division by 0, at test_rule_code.py:{line}"
     assert struct.unpack_from("=q", frame, 8 * 3)[0] == 100
 

@@ -125,6 +125,7 @@ _WITH_AETH = frozenset({_O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_LAST, _O.READ_R
 _WITH_AETH |= {_O.SELECTIVE_ACKNOWLEDGE, _O.ATOMIC_ACKNOWLEDGE}
 _WITH_IMMEDIATE = frozenset({_O.SEND_LAST_IMMEDIATE, _O.SEND_ONLY_IMMEDIATE})
 _WITH_IMMEDIATE |= {_O.WRITE_LAST_IMMEDIATE, _O.WRITE_ONLY_IMMEDIATE}
+_ACKNOWLEDGE, _ATOMIC_ACKNOWLEDGE = int(_O.ACKNOWLEDGE), int(_O.ATOMIC_ACKNOWLEDGE)
 _OPCODES = {int(opcode): opcode for opcode in Opcode}
 _NEEDED = {
     opcode: (
@@ -260,13 +261,14 @@ def head_of(opcode: Opcode, destination_qp: int) -> bytes:
 
 
 def _extended(packet: Packet) -> bytes:
-    reth, deth, aeth, immediate = packet.reth, packet.deth, packet.aeth, packet.immediate
-    atomic, original, invalidate = packet.atomic, packet.original, packet.invalidate
-    there = reth, deth, aeth, immediate, atomic, original, invalidate
-    needed = _NEEDED[packet.opcode]
-    if tuple([header is not None for header in there]) != needed:
-        for is_needed, header, name in zip(needed, there, _NAMES, strict=True):
-            if is_needed is (header is None):
+    _, _, _, _, reth, aeth, deth, immediate, _, _, _, _, _, _, atomic, original, invalidate = packet
+    there = (
+        reth is not None, deth is not None, aeth is not None, immediate is not None,
+        atomic is not None, original is not None, invalidate is not None,
+    )  # fmt: skip
+    if there != _NEEDED[packet.opcode]:
+        for is_needed, is_there, name in zip(_NEEDED[packet.opcode], there, _NAMES, strict=True):
+            if is_needed is not is_there:
                 raise FieldError(f"{packet.opcode.name} {'needs' if is_needed else 'has no room for'} {name}")
     octets = b""
     if reth is not None:
@@ -310,7 +312,7 @@ def parse(data: bytes) -> Packet:
     try:
         if opcode in _WITH_RETH:
             reth, start = Reth(*_RETH.unpack_from(data, start)), start + _RETH.size
-        if number > Opcode.ACKNOWLEDGE:
+        if number > _ACKNOWLEDGE:
             if opcode == Opcode.DATAGRAM:
                 q_key, source = _DETH.unpack_from(data, start)
                 deth, start = Deth(q_key, source & _MASK_24), start + _DETH.size
@@ -322,7 +324,7 @@ def parse(data: bytes) -> Packet:
         if opcode in _WITH_AETH:
             (found,) = _WORD.unpack_from(data, start)
             aeth, start = Aeth(found & _MASK_24, *_nak(found >> 24)), start + _WORD.size
-            if opcode == Opcode.ATOMIC_ACKNOWLEDGE:
+            if number == _ATOMIC_ACKNOWLEDGE:
                 (original,) = _ORIGINAL.unpack_from(data, start)
                 start += _ORIGINAL.size
         if opcode in _WITH_IMMEDIATE:

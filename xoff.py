@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from testbed.net.build.topo import LeafController, LosslessTopo, TopoError
     from testbed.net.fabric.cable import Cable
     from testbed.net.fabric.cabling import Cabling
+    from testbed.net.fabric.credits import CreditCounters, VcCounters
     from testbed.net.fabric.deadlocks import FoundDeadlock
     from testbed.net.fabric.fabric import Fabric, Mismatch
     from testbed.net.fabric.port import ROCE as ROCE_PRIORITY
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
         Static,
         split_evenly,
     )
+    from testbed.switch.credits.settings import PortCredits
     from testbed.switch.ecn.curve import EcnCurve
     from testbed.switch.ecn.field import Ecn
     from testbed.switch.headroom.exchange import Points as MeasurementPoints
@@ -207,6 +209,7 @@ __all__ = [
     "CnpScope",
     "ControllerAccess",
     "ControllerClient",
+    "CreditCounters",
     "Dc1WanDc2",
     "DcbxSettings",
     "DcbxVersion",
@@ -291,6 +294,7 @@ __all__ = [
     "Pool",
     "Port",
     "PortCounters",
+    "PortCredits",
     "PortKey",
     "PortLine",
     "PortState",
@@ -366,6 +370,7 @@ __all__ = [
     "Udp",
     "UsageError",
     "UsedQueuePair",
+    "VcCounters",
     "Vswitch",
     "WatchdogAction",
     "WatchdogKind",
@@ -470,6 +475,8 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.net.fabric.rules.at_ports": "MarkingReading",
         "testbed.switch.trimming.settings": "TrimException Trimming",
         "testbed.linux.port_program.trimming_tables": "Trimmed",
+        "testbed.switch.credits.settings": "PortCredits",
+        "testbed.net.fabric.credits": "CreditCounters VcCounters",
         "testbed.switch.ways.settings": "Ways HashField",
         "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action WatchdogKind=Kind",
         "testbed.switch.priority.settings": "PriorityMap Trust",

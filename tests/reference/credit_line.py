@@ -36,6 +36,8 @@ class Line:
     loses: Callable[[str, int], bool] = lambda kind, number: False
     """A function that says whether the nth message of a kind is lost: "frame", "cf", "cc"."""
     first_at: int = 0
+    count: int | None = None
+    """The frames that there are to send; None: there is always one."""
     sent: int = 0
     lost: int = 0
     dropped: int = 0
@@ -87,7 +89,7 @@ class Line:
     # The sender
 
     def _try(self, now: int) -> None:
-        if now < self._line_free or now >= self._stop or self._paused:
+        if now < self._line_free or now >= self._stop or self._paused or self.sent == self.count:
             return
         if self.credits and (used := self.sender.poll(self._octets(now))):
             self._line_free = now + CC_OCTETS * self.link.octet_ps
@@ -131,7 +133,7 @@ class Line:
         self._held += cells
         self.most = max(self.most, self._held)
         if self.credits:
-            self.receiver.arrived(VC, self.link.frame, self._octets(now))
+            self.receiver.arrived(VC, self.link.frame)
             self._tell(now)
         elif self._held > self.xoff and not self._xoff_told:
             self._xoff_told = True

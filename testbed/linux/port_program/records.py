@@ -27,6 +27,7 @@ BLOCKED, DEFENDED, APPLICATIONS, LANES = (struct.Struct("=6I8IBB").size + number
 GROUP = struct.Struct("=8I3I3III2Q2Q2Q8Q8QQ")
 GROUP_SETTINGS = struct.Struct("=8I")
 XOFF_AT = struct.Struct("=8I3I3II").size
+ADMITTED_CELLS_AT, RELEASED_CELLS_AT = (struct.Struct(f"=8I3I3III2Q{before}Q").size for before in (1, 3))
 LOSSY, LOSSLESS, WITH_PORT = range(3)
 """The kinds of a group; WITH_PORT: lossless, and its port is paused as a whole when it has no room."""
 WHOLE = struct.Struct("=8I2Q")

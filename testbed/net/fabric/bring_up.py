@@ -75,8 +75,11 @@ def choose_queues(by_node: Mapping[str, list[PortState]]) -> None:
             )
 
 
-def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch) -> list[Disagreement]:
-    """Compare the mappings of neighbouring ports, on a cable or in a switch: PFC works only if they are alike.
+def check_priorities(
+    table: PortTable, by_node: Mapping[str, list[PortState]], mismatch: Mismatch
+) -> list[Disagreement]:
+    """Compare the mappings of neighbouring ports, on a cable or in a switch: PFC works only if they are alike. A
+    priority with credits is as lossless as one with PFC.
 
     Returns the disagreements, after a refusal or a warning as `mismatch` has it.
     """
@@ -89,7 +92,9 @@ def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch)
         port.slot: PathPort(
             port.name,
             port.settings.priorities,
-            any_of if port.settings.dcbx and port.settings.dcbx.lossless is not None else port.settings.pfc.enabled,
+            any_of
+            if port.settings.dcbx and port.settings.dcbx.lossless is not None
+            else port.settings.pfc.enabled | _with_credits(table, port),
         )
         for port in all_ports
         if port.settings
@@ -108,6 +113,27 @@ def check_priorities(by_node: Mapping[str, list[PortState]], mismatch: Mismatch)
     for disagreement in disagreements:
         warn(str(disagreement))
     return disagreements
+
+
+# Credits are read when a network has them: a module takes the lab's time, and other networks would begin later.
+
+
+def _with_credits(table: PortTable, port: PortState) -> frozenset[int]:
+    """Return the priorities of a port that have credits."""
+    if not port.settings or port.settings.credits is None:
+        return frozenset()
+    from testbed.net.fabric.credits import shared_vcs
+
+    return shared_vcs(table, port)
+
+
+def _received(table: PortTable, port: PortState) -> Mapping[int, int]:
+    """Return the credits of each virtual channel for what comes in at a port."""
+    if not port.settings or port.settings.credits is None:
+        return {}
+    from testbed.net.fabric.credits import received
+
+    return received(table, port)
 
 
 class NodeSetup:
@@ -133,7 +159,8 @@ class NodeSetup:
                 if port.settings and port.settings.dcbx and port.settings.dcbx.buffer_by_classes:
                     warn(f"{port.name}: buffer_by_classes has no effect, since a host has no buffer")
             return
-        buffer = SwitchBuffer.of(ports[0].buffer, ports, delays)
+        credits = {port.slot: _received(self._ports, port) for port in ports}
+        buffer = SwitchBuffer.of(ports[0].buffer, ports, delays, credits)
         try:
             settings = buffer.settings()
         except UsageError as error:

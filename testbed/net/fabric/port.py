@@ -41,6 +41,7 @@ from testbed.switch.trimming.settings import (
 from testbed.units import Duration, Rate, Scale, Size, read_quantities
 
 if TYPE_CHECKING:
+    from testbed.switch.credits.settings import PortCredits
     from testbed.switch.rules.marking import Marking, RuleMaker
 
 _FCS = 4
@@ -104,6 +105,8 @@ class Port:
     nothing, so it has no effect there."""
     trim_exceptions: tuple[TrimException, ...] = ()
     """The frames that come in by a switch's port and are dropped rather than trimmed, wherever they leave."""
+    credits: PortCredits | None = None
+    """The virtual channels with credits (CBFC); `with_credits` makes such settings."""
     dcbx: Negotiation | None = None
     lldp: LldpTimers = field(default_factory=LldpTimers)
     """The timers of DCBX, in the standard's time, which the lab's scale stretches."""
@@ -133,6 +136,7 @@ class Port:
             )
         self._check_vls()
         self._check_trimming()
+        self._check_credits()
         object.__setattr__(self, "strict", frozenset(self.strict))
         for name in ("shares", "dwrr", "ecn"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
@@ -200,6 +204,21 @@ class Port:
                 f"Port().without_pfc().with_trimming({lossless[0]}), or name other queues"
             )
 
+    def _check_credits(self) -> None:
+        if self.credits is None:
+            return
+        if self.dcbx or self.vls is not None:
+            raise PortError("credits are for ports without DCBX and virtual lanes of a policy; leave one of them out")
+        for vc in sorted(self.credits.vcs):
+            if vc in self.pfc.enabled:
+                raise PortError(f"priority {vc} has PFC and credits; it can have one: write Port().with_credits({vc})")
+            if self.trimming is not None and vc in self.trimming.queues:
+                raise PortError(f"queue {vc} is trimmed, and with credits nothing is dropped; leave one of them out")
+            if self.priorities.dot1p_to_local[vc] != vc or self.priorities.dot1p_to_group[vc] != vc:
+                raise PortError(
+                    f"virtual channel {vc} is priority, queue and priority group {vc}, and this port maps it otherwise"
+                )
+
     @property
     def lossless_queues(self) -> frozenset[int]:
         """The queues of frames of lossless priorities."""
@@ -266,6 +285,21 @@ class Port:
                 "Port(ecn={3: EcnCurve(...)}).with_marking(...)"
             )
         return replace(self, marking=Marking(rule, chosen))
+
+    def with_credits(self, *vcs: int, cells: int | None = None, **timers: int) -> Port:
+        """Return the same port with credits (CBFC) for these virtual channels in place of PFC, if its peer has them.
+
+        A virtual channel is a local priority. `cells` are the credits of each for what comes in here; None: as many as
+        the cable needs. `timers` are those of `PortCredits`, in octets of the line: `cf_min`, `cf_max`, `cc_interval`.
+        """
+        # Read when it is needed: a module takes the lab's time, and other networks would begin later.
+        from testbed.switch.credits.settings import CreditError, PortCredits
+
+        if unknown := sorted(timers.keys() - PortCredits.__dataclass_fields__.keys()):
+            raise CreditError(f"with_credits has no {unknown[0]!r}; its timers are cf_min, cf_max and cc_interval")
+        credits = PortCredits(frozenset(vcs), cells, **timers)
+        pfc = replace(self.pfc, enabled=self.pfc.enabled - credits.vcs)
+        return replace(self, pfc=pfc, credits=credits)
 
     def with_vls(self, vls: int = 8) -> Port:
         """Return the same port with this many virtual lanes for a QoS policy, all of them lossless."""
@@ -389,6 +423,11 @@ class Buffer:
             for number, needs in ports.items()
             for priority in needs.lossless
         }
+        groups |= {
+            (number, vc): GroupSettings(guaranteed=cells, threshold=Static(0))
+            for number, needs in ports.items()
+            for vc, cells in needs.credits.items()
+        }
         groups |= named
         pool = sum(one.headroom for one in groups.values() if not one.pool) - spared if spared else self.headroom_pool
         settings = BufferSettings(
@@ -480,6 +519,8 @@ class PortNeeds:
     """The number of the peer's traffic classes; None if the buffer is not sized by it."""
     units: Scale = Scale(1)
     """The scale between the buffer's own times and the lab's."""
+    credits: Mapping[int, int] = field(default_factory=dict)
+    """The cells of each virtual channel with credits, which are its own."""
 
     def headroom_cells(self, buffer: Buffer) -> int:
         """Return the cells for everything that still arrives after XOFF was due.

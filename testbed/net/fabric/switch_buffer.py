@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -29,6 +29,8 @@ class BufferedPort:
     mtu: int
     units: Scale = Scale(1)
     """The scale between times of the buffer's settings and the lab's."""
+    credits: Mapping[int, int] = field(default_factory=dict)
+    """The cells of each virtual channel with credits."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,11 @@ class SwitchBuffer:
     """The delay of each slot's cable in ps: shared memory, since a cable can change while agents run."""
 
     @classmethod
-    def of(cls, buffer: Buffer, ports: Sequence[PortState], delays: memoryview) -> SwitchBuffer:
-        """Return the buffer of the node that has these ports."""
+    def of(
+        cls, buffer: Buffer, ports: Sequence[PortState], delays: memoryview,
+        credits: Mapping[int, Mapping[int, int]] = MappingProxyType({}),
+    ) -> SwitchBuffer:  # fmt: skip
+        """Return the buffer of the node that has these ports; `credits` has those of virtual channels, by slot."""
         found = []
         for port in ports:
             assert port.settings is not None
@@ -56,6 +61,7 @@ class SwitchBuffer:
                     negotiated,
                     port.lab_cable.mtu,
                     port.units,
+                    credits.get(port.slot, {}),
                 )
             )
         return cls(buffer, tuple(found), delays)
@@ -86,6 +92,7 @@ class SwitchBuffer:
                 measured=measured.get(port.slot),
                 classes=classes.get(port.slot),
                 units=port.units,
+                credits=port.credits,
             )
         return self.buffer.settings(needs)
 

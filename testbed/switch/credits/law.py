@@ -24,7 +24,7 @@ All times are exact, in picoseconds. Not here: what stations take beside (`testb
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testbed.switch.credits.settings import (
     CC_OCTETS,
@@ -141,6 +141,16 @@ def credits(link: Link) -> Need:
     if link.on_line < link.cf_min:
         terms.append(Term("wait for the next CF_Update", link.cf_min * octet, f"at most {link.cf_min} B"))
     return _need("credits", link, terms, "what begins until the first frame's credits are back")
+
+
+def for_any_frame(link: Link) -> int:
+    """Return credits with which a sender never waits, whichever length its frames have, up to that of the link's.
+
+    Of all frames that fill a number of cells the shortest fills them worst.
+    """
+    kept, least = link.frame + link.overhead, 64
+    shortest = {max(least, cells * link.cell - link.overhead + 1) for cells in range(-(-kept // link.cell))}
+    return max(credits(replace(link, frame=length)).cells for length in shortest | {link.frame})
 
 
 def headroom(link: Link) -> Need:

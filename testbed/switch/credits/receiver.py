@@ -9,6 +9,8 @@ here was lost with frames that never came: it is counted as used and freed at on
 were sent, as a switch does when it floods, the surplus is taken back.
 
 Times are octets of the line, counted from any moment.
+
+Runs in C: `testbed/lab/um/linux/xoff_credit_kern.c`.
 """
 
 from __future__ import annotations
@@ -54,13 +56,11 @@ class CreditReceiver:
         """The first moment at which a CF_Update may be sent."""
         self._refresh_at = NEVER
 
-    def arrived(self, vc: int, octets: int, now: int) -> None:
+    def arrived(self, vc: int, octets: int) -> None:
         """Note that a frame of this length was charged to the buffer."""
         counters = self.counters.get(vc)
         if counters is not None:
             counters.receiver_credits_consumed += self.credits.of_frame(octets)
-            if self._refresh_at == NEVER:
-                self._refresh_at = now + self.credits.cf_max
 
     def freed(self, vc: int, octets: int) -> None:
         """Note that a frame of this length has left the buffer."""

@@ -10,6 +10,8 @@ with a frame, and answers with what it has freed, which mends a CF_Update that w
 
 Times are octets of the line, as UE's timers are, counted from any moment. Not here: VCs of frames, which is
 `testbed.switch.priority`.
+
+Runs in C: `testbed/lab/um/linux/xoff_credit_kern.c`.
 """
 
 from __future__ import annotations

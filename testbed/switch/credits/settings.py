@@ -85,6 +85,34 @@ class Credits:
         return max(1, -(-(octets + self.overhead) // self.cell))
 
 
+@dataclass(frozen=True)
+class PortCredits:
+    """Credits of a port: some of its virtual channels have them, both ways, if the port at the other end has them, too.
+
+    A virtual channel is a local priority. The numbers are those for what the port receives.
+    """
+
+    vcs: frozenset[int]
+    cells: int | None = None
+    """The credits of each virtual channel, which are the cells that it has of the buffer; None: as many as the cable
+    needs for line rate with frames of any length."""
+    cf_min: int = CF_MIN
+    cf_max: int = CF_MAX
+    cc_interval: int = CC_INTERVAL
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vcs", frozenset(self.vcs))
+        for vc in self.vcs:
+            check("a virtual channel", vc, range(8))
+        limit = 1 if self.cells is None else self.cells
+        Credits(
+            dict.fromkeys(self.vcs, limit),
+            cf_min=self.cf_min,
+            cf_max=self.cf_max,
+            cc_interval=self.cc_interval,
+        )
+
+
 def check(name: str, value: object, values: range) -> None:
     """Raise CreditError if a value is not a whole number of the range."""
     if type(value) is not int or value not in values:

@@ -30,6 +30,8 @@
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 #include <net/sock.h>
+#include <linux/xoff_credits.h>
+#include "xoff_credit_device.h"
 #include "xoff_flow.h"
 #include "xoff_pfc_rules.h"
 
@@ -564,6 +566,8 @@ static long xp_ioctl(struct file *file, unsigned int command, unsigned long argu
 	struct xp_agent *agent = file->private_data;
 	long found = -ENOTTY;
 
+	if (command == XC_OPEN)
+		return xoff_credits_open();
 	mutex_lock(&agent->lock);
 	if (agent->is_ended)
 		found = -ESHUTDOWN;

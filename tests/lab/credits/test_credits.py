@@ -1,0 +1,198 @@
+"""Credits between ports of the lab: the law to the frame, counters, lost messages, beside PFC, and what is refused.
+
+Frames have 1101 octets on the wire. The model of a line, with the cores in Python (`tests/reference/credit_line.py`),
+says how long a sender stands still, and the kernel stands still for as long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from testbed.lab import Run, experiment
+
+if TYPE_CHECKING:
+    from testbed.lab.engines.engine import PreparedEngine
+    from tests.lab.conftest import Runner
+
+FRAME, CELL, VC = 1077, 208, 3
+SILENT = (1 << 32) - 1
+"""No CC_Update while a test runs."""
+CABLES = (
+    ("100Gb/s", "25ns"), ("400Gb/s", "25ns"), ("100Gb/s", "500ns"), ("400Gb/s", "500ns"), ("100Gb/s", "10us"),
+    ("10Gb/s", "250us"),
+)  # fmt: skip
+"""5 m, 100 m, 2 km and 50 km of fibre."""
+
+
+@experiment(timeout="2000s")
+def the_law(run: Run) -> None:
+    from testbed.switch.credits import law
+    from testbed.switch.credits.law import Link
+    from testbed.units import Duration, Rate
+
+    for rate, delay in CABLES:
+        need = law.credits(Link(Rate(rate), Duration(delay), FRAME + 4, CELL))
+        case = f"{rate}, {delay}"
+        for name, limit in (("enough credits", need.cells), ("one less", need.cells - 1)):
+            found = _sent(run, (rate, delay), limit, limit, 3 * need.frames)
+            run.figure(f"{case}, {name}: nanoseconds without credits", found["stalled"])
+            run.claim(f"{case}, {name}: lost", found["lost"], equals=0)
+            run.claim(f"{case}, {name}: stalled", found["stalls"] > 0, equals=limit < need.cells)
+        for name, buffer, lost in (("enough cells", need.cells, 0), ("a cell less", need.cells - 1, 1)):
+            found = _sent(run, (rate, delay), need.cells, buffer, 2 * need.frames, blocked=True)
+            run.claim(f"{case}, {name}: dropped", found["dropped"], equals=lost)
+            run.claim(f"{case}, {name}: most credits out", found["most"], equals=need.cells)
+
+
+def _sent(
+    run: Run, line: tuple[str, str], limit: int, buffer: int, count: int, *, blocked: bool = False
+) -> dict[str, float]:
+    """Send frames over a cable with so many credits and cells; with `blocked` the switch passes none on."""
+    from testbed.frames.mac_control import PfcFrame
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.cable import Cable
+    from testbed.net.fabric.port import Buffer, Port
+    from testbed.net.shell.wire import RawPort
+    from testbed.net.traffic import Flow
+    from testbed.switch.buffer.settings import GroupSettings, Static
+    from testbed.units import Rate
+
+    rate, delay = line
+    own = GroupSettings(guaranteed=buffer, threshold=Static(0))
+    with_credits = Port().with_credits(VC, cells=limit, cc_interval=SILENT)
+
+    class Line(LosslessTopo):
+        """The host h1, a cable with credits, the switch s1, and r behind it with PFC."""
+
+        def build(self) -> None:
+            self.addSwitch("s1", buffer=Buffer(buffer + 1000, headroom=100, groups={(1, VC): own}))
+            self.addLink(
+                self.addHost("h1"), "s1", cable=Cable(rate, delay=delay), settings1=with_credits, settings2=with_credits
+            )
+            self.addLink("s1", self.addHost("r"), cable=Cable(rate))
+
+    with network(Line(scale=Rate(rate).bps // 10**7), run) as net, RawPort(net["r"], "r-eth0") as wire:
+        if blocked:
+            wire.send(PfcFrame.xoff(net.fabric.port("r-eth0").mac, [VC]).encode())
+            net.sleep("1us")
+        flows = net.run(Flow("h1", "r", VC, f"{FRAME}B", count=count))
+        one = net.fabric.credits("h1-eth0").vcs[VC]
+        return {
+            "lost": flows.lost,
+            "dropped": sum(net.fabric.group("s1-eth1", VC).dropped_frames),
+            "stalls": one.stalls,
+            "stalled": one.stalled_ns,
+            "most": one.sender_credits_used_watermark,
+        }
+
+
+def test_the_credits_of_the_law_are_enough_and_one_less_is_not(run: Runner) -> None:
+    result = run(the_law)
+    result.check()
+    for rate, delay in CABLES:
+        measured = result.figure(f"{rate}, {delay}, one less: nanoseconds without credits")
+        assert abs(measured / modelled(rate, delay) - 1) < 1e-4  # a nanosecond of the lab, each time
+
+
+def modelled(rate: str, delay: str) -> float:
+    """Return the nanoseconds for which the cores in Python stand still, with one credit less."""
+    from testbed.switch.credits import law
+    from testbed.switch.credits.law import Link
+    from testbed.switch.credits.settings import Credits
+    from testbed.units import Duration, Rate
+    from tests.reference.credit_line import Line
+
+    link = Link(Rate(rate), Duration(delay), FRAME + 4, CELL)
+    need = law.credits(link)
+    settings = Credits({VC: need.cells - 1}, cell=CELL, cc_interval=SILENT)
+    line = Line(link, need.cells, settings, count=3 * need.frames).run(10 * need.ps)
+    return line.idle_ps / 1000
+
+
+@experiment(timeout="600s")
+def beside(run: Run) -> None:
+    """Credits for 3, PFC for 4 and nothing for 0 on each port: an incast of all, of frames of many lengths."""
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
+    from testbed.net.traffic import Flow
+    from topologies.incast import Incast
+
+    port = Port().with_pfc(4).with_credits(VC)
+    lengths = {"h1": 60, "h2": 209, "h3": 1027, "h4": 1514}
+    with network(Incast(n=4, port=port, total=8000), run) as net:
+        flows = net.run(
+            *(Flow(host, "r", VC, f"{length}B", count=200) for host, length in lengths.items()),
+            *(Flow(host, "r", 4, "1514B", count=200) for host in lengths),
+        )
+        run.claim("lost", flows.lost, equals=0)
+        for number, (host, length) in enumerate(lengths.items(), 1):
+            sender = net.fabric.credits(f"{host}-eth0")
+            receiver = net.fabric.credits(f"s1-eth{number}")
+            one, other = sender.vcs[VC], receiver.vcs[VC]
+            expected = 200 * -(-length // CELL)
+            run.claim(f"{length}: credits taken and back at both ends",
+                      [one.sender_credits_consumed, one.sender_credits_freed, other.receiver_credits_consumed,
+                       other.receiver_credits_freed], equals=[expected] * 4)  # fmt: skip
+            idle = [one.sender_credits_used, other.lost, sender.num_cf_updates_refused]
+            run.claim(f"{length}: out, lost, refused", idle, equals=[0, 0, 0])
+            run.claim(f"{length}: messages that left and came", [receiver.num_cf_update_messages_tx,
+                      sender.num_cc_update_messages_tx], equals=[sender.num_cf_update_messages_rx,
+                      receiver.num_cc_update_messages_rx])  # fmt: skip
+        pauses = {priority: net.fabric.pfc("s1-eth1", priority)["xoff_sent"] for priority in (VC, 4)}
+        run.claim("PAUSE for 3", pauses[VC], equals=0)
+        run.claim("PAUSE for 4", pauses[4], at_least=1)
+
+
+def test_credits_beside_pfc_on_the_same_ports(run: Runner) -> None:
+    run(beside).check()
+
+
+@experiment(timeout="600s")
+def losses(run: Run) -> None:
+    """A cable that loses frames, CF_Updates and CC_Updates: all credits come back, and the flow ends."""
+    from testbed.net.build.network import network
+    from testbed.net.build.topo import LosslessTopo
+    from testbed.net.fabric.cable import Cable
+    from testbed.net.fabric.port import Port
+    from testbed.net.traffic import Flow
+
+    port = Port().with_credits(VC, cells=40)
+
+    class Line(LosslessTopo):
+        def build(self) -> None:
+            self.addSwitch("s1")
+            lossy = Cable("100Gb/s", "20m", loss="1/10")
+            self.addLink(self.addHost("h1"), "s1", cable=lossy, settings1=port, settings2=port)
+            self.addLink("s1", self.addHost("r"), cable=Cable("100Gb/s"))
+
+    with network(Line(), run) as net:
+        flows = net.run(Flow("h1", "r", VC, "1514B", count=2000))
+        net.sleep("1ms")
+        sender, receiver = net.fabric.credits("h1-eth0"), net.fabric.credits("s1-eth1")
+        one, other = sender.vcs[VC], receiver.vcs[VC]
+        run.claim("lost frames", flows.lost, at_least=100)
+        run.claim("lost credits, and those of lost frames", other.lost, equals=8 * flows.lost)
+        run.claim("credits out", one.sender_credits_used, equals=0)
+        run.claim("credits that came back", one.sender_credits_freed, equals=16_000)
+        run.claim("CF_Updates lost", receiver.num_cf_update_messages_tx - sender.num_cf_update_messages_rx, at_least=1)
+        run.claim("CC_Updates lost", sender.num_cc_update_messages_tx - receiver.num_cc_update_messages_rx, at_least=1)
+
+
+def test_credits_of_lost_frames_and_lost_updates_come_back(run: Runner) -> None:
+    run(losses).check()
+
+
+@experiment(timeout="100s")
+def refused(run: Run) -> None:
+    from testbed.net.build.network import network
+    from testbed.net.fabric.port import Port
+    from topologies.incast import Incast
+
+    with network(Incast(n=1, port=Port().with_credits(VC)), run):
+        pass
+
+
+def test_the_other_engine_refuses_credits_in_a_line(run: Runner, vm: PreparedEngine) -> None:
+    result = run(refused, on=vm)
+    assert "has credits, which the kernel of the engine um alone has" in result.reason

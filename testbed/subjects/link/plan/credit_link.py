@@ -131,7 +131,7 @@ class CreditLink:
 
     def _arrive(self, vc: int, length: int) -> None:
         if vc in self._credits.limits:
-            self.receiver.arrived(vc, length, self.now)
+            self.receiver.arrived(vc, length)
             self.overflows += sum(one.held for one in self.receiver.counters.values()) > self._cells
         else:
             cells = self._credits.of_frame(length)

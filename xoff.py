@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from testbed.net.build.topo import LeafController, LosslessTopo, TopoError
     from testbed.net.fabric.cable import Cable
     from testbed.net.fabric.cabling import Cabling
-    from testbed.net.fabric.credits import CreditCounters, VcCounters
     from testbed.net.fabric.deadlocks import FoundDeadlock
     from testbed.net.fabric.fabric import Fabric, Mismatch
+    from testbed.net.fabric.link.credits import CreditCounters, VcCounters
     from testbed.net.fabric.port import ROCE as ROCE_PRIORITY
     from testbed.net.fabric.port import Buffer, Port, Reaction
     from testbed.net.fabric.ports import PortState
@@ -476,7 +476,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.trimming.settings": "TrimException Trimming",
         "testbed.linux.port_program.trimming_tables": "Trimmed",
         "testbed.switch.credits.settings": "PortCredits",
-        "testbed.net.fabric.credits": "CreditCounters VcCounters",
+        "testbed.net.fabric.link.credits": "CreditCounters VcCounters",
         "testbed.switch.ways.settings": "Ways HashField",
         "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action WatchdogKind=Kind",
         "testbed.switch.priority.settings": "PriorityMap Trust",

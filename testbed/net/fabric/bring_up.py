@@ -122,7 +122,7 @@ def _with_credits(table: PortTable, port: PortState) -> frozenset[int]:
     """Return the priorities of a port that have credits."""
     if not port.settings or port.settings.credits is None:
         return frozenset()
-    from testbed.net.fabric.credits import shared_vcs
+    from testbed.net.fabric.link.credits import shared_vcs
 
     return shared_vcs(table, port)
 
@@ -131,7 +131,7 @@ def _received(table: PortTable, port: PortState) -> Mapping[int, int]:
     """Return the credits of each virtual channel for what comes in at a port."""
     if not port.settings or port.settings.credits is None:
         return {}
-    from testbed.net.fabric.credits import received
+    from testbed.net.fabric.link.credits import received
 
     return received(table, port)
 

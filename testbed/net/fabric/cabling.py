@@ -27,6 +27,7 @@ from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTa
 from testbed.units import Duration, Scale
 
 if TYPE_CHECKING:
+    from testbed.net.fabric.link.credits import CreditLines
     from testbed.switch.link.counters import LlrReport
     from testbed.switch.link.jam import Jam
 
@@ -45,6 +46,8 @@ class Cabling:
 
     def __init__(self, ports: PortTable, sockets: NodeSockets) -> None:
         self._ports, self._sockets = ports, sockets
+        self.credits: CreditLines | None = None
+        """The credits between ports, in a network that has some."""
         self.links: list[Any] = []
         """Mininet's objects of the cables."""
         self.socket: Socket | None = None
@@ -305,7 +308,10 @@ class Cabling:
         return 0
 
     def close(self) -> None:
-        """Give up the namespace of the middles, which removes the cables in it."""
+        """Give up the namespace of the middles, which removes the cables in it, and end credits."""
+        if self.credits is not None:
+            self.credits.close()
+            self.credits = None
         if self.socket is not None:
             self.socket.close()
             self.socket = None

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.agent import event_log
 from testbed.agent.agents import Agents
@@ -47,9 +47,6 @@ from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
 from testbed.switch.priority.path import Disagreement
 from testbed.units import Duration, Scale, hardware_times
-
-if TYPE_CHECKING:
-    from testbed.net.fabric.credits import CreditLines
 
 
 class RunningFlows:
@@ -194,8 +191,6 @@ class FabricCore:
         self._deadlock_watch: ForkedHelper[Any] | None = None
         self.ways: SwitchWays | None = None
         """The equal ways of the switches, once the network has started."""
-        self.credits: CreditLines | None = None
-        """The credits between ports, in a network that has some."""
 
     def start(self) -> None:
         """Make all ports lossless and start the agents; a second call does nothing."""
@@ -233,9 +228,9 @@ class FabricCore:
             self.cabling.attach(program)
             if any(port.settings and port.settings.credits for port in self.ports):
                 # Read here: a module takes the lab's time, and other networks would begin later.
-                from testbed.net.fabric.credits import CreditLines
+                from testbed.net.fabric.link.credits import CreditLines
 
-                self.credits = CreditLines.of(self.ports, here, program)
+                self.cabling.credits = CreditLines.of(self.ports, here, program)
             if not self.options.queues_only:
                 self._start_agents(setup, program)
             for vswitch in self.vswitches.values():
@@ -277,9 +272,6 @@ class FabricCore:
             names = listed([port.name for port in stamping], 8)
             warn(f"Port(telemetry=True) had no effect at {names}: no flow's rate control reads telemetry, as hpcc does")
         rule_faults = self._rule_faults()
-        if self.credits:
-            self.credits.close()
-            self.credits = None
         if self._deadlock_watch:
             watch, self._deadlock_watch = self._deadlock_watch, None
             watch.stop()

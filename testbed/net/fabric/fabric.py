@@ -33,7 +33,7 @@ from testbed.switch.headroom.measurement import readable
 from testbed.units import Scale, hardware_times
 
 if TYPE_CHECKING:
-    from testbed.net.fabric.credits import CreditCounters
+    from testbed.net.fabric.link.credits import CreditCounters
     from testbed.net.fabric.rules.at_ports import MarkingReading
     from testbed.switch.link.counters import LlrReport
 
@@ -145,9 +145,10 @@ class Fabric:
 
     def credits(self, port: str) -> CreditCounters:
         """Return the counters of a port's credits; FabricError if its cable has none."""
-        if self.core.credits is None:
+        lines = self.core.cabling.credits
+        if lines is None:
             raise FabricError(f"{port} has no credits; give both ends of its cable Port().with_credits(3)")
-        return self.core.credits.counters(self.port(port))
+        return lines.counters(self.port(port))
 
     def trimmed(self, *ports: str) -> Trimmed:
         """Return what some switches' ports, or all, have trimmed; each frame was sent as a rest, or dropped as one."""

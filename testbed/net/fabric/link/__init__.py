@@ -1,0 +1,1 @@
+"""What links of a network have after PFC: credits."""

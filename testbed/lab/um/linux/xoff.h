@@ -8,5 +8,6 @@ int xoff_write_all(int fd, const char *data, int length);
 int xoff_read(int fd, char *data, int length, int wait);
 int xoff_set_nonblocking(int fd);
 int xoff_seal(void);
+int xoff_line_register(void);
 
 #endif

@@ -14,6 +14,7 @@
 #include <linux/slab.h>
 #include <linux/time-internal.h>
 #include <linux/uaccess.h>
+#include "xoff.h"
 
 struct xo_clock {
 	struct time_travel_event event;
@@ -102,6 +103,6 @@ static struct miscdevice xo_device = {
 
 static int __init xo_init(void)
 {
-	return misc_register(&xo_device);
+	return misc_register(&xo_device) ?: xoff_line_register();
 }
 device_initcall(xo_init);

@@ -205,9 +205,84 @@ def virtual_time() -> Drawing:
     return one
 
 
+def after_pfc() -> Drawing:
+    """What the two ends of a cable say to each other, by four mechanisms, as ladders in time."""
+    one = Drawing(
+        760, 350, "PFC and what comes after it",
+        "Four ladders between a sender and a receiver: a pause, a cut frame, a replay, and credits",
+    )  # fmt: skip
+    width, top, bottom = 182, 62, 250
+
+    def ladder(place: int, title: str, sender: str, receiver: str) -> tuple[int, int]:
+        left = 34 + place * (width + 6)
+        right = left + 112
+        one.text((left + right) // 2, 22, title, "bold", "middle")
+        for x, name in ((left, sender), (right, receiver)):
+            one.text(x, 46, name, "small", "middle")
+            one.line((x, top - 8), (x, bottom))
+        return left, right
+
+    def message(
+        start: int, end: int, y: int, word: str, kind: str, *, lost: bool = False, dashed: bool = False
+    ) -> None:
+        slope = 10
+        reach = start + (end - start) // 2 if lost else end
+        line = f"{kind}line dashed" if dashed else f"{kind}line"
+        one.line((start, y), (reach, y + (slope // 2 if lost else slope)), kind=line, arrow=not lost)
+        if lost:
+            one.text(reach, y + 11, "x", "red bold", "middle")
+        one.text((start + end) // 2, y - 2, word, f"{kind} small" if kind != "blue" else "small", "middle")
+
+    left, right = ladder(0, "PFC", "sender", "switch")
+    for y in (70, 86):
+        message(left, right, y, "", "green")
+    message(right, left, 116, "XOFF: full", "red")
+    one.box(left - 8, 130, 16, 70, "redbox")
+    one.text(left + 14, 160, "all flows wait", "red small")
+    message(right, left, 188, "XON", "green")
+    for y in (208, 226):
+        message(left, right, y, "", "green")
+
+    left, right = ladder(1, "Trimming", "switch", "receiver")
+    for y in (70, 88):
+        message(left, right, y, "", "green")
+    message(left, right, 112, "full: 128 octets", "red", dashed=True)
+    message(right, left, 142, "NAK: send again", "red")
+    message(left, right, 184, "the whole frame", "green")
+
+    left, right = ladder(2, "Link Layer Retry", "sender", "receiver")
+    message(left, right, 74, "7", "green")
+    message(left, right, 98, "8", "green", lost=True)
+    message(left, right, 122, "9", "green")
+    message(right, left, 146, "NACK 8", "red")
+    message(left, right, 178, "8", "green")
+    message(left, right, 202, "9", "green")
+    message(right, left, 226, "ACK 9", "blue")
+
+    left, right = ladder(3, "Credits (CBFC)", "sender", "receiver")
+    one.text(left + 10, 70, "3 credits", "small")
+    for y in (80, 98, 116):
+        message(left, right, y, "", "green")
+    one.box(left - 8, 128, 16, 60, "redbox")
+    one.text(left + 14, 146, "none left", "red small")
+    message(right, left, 170, "2 cells are free", "blue")
+    for y in (200, 218):
+        message(left, right, y, "", "green")
+
+    for place, words in enumerate((
+        ("Stops a priority of a cable.", "Needs headroom for what is", "on its way. Spreads back."),
+        ("Stops nobody. The rest says", "at once what is missing; the", "frame crosses twice."),
+        ("For damage, not for full", "buffers. Costs a replay buffer", "of a round trip."),
+        ("Nothing is sent without room.", "Buffer: a round trip of the", "line, and no headroom."),
+    )):  # fmt: skip
+        for row, word in enumerate(words):
+            one.text(10 + place * (width + 6), 282 + 18 * row, word, "soft small")
+    return one
+
+
 FIGURES: dict[str, Callable[[], Drawing]] = {
     "pause": pause, "buffer": buffer, "marking": marking, "distance": distance, "pathologies": blocking, "wan": wan,
-    "virtual-time": virtual_time,
+    "virtual-time": virtual_time, "after-pfc": after_pfc,
 }  # fmt: skip
 
 

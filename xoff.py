@@ -97,7 +97,9 @@ if TYPE_CHECKING:
     from testbed.roce.settings import Settings as RoceSettings
     from testbed.strict.problems import Severity
     from testbed.subjects.dcbx.features.congestion_notification import CnAdmin
+    from testbed.subjects.dcbx.features.link_layer import LinkLayer
     from testbed.subjects.dcbx.features.recommendation import Shares as RecommendedShares
+    from testbed.subjects.dcbx.features.virtual_channels import VirtualChannels
     from testbed.subjects.dcbx.lab.running import configure_dcbx, dcbx_state, measure_headroom
     from testbed.subjects.dcbx.machines import TieBreak
     from testbed.subjects.dcbx.settings import ApplicationAdmin, DcbxSettings, EtsAdmin, PfcAdmin, Recommend
@@ -135,8 +137,8 @@ if TYPE_CHECKING:
     from testbed.switch.headroom.exchange import Settings as MeasurementSettings
     from testbed.switch.link.counters import LlrReport
     from testbed.switch.link.errors import BitErrors, FecErrors
-    from testbed.switch.link.jam import Jam
-    from testbed.switch.link.retry import Llr
+    from testbed.switch.link.jam import Jam, LineFate, LineUnit
+    from testbed.switch.link.retry import Llr, LlrAction
     from testbed.switch.pfc.settings import Action as WatchdogAction
     from testbed.switch.pfc.settings import Kind as WatchdogKind
     from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
@@ -258,8 +260,12 @@ __all__ = [
     "Length",
     "Limits",
     "Line",
+    "LineFate",
+    "LineUnit",
+    "LinkLayer",
     "LldpTimers",
     "Llr",
+    "LlrAction",
     "LlrReport",
     "LoggedEvent",
     "LosslessLeaf",
@@ -371,6 +377,7 @@ __all__ = [
     "UsageError",
     "UsedQueuePair",
     "VcCounters",
+    "VirtualChannels",
     "Vswitch",
     "WatchdogAction",
     "WatchdogKind",
@@ -468,8 +475,8 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.ecn.curve": "EcnCurve",
         "testbed.switch.link.counters": "LlrReport",
         "testbed.switch.link.errors": "BitErrors FecErrors",
-        "testbed.switch.link.jam": "Jam",
-        "testbed.switch.link.retry": "Llr",
+        "testbed.switch.link.jam": "Jam LineUnit LineFate",
+        "testbed.switch.link.retry": "Llr LlrAction",
         "testbed.switch.rules.marking": "MarkingRule PortLine QueuedFrame Marking",
         "testbed.switch.rules.model": "MarkedPort SentFrame",
         "testbed.net.fabric.rules.at_ports": "MarkingReading",
@@ -481,6 +488,8 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action WatchdogKind=Kind",
         "testbed.switch.priority.settings": "PriorityMap Trust",
         "testbed.frames.dcbx.values": "DcbxVersion Ets EtsRecommendation AppEntry AppSelector=Selector",
+        "testbed.subjects.dcbx.features.link_layer": "LinkLayer",
+        "testbed.subjects.dcbx.features.virtual_channels": "VirtualChannels",
         "testbed.subjects.dcbx.settings": "DcbxSettings PfcAdmin EtsAdmin ApplicationAdmin Recommend",
         "testbed.frames.lldp_timers": "LldpTimers",
         "testbed.switch.priority.negotiation": "Negotiation",

@@ -186,9 +186,9 @@ _WAITS = {None: 0, Forwarding.CUT_THROUGH: 1, Forwarding.STORE_AND_FORWARD: 2}
 def line_settings(cable: Cable, forwarding: Forwarding | None, seed: int, jams: Sequence[Jam]) -> dict[str, Any]:
     """Return the settings of a direction of a cable of the lab, for the kernel: to a node that forwards so."""
     from testbed.switch.link.errors import threshold
-    from testbed.switch.link.retry import Action
+    from testbed.switch.link.retry import LlrAction
 
-    actions = list(Action)
+    actions = list(LlrAction)
     made: dict[str, Any] = {
         "bps": cable.rate.bps,
         "delay_ns": cable.delay.ns,
@@ -211,8 +211,8 @@ def line_settings(cable: Cable, forwarding: Forwarding | None, seed: int, jams: 
             "octets": llr.octets,
             "replay_count": llr.replay_count,
             "spacing": llr.spacing,
-            "init_action": actions.index(Action(llr.init_action)),
-            "flush_action": actions.index(Action(llr.flush_action)),
+            "init_action": actions.index(LlrAction(llr.init_action)),
+            "flush_action": actions.index(LlrAction(llr.flush_action)),
             "re_init": int(llr.re_init),
             "replay_timer_ns": Duration(llr.replay_timer or "0s").ns,
             "age_ns": Duration(llr.data_age).ns if llr.data_age else 0,

@@ -97,7 +97,7 @@ def _set_by_dcbx(fabric: Fabric, port: PortState, priority: int, on: bool) -> No
     if settings.lossless is None:
         raise FabricError(f"{port.name} does not announce PFC by DCBX")
     changed = settings.with_lossless(settings.lossless | {priority} if on else settings.lossless - {priority})
-    fabric.ask(port.name, "dcbx", "configure", (port.name, changed))
+    fabric.core.running_agents().ask_part(port.node.name, "dcbx", "configure", (port.name, changed))
     port.settings = replace(port.settings, dcbx=changed)
 
 

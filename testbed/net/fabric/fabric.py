@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from testbed.net.fabric.rules.at_ports import MarkingReading
     from testbed.switch.link.counters import LlrReport
 
-__all__ = ["Fabric", "FabricCore", "FabricError", "Mismatch", "PortState"]
+__all__ = ["Fabric", "FabricCore", "FabricError", "Mismatch", "PortState", "with_measured"]
 
 _NO_LINK = "port without a link"
 
@@ -215,12 +215,7 @@ class Fabric:
             self.core.ports.node(node)
             raise FabricError(f"{node} has no lossless ports; {nearest(node, self.core.numbers)}")
         found = hardware_times(agents.snapshot(node), self.core.ports.units_of(node))
-        return _with_measured(found)
-
-    def spoken(self, node: str) -> dict[str, Any]:
-        """Return the states of what a node's speaker does for subjects, by their names, and its measured headroom."""
-        found = self.core.running_agents().spoken(node)
-        return _with_measured(hardware_times(found, self.core.ports.units_of(node)))
+        return with_measured(found)
 
     def lines(self) -> list[dict[str, Any]]:
         """Return what speakers have logged so far: an entry for each frame and each change, with the port's name."""
@@ -237,10 +232,6 @@ class Fabric:
             self.core.log.decoded(record for record in self.core.log.records() if record[1] in kinds)
         )
 
-    def ask(self, port: str, part: str, verb: str, argument: Any) -> dict[str, Any]:
-        """Ask what a subject does in the speaker of a port's node, or command it."""
-        return self.core.running_agents().ask_part(self.port(port).node.name, part, verb, argument)
-
     def _groups(self, switches: Container[str], priorities: Iterable[int]) -> Iterator[GroupCounters]:
         buffers = self.core.running_program().buffers
         for port, priority in product(self.ports.values(), [_checked(priority) for priority in priorities]):
@@ -248,9 +239,9 @@ class Fabric:
                 yield buffers.group(port.slot, priority)
 
 
-def _with_measured(found: dict[str, Any]) -> dict[str, Any]:
+def with_measured(state: dict[str, Any]) -> dict[str, Any]:
     """Return the states of a node with the times of measured headroom in its line of text, too."""
-    return found | {"measured": {port: readable(one) for port, one in found.get("measured", {}).items()}}
+    return state | {"measured": {port: readable(one) for port, one in state.get("measured", {}).items()}}
 
 
 def _checked(priority: int) -> int:

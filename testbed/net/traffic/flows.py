@@ -41,6 +41,7 @@ from testbed.net.traffic.transport import (
     Outcome,
     Shared,
     Transport,
+    kernels,
 )
 from testbed.units import Duration, Rate, Scale
 
@@ -136,7 +137,7 @@ class Flows:
         by_transport: dict[type[Transport], dict[int, Flow]] = {}
         for index, flow in enumerate(self._parts, first):
             by_transport.setdefault(type(flow.transport), {})[index] = flow
-        self._kernels = fabric.parts
+        self._kernels = kernels()
         self._arriving = [place for place, flow in enumerate(self._parts) if self._kernels.has(flow.target.name)]
         """The places in `_parts` of the flows that arrive in this kernel."""
         self._endpoints = [

@@ -279,7 +279,8 @@ class Outcome:
     """The argument of `EndpointControl.observed`, if anything was sampled."""
 
 
-def _parts() -> Parts:
+def kernels() -> Parts:
+    """Return the kernels that the network of this process is in."""
     return FabricCore.current().parts
 
 
@@ -287,7 +288,7 @@ def in_groups(hosts: Sequence[T]) -> list[Sequence[T]]:
     """Divide hosts whose flows the kernel serves into groups that have a process each: of one host, or of more where
     there are many. A process copies the memory that it touches, and is pushed out of all caches between its turns.
     """
-    each = -(-len(hosts) // max(1, _MOST_PROCESSES // _parts().many)) or 1
+    each = -(-len(hosts) // max(1, _MOST_PROCESSES // kernels().many)) or 1
     return [hosts[place : place + each] for place in range(0, len(hosts), each)]
 
 
@@ -302,7 +303,7 @@ def by_host(flows: Mapping[int, Flow]) -> list[tuple[Any, list[int], list[int]]]
     for index, flow in flows.items():
         sends[flow.source.name].append(index)
         receives[flow.target.name].append(index)
-    parts = _parts()
+    parts = kernels()
     return [(node, sends[name], receives[name]) for name, node in nodes.items() if parts.has(name)]
 
 

@@ -16,7 +16,7 @@ class JamError(UsageError):
     """A disturbance that does not exist."""
 
 
-class What(enum.IntEnum):
+class LineUnit(enum.IntEnum):
     """What is on a line: an ordered set, by its number on the line, or a frame."""
 
     ACK = 1
@@ -26,7 +26,7 @@ class What(enum.IntEnum):
     FRAME = 5
 
 
-class Fate(enum.IntEnum):
+class LineFate(enum.IntEnum):
     """The fate of what is put on a line."""
 
     CAME = 0
@@ -43,15 +43,15 @@ class Jam:
     broken before; it is not asked for again.
     """
 
-    what: What
-    fate: Fate
+    what: LineUnit
+    fate: LineFate
     first: int
     count: int
 
-    def __init__(self, what: What | str, fate: Fate | str, first: int, count: int = 1) -> None:
-        object.__setattr__(self, "what", _known("what", What, what))
-        object.__setattr__(self, "fate", _known("fate", Fate, fate))
-        if self.fate is Fate.POISONED and self.what is not What.FRAME:
+    def __init__(self, what: LineUnit | str, fate: LineFate | str, first: int, count: int = 1) -> None:
+        object.__setattr__(self, "what", _known("what", LineUnit, what))
+        object.__setattr__(self, "fate", _known("fate", LineFate, fate))
+        if self.fate is LineFate.POISONED and self.what is not LineUnit.FRAME:
             raise JamError("a jam: only frames can be poisoned; write 'lost' or 'damaged'")
         for name, value in (("first", first), ("count", count)):
             if type(value) is not int or not 1 <= value <= _MOST:
@@ -61,7 +61,7 @@ class Jam:
 
 def _known(name: str, kind: type[K], given: object) -> K:
     found = given if isinstance(given, kind) else kind.__members__.get(str(given).upper())
-    if found is None or found is Fate.CAME:
-        words = ", ".join(repr(one.name.lower()) for one in kind if one is not Fate.CAME)
+    if found is None or found is LineFate.CAME:
+        words = ", ".join(repr(one.name.lower()) for one in kind if one is not LineFate.CAME)
         raise JamError(f"a jam: {name} is {given!r}; write {words}")
     return found

@@ -37,7 +37,7 @@ class RetryError(UsageError):
     """Settings of LLR that are out of range, or a cable on which it cannot work."""
 
 
-class Action(enum.StrEnum):
+class LlrAction(enum.StrEnum):
     """What a sender does with frames while it has no sequence numbers for them: in INIT, and in FLUSH."""
 
     DISCARD = "discard"
@@ -63,8 +63,8 @@ class Llr:
     """The most replays in a row without progress; one more flushes the buffer. 255 is no limit."""
     spacing: int = 2048
     """The octets on the line from one LLR_ACK to the next."""
-    init_action: Action | str = Action.BEST_EFFORT
-    flush_action: Action | str = Action.BEST_EFFORT
+    init_action: LlrAction | str = LlrAction.BEST_EFFORT
+    flush_action: LlrAction | str = LlrAction.BEST_EFFORT
     re_init: bool = True
     """True if a sender that has flushed its buffer begins again; else it stays in FLUSH."""
     data_age: Duration | str | None = None
@@ -87,9 +87,9 @@ class Llr:
                     raise RetryError(f"LLR: {name} is {time}; it is more than 0 and at most {longest}")
         for name in ("init_action", "flush_action"):
             given = getattr(self, name)
-            if given not in list(Action):
-                raise RetryError(f"LLR: {name} is {given!r}; write {', '.join(repr(one.value) for one in Action)}")
-            object.__setattr__(self, name, Action(given))
+            if given not in list(LlrAction):
+                raise RetryError(f"LLR: {name} is {given!r}; write {', '.join(repr(one.value) for one in LlrAction)}")
+            object.__setattr__(self, name, LlrAction(given))
 
     def on(self, rate: Rate, delay: Duration, length: Length | None, mtu: int) -> Llr:
         """Return the same settings with what the cable chooses, in the hardware's time."""

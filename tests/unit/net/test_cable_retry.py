@@ -12,7 +12,7 @@ from testbed.linux import line_qdisc
 from testbed.net.fabric.cable import Cable, CableError, Forwarding, line_settings
 from testbed.net.partition.cut import PartitionError, cut
 from testbed.switch.link.errors import BitErrors, FecErrors
-from testbed.switch.link.jam import Fate, Jam, What
+from testbed.switch.link.jam import Jam, LineFate, LineUnit
 from testbed.switch.link.retry import Llr, needed
 from testbed.units import Duration, Rate, Scale
 
@@ -48,7 +48,7 @@ def test_the_kernel_gets_the_labs_times_and_the_laws_of_errors() -> None:
     cable = Cable(
         "200Gb/s", "5m", errors=FecErrors("1e-6", 4), llr=Llr(replay_count=3, init_action="block"), loss="1/4"
     )
-    jams = (Jam("frame", "damaged", 50), Jam(What.ACK, Fate.LOST, 1, 3))
+    jams = (Jam("frame", "damaged", 50), Jam(LineUnit.ACK, LineFate.LOST, 1, 3))
     made = line_settings(cable.in_lab(Scale(1000)), Forwarding.STORE_AND_FORWARD, 7, jams)
     assert (made["bps"], made["delay_ns"], made["replay_timer_ns"]) == (200 * 10**6, 25_000, 5_000_000)
     assert (made["slot_octets"], made["loss"], made["wait"], made["seed"]) == (2560, 1 << 62, 2, 7)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.net.fabric.fabric import Fabric, FabricError
+from testbed.net.fabric.fabric import Fabric, FabricError, with_measured
 from testbed.switch.priority.negotiation import Negotiation
 from testbed.units import hardware_times
 
@@ -15,7 +15,7 @@ def dcbx_state(fabric: Fabric, port: str) -> dict[str, Any]:
     A port that measures its headroom has the measurement under "measured".
     """
     state = fabric.port(port)
-    found = fabric.spoken(state.node.name)
+    found = with_measured(hardware_times(fabric.core.running_agents().spoken(state.node.name), state.units))
     own: dict[str, dict[str, Any]] = hardware_times(found.get("dcbx", {}), state.units)
     if port not in own:
         raise FabricError(f"{port} does not speak DCBX; give it settings: Port(...).with_dcbx()")
@@ -31,9 +31,13 @@ def of_port(snapshot: dict[str, Any], port: str) -> dict[str, Any]:
 
 def configure_dcbx(fabric: Fabric, port: str, settings: Negotiation | None) -> None:
     """Give a port other DCBX settings while it runs; None turns DCBX off."""
-    fabric.ask(port, "dcbx", "configure", (port, settings))
+    _ask(fabric, port, "configure", (port, settings))
 
 
 def measure_headroom(fabric: Fabric, port: str) -> None:
     """Make a port measure its headroom now; `dcbx_state` has the result."""
-    fabric.ask(port, "dcbx", "measure", port)
+    _ask(fabric, port, "measure", port)
+
+
+def _ask(fabric: Fabric, port: str, verb: str, argument: Any) -> None:
+    fabric.core.running_agents().ask_part(fabric.port(port).node.name, "dcbx", verb, argument)

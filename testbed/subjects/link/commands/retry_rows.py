@@ -15,13 +15,13 @@ from testbed.subjects.link.llr.cable import Cable
 from testbed.subjects.link.llr.end import EndSettings, Sender
 from testbed.subjects.link.llr.line import LineSettings
 from testbed.switch.link.errors import threshold
-from testbed.switch.link.jam import Fate, Jam, What
-from testbed.switch.link.retry import Action, needed
+from testbed.switch.link.jam import Jam, LineFate, LineUnit
+from testbed.switch.link.retry import LlrAction, needed
 from testbed.units import Duration, Rate
 
 MODEL = "model: two ends with LLR on an exact cable"
 _BPS, _LATER, _LENGTH = 200 * 10**9, 10**9, 496
-_NO_ACKS = (Jam(What.ACK, Fate.LOST, 1, 10**6),)
+_NO_ACKS = (Jam(LineUnit.ACK, LineFate.LOST, 1, 10**6),)
 
 
 def _line(**given: Any) -> LineSettings:
@@ -70,7 +70,7 @@ def acknowledged(rows: Rows) -> None:
 
 
 def asked_for(rows: Rows) -> None:
-    cable = _cable(_line(jams=(Jam(What.FRAME, Fate.LOST, 50),)))
+    cable = _cable(_line(jams=(Jam(LineUnit.FRAME, LineFate.LOST, 50),)))
     _send(cable, 100)
     cable.advance(_LATER)
     _counter(rows, cable, 0, "RX_NACK_CTL_OS", 1)
@@ -79,7 +79,7 @@ def asked_for(rows: Rows) -> None:
 
 
 def timed_out(rows: Rows) -> None:
-    cable = _cable(back=_line(jams=_NO_ACKS), replay_count=3, re_init=False, flush_action=Action.DISCARD)
+    cable = _cable(back=_line(jams=_NO_ACKS), replay_count=3, re_init=False, flush_action=LlrAction.DISCARD)
     more = {"settings": "scenario A: ACKs blocked, REPLAY_COUNT_MAX 3"}
     _send(cable, 100)
     cable.advance(_LATER)
@@ -93,11 +93,11 @@ def timed_out(rows: Rows) -> None:
 
 
 def nack(rows: Rows) -> None:
-    for fate, name in ((Fate.DAMAGED, "a bad CRC"), (Fate.LOST, "a gap of sequence")):
-        cable, more = _cable(_line(jams=(Jam(What.FRAME, fate, 500),))), {"settings": name}
+    for fate, name in ((LineFate.DAMAGED, "a bad CRC"), (LineFate.LOST, "a gap of sequence")):
+        cable, more = _cable(_line(jams=(Jam(LineUnit.FRAME, fate, 500),))), {"settings": name}
         _send(cable, 1000)
         cable.advance(_LATER)
-        if fate is Fate.DAMAGED:
+        if fate is LineFate.DAMAGED:
             _counter(rows, cable, 1, "RX_EXPECTED_SEQ_BAD", 1, **more)
         _counter(rows, cable, 1, "TX_NACK_CTL_OS", 1, **more)
         _counter(rows, cable, 1, "RX_REPLAY", 1, **more)
@@ -105,7 +105,7 @@ def nack(rows: Rows) -> None:
 
 
 def poisoned(rows: Rows) -> None:
-    cable = _cable(_line(jams=(Jam(What.FRAME, Fate.POISONED, 50),)))
+    cable = _cable(_line(jams=(Jam(LineUnit.FRAME, LineFate.POISONED, 50),)))
     _send(cable, 100)
     cable.advance(_LATER)
     for name, expected in (("RX_EXPECTED_SEQ_POISONED", 1), ("TX_NACK_CTL_OS", 0), ("RX_REPLAY", 0), ("RX_OK", 99)):
@@ -114,7 +114,7 @@ def poisoned(rows: Rows) -> None:
 
 
 def outstanding(rows: Rows) -> None:
-    cable = _cable(back=_line(jams=_NO_ACKS), frames=4, replay_count=1, re_init=False, flush_action=Action.DISCARD)
+    cable = _cable(back=_line(jams=_NO_ACKS), frames=4, replay_count=1, re_init=False, flush_action=LlrAction.DISCARD)
     more = {"settings": "OUTSTANDING_FRAMES_MAX 4, one replay"}
     _send(cable, 100)
     cable.advance(_LATER)
@@ -148,7 +148,7 @@ def capacity(rows: Rows) -> None:
 
 def recovered(rows: Rows) -> None:
     cable, more = (
-        _cable(_line(jams=(Jam(What.FRAME, Fate.LOST, 10, 40),)), replay_count=1),
+        _cable(_line(jams=(Jam(LineUnit.FRAME, LineFate.LOST, 10, 40),)), replay_count=1),
         {"settings": "RE_INIT_ON_FLUSH"},
     )
     _send(cable, 20)

@@ -14,7 +14,7 @@ from typing import Any
 
 from testbed.subjects.link.llr.end import Carried, End, EndSettings, Frame
 from testbed.subjects.link.llr.line import Line, LineSettings
-from testbed.switch.link.jam import Fate
+from testbed.switch.link.jam import LineFate
 
 
 @dataclass
@@ -43,9 +43,11 @@ class Cable:
 
     def carry(self, end: End, carried: Carried) -> None:
         frame = carried.frame
-        if frame is not None and carried.fate in (Fate.CAME, Fate.POISONED):
+        if frame is not None and carried.fate in (LineFate.CAME, LineFate.POISONED):
             frame.flying += 1
-        elif carried.fate is not Fate.CAME and (frame is None or frame.sequence is None or carried.fate is Fate.LOST):
+        elif carried.fate is not LineFate.CAME and (
+            frame is None or frame.sequence is None or carried.fate is LineFate.LOST
+        ):
             if frame is not None and frame.sequence is None:
                 self.give_up(end, frame)
             return
@@ -100,10 +102,10 @@ class Cable:
         if frame is None:
             receiver.receive_set(carried.what, carried.sequence, carried.data, self.now_ns)
             return
-        frame.flying -= carried.fate is not Fate.DAMAGED
+        frame.flying -= carried.fate is not LineFate.DAMAGED
         if frame.sequence is not None and not receiver.receive_frame(frame.sequence, carried.fate, self.now_ns):
             self._settle(number, frame)
-        elif carried.fate is Fate.POISONED:
+        elif carried.fate is LineFate.POISONED:
             frame.is_given_up = True
             self._settle(number, frame)
         else:

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple, Protocol
 from testbed.subjects.link.llr.line import Line
 from testbed.subjects.link.llr.ordered_set import MOST_DATA, SEQUENCES
 from testbed.switch.link.counters import LLR_COUNTERS
-from testbed.switch.link.jam import Fate, What
-from testbed.switch.link.retry import NO_LIMIT, Action
+from testbed.switch.link.jam import LineFate, LineUnit
+from testbed.switch.link.retry import NO_LIMIT, LlrAction
 
 AHEAD_NS = 65
 """How long before the line is free a frame may come: what the shaper of a port lets it run ahead, and a nanosecond."""
@@ -67,8 +67,8 @@ class EndSettings:
     replay_timer_ns: int
     replay_count: int
     spacing: int
-    init_action: Action = Action.BEST_EFFORT
-    flush_action: Action = Action.BEST_EFFORT
+    init_action: LlrAction = LlrAction.BEST_EFFORT
+    flush_action: LlrAction = LlrAction.BEST_EFFORT
     re_init: bool = True
     age_ns: int = 0
     first_sequence: int = 0
@@ -96,8 +96,8 @@ class Carried(NamedTuple):
 
     at_ns: int
     """The moment at which it is there; of a damaged frame, at which that is seen."""
-    what: What
-    fate: Fate
+    what: LineUnit
+    fate: LineFate
     sequence: int = 0
     data: int = 0
     frame: Frame | None = None
@@ -158,26 +158,26 @@ class End:
         else:
             self._take(frame, now_ns)
 
-    def receive_set(self, what: What, sequence: int, data: int, now_ns: int) -> None:
+    def receive_set(self, what: LineUnit, sequence: int, data: int, now_ns: int) -> None:
         """Take an ordered set of the other end."""
         self._count("RX", what)
         match what:
-            case What.INIT if self.settings is None:
+            case LineUnit.INIT if self.settings is None:
                 pass  # this end has no LLR, so it has no echo
-            case What.INIT:
+            case LineUnit.INIT:
                 self.expected, self.last_seen = sequence, None
                 self.receiver, self.ack_ns = Receiver.SEND_ACKS, NEVER
-                self._send_set(now_ns, What.ECHO, sequence, data)
-            case What.ECHO:
+                self._send_set(now_ns, LineUnit.ECHO, sequence, data)
+            case LineUnit.ECHO:
                 if self.state is Sender.INIT and (sequence, data) == (self.next_sequence, self.init_data):
                     self.state, self.timer_ns = Sender.ADVANCE, NEVER
-            case What.ACK:
+            case LineUnit.ACK:
                 self._acknowledge((sequence - self._oldest + 1) % SEQUENCES, now_ns)
             case _:
                 if self._acknowledge((sequence - self._oldest) % SEQUENCES, now_ns) and self.kept:
                     self._replay(now_ns)
 
-    def receive_frame(self, sequence: int, fate: Fate, now_ns: int) -> bool:
+    def receive_frame(self, sequence: int, fate: LineFate, now_ns: int) -> bool:
         """Take a frame with a sequence number; report whether it is the one expected, which is passed on.
 
         A damaged frame comes with its last bit.
@@ -189,14 +189,14 @@ class End:
         if begins:
             self.counters["LLR_RX_REPLAY"] += 1
         ahead = _ahead(sequence, self.expected)
-        if fate is Fate.DAMAGED:
+        if fate is LineFate.DAMAGED:
             self.counters["LLR_RX_BAD"] += 1
             if not ahead:
                 self.counters["LLR_RX_EXPECTED_SEQ_BAD"] += 1
             if self.receiver is Receiver.SEND_ACKS or begins or not ahead:
                 self._ask(now_ns)
             return False
-        is_poisoned = fate is Fate.POISONED
+        is_poisoned = fate is LineFate.POISONED
         self.counters["LLR_RX_POISONED" if is_poisoned else "LLR_RX_OK"] += 1
         if ahead > 0:
             self.counters["LLR_RX_MISSING_SEQ"] += 1
@@ -244,7 +244,7 @@ class End:
             assert self.settings is not None
             self.ack_ns = NEVER
             self.ack_from_ns = now_ns + self.line.time_ns(self.settings.spacing)
-            self._send_set(now_ns, What.ACK, (self.expected - 1) % SEQUENCES, 0)
+            self._send_set(now_ns, LineUnit.ACK, (self.expected - 1) % SEQUENCES, 0)
         elif self.timer_ns <= now_ns:
             self.timer_ns = NEVER
             if self.state is Sender.INIT:
@@ -281,7 +281,7 @@ class End:
         if self.state is Sender.ADVANCE:
             return len(self.kept) < self.settings.frames
         action = {Sender.INIT: self.settings.init_action, Sender.FLUSH: self.settings.flush_action}.get(self.state)
-        return action in (Action.DISCARD, Action.BEST_EFFORT)
+        return action in (LlrAction.DISCARD, LlrAction.BEST_EFFORT)
 
     def _has_room(self, frame: Frame) -> bool:
         assert self.settings is not None
@@ -308,7 +308,7 @@ class End:
                 self.timer_ns = self.line.free_ns + self.settings.replay_timer_ns
             return
         action = self.settings.init_action if self.state is Sender.INIT else self.settings.flush_action
-        if action is Action.DISCARD:
+        if action is LlrAction.DISCARD:
             self.counters["LLR_TX_DISCARD"] += 1
             self.wire.give_up(self, frame)
         else:
@@ -316,21 +316,21 @@ class End:
 
     def _transmit(self, frame: Frame, now_ns: int) -> None:
         at_ns, fate = self.line.put_frame(now_ns, frame.length, True)
-        self.counters["LLR_TX_POISONED" if fate is Fate.POISONED else "LLR_TX_OK"] += 1
-        self.wire.carry(self, Carried(at_ns, What.FRAME, fate, frame.sequence or 0, frame=frame))
+        self.counters["LLR_TX_POISONED" if fate is LineFate.POISONED else "LLR_TX_OK"] += 1
+        self.wire.carry(self, Carried(at_ns, LineUnit.FRAME, fate, frame.sequence or 0, frame=frame))
 
     def _send_plain(self, frame: Frame, now_ns: int) -> None:
         at_ns, fate = self.line.put_frame(now_ns, frame.length, False)
-        self.wire.carry(self, Carried(at_ns, What.FRAME, fate, frame=frame))
+        self.wire.carry(self, Carried(at_ns, LineUnit.FRAME, fate, frame=frame))
 
-    def _send_set(self, now_ns: int, what: What, sequence: int, data: int) -> None:
+    def _send_set(self, now_ns: int, what: LineUnit, sequence: int, data: int) -> None:
         self._count("TX", what)
         at_ns, fate = self.line.put_set(now_ns, what)
         self.wire.carry(self, Carried(at_ns, what, fate, sequence, data))
 
     def _send_init(self, now_ns: int) -> None:
         assert self.settings is not None
-        self._send_set(now_ns, What.INIT, self.next_sequence, self.init_data)
+        self._send_set(now_ns, LineUnit.INIT, self.next_sequence, self.init_data)
         self.timer_ns = now_ns + self.settings.replay_timer_ns
 
     # Replay
@@ -381,14 +381,14 @@ class End:
 
     def _ask(self, now_ns: int) -> None:
         self.receiver, self.ack_ns = Receiver.NACK_SENT, NEVER
-        self._send_set(now_ns, What.NACK, self.expected, 0)
+        self._send_set(now_ns, LineUnit.NACK, self.expected, 0)
 
     def _ack_later(self, now_ns: int) -> None:
         if self.ack_ns == NEVER:
             self.ack_ns = max(now_ns, self.ack_from_ns)
 
-    def _count(self, way: str, what: What) -> None:
-        self.counters[f"LLR_{way}_{'INIT_ECHO' if what is What.ECHO else what.name}_CTL_OS"] += 1
+    def _count(self, way: str, what: LineUnit) -> None:
+        self.counters[f"LLR_{way}_{'INIT_ECHO' if what is LineUnit.ECHO else what.name}_CTL_OS"] += 1
 
 
 def _ahead(one: int, other: int) -> int:

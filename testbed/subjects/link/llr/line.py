@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from testbed.switch.link.errors import mixed
-from testbed.switch.link.jam import Fate, Jam, What
+from testbed.switch.link.jam import Jam, LineFate, LineUnit
 
 OVERHEAD, GAP, OCTETS_OF_SET = 24, 12, 8
 """A frame's octets on the line beside those that Linux counts, and those of them that are idle."""
@@ -64,7 +64,7 @@ class Line:
     """The moment from which on it is free."""
     set_ns: int = 0
     """The moment from which on an ordered set may begin."""
-    put: dict[What, int] = field(default_factory=lambda: dict.fromkeys(What, 0))
+    put: dict[LineUnit, int] = field(default_factory=lambda: dict.fromkeys(LineUnit, 0))
     frames: int = 0
     """The frames that were put on it, with those that have no sequence number."""
 
@@ -79,23 +79,23 @@ class Line:
     def free_ns(self) -> int:
         return -(-self.free_ps // 1000)
 
-    def put_frame(self, now_ns: int, length: int, numbered: bool) -> tuple[int, Fate]:
+    def put_frame(self, now_ns: int, length: int, numbered: bool) -> tuple[int, LineFate]:
         """Put a frame on the line; return the moment at which its receiver has it or finds it damaged, and its fate."""
         begin_ps = max(now_ns * 1000, self.free_ps)
         self.free_ps = begin_ps + self.time_ps(length + OVERHEAD)
         self.frames += 1
-        fate = self._fate(What.FRAME, begin_ps, length + OVERHEAD - GAP) if numbered else Fate.CAME
+        fate = self._fate(LineUnit.FRAME, begin_ps, length + OVERHEAD - GAP) if numbered else LineFate.CAME
         if not numbered and self._is_damaged(begin_ps, length + OVERHEAD - GAP):
-            fate = Fate.DAMAGED
-        if fate is Fate.CAME and mixed(self.settings.seed ^ _LOSS, self.frames) < self.settings.loss:
-            fate = Fate.LOST
-        if fate is Fate.DAMAGED or self.settings.wait is Wait.WHOLE:
+            fate = LineFate.DAMAGED
+        if fate is LineFate.CAME and mixed(self.settings.seed ^ _LOSS, self.frames) < self.settings.loss:
+            fate = LineFate.LOST
+        if fate is LineFate.DAMAGED or self.settings.wait is Wait.WHOLE:
             seen_ps = self.free_ps
         else:
             seen_ps = begin_ps + (self.time_ps(HEADER) if self.settings.wait is Wait.HEADER else 0)
         return -(-seen_ps // 1000) + self.settings.delay_ns, fate
 
-    def put_set(self, now_ns: int, what: What) -> tuple[int, Fate]:
+    def put_set(self, now_ns: int, what: LineUnit) -> tuple[int, LineFate]:
         """Put an ordered set on the line; return the moment at which it arrives, and its fate."""
         begin_ns = max(now_ns, self.set_ns)
         self.set_ns = begin_ns + self.time_ns(LEAST_SPACING)
@@ -104,13 +104,13 @@ class Line:
         fate = self._fate(what, begin_ns * 1000, OCTETS_OF_SET)
         return begin_ns + -(-taken_ps // 1000) + self.settings.delay_ns, fate
 
-    def _fate(self, what: What, begin_ps: int, octets: int) -> Fate:
+    def _fate(self, what: LineUnit, begin_ps: int, octets: int) -> LineFate:
         self.put[what] += 1
         number = self.put[what]
         for jam in self.settings.jams:
             if jam.what is what and jam.first <= number < jam.first + jam.count:
                 return jam.fate
-        return Fate.DAMAGED if self._is_damaged(begin_ps, octets) else Fate.CAME
+        return LineFate.DAMAGED if self._is_damaged(begin_ps, octets) else LineFate.CAME
 
     def _is_damaged(self, begin_ps: int, octets: int) -> bool:
         """Report whether an octet is in a damaged slot."""

@@ -43,8 +43,8 @@ def folder_of_a_run(path: Path, figures: dict[str, object] | None = None, events
     return Seen(path)
 
 
-def test_there_are_six_lessons_of_60_to_90_minutes() -> None:
-    assert [lesson.number for lesson in LESSONS] == [1, 2, 3, 4, 5, 6]
+def test_there_are_seven_lessons_of_60_to_90_minutes() -> None:
+    assert [lesson.number for lesson in LESSONS] == [1, 2, 3, 4, 5, 6, 7]
     assert all(60 <= lesson.minutes <= 90 for lesson in LESSONS)
 
 
@@ -177,7 +177,7 @@ def test_a_damaged_sheet_is_one_clear_message(text: str, message: str, tmp_path:
     ("words", "message"),
     [
         (["check", "1", "nowhere"], "nowhere/answers.toml is not there; `xoff lesson start 1 DIR`"),
-        (["start", "7"], "there is no lesson 7; there are 1 to 6"),
+        (["start", "8"], "there is no lesson 8; there are 1 to 7"),
         (["start", "wam"], "did you mean wan;"),
         (["begin", "1"], "there is no lesson command 'begin'; there are list, start, check, solution"),
         ([], "ACTION"),
@@ -195,7 +195,7 @@ def test_a_mistake_on_the_command_line(
 def test_list_and_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli.main(["lesson", "list", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 6
+    assert len(json.loads(capsys.readouterr().out)) == 7
     assert cli.main(["lesson", "start", "2"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "lesson-2/lesson.md", "lesson-2/experiment.py", "lesson-2/answers.toml",
@@ -224,5 +224,5 @@ def test_slides_have_a_part_for_each_lesson_and_figures_that_are_there() -> None
     for lesson in LESSONS:
         assert any(f"\n# {lesson.number} {lesson.title}\n" in slide for slide in slides)
     figures = re.findall(r"\]\((.*?\.svg)\)", text)
-    assert len(figures) >= 6 and all((ROOT / "lessons" / one).is_file() for one in figures)
+    assert len(figures) >= 7 and all((ROOT / "lessons" / one).is_file() for one in figures)
     assert all(len(slide.strip().splitlines()) <= 12 for slide in slides)

@@ -13,8 +13,8 @@ from testbed.subjects.link.llr.end import EndSettings, Receiver, Sender
 from testbed.subjects.link.llr.line import LineSettings, Wait
 from testbed.subjects.link.llr.ordered_set import SEQUENCES
 from testbed.switch.link.errors import BitErrors, FecErrors, threshold
-from testbed.switch.link.jam import Fate, Jam, What
-from testbed.switch.link.retry import Action
+from testbed.switch.link.jam import Jam, LineFate, LineUnit
+from testbed.switch.link.retry import LlrAction
 
 BPS = 200 * 10**9
 LATER = 10**9
@@ -75,7 +75,7 @@ def test_llr_01_frames_are_numbered_acknowledged_and_counted_at_both_ends() -> N
 
 
 def test_llr_02_a_lost_frame_is_asked_for_once_and_replayed_once() -> None:
-    cable = _cable(_line(jams=(Jam(What.FRAME, Fate.LOST, 50),)))
+    cable = _cable(_line(jams=(Jam(LineUnit.FRAME, LineFate.LOST, 50),)))
     _send(cable, 100)
     cable.advance(LATER)
     assert _passed(cable) == list(range(100))
@@ -86,7 +86,9 @@ def test_llr_02_a_lost_frame_is_asked_for_once_and_replayed_once() -> None:
 @pytest.mark.parametrize("what", ["blocked", "frozen"])
 def test_llr_03_after_the_last_replay_without_an_acknowledgement_the_buffer_is_flushed(what: str) -> None:
     from_first = 1 if what == "blocked" else 4
-    cable = _cable(back=_line(jams=(Jam(What.ACK, Fate.LOST, from_first, 10**6),)), replay_count=3, re_init=False)
+    cable = _cable(
+        back=_line(jams=(Jam(LineUnit.ACK, LineFate.LOST, from_first, 10**6),)), replay_count=3, re_init=False
+    )
     _send(cable, 100)
     cable.advance(LATER)
     assert cable.ends[0].state is Sender.FLUSH
@@ -95,20 +97,20 @@ def test_llr_03_after_the_last_replay_without_an_acknowledgement_the_buffer_is_f
     assert _passed(cable) == list(range(100))  # the rest without a number: best effort
 
 
-@pytest.mark.parametrize("fate", [Fate.DAMAGED, Fate.LOST])
-def test_llr_04_a_damaged_frame_or_a_gap_makes_one_nack_and_one_replay(fate: Fate) -> None:
-    cable = _cable(_line(jams=(Jam(What.FRAME, fate, 500),)))
+@pytest.mark.parametrize("fate", [LineFate.DAMAGED, LineFate.LOST])
+def test_llr_04_a_damaged_frame_or_a_gap_makes_one_nack_and_one_replay(fate: LineFate) -> None:
+    cable = _cable(_line(jams=(Jam(LineUnit.FRAME, fate, 500),)))
     _send(cable, 1000)
     cable.advance(LATER)
     assert _passed(cable) == list(range(1000))
-    is_bad = int(fate is Fate.DAMAGED)
+    is_bad = int(fate is LineFate.DAMAGED)
     assert _counters(cable, 1, RX_BAD=0, RX_EXPECTED_SEQ_BAD=0, TX_NACK_CTL_OS=0, RX_REPLAY=0) == {
         "RX_BAD": is_bad, "RX_EXPECTED_SEQ_BAD": is_bad, "TX_NACK_CTL_OS": 1, "RX_REPLAY": 1,
     }  # fmt: skip
 
 
 def test_llr_05_a_poisoned_frame_is_not_asked_for_again() -> None:
-    cable = _cable(_line(jams=(Jam(What.FRAME, Fate.POISONED, 50),)))
+    cable = _cable(_line(jams=(Jam(LineUnit.FRAME, LineFate.POISONED, 50),)))
     _send(cable, 100)
     cable.advance(LATER)
     assert _counters(cable, 1, RX_EXPECTED_SEQ_POISONED=0, TX_NACK_CTL_OS=0, RX_REPLAY=0, RX_OK=0) == {
@@ -120,8 +122,8 @@ def test_llr_05_a_poisoned_frame_is_not_asked_for_again() -> None:
 
 
 def test_llr_06_a_buffer_of_four_frames_replays_four() -> None:
-    jams = (Jam(What.ACK, Fate.LOST, 1, 10**6),)
-    cable = _cable(back=_line(jams=jams), frames=4, replay_count=1, re_init=False, flush_action=Action.DISCARD)
+    jams = (Jam(LineUnit.ACK, LineFate.LOST, 1, 10**6),)
+    cable = _cable(back=_line(jams=jams), frames=4, replay_count=1, re_init=False, flush_action=LlrAction.DISCARD)
     _send(cable, 100)
     cable.advance(LATER)
     assert cable.ends[0].state is Sender.FLUSH
@@ -156,7 +158,7 @@ def test_llr_07_a_cable_of_500_m_carries_its_rate_with_the_buffer_that_is_comput
 
 
 def test_llr_08_a_sender_that_has_flushed_begins_again_and_the_link_recovers() -> None:
-    cable = _cable(_line(jams=(Jam(What.FRAME, Fate.LOST, 10, 40),)), replay_count=1)
+    cable = _cable(_line(jams=(Jam(LineUnit.FRAME, LineFate.LOST, 10, 40),)), replay_count=1)
     last_ns = _send(cable, 20)
     cable.advance(last_ns + 50_000)
     assert cable.ends[0].flushes >= 1
@@ -195,7 +197,7 @@ def test_llr_10_frames_without_a_number_pass_and_only_they_are_lost_to_errors() 
 
 
 def test_the_sequence_number_wraps_without_a_false_duplicate() -> None:
-    cable = _cable(_line(jams=(Jam(What.FRAME, Fate.LOST, 52),)), first_sequence=SEQUENCES - 50)
+    cable = _cable(_line(jams=(Jam(LineUnit.FRAME, LineFate.LOST, 52),)), first_sequence=SEQUENCES - 50)
     _send(cable, 100)
     cable.advance(LATER)
     assert _passed(cable) == list(range(100))
@@ -204,7 +206,7 @@ def test_the_sequence_number_wraps_without_a_false_duplicate() -> None:
 
 
 def test_a_replay_without_an_acknowledgement_begins_exactly_after_the_timer() -> None:
-    cable = _cable(back=_line(jams=(Jam(What.ACK, Fate.LOST, 1),)))
+    cable = _cable(back=_line(jams=(Jam(LineUnit.ACK, LineFate.LOST, 1),)))
     cable.offer(0, 0, 496, 1000)
     end_ns = cable.ends[0].line.free_ns
     cable.advance(end_ns + 4999)
@@ -218,7 +220,7 @@ def test_a_replay_without_an_acknowledgement_begins_exactly_after_the_timer() ->
 
 def test_what_a_replay_and_ordered_sets_take_is_charged_to_the_line() -> None:
     """A frame that comes during a replay leaves when that is over, and the port is stopped meanwhile."""
-    cable = _cable(_line(jams=(Jam(What.FRAME, Fate.DAMAGED, 1),)))
+    cable = _cable(_line(jams=(Jam(LineUnit.FRAME, LineFate.DAMAGED, 1),)))
     frame_ns = cable.ends[0].line.time_ns(1520)
     cable.offer(0, 0, 1496, 1000)
     cable.advance(1000 + frame_ns + 25 + 1 + 25)  # there and damaged; the NACK takes 320 ps
@@ -240,7 +242,7 @@ def test_what_a_replay_and_ordered_sets_take_is_charged_to_the_line() -> None:
 def test_frames_before_the_echo_are_discarded_sent_or_held(
     init_action: str, passed: list[int], lost: list[int]
 ) -> None:
-    ends = (_end(init_action=Action(init_action)),) * 2
+    ends = (_end(init_action=LlrAction(init_action)),) * 2
     cable = Cable((_line(), _line()), ends)
     for place in (0, 1):
         cable.offer(0, place, 60, 10 + place * 10)
@@ -252,7 +254,7 @@ def test_frames_before_the_echo_are_discarded_sent_or_held(
 
 
 def test_frames_that_grow_too_old_flush_the_buffer() -> None:
-    cable = _cable(back=_line(jams=(Jam(What.ACK, Fate.LOST, 1, 10**6),)), age_ns=20_000, re_init=False)
+    cable = _cable(back=_line(jams=(Jam(LineUnit.ACK, LineFate.LOST, 1, 10**6),)), age_ns=20_000, re_init=False)
     cable.offer(0, 0, 496, 1000)
     cable.advance(20_999)
     assert cable.ends[0].state in (Sender.ADVANCE, Sender.REPLAY)
@@ -280,16 +282,14 @@ def history(seed: int, gives_up: bool = False) -> tuple[Cable, list[Event]]:
     bps = dice.choice((10**8, 10**9, 25 * 10**9, BPS, 3 * 10**9))
     byte_ns = 8e9 / bps
     delay_ns = dice.choice((0, 25, 2500, 10**5))
-    fates = (Fate.LOST, Fate.DAMAGED, *((Fate.POISONED,) if gives_up else ()))
-    jams = tuple(
-        Jam(
-            dice.choice(list(What)),
-            dice.choice(fates),
-            dice.randrange(1, 40),
-            dice.choice((1, 1, 5, 500 if gives_up else 5)),
-        )
-        for _ in range(dice.randrange(4))
-    )
+    fates = (LineFate.LOST, LineFate.DAMAGED, *((LineFate.POISONED,) if gives_up else ()))
+
+    def jam() -> Jam:
+        what = dice.choice(list(LineUnit))
+        fate = dice.choice(fates if what is LineUnit.FRAME else (LineFate.LOST, LineFate.DAMAGED))
+        return Jam(what, fate, dice.randrange(1, 40), dice.choice((1, 1, 5, 500 if gives_up else 5)))
+
+    jams = tuple(jam() for _ in range(dice.randrange(4)))
     lines = [
         LineSettings(
             bps, delay_ns, dice.choice(list(Wait)), loss=threshold(dice.choice((0, 0, 0.01, 0.2))),
@@ -302,8 +302,8 @@ def history(seed: int, gives_up: bool = False) -> tuple[Cable, list[Event]]:
     end = EndSettings(
         frames=dice.choice((1, 4, 61, 1000)), octets=dice.choice((1600, 31_184, 10**6)), replay_timer_ns=timer_ns,
         replay_count=dice.choice((0, 1, 3)) if gives_up else 255, spacing=dice.choice((400, 2048, 16_384)),
-        init_action=dice.choice(list(Action)) if gives_up else Action.BLOCK,
-        flush_action=dice.choice(list(Action)) if gives_up else Action.BLOCK,
+        init_action=dice.choice(list(LlrAction)) if gives_up else LlrAction.BLOCK,
+        flush_action=dice.choice(list(LlrAction)) if gives_up else LlrAction.BLOCK,
         re_init=dice.random() < 0.7, age_ns=dice.choice((0, timer_ns // 2, 3 * timer_ns)) if gives_up else 0,
         first_sequence=dice.choice((0, SEQUENCES - 30)),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from testbed.subjects.link.llr.cable import Cable
 from testbed.subjects.link.llr.end import EndSettings
 from testbed.subjects.link.llr.line import LineSettings
 from testbed.switch.link.counters import LLR_COUNTERS
-from testbed.switch.link.retry import Action
+from testbed.switch.link.retry import LlrAction
 from tests.unit.subjects.link.llr.test_link_retry import Event, history
 
 SOURCE = Path(testbed.__path__[0]) / "lab/um/linux/xoff_line_library.c"
@@ -52,7 +52,7 @@ def _settings(line: LineSettings, end: EndSettings | None) -> Any:
     for number, jam in enumerate(line.jams):
         made.jams[number] = HEADERS.xl_jam(what=jam.what, fate=jam.fate, first=jam.first, count=jam.count)
     if end is not None:
-        actions = list(Action)
+        actions = list(LlrAction)
         made.has_llr = 1
         for name in ("frames", "octets", "replay_count", "spacing", "re_init", "first_sequence"):
             setattr(made, name, int(getattr(end, name)))

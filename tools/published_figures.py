@@ -74,10 +74,10 @@ def update(root: Path, results: Sequence[Result]) -> None:
     blocks = texts(root)
     passed = {result.experiment: quoted(result) for result in results if result.passed}
     known = read(root)
-    quoted = {experiment_of(block, known | passed) for block in blocks}
-    figures = known | {name: found for name, found in passed.items() if name in quoted}
+    experiments = {experiment_of(block, known | passed) for block in blocks}
+    figures = known | {name: values for name, values in passed.items() if name in experiments}
     (root / FILE).write_text(json.dumps(dict(sorted(figures.items())), indent=1) + "\n")
-    for page in (root / "docs").glob("*.md"):
+    for page in [*(root / "docs").glob("*.md"), *(root / "docs/concepts").glob("*.md")]:
         before = page.read_text()
         after = filled(before, blocks, figures)
         if after != before:

@@ -55,7 +55,7 @@ def control_loop_delay(run: Run) -> None:
         longer, slower = round(most_by_cpu.bytes / most.bytes, 1), round(cpu.ps / nic.ps, 1)
         run.claim(f"{name}: the longest queue by the CPU, times the NIC's", longer, at_least=3)
         run.published(
-            f"{name}: the queue drains by the CPU, times as slowly", slower, value=7.8, source=SOURCE,
+            f"{name}: draining by the CPU, times the NIC's", slower, value=7.8, source=SOURCE,
             differs="curve, interval of CNPs and where a packet is marked are not stated; the delays are 7.4 to 1, "
             "and here a packet is marked when it joins the queue, and then waits in it",
         )  # fmt: skip

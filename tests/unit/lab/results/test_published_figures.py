@@ -16,14 +16,17 @@ ROOT = Path(__file__).parents[4]
 PAGE = "Before.\n\n<!-- figures: wan -->\n\nold\n\n<!-- end of figures -->\n\nAfter.\n"
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/concepts").glob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_figures_of_a_page_are_those_that_experiments_gave(page: Path) -> None:
     text = page.read_text()
     assert filled(text, texts(ROOT), read(ROOT)) == text, "`xoff verify --update` fills them in"
 
 
 def test_every_text_is_on_a_page_and_has_the_figures_of_an_experiment() -> None:
-    pages = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    pages = "".join(page.read_text() for page in PAGES)
     shipped = {one.name for one in definition.shipped()}
     figures = read(ROOT)
     for block in texts(ROOT):

@@ -32,7 +32,7 @@ NEAR = 0.02
 
 @experiment(timeout="300s", free_cpu=True)
 def permutation_of_racks(run: Run) -> None:
-    """Eight hosts of two racks send to one each in two others, which fills the uplinks of the racks if none is shared.
+    """Eight hosts send to one each in other racks, which would fill the uplinks exactly: what a hash leaves of that.
 
     Four racks of four hosts, four spines, 400 Gb/s everywhere, RoCE with one queue pair and PFC alone. Published is
     that by a hash some flows get the line and some a half or a third of it, and that the number of collisions differs

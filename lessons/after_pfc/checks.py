@@ -67,7 +67,7 @@ LESSON = Lesson(
                 "c": "all three of this lesson",
             },
             "a",
-            "what do the gate of a channel and a paused queue have in common?",
+            "what do gates and paused queues do to all frames of their priority?",
         ),
         Choice(
             "headroom",

@@ -547,12 +547,12 @@ def dcqcn_of_verbs(run: Run, n: Annotated[int, Between(1, 8)] = 2) -> None:
         run.figure("CNPs of flows", cnps_of_flows)
         own = [[at_ns for at_ns, frame in tap.arrivals() if len(frame) > 1000] for tap in taps_of_own]
     # Marks are drawn at random, so one sender or another gets a CNP more than the others of its kind. Of two the slower
-    # one is compared: the other flow of two has no fourth CNP after 0.7 s of the lab, and is done 5 % earlier.
+    # one is compared: a CNP more or less makes 5 %, so that is the tolerance.
     times_ns = [median_high(sends[-1] - sends[0] for sends in senders) for senders in (of_verbs, own)]
     run.figure(
         "octets a second of a sender, of verbs and of flows", [round(messages * 65536e9 / ns) for ns in times_ns]
     )
-    run.claim("rate of verbs, of that of flows", times_ns[1] / times_ns[0], at_least=0.98, at_most=1.02)
+    run.claim("rate of verbs, of that of flows", times_ns[1] / times_ns[0], at_least=0.95, at_most=1.05)
 
 
 @experiment

@@ -48,7 +48,10 @@ def python_of_this_machine(xoff_cache: Path, monkeypatch: pytest.MonkeyPatch) ->
         if "unshare" in argv:
             return 1, "unshare: unshare failed: Operation not permitted"
         options = argv[next(n for n, word in enumerate(argv) if word.endswith("python3.11")) + 1 :]
-        done = subprocess.run([shutil.which("python3") or "", *options], capture_output=True, text=True, check=False)
+        # Its compiled modules go beside the sources, whatever the front door has set.
+        done = subprocess.run(
+            [shutil.which("python3") or "", *options], capture_output=True, text=True, check=False, env={}
+        )
         return done.returncode, done.stdout + done.stderr
 
     monkeypatch.setattr(bytecode, "_unpack_python", lambda _, __, root: root.mkdir())

@@ -49,7 +49,9 @@ def with_bytecode(code: bytes, of: Image) -> bytes:
         _unpack_python(of, work, root)
         with tarfile.open(fileobj=io.BytesIO(code)) as archive:
             modules = [member for member in archive if member.isreg() and member.name.endswith(".py")]
-            archive.extractall(root / _PLACE, modules, filter="data")
+            # Debian 12's Python has no filters, and later versions warn without one.
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
+            archive.extractall(root / _PLACE, modules)
         _compile(root)
         whole = io.BytesIO(code)
         with tarfile.open(fileobj=whole, mode="a", format=tarfile.PAX_FORMAT) as tar:

@@ -39,7 +39,7 @@ SELECTIVE = Roce(settings=SETTINGS, recovery="selective repeat", nic=Nic(bdp_pac
 
 @dataclass(frozen=True)
 class Mechanism:
-    """What is done about a full buffer, and about a frame that a cable has lost."""
+    """A remedy for a full buffer, and one for a frame that a cable has lost."""
 
     name: str
     switch: Port

@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
     pauses: int
     """PFC frames that s2 sent to s1."""
     stalls: int
-    """How often a frame at s1 had the shared cable and no credits."""
+    """The times that a frame at s1 had the shared cable and no credits."""
 
 
 @experiment(timeout="60s")

@@ -1,4 +1,4 @@
-"""How long a queue takes to drain when a second flow begins, by the delay of the loop from its CNPs to the sender."""
+"""The time that a queue takes to drain after a second flow has begun, by the delay of CNPs to their sender."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What a 7:1 incast costs a flow beside it, by the way that a hash gives that flow."""
+"""The goodput of a flow beside a 7:1 incast, by the way that a hash gives that flow."""
 
 from xoff import (
     Buffer,

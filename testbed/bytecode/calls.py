@@ -40,7 +40,7 @@ class Calls(Expressions):
     control: Any
     """The object whose class is lowered."""
     kind = "object"
-    """What it is, in words."""
+    """The kind of the object, in words of messages."""
     states: dict[str, Value]
     """The cells of the attributes that are assigned."""
     reads: dict[tuple[Any, ...], Any]

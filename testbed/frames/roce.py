@@ -182,7 +182,7 @@ class AtomicEth(NamedTuple):
     address: int
     r_key: int
     data: int
-    """What is added, or what is put there if it was equal to `compare`."""
+    """The number to add, or the one to put there if the memory equals `compare`."""
     compare: int = 0
 
 
@@ -227,7 +227,7 @@ class Packet(NamedTuple):
     telemetry: Telemetry | None = None
     atomic: AtomicEth | None = None
     original: int | None = None
-    """What was there before an atomic operation, in its acknowledgement."""
+    """The number before an atomic operation, in its acknowledgement."""
     invalidate: int | None = None
     """The key of memory that a send makes invalid."""
 

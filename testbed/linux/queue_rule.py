@@ -20,7 +20,7 @@ _OF_RED = struct.Struct("=IIII")
 
 @dataclass(frozen=True)
 class RuleReading:
-    """What the kernel knows of a rule."""
+    """The kernel's counters of a rule."""
 
     asked: int
     """The frames that it was asked of."""

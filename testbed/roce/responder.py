@@ -83,7 +83,7 @@ class _Serving:
     number: int
     is_first: bool = True
     original: int | None = None
-    """What was there before an atomic operation."""
+    """The number before an atomic operation."""
 
 
 class Responder:

@@ -23,11 +23,11 @@ class PlanRow:
 
     case: str
     what: str
-    """What is measured, by the name of its counter if it is one."""
+    """The quantity; a counter has its own name."""
     expected: str
     measured: str
     passed: bool | None
-    """None: it was not run, and the notes say why."""
+    """True if it came out; None if it was not run, for a reason that is in the notes."""
     settings: str = ""
     frame: str = "-"
     """The lengths of frames, with FCS."""

@@ -59,7 +59,7 @@ class Cabling:
         self._has_lines = False
         """True if a cable has LLR or errors."""
         self._jams: dict[int, tuple[Jam, ...]] = {}
-        """What is disturbed of what comes to the port in a slot."""
+        """The disturbances of what comes to the port in a slot."""
         self._pulled: set[int] = set()
         """The lower slot of each cable that is pulled."""
         self._down: set[int] = set()

@@ -1,1 +1,1 @@
-"""What links of a network have after PFC: credits."""
+"""Credits between the ports of a running network."""

@@ -28,7 +28,7 @@ _TLV = "ue_link_negotiation"
 
 @dataclass(frozen=True)
 class LinkLayer:
-    """What an end has: its settings, and the content of the TLV."""
+    """The link layer of one end: its settings, and the content of the TLV."""
 
     llr: bool = False
     cbfc: bool = False

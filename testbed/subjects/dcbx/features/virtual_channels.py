@@ -36,7 +36,7 @@ _TLV = "ue_cbfc"
 
 @dataclass(frozen=True)
 class VirtualChannels:
-    """What an end has: its settings, and the content of the TLV."""
+    """The virtual channels of one end: its settings, and the content of the TLV."""
 
     vcs: int
     pool: int

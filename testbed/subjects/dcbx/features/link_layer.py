@@ -10,8 +10,9 @@ The value is announced and compared. It sets nothing at a port: cables and ports
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from testbed.frames import FieldError
 from testbed.frames.dcbx.values import DcbxVersion
@@ -24,6 +25,7 @@ from testbed.subjects.dcbx.features.feature import CommonSettings, Data, Event, 
 
 _NAME = "link"
 _TLV = "ue_link_negotiation"
+E = TypeVar("E")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class LinkLayer:
 
 @dataclass(frozen=True, slots=True)
 class LinkLayerChanged(Event):
-    """What both ends have, what the peer announces, and where they differ."""
+    """The link layer that both ends have, the one that the peer announces, and where they differ."""
 
     oper: LinkLayer | None
     remote: LinkLayer | None
@@ -61,12 +63,60 @@ def _read(info: bytes, flaws: list[Flaw]) -> LinkLayer | None:
 _CODEC = Codec(LINK.subtype, _TLV, _read, _encode, oui=OUI)
 
 
-class LinkLayerFeature(Feature[LinkLayer, LinkLayer, LinkLayer]):
+class ComparedFeature(Feature[E, E, E]):
+    """A feature whose settings are announced as they are, and compared with those of the peer."""
+
+    event_type: ClassVar[type[Any]]
+    """The class of its events, with the fields `oper`, `remote`, `mismatch` and `why`."""
+    event_field = "oper"
+
+    @abstractmethod
+    def differing(self, local: Data, remote: Data) -> list[str]:
+        """Return where two ends differ, in words."""
+
+    def sent(self, settings: CommonSettings, state: FeatureState[E]) -> E | None:
+        return self.admin(settings)
+
+    def facts(self, state: FeatureState[E]) -> object:
+        return state.admin, state.oper, state.remote
+
+    def event(self, at_ns: int, state: FeatureState[E]) -> Event:
+        differing: list[str] = []
+        if state.admin is not None and state.remote is not None:
+            differing = self.differing(self.value_data(state.admin), self.value_data(state.remote))
+        changed: Event = self.event_type(at_ns, state.oper, state.remote, tuple(differing), state.why)
+        return changed
+
+    def event_data(self, event: Any) -> dict[str, Any]:
+        values = {"oper": event.oper, "remote": event.remote}
+        data = {name: None if one is None else self.value_data(one) for name, one in values.items()}
+        return {**data, "mismatch": list(event.mismatch), "why": event.why}
+
+    def tlv_data(self, content: E) -> Any:
+        return self.value_data(content)
+
+    def tlv_text(self, data: Any, version: str) -> str:
+        return self.value_text(data)
+
+    def event_text(self, line: Data, before: Data) -> list[str]:
+        if (line["oper"], line["mismatch"]) == (before.get("oper"), before.get("mismatch")):
+            return []
+        return [f"{self.text(line['oper'])}, {line['why']}"]
+
+    def sentence(self, line: Data) -> str:
+        return f"{self.head}: {self.text(line['oper'])}, {line['why']}"
+
+    def notes(self, state: Data) -> list[str]:
+        if state["admin"] is None or state["remote"] is None:
+            return []
+        return [f"{self.head}: {text}" for text in self.differing(state["admin"], state["remote"])]
+
+
+class LinkLayerFeature(ComparedFeature[LinkLayer]):
     name = _NAME
     head = "UE link"
     tlv = "UE Link Negotiation"
     event_type = LinkLayerChanged
-    event_field = "oper"
     codecs = layouts(draft=_CODEC, published=_CODEC)
 
     def read_settings(self, top: TomlTable, version: DcbxVersion) -> LinkLayer | None:
@@ -87,62 +137,25 @@ class LinkLayerFeature(Feature[LinkLayer, LinkLayer, LinkLayer]):
         if remote is None:
             return FeatureState(admin, LinkLayer(version=admin.version), None, view.lacking(self.tlv), pending=True)
         oper = LinkLayer(admin.llr and remote.llr, admin.cbfc and remote.cbfc, min(admin.version, remote.version))
-        differing = _differing(asdict(admin), asdict(remote))
+        differing = self.differing(asdict(admin), asdict(remote))
         why = f"mismatch: {'; '.join(differing)}" if differing else "both ports announce the same"
         return FeatureState(admin, oper, remote, why)
-
-    def sent(self, settings: CommonSettings, state: FeatureState[LinkLayer]) -> LinkLayer | None:
-        return self.admin(settings)
-
-    def facts(self, state: FeatureState[LinkLayer]) -> object:
-        return state.admin, state.oper, state.remote
-
-    def event(self, at_ns: int, state: FeatureState[LinkLayer]) -> Event:
-        here, there = state.admin, state.remote
-        differing = _differing(self.value_data(here), self.value_data(there)) if here and there else []
-        return LinkLayerChanged(at_ns, state.oper, state.remote, tuple(differing), state.why)
-
-    def event_data(self, event: LinkLayerChanged) -> dict[str, Any]:
-        values = {"oper": event.oper, "remote": event.remote}
-        data = {name: None if one is None else self.value_data(one) for name, one in values.items()}
-        return {**data, "mismatch": list(event.mismatch), "why": event.why}
 
     def value_data(self, value: LinkLayer) -> dict[str, Any]:
         return asdict(value)
 
-    def tlv_data(self, content: LinkLayer) -> dict[str, Any]:
-        return asdict(content)
-
     def value_text(self, data: Any) -> str:
         return f"LLR {_on(data['llr'])}, CBFC {_on(data['cbfc'])}, UE {data['version']}"
 
-    def tlv_text(self, data: Any, version: str) -> str:
-        return self.value_text(data)
-
-    def event_text(self, line: Data, before: Data) -> list[str]:
-        if (line["oper"], line["mismatch"]) == (before.get("oper"), before.get("mismatch")):
-            return []
-        return [f"{self.text(line['oper'])}, {line['why']}"]
-
-    def sentence(self, line: Data) -> str:
-        return f"{self.head}: {self.text(line['oper'])}, {line['why']}"
-
-    def notes(self, state: Data) -> list[str]:
-        if state["admin"] is None or state["remote"] is None:
-            return []
-        return [f"{self.head}: {text}" for text in _differing(state["admin"], state["remote"])]
-
-
-def _differing(local: Data, remote: Data) -> list[str]:
-    """Return where two ends differ, in words."""
-    found = [
-        f"{words} is off, as this port has it {_on(local[name])} and the peer {_on(remote[name])}"
-        for name, words in (("llr", "LLR"), ("cbfc", "CBFC"))
-        if local[name] is not remote[name]
-    ]
-    if local["version"] != remote["version"]:
-        found.append(f"this port speaks version {local['version']} of UE and the peer version {remote['version']}")
-    return found
+    def differing(self, local: Data, remote: Data) -> list[str]:
+        found = [
+            f"{words} is off, as this port has it {_on(local[name])} and the peer {_on(remote[name])}"
+            for name, words in (("llr", "LLR"), ("cbfc", "CBFC"))
+            if local[name] is not remote[name]
+        ]
+        if local["version"] != remote["version"]:
+            found.append(f"this port speaks version {local['version']} of UE and the peer version {remote['version']}")
+        return found
 
 
 def _on(truth: bool) -> str:

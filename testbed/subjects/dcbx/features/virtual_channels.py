@@ -25,10 +25,10 @@ from testbed.subjects.dcbx.features.feature import (
     Data,
     DcbxSettingsError,
     Event,
-    Feature,
     FeatureState,
     View,
 )
+from testbed.subjects.dcbx.features.link_layer import ComparedFeature
 
 _NAME = "virtual_channels"
 _TLV = "ue_cbfc"
@@ -88,12 +88,11 @@ def _read(info: bytes, flaws: list[Flaw]) -> VirtualChannels | None:
 _CODEC = Codec(CHANNELS.subtype, _TLV, _read, _encode, oui=OUI)
 
 
-class VirtualChannelsFeature(Feature[VirtualChannels, VirtualChannels, VirtualChannels]):
+class VirtualChannelsFeature(ComparedFeature[VirtualChannels]):
     name = _NAME
     head = "UE VCs"
     tlv = "UE CBFC"
     event_type = VirtualChannelsChanged
-    event_field = "oper"
     codecs = layouts(draft=_CODEC, published=_CODEC)
 
     def check(self, admin: VirtualChannels, settings: CommonSettings) -> None:
@@ -130,61 +129,24 @@ class VirtualChannelsFeature(Feature[VirtualChannels, VirtualChannels, VirtualCh
         oper = VirtualChannels(min(admin.vcs, remote.vcs), remote.pool, both)
         if not is_on:
             return FeatureState(admin, oper, remote, "none is lossless: CBFC is not on at both ports")
-        differing = _differing(admin.data, remote.data)
+        differing = self.differing(admin.data, remote.data)
         why = f"mismatch: {'; '.join(differing)}" if differing else "both ports announce the same channels"
         return FeatureState(admin, oper, remote, why)
-
-    def sent(self, settings: CommonSettings, state: FeatureState[VirtualChannels]) -> VirtualChannels | None:
-        return self.admin(settings)
-
-    def facts(self, state: FeatureState[VirtualChannels]) -> object:
-        return state.admin, state.oper, state.remote
-
-    def event(self, at_ns: int, state: FeatureState[VirtualChannels]) -> Event:
-        here, there = state.admin, state.remote
-        differing = _differing(self.value_data(here), self.value_data(there)) if here and there else []
-        return VirtualChannelsChanged(at_ns, state.oper, state.remote, tuple(differing), state.why)
-
-    def event_data(self, event: VirtualChannelsChanged) -> dict[str, Any]:
-        values = {"oper": event.oper, "remote": event.remote}
-        data = {name: None if one is None else one.data for name, one in values.items()}
-        return {**data, "mismatch": list(event.mismatch), "why": event.why}
 
     def value_data(self, value: VirtualChannels) -> dict[str, Any]:
         return value.data
 
-    def tlv_data(self, content: VirtualChannels) -> dict[str, Any]:
-        return content.data
-
     def value_text(self, data: Any) -> str:
         return f"{data['vcs']} VCs, lossless {_listed(data['lossless'])}, {data['pool']} credits"
 
-    def tlv_text(self, data: Any, version: str) -> str:
-        return self.value_text(data)
-
-    def event_text(self, line: Data, before: Data) -> list[str]:
-        if (line["oper"], line["mismatch"]) == (before.get("oper"), before.get("mismatch")):
-            return []
-        return [f"{self.text(line['oper'])}, {line['why']}"]
-
-    def sentence(self, line: Data) -> str:
-        return f"{self.head}: {self.text(line['oper'])}, {line['why']}"
-
-    def notes(self, state: Data) -> list[str]:
-        if state["admin"] is None or state["remote"] is None:
-            return []
-        return [f"{self.head}: {text}" for text in _differing(state["admin"], state["remote"])]
-
-
-def _differing(local: Data, remote: Data) -> list[str]:
-    """Return where two ends differ, in words."""
-    found = []
-    for name, here, there in (("this port", local, remote), ("the peer", remote, local)):
-        if alone := sorted({*here["lossless"]} - {*there["lossless"]}):
-            found.append(f"VC {_listed(alone)} {'is' if len(alone) == 1 else 'are'} lossless at {name} alone")
-    if local["vcs"] != remote["vcs"]:
-        found.append(f"this port has {local['vcs']} VCs and the peer {remote['vcs']}")
-    return found
+    def differing(self, local: Data, remote: Data) -> list[str]:
+        found = []
+        for name, here, there in (("this port", local, remote), ("the peer", remote, local)):
+            if alone := sorted({*here["lossless"]} - {*there["lossless"]}):
+                found.append(f"VC {_listed(alone)} {'is' if len(alone) == 1 else 'are'} lossless at {name} alone")
+        if local["vcs"] != remote["vcs"]:
+            found.append(f"this port has {local['vcs']} VCs and the peer {remote['vcs']}")
+        return found
 
 
 def _listed(channels: Any) -> str:

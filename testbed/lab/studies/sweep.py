@@ -208,9 +208,15 @@ def _is_one(value: object) -> bool:
     return isinstance(value, str) or not isinstance(value, Sequence)
 
 
+def _in_a_notebook() -> bool:
+    """Return True in a cell of a notebook; a program that only imports IPython has no shell."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
 def _show_count(outcome: TaskOutcome, ended: int, total: int) -> None:
     """Show how many runs have ended, in one line of a terminal or of a notebook's cell."""
-    if sys.stderr.isatty() or "ipykernel" in sys.modules:
+    if sys.stderr.isatty() or _in_a_notebook():
         end = "\n" if ended == total else ""
         print(f"\r{outcome.task.experiment.name}: {ended} of {total} runs", end=end, file=sys.stderr, flush=True)
 

@@ -6,7 +6,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from tools.calculators import headroom, runtime
+from tools.calculators import credits, headroom, replay, runtime
 from tools.calculators.bundle import ROOT, archive
 from tools.calculators.calculator import FILES, Calculator, Field, joined
 from tools.calculators.table import CALCULATORS, answered
@@ -17,16 +17,20 @@ SAMPLE = Path("tests/unit/data/sonic/risky_long_cable.json")
 CODE = "xoff.zip"
 FOLDER = "calculators"
 """The folder of the code and of Python, below the site's `_static`."""
+_TABLES = {"headroom": headroom.reference, "replay": replay.reference, "credits": credits.reference}
 _MARK = re.compile(r"<!-- (calculator|table) (\w+) -->")
 
 
 def filled(text: str) -> str:
     """Return the page's text with a form in place of each mark."""
-    return _MARK.sub(lambda match: _raw(reference() if match[1] == "table" else form(CALCULATORS[match[2]])), text)
+    return _MARK.sub(
+        lambda match: _raw(reference(match[2]) if match[1] == "table" else form(CALCULATORS[match[2]])), text
+    )
 
 
-def reference() -> str:
-    return f'<div class="calculated">{headroom.reference()}</div>'
+def reference(name: str) -> str:
+    """Return the table of the page with this name."""
+    return f'<div class="calculated">{_TABLES[name]()}</div>'
 
 
 def policy() -> str:

@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 from testbed.errors import XoffError, message
-from tools.calculators import config_db, headroom, marking, pasted, thresholds
+from tools.calculators import config_db, credits, headroom, marking, pasted, replay, thresholds
 
 CALCULATORS = {
     one.name: one
     for one in (
-        headroom.CALCULATOR, thresholds.CALCULATOR, marking.CALCULATOR, pasted.CALCULATOR, config_db.CALCULATOR,
+        headroom.CALCULATOR, thresholds.CALCULATOR, marking.CALCULATOR, replay.CALCULATOR, credits.CALCULATOR,
+        pasted.CALCULATOR, config_db.CALCULATOR,
     )
 }  # fmt: skip
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from testbed.errors import nearest
 from testbed.switch.headroom.calculation import Headroom, HeadroomError, HeadroomPort, Model, Term, frames, total
 from testbed.units import PFC_QUANTUM_BITS, Duration, Length, Rate
 
@@ -61,6 +62,13 @@ MEDIA = {
     )
 }
 FIBRE = MEDIA["fibre"]
+
+
+def delay_of(medium: str, length: Length) -> Duration:
+    """Return the delay of a cable of a medium that is named as on the command line."""
+    if medium not in MEDIA:
+        raise HeadroomError(f"--medium: there is no medium {medium!r}; {nearest(medium, MEDIA)}")
+    return MEDIA[medium].delay(length)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,10 @@ NO_LIMIT = 255
 SPACINGS = range(320, 32760 + 1)
 LONGEST_TIMER = Duration("65535ns")
 LONGEST_AGE = Duration("4290ms")
-_SHORTEST, _OVERHEAD = 60, 24
+_SHORTEST = 60
+FCS = 4
+LINE_OVERHEAD = 24
+"""The octets that a frame takes of the line beside those that Linux counts: preamble, FCS and gap."""
 _SETS = 2 * 8
 _TABLED = {
     (200, 5): (61, 31_184, "5us"),
@@ -30,7 +33,9 @@ _TABLED = {
     (400, 40): (133, 67_760, "5.5us"),
 }
 """The profiles of SONiC's sample of `llr_profile_lookup.ini`, by Gb/s and metres."""
-_TIMER = Duration("5us")
+SHORTEST_TIMER = Duration("5us")
+"""The replay timer of a cable that would do with less."""
+_NOTHING = Duration.from_ps(0)
 
 
 class RetryError(UsageError):
@@ -93,7 +98,7 @@ class Llr:
 
     def on(self, rate: Rate, delay: Duration, length: Length | None, mtu: int) -> Llr:
         """Return the same settings with what the cable chooses, in the hardware's time."""
-        frames, octets, timer = _profile(rate, delay, length, mtu, self.spacing)
+        frames, octets, timer = chosen(rate, delay, length, mtu, self.spacing)
         return replace(
             self,
             frames=self.frames or (frames if self.octets is None else max(1, self.octets // (_SHORTEST + 4))),
@@ -114,24 +119,59 @@ class Llr:
         return replace(self, replay_timer=timer, data_age=age, is_in_lab_time=is_in_lab_time)
 
 
-def needed(rate: Rate, delay: Duration, mtu: int, spacing: int = 2048) -> tuple[int, int]:
-    """Return the frames and octets of a replay buffer with which a cable carries its rate, whatever the frames' size.
+@dataclass(frozen=True)
+class Term:
+    """One summand of a replay buffer, in octets of the line, and how it came about."""
+
+    name: str
+    octets: int
+    how: str
+
+
+def terms(
+    rate: Rate, delay: Duration, mtu: int, spacing: int = 2048, stations: Duration = _NOTHING
+) -> tuple[Term, ...]:
+    """Return the summands of the replay buffer with which a cable carries its rate, whatever the frames' size.
 
     When a frame's last bit leaves, all must still fit that leaves until its acknowledgement comes: the frame itself,
     what the way there and back takes, the spacing of acknowledgements, a frame that was leaving then, and the ordered
-    sets. Frames are counted as the shortest ones.
+    sets. `stations` is what both ends take beside it, there and back: the lab's take no time.
     """
-    line = math.ceil(rate.bits_in(delay + delay) / 8) + spacing + _SETS
-    octets = line + 2 * (mtu + 14 + _OVERHEAD)
-    shortest = _SHORTEST + _OVERHEAD
-    return math.ceil(line / shortest) + 2, octets
+    frame = mtu + 14 + LINE_OVERHEAD
+    found = [Term("cable, there and back", _octets_in(rate, delay + delay), f"2 x {delay}")]
+    if stations.ps:
+        found.append(Term("stations", _octets_in(rate, stations), str(stations)))
+    found += [
+        Term("spacing of acknowledgements", spacing, "octets of the line"),
+        Term("ordered sets", _SETS, "one that leaves, and one that comes"),
+        Term("frames", 2 * frame, f"the frame itself, and the one that was leaving: 2 x {frame}"),
+    ]
+    return tuple(found)
 
 
-def _profile(rate: Rate, delay: Duration, length: Length | None, mtu: int, spacing: int) -> tuple[int, int, Duration]:
-    tabled = _TABLED.get((rate.bps // 10**9, length.mm // 1000)) if length and not rate.bps % 10**9 else None
-    if tabled and not (length and length.mm % 1000):
-        frames, octets, timer = tabled
-        return frames, octets, Duration(timer)
+def needed(
+    rate: Rate, delay: Duration, mtu: int, spacing: int = 2048, stations: Duration = _NOTHING
+) -> tuple[int, int]:
+    """Return the frames and octets of the replay buffer of `terms`. Frames are counted as the shortest ones."""
+    *line, frames = terms(rate, delay, mtu, spacing, stations)
+    octets = sum(term.octets for term in line)
+    return math.ceil(octets / (_SHORTEST + LINE_OVERHEAD)) + 2, octets + frames.octets
+
+
+def profile(rate: Rate, length: Length | None) -> tuple[int, int, Duration] | None:
+    """Return frames, octets and replay timer of SONiC's sample for a rate and a length, or None if it has none."""
+    if length is None or rate.bps % 10**9 or length.mm % 1000:
+        return None
+    found = _TABLED.get((rate.bps // 10**9, length.mm // 1000))
+    return found and (found[0], found[1], Duration(found[2]))
+
+
+def chosen(
+    rate: Rate, delay: Duration, length: Length | None, mtu: int, spacing: int = 2048
+) -> tuple[int, int, Duration]:
+    """Return the frames, octets and replay timer that a cable of the lab chooses for itself."""
+    if tabled := profile(rate, length):
+        return tabled
     frames, octets = needed(rate, delay, mtu, spacing)
     shortest = delay + delay + rate.time_for(Size.from_bytes(octets))
     if shortest.ps > LONGEST_TIMER.ps:
@@ -139,7 +179,11 @@ def _profile(rate: Rate, delay: Duration, length: Length | None, mtu: int, spaci
             f"LLR: a replay on this cable takes {shortest} to be acknowledged, and a sender replays again after at "
             f"most {LONGEST_TIMER}; it is for cables within a building"
         )
-    return min(frames, MOST_FRAMES), octets, max(_TIMER, shortest)
+    return min(frames, MOST_FRAMES), octets, max(SHORTEST_TIMER, shortest)
+
+
+def _octets_in(rate: Rate, time: Duration) -> int:
+    return math.ceil(rate.bits_in(time) / 8)
 
 
 def _check(name: str, value: int | None, values: range) -> None:

@@ -56,6 +56,13 @@ _SWITCH = {
         "options",
         True,
     ),
+    "replay": Command(
+        "the replay buffer that LLR needs for a cable, and SONiC's beside it",
+        f"{_HERE}.replay",
+        "replay",
+        "options",
+        True,
+    ),
     "thresholds": Command(
         "how a buffer is divided, and when PAUSE is sent", f"{_HERE}.thresholds", "thresholds", "options", True
     ),

@@ -43,6 +43,8 @@ def check(tables: Tables, problems: Problems[str], cell: int = CELL) -> None:
     for port in tables.ports:
         checker.port(port)
     checker.channels()
+    if tables.llr_ports or tables.llr_profiles:
+        checker.retry()
     checker.report()
 
 
@@ -147,6 +149,16 @@ class _Checker:
         self._ways(port)
         self._queues(port)
         self._watchdog(port)
+
+    def retry(self) -> None:
+        """Find what is contradictory about LLR, and without effect in the lab."""
+        from testbed.subjects.sonic import llr
+
+        for port in self._tables.llr_ports:
+            for where, message, rule in llr.check(self._tables, port):
+                self._at(port, where, message, rule)
+        for where, message, rule in llr.check_profiles(self._tables):
+            self._warn(where, message, rule)
 
     def _fec(self, port: str) -> None:
         """Find ports without the FEC that is part of their physical layer: IEEE 802.3 clauses 119 and 172."""
@@ -483,6 +495,11 @@ def _link(one: Tables, port: str, other: Tables, near: NeighbourRow, problems: P
         if priorities:
             numbers = listed(map(str, sorted(priorities)))
             problems.warning(where, f"PFC of {numbers} is on at {has} and off at {lacks}", rule="pfc differs")
+    if one.llr_ports or other.llr_ports:
+        from testbed.subjects.sonic import llr
+
+        if found := llr.differs(one, port, other, far):
+            problems.warning(where, f"{ends}: {found}", rule="llr differs")
     for kind in _USED_MAPS:
         here_map, there_map = one.map_of(port, kind) or {}, other.map_of(far, kind) or {}
         differ = _differences(here_map, there_map, kind.sources)

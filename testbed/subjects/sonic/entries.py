@@ -206,6 +206,18 @@ class EntryReader:
         """Return the ports of a list."""
         return self._named_ports(entry, text)
 
+    def of_ports(self, table: str, make: Callable[[Entry], Any]) -> Iterator[tuple[str, Any]]:
+        """Return the rows whose key is a port, or a list of ports."""
+        return self._of_ports(table, make)
+
+    def word(self, entry: Entry, name: str, kind: type[Word], default: Word) -> Word | None:
+        """Return a word of a row, the default if the row has none, or None if it has a wrong one."""
+        return self._word(entry, name, kind, default)
+
+    def reference(self, entry: Entry, name: str, to: str, known: Iterable[str]) -> str | None:
+        """Return the name that a field refers to, in either style."""
+        return self._reference(entry, name, to, known)
+
     def whole(self, entry: Entry, name: str, least: int, most: int) -> int | None:
         """Return a number of a row, or None if the row has none or a wrong one."""
         return self._whole(entry, name, least, most)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Any
 
 from testbed.errors import UsageError, listed
 from testbed.strict.problems import Problems, ProblemsError, shortened, shown
@@ -64,6 +65,12 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "DEFAULT_LOSSLESS_BUFFER_PARAMETER": ("over_subscribe_ratio",),
     "PFC_WD": ("action", "detection_time", "restoration_time", "POLL_INTERVAL"),
     **trimming.FIELDS,
+    "LLR_CONFIG": ("mode",),
+    "LLR_PORT": ("llr_mode", "llr_local", "llr_remote", "llr_profile", "profile"),
+    "LLR_PROFILE": (
+        "max_outstanding_frames", "max_outstanding_bytes", "max_replay_count", "max_replay_timer", "pcs_lost_timeout",
+        "data_age_timeout", "ctlos_spacing_bytes", "init_action", "flush_action",
+    ),
 }  # fmt: skip
 _MAPS = {kind.table: kind for kind in MapKind}
 _READ = {*_FIELDS, *_MAPS, "CABLE_LENGTH", "DEVICE_METADATA", "PORTCHANNEL", "PORTCHANNEL_MEMBER"}
@@ -146,6 +153,7 @@ class _Reader(EntryReader):
             acl_tables=acl[1],
             acl_rules=acl[2],
             own=self._own(),
+            **self._llr(),
         )
         self._report_unread()
         return found
@@ -342,6 +350,14 @@ class _Reader(EntryReader):
                 taken[port] = channel
                 members[channel] = (*members.get(channel, ()), port)
         return members
+
+    def _llr(self) -> dict[str, Any]:
+        """Return what the tables of LLR say. Most files have none, and the module takes time in the lab."""
+        if not any(table in self._content for table in ("LLR_CONFIG", "LLR_PORT", "LLR_PROFILE")):
+            return {}
+        from testbed.subjects.sonic import llr
+
+        return llr.read_tables(self)
 
     def _own(self) -> dict[str, dict[str, Row]]:
         return {

@@ -69,6 +69,21 @@ class DiscardAction(enum.StrEnum):
     TRIM = "trim"
 
 
+class LlrMode(enum.StrEnum):
+    """The origin of a port's LLR_PORT settings: the file, or negotiation by LLDP."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
+class LlrFrameAction(enum.StrEnum):
+    """The action for frames while a sender has no numbers for them."""
+
+    DISCARD = "discard"
+    BLOCK = "block"
+    BEST_EFFORT = "best_effort"
+
+
 FROM_TC, DYNAMIC = "from-tc", "dynamic"
 """The words, in place of numbers, for a DSCP by the egress port's map and for a queue by the packet's new class."""
 DISABLE_TRIM = "DISABLE_TRIM"
@@ -254,6 +269,35 @@ class AclRuleRow:
     """The packets' fields by SONiC's names, as SRC_IP."""
 
 
+@dataclass(frozen=True)
+class LlrPortRow:
+    """A row of LLR_PORT."""
+
+    mode: LlrMode | None = None
+    """The mode; None is that of LLR_CONFIG, which is static without it."""
+    local: bool = False
+    """True if the port receives with LLR."""
+    remote: bool = False
+    """True if the port sends with LLR."""
+    profile: str | None = None
+    """The profile of LLR_PROFILE; None is that of the port's speed and cable length."""
+
+
+@dataclass(frozen=True)
+class LlrProfileRow:
+    """A row of LLR_PROFILE. Times are nanoseconds, and 0 is none."""
+
+    max_outstanding_frames: int
+    max_outstanding_bytes: int
+    max_replay_count: int = 1
+    max_replay_timer: int = 0
+    pcs_lost_timeout: int = 0
+    data_age_timeout: int = 0
+    ctlos_spacing_bytes: int = 2048
+    init_action: LlrFrameAction = LlrFrameAction.BEST_EFFORT
+    flush_action: LlrFrameAction = LlrFrameAction.BEST_EFFORT
+
+
 _SHARED_SIZES = ("mlnx", "nvidia")
 
 
@@ -293,6 +337,10 @@ class Tables:
     """The ACL tables that have a rule with DISABLE_TRIM, or whose type has this action."""
     acl_rules: Mapping[tuple[str, str], AclRuleRow] = field(default_factory=dict)
     """The rules with DISABLE_TRIM, by table and name."""
+    llr_mode: LlrMode | None = None
+    """The mode of ports whose rows have none (LLR_CONFIG)."""
+    llr_ports: Ports[LlrPortRow] = field(default_factory=dict)
+    llr_profiles: Mapping[str, LlrProfileRow] = field(default_factory=dict)
     own: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     """Xoff's own tables, for settings that SONiC has no field for, as they stand in the file."""
 

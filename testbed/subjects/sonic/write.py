@@ -59,6 +59,10 @@ def as_json(tables: Tables) -> dict[str, dict[str, Row]]:
     members = [(name, port) for name, ports in tables.channels.items() for port in ports]
     content["PORTCHANNEL_MEMBER"] = {f"{name}|{port}": {} for name, port in members}
     content |= trimming.as_json(tables)
+    if tables.llr_ports or tables.llr_profiles or tables.llr_mode:
+        from testbed.subjects.sonic import llr
+
+        content |= llr.as_json(tables)
     own = {table: {key: dict(row) for key, row in rows.items()} for table, rows in tables.own.items()}
     return {table: rows for table, rows in content.items() if rows} | own
 

@@ -21,7 +21,7 @@ NO_LIMIT = 255
 SPACINGS = range(320, 32760 + 1)
 LONGEST_TIMER = Duration("65535ns")
 LONGEST_AGE = Duration("4290ms")
-_SHORTEST = 60
+_SHORTEST = LEAST_OCTETS = 60
 FCS = 4
 LINE_OVERHEAD = 24
 """The octets that a frame takes of the line beside those that Linux counts: preamble, FCS and gap."""

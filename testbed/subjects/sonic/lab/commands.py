@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from testbed.agent.orders import Order, OrderType, encode_watchdog
 from testbed.errors import UsageError, listed
@@ -28,10 +29,11 @@ SHOW = (
     "buffer_pool persistent-watermark", "pfcwd config", "pfcwd stats", "ecn", "runningconfiguration all [SWITCH]",
     "switch-trimming global [--json]", "interfaces counters trim [PORT] [--json]",
     "switch counters all|trim|detailed [--json]", "acl table", "acl rule",
+    "llr interface [PORT]", "llr profile [NAME]", "llr counters [-i PORT]", "llr counters detailed [PORT]",
 )  # fmt: skip
 CLEAR = (
     "pfccounters", "queuecounters", "priority-group drop counters", "priority-group watermark headroom|shared",
-    "queue watermark unicast", "buffer_pool watermark", "switchcounters",
+    "queue watermark unicast", "buffer_pool watermark", "switchcounters", "llr counters [interface PORT]",
 )  # fmt: skip
 
 
@@ -49,6 +51,13 @@ def trimming() -> TrimmingViews:
     return TrimmingViews(views(), Fabric.current())
 
 
+def _llr() -> Any:
+    """Return the module of views of LLR, which only who asks for them imports."""
+    from testbed.subjects.sonic.lab import llr_views
+
+    return llr_views
+
+
 def show(words: Sequence[str]) -> str:
     """Return the text of a show command."""
     seen = views()
@@ -60,6 +69,8 @@ def show(words: Sequence[str]) -> str:
             return trimming().interfaces(_port(rest), as_json)
         case ["switch", "counters", ("all" | "trim" | "detailed") as how, *rest]:
             return trimming().switch(how == "detailed", as_json, _port(rest))
+        case ["llr", *rest] if (text := _llr().show(seen, rest)) is not None:
+            return str(text)
         case ["acl", "table", *rest]:
             return trimming().acl_tables(_port(rest))
         case ["acl", "rule", *rest]:
@@ -101,8 +112,8 @@ def _configuration(wanted: str) -> str:
     return write(tables_of(of_fabric(fabric, wanted or names[0])))
 
 
-def clear(words: Sequence[str]) -> None:
-    """Do what sonic-clear does."""
+def clear(words: Sequence[str]) -> str:
+    """Do what sonic-clear does, and return what it says."""
     seen = views()
     match list(words):
         case ["pfccounters"]:
@@ -112,6 +123,9 @@ def clear(words: Sequence[str]) -> None:
             seen.clear_counts("trimmed")
         case ["switchcounters"]:
             seen.clear_counts("trimmed")
+        case ["llr", "counters"] | ["llr", "counters", "interface", _]:
+            said: str = _llr().LlrViews(seen, Fabric.current()).clear(*words[3:])
+            return said
         case ["priority-group", "drop", "counters"]:
             seen.clear_counts("group drops")
         case ["priority-group", "watermark", "headroom" | "shared"]:
@@ -122,6 +136,7 @@ def clear(words: Sequence[str]) -> None:
             seen.clear_watermark("pool")
         case _:
             raise UsageError(_unknown("sonic-clear", words, CLEAR))
+    return ""
 
 
 def _port(rest: Sequence[str]) -> str:

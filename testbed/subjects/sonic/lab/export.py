@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import UsageError, listed
 from testbed.net.fabric.port import Port, Reaction
 from testbed.subjects.sonic.tables import (
     Ecn,
+    LlrPortRow,
     MapKind,
     Mode,
     PoolRow,
@@ -48,6 +49,9 @@ from testbed.switch.priority.settings import PriorityMap, Trust
 from testbed.switch.trimming.settings import TrimException, Trimming
 from testbed.units import Duration, Length, Rate, Scale, Size
 
+if TYPE_CHECKING:
+    from testbed.switch.link.retry import Llr
+
 _SWITCH, _PORTS, _PROFILES = "XOFF_SWITCH", "XOFF_PORT", "XOFF_PROFILE"
 _HERE = "localhost"
 _INGRESS, _EGRESS = "ingress_pool", "egress_pool"
@@ -66,6 +70,8 @@ class ExportedPort:
     settings: Port
     rate: Rate
     length: Length
+    llr: Llr | None = None
+    """Link Layer Retry on the port's cable, with what the cable has chosen."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +158,35 @@ def tables_of(switch: Exported) -> Tables:
     for number, port in switch.ports.items():
         tables = _with_port(tables, names[number], port.settings)
         own[_PORTS][names[number]] = {"number": str(number)} | _own_port(port.settings)
+        if port.llr is not None:
+            tables = _with_llr(tables, names[number], port.llr)
+            own[_PORTS][names[number]] |= {} if port.llr.re_init else {"llr_re_init": "False"}
     return tables
+
+
+def _with_llr(tables: Tables, name: str, retry: Llr) -> Tables:
+    """Return the tables with the LLR of one more port, by a profile of its own."""
+    from testbed.subjects.sonic import llr
+
+    row = llr.row_of(retry)
+    for field, (least, most) in llr.NUMBERS.items():
+        if not least <= (value := getattr(row, field)) <= most:
+            raise ExportError(f"{name}: LLR's {field} is {value}; config_db.json has {least} to {most}")
+    return replace(
+        tables,
+        llr_ports=dict(tables.llr_ports) | {name: LlrPortRow(None, True, True, name)},
+        llr_profiles=dict(tables.llr_profiles) | {name: row},
+    )
+
+
+def _llr_from(tables: Tables, name: str, own: Mapping[str, str]) -> Llr | None:
+    """Return the LLR that `_with_llr` wrote."""
+    if name not in tables.llr_ports:
+        return None
+    from testbed.subjects.sonic import llr
+
+    found = llr.settings_of(tables, name)
+    return found and replace(found, re_init=own.get("llr_re_init") != "False")
 
 
 def _pool_xoff(buffer: BufferSettings, place: int) -> int | None:
@@ -287,6 +321,7 @@ def of_fabric(fabric: Any, node: str) -> Exported:
             port.settings.in_hardware(port.scale),
             Rate.from_bps(cable.rate.bps * scale),
             Duration.from_ps(cable.delay.ps // scale).length(),
+            cable.in_hardware(port.scale).retry if cable.llr else None,
         )
     return Exported(node, dict(sorted(ports.items())), fabric.buffers[node], scale)
 
@@ -355,6 +390,7 @@ def _switch_of(tables: Tables) -> Exported:
             _port_of(tables, name, enabled[name], own[name], is_in_lab_time).in_hardware(scale),
             Rate.from_bps(row.speed * 10**6),
             Length(tables.cables[name]),
+            _llr_from(tables, name, own[name]),
         )
         for name, row in tables.ports.items()
     }

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import UsageError
 from testbed.net.fabric.port import Buffer, Port, PortNeeds
@@ -59,6 +59,9 @@ from testbed.switch.priority.settings import PriorityMap, Trust
 from testbed.switch.trimming.settings import MOST_EXCEPTIONS
 from testbed.units import Duration, Length, Rate, Scale, Size
 
+if TYPE_CHECKING:
+    from testbed.switch.link.retry import Llr
+
 CELL = 208
 """The usual bytes of a cell. config_db.json does not have them."""
 LAB_RATE = Rate("100Mb/s")
@@ -85,6 +88,8 @@ class SwitchPort:
     settings: Port
     neighbour: tuple[str, str] | None
     """The neighbour by DEVICE_NEIGHBOR: the name of the device, and its port."""
+    llr: Llr | None = None
+    """Link Layer Retry on the port's cable, if the port has it in both directions."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,7 @@ class Switch:
                     row.admin_up,
                     _port(tables, port, Fraction(1) if watchdog_scale is None else Fraction(watchdog_scale, chosen.k)),
                     (near.name, near.port) if (near := tables.neighbours.get(port)) else None,
+                    _llr(tables, port),
                 )
                 for port, row in tables.ports.items()
             }
@@ -218,6 +224,14 @@ def node_name(hostname: str, number: int) -> str:
 
 
 # A port
+
+
+def _llr(tables: Tables, port: str) -> Llr | None:
+    if port not in tables.llr_ports:
+        return None
+    from testbed.subjects.sonic import llr  # a module takes time in the lab, and most switches have no LLR
+
+    return llr.settings_of(tables, port)
 
 
 def _port(tables: Tables, name: str, watchdog_scale: Fraction) -> Port:

@@ -23,6 +23,7 @@ def show_tables(words: Sequence[str]) -> str:
     show interfaces counters trim [PORT] [--json]
     show switch counters all|trim|detailed [--json]
     show acl table|rule [SWITCH]
+    show llr interface [PORT] | profile [NAME] | counters [-i PORT] | counters detailed [PORT]
     show runningconfiguration all [SWITCH]   as a config_db.json"""
     return commands.show(words)
 
@@ -44,11 +45,11 @@ def clear_counters(words: Sequence[str]) -> str:
     sonic-clear priority-group drop counters
     sonic-clear priority-group watermark headroom|shared
     sonic-clear queue watermark unicast
-    sonic-clear buffer_pool watermark"""
+    sonic-clear buffer_pool watermark
+    sonic-clear llr counters [interface PORT]"""
     if list(words[:1]) != ["-clear"]:  # the command line ends a command's name at the dash
         raise UsageError("sonic-clear is the command; `help sonic`")
-    commands.clear(words[1:])
-    return ""
+    return commands.clear(words[1:])
 
 
 def configure(words: Sequence[str]) -> str:

@@ -96,4 +96,4 @@ def host_port(settings: Port) -> Port:
 def _cable(one: SwitchPort, other: SwitchPort, mtu: int) -> Cable:
     rate = min(one.rate, other.rate)
     length: Length = max(one.length, other.length)
-    return Cable(rate, length, mtu=mtu)
+    return Cable(rate, length, mtu=mtu, llr=one.llr if one.llr and other.llr else None)

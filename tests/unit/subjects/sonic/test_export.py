@@ -16,6 +16,7 @@ from testbed.subjects.sonic.write import write
 from testbed.switch.buffer.headroom import PER_GROUP, DynamicSharedHeadroom, SharedHeadroomPool
 from testbed.switch.buffer.settings import BufferSettings, Dynamic, GroupSettings, Pool, QueueSettings, Static
 from testbed.switch.ecn.curve import EcnCurve
+from testbed.switch.link.retry import Llr, LlrAction
 from testbed.switch.pfc.settings import Action, Kind, PfcSettings, WatchdogSettings
 from testbed.switch.priority.settings import PriorityMap
 from testbed.units import Duration, Length, Rate, Size
@@ -101,6 +102,13 @@ def ports(draw: st.DrawFn) -> Port:
     )  # fmt: skip
 
 
+retries = st.builds(
+    Llr, st.integers(1, 1 << 19), st.integers(60, (1 << 31) - 1), st.integers(1, 65_535).map(Duration.from_ns),
+    st.integers(1, 255), st.integers(400, 16_384), st.sampled_from(LlrAction), st.sampled_from(LlrAction),
+    st.booleans(), st.none() | st.integers(1, 4_290_000_000).map(Duration.from_ns),
+)  # fmt: skip
+
+
 @st.composite
 def switches(draw: st.DrawFn) -> Exported:
     places = tuple(draw(st.lists(st.integers(1, 64), min_size=1, max_size=4, unique=True)))
@@ -109,6 +117,7 @@ def switches(draw: st.DrawFn) -> Exported:
             draw(ports()),
             Rate.from_bps(draw(st.integers(10, 10**6)) * 10**6),
             Length.from_mm(draw(st.integers(0, 10**9))),
+            draw(st.none() | retries),
         )
         for place in places
     }
@@ -137,6 +146,13 @@ def test_any_switch_is_written_and_read_as_the_same_switch(switch: Exported) -> 
     assert again.ports == switch.ports
     assert (again.name, again.scale) == (switch.name, switch.scale)
     assert _same(again.buffer, switch.buffer)
+
+
+def test_llr_that_sonic_has_no_numbers_for_is_refused() -> None:
+    buffer = Buffer().settings({1: PortNeeds(frozenset({3}), Rate("10Mb/s"), Duration("0s"))})
+    port = ExportedPort(Port(), Rate("10Gb/s"), Length("5m"), Llr(61, 31_184, "5us", replay_count=0))
+    with pytest.raises(ExportError, match=r"Ethernet1: LLR's max_replay_count is 0; config_db\.json has 1 to 255"):
+        tables_of(Exported("s1", {1: port}, buffer))
 
 
 def test_the_default_switch_is_one_that_sonic_can_say() -> None:

@@ -16,7 +16,11 @@ from testbed.subjects.snappi.rocev2 import RoceFlow
 from testbed.subjects.snappi.transmit import State
 
 _ALWAYS = {"name", "port_tx", "port_rx", "loss", "timestamps", "latency"}
-_ROCE_ANSWERS = {"rocev2_ipv4": "rocev2_ipv4_per_peer_metrics", "rocev2_flow": "rocev2_flow_per_qp_metrics"}
+_PEERS_OF = {"rocev2_ipv4": 4, "rocev2_ipv6": 6}
+_ROCE_ANSWERS = {
+    **{what: f"{what}_per_peer_metrics" for what in _PEERS_OF},
+    "rocev2_flow": "rocev2_flow_per_qp_metrics",
+}
 _MESSAGES = [
     *(
         f"{message}_{end}"
@@ -126,10 +130,10 @@ def _roce(generator: Generator | None, wanted: MetricsRequest) -> dict[str, Any]
         return {"choice": answer, answer: []}
     counts, messages, up = generator.roce_counts()
     plan = generator.plan.roce
-    if wanted.what == "rocev2_ipv4":
+    if wanted.what in _PEERS_OF:
         rows = []
-        for peer in plan.peers:
-            if wanted.has(peer):
+        for peer, known in plan.peers.items():
+            if known.ip_version == _PEERS_OF[wanted.what] and wanted.has(peer):
                 pairs = {pair.name for pair in plan.pairs if pair.peer == peer}
                 connected = {flow.pair.name for flow in plan.connections if flow.number in up}
                 rows.append(_peer(peer, pairs, pairs & connected, messages[peer]))
@@ -156,14 +160,15 @@ def _peer(name: str, pairs: Set[str], connected: Set[str], messages: Counter[str
 def _queue_pair(generator: Generator, flow: RoceFlow, counts: FlowCounts) -> dict[str, Any]:
     many, least, most, total = counts.latency_ns
     failed = counts.messages_sent - counts.messages_received if flow.name in generator.roce.failures else 0
-    return {
+    addresses = {"src_ipv4": str(flow.pair.address), "dest_ipv4": str(flow.pair.destination)}
+    if flow.pair.ip_version == 6:
+        addresses = {}  # the model has fields for IPv4 addresses alone
+    return addresses | {
         "flow_name": flow.name,
         "port_tx": flow.tx_port,
         "port_rx": flow.rx_port,
         "src_qp": counts.source_pair,
         "dest_qp": counts.target_pair,
-        "src_ipv4": str(flow.pair.address),
-        "dest_ipv4": str(flow.pair.destination),
         "data_frames_tx": counts.data_sent,
         "data_frames_rx": counts.data_received,
         "frame_delta": counts.data_sent - counts.data_received,

@@ -49,11 +49,14 @@ def resolving_addresses() -> bytes:
 
 
 def of_udp_port(port: int) -> bytes:
-    """Return a filter that accepts frames with IPv4 without options and UDP to a port."""
+    """Return a filter that accepts frames with IP without options or extensions, and UDP to a port."""
     return _code([
-        (_LOAD_WORD, 0, 0, _TYPE_AT), (_AND, 0, 0, 0xFFFFFF00), (_IF_EQUAL, 0, 5, _IPV4 << 16 | 0x4500),
-        (_LOAD_OCTET, 0, 0, _ETHERNET_OCTETS + 9), (_IF_EQUAL, 0, 3, _UDP),
-        (_LOAD_HALF, 0, 0, _ETHERNET_OCTETS + 22), (_IF_EQUAL, 0, 1, port),
+        (_LOAD_WORD, 0, 0, _TYPE_AT), (_AND, 0, 0, 0xFFFFFF00), (_IF_EQUAL, 0, 4, _IPV4 << 16 | 0x4500),
+        (_LOAD_OCTET, 0, 0, _ETHERNET_OCTETS + 9), (_IF_EQUAL, 0, 9, _UDP),
+        (_LOAD_HALF, 0, 0, _ETHERNET_OCTETS + 22), (_IF_EQUAL, 6, 7, port),
+        (_LOAD_HALF, 0, 0, _TYPE_AT), (_IF_EQUAL, 0, 5, _IPV6),
+        (_LOAD_OCTET, 0, 0, _ETHERNET_OCTETS + _NEXT_HEADER_AT), (_IF_EQUAL, 0, 3, _UDP),
+        (_LOAD_HALF, 0, 0, _ETHERNET_OCTETS + 42), (_IF_EQUAL, 0, 1, port),
         (_RETURN, 0, 0, _ALL), (_RETURN, 0, 0, _NONE),
     ])  # fmt: skip
 

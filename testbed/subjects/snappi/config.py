@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address
 from typing import Any
 
 from testbed.errors import listed, nearest
@@ -150,12 +149,11 @@ def read_config(config: Mapping[str, Any], lines: Mapping[str, TestPortLine]) ->
         devices = read_devices(item, ports, roce)
         flows = _flows(item, ports, devices, lines)
         addresses = {one.address: device.port for device in devices for one in device.interfaces}
-        at = {address: port for address, port in addresses.items() if isinstance(address, IPv4Address)}
         with item.item("stateful_flows") as stateful:
-            roce_flows = roce.flows(stateful, ports, at)
+            roce_flows = roce.flows(stateful, ports, addresses)
         for name in {flow.name for flow in flows} & {flow.name for flow in roce_flows}:
             item.error("stateful_flows", f"there is another flow {name}")
-        plan = roce.plan(roce_flows, settings, at)
+        plan = roce.plan(roce_flows, settings, addresses)
     reader.finish()
     return TestPlan(ports, captures, devices, flows, plan, tuple(reader.warnings))
 

@@ -139,12 +139,7 @@ def read_devices(config: Item, ports: Mapping[str, Any], roce: RoceReader) -> tu
     for item in config.items("devices"):
         device = item.text("name")
         own = [one for ethernet in item.items("ethernets") if (one := _ethernet(ethernet, device, ports))]
-        places = {
-            interface.name: RocePlace(one.port, interface.address)
-            for one in own
-            for interface in one.interfaces
-            if isinstance(interface.address, IPv4Address)
-        }
+        places = {interface.name: RocePlace(one.port, interface.address) for one in own for interface in one.interfaces}
         with item.item("rocev2") as rocev2:
             roce.device(rocev2, device, places)
         found += own

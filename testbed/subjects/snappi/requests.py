@@ -10,7 +10,9 @@ from typing import Any
 from testbed.subjects.snappi.config import TestPlan, known
 from testbed.subjects.snappi.reading import Item, Reader
 
-_ROCE = {"rocev2_ipv4": "per_peer", "rocev2_flow": "per_qp"}
+_PEERS_OF = {"rocev2_ipv4": 4, "rocev2_ipv6": 6}
+"""The IP version of the peers of a request."""
+_ROCE = {**dict.fromkeys(_PEERS_OF, "per_peer"), "rocev2_flow": "per_qp"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class MetricsRequest:
     """A request for metrics or states."""
 
     what: str
-    """The kind: `port`, `flow`, `rocev2_ipv4` or `rocev2_flow`; `ipv4_neighbors` or `ipv6_neighbors`."""
+    """The kind: `port`, `flow`, `rocev2_ipv4`, `rocev2_ipv6` or `rocev2_flow`; `ipv4_neighbors` or `ipv6_neighbors`."""
     names: tuple[str, ...]
     """The names of ports, flows or peers; empty for all."""
     fields: frozenset[str] = frozenset()
@@ -118,8 +120,10 @@ def _read_roce(item: Item, chosen: str, plan: TestPlan) -> MetricsRequest:
     if item.choice(part, part):
         with item.item(part) as inner:
             fields = inner.texts("column_names")
-            if chosen == "rocev2_ipv4":
-                peers = plan.roce.peers
+            if chosen in _PEERS_OF:
+                peers = {
+                    name: peer.device for name, peer in plan.roce.peers.items() if peer.ip_version == _PEERS_OF[chosen]
+                }
                 for name in known(inner, "peer_names", {**peers, **dict.fromkeys(peers.values())}):
                     names += [name] if name in peers else [peer for peer, device in peers.items() if device == name]
             return MetricsRequest(chosen, tuple(names), frozenset(fields))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from testbed.errors import XoffError
@@ -18,11 +18,11 @@ from testbed.frames.roce import Opcode, parse
 from testbed.subjects.snappi.counting import WINDOW_NS
 from testbed.subjects.snappi.rocev2 import RoceFlow, RocePlan
 
-IP_AT, UDP_AT, BTH_AT = 14, 34, 42
 FCS = 4
 HEAD = 512
 """The octets of a frame that are looked at: those of connection management are shorter."""
 _BTH = struct.Struct("!BBHII")
+_TYPE_AT, _IP_AT, _IPV6 = 12, 14, 0x86DD
 _MASK, _HALF = 0xFFFFFF, 0x800000
 _ANSWERS = {Opcode.ACKNOWLEDGE, Opcode.SELECTIVE_ACKNOWLEDGE}
 _ENDS = {
@@ -121,6 +121,25 @@ class WireFrame:
     octets: bytes
 
 
+@dataclass(frozen=True)
+class _Octets:
+    """A frame of RoCEv2 by its parts. Neither IP version has options or extensions here."""
+
+    source: bytes
+    target: bytes
+    ecn: int
+    bth: bytes
+    """The octets from the BTH on."""
+
+    @classmethod
+    def of(cls, octets: bytes) -> _Octets:
+        if int.from_bytes(octets[_TYPE_AT:_IP_AT]) == _IPV6:
+            ecn = octets[_IP_AT + 1] >> 4 & 3
+            return cls(octets[_IP_AT + 8 : _IP_AT + 24], octets[_IP_AT + 24 : _IP_AT + 40], ecn, octets[_IP_AT + 48 :])
+        ecn = octets[_IP_AT + 1] & 3
+        return cls(octets[_IP_AT + 12 : _IP_AT + 16], octets[_IP_AT + 16 : _IP_AT + 20], ecn, octets[_IP_AT + 28 :])
+
+
 class RoceCounts:
     """The counters of all flows."""
 
@@ -163,17 +182,16 @@ class RoceCounts:
             self.by_flow[number].received_bps = connection.receiving.bps(now_ns)
         return self.by_flow
 
-    def count(self, frame: WireFrame, address: bytes) -> bool:
-        """Count a frame at a port whose device has this address; True if it was sent from there."""
-        octets = frame.octets
-        source, target = octets[IP_AT + 12 : IP_AT + 16], octets[IP_AT + 16 : IP_AT + 20]
-        is_sent = source == address
-        opcode, _, _, pair, psn = _BTH.unpack_from(octets, BTH_AT)
+    def count(self, frame: WireFrame, addresses: Collection[bytes]) -> bool:
+        """Count a frame at a port whose devices have these addresses; True if it was sent from there."""
+        octets = _Octets.of(frame.octets)
+        is_sent = octets.source in addresses
+        opcode, _, _, pair, psn = _BTH.unpack_from(octets.bth)
         pair &= _MASK
         if opcode == Opcode.DATAGRAM:
-            self._manage(octets, source, target, is_sent)
+            self._manage(octets, is_sent)
             return is_sent
-        connection = self._by_pair.get((target, pair))
+        connection = self._by_pair.get((octets.target, pair))
         if connection is None:
             self.unknown += 1
         elif opcode == Opcode.CNP:
@@ -183,14 +201,18 @@ class RoceCounts:
             else:
                 counts.cnps_received += 1
         elif opcode in _ANSWERS:
-            self._answer(connection.counts, octets, is_sent)
-        elif opcode != Opcode.READ_REQUEST and source == connection.flow.pair.address.packed:
-            (self._sent if is_sent else self._received)(connection, frame, opcode, psn & _MASK)
+            self._answer(connection.counts, octets.bth, is_sent)
+        elif opcode != Opcode.READ_REQUEST and octets.source == connection.flow.pair.address.packed:
+            if is_sent:
+                self._sent(connection, frame, opcode, psn & _MASK)
+            else:
+                self._received(connection, frame, opcode, psn & _MASK)
+                connection.counts.marked += octets.ecn == _CE
         return is_sent
 
     @staticmethod
-    def _answer(counts: FlowCounts, octets: bytes, is_sent: bool) -> None:
-        is_nak = octets[BTH_AT + _BTH.size] & 0xE0 == _NAK or octets[BTH_AT] == Opcode.SELECTIVE_ACKNOWLEDGE
+    def _answer(counts: FlowCounts, bth: bytes, is_sent: bool) -> None:
+        is_nak = bth[_BTH.size] & 0xE0 == _NAK or bth[0] == Opcode.SELECTIVE_ACKNOWLEDGE
         if is_nak:
             counts.naks_sent += is_sent
             counts.naks_received += not is_sent
@@ -221,7 +243,6 @@ class RoceCounts:
         counts.last_ns = frame.t_ns
         counts.data_received += 1
         counts.octets_received += frame.length + FCS
-        counts.marked += frame.octets[IP_AT + 1] & 3 == _CE
         connection.receiving.count(frame.t_ns, frame.length + FCS)
         if (sent_ns := connection.sent_at.pop(psn, None)) is not None:
             took = frame.t_ns - sent_ns
@@ -236,9 +257,10 @@ class RoceCounts:
             counts.messages_received += ends
             connection.next_taken = connection.next_taken + 1 & _MASK
 
-    def _manage(self, octets: bytes, source: bytes, target: bytes, is_sent: bool) -> None:
+    def _manage(self, octets: _Octets, is_sent: bool) -> None:
+        source, target = octets.source, octets.target
         try:
-            message, _ = roce_cm.parse(parse(octets[BTH_AT:]).payload)
+            message, _ = roce_cm.parse(parse(octets.bth).payload)
         except XoffError:
             self.unknown += 1
             return

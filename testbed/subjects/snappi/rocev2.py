@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from testbed.errors import nearest
+from testbed.frames.neighbours import Address
 from testbed.subjects.snappi.reading import Item
 
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
@@ -21,8 +22,9 @@ _UNITS = {"bytes": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 _VERBS = {
     "write": "write", "write_with_immediate": "write", "send": "send", "send_with_immediate": "send", "read": "read",
 }  # fmt: skip
+_ADDRESSES: Mapping[int, type[Address]] = {4: IPv4Address, 6: IPv6Address}
+"""The addresses of an IP version."""
 NOBODY = IPv4Address(0)
-"""The destination of a peer that sends nothing."""
 _CHOSEN = {"source_qp_number": 2, "initial_psn": 0, "virtual_address": 0, "remote_key": 0}
 """What endpoints choose themselves, with the model's defaults."""
 _COUNTER_UNIT = 64
@@ -73,7 +75,15 @@ class RocePlace:
     """The port and the address of a device."""
 
     port: str = ""
-    address: IPv4Address = NOBODY
+    address: Address = NOBODY
+
+
+@dataclass(frozen=True)
+class RocePeer:
+    """The device of a peer, and the IP version of its queue pairs."""
+
+    device: str
+    ip_version: int = 4
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,8 @@ class RocePair:
     peer: str
     """The name of the peer that it belongs to."""
     place: RocePlace
-    destination: IPv4Address
+    destination: Address
+    """With the address 0 the peer sends nothing."""
     mtu: int
     dscp: int = 24
     ecn: int = ECN["ect_1"]
@@ -95,8 +106,12 @@ class RocePair:
         return self.place.port
 
     @property
-    def address(self) -> IPv4Address:
+    def address(self) -> Address:
         return self.place.address
+
+    @property
+    def ip_version(self) -> int:
+        return self.destination.version
 
 
 @dataclass(frozen=True)
@@ -124,8 +139,8 @@ class RocePlan:
     """All of RoCEv2 in a configuration."""
 
     pairs: tuple[RocePair, ...] = ()
-    peers: Mapping[str, str] = field(default_factory=dict)
-    """The device of each peer."""
+    peers: Mapping[str, RocePeer] = field(default_factory=dict)
+    """The peers by their names."""
     flows: tuple[RoceFlow, ...] = ()
     idle: tuple[RoceFlow, ...] = ()
     """Queue pairs without a flow: they are connected, and carry nothing."""
@@ -143,8 +158,11 @@ class RocePlan:
     @property
     def largest(self) -> int:
         """The octets of the largest frame with its FCS; 0 if there is no flow."""
-        beside = 14 + 20 + 8 + 12 + 16 + 4 + 4 + 4  # Ethernet, IP, UDP, BTH, RETH, immediate data, ICRC, FCS
-        return max((min(flow.message, flow.pair.mtu) + beside for flow in self.flows), default=0)
+        beside = 14 + 8 + 12 + 16 + 4 + 4 + 4  # Ethernet, UDP, BTH, RETH, immediate data, ICRC, FCS
+        ip = {4: 20, 6: 40}
+        return max(
+            (min(flow.message, flow.pair.mtu) + beside + ip[flow.pair.ip_version] for flow in self.flows), default=0
+        )
 
     def options(self, port: str) -> RocePort:
         return self.ports.get(port, RocePort())
@@ -155,30 +173,38 @@ class RoceReader:
 
     def __init__(self) -> None:
         self._pairs: dict[str, RocePair] = {}
-        self._peers: dict[str, str] = {}
+        self._peers: dict[str, RocePeer] = {}
 
     def device(self, item: Item, device: str, places: Mapping[str, RocePlace]) -> None:
-        """Read `devices[].rocev2`; `places` are those of the device's IPv4 names."""
-        for interface in item.items("ipv4_interfaces"):
-            name, given = interface.text("ipv4_name"), interface.integer("ib_mtu", 1024, PATH_MTUS[0], 14000)
-            mtu = max(one for one in PATH_MTUS if one <= given)
-            if mtu != given:
-                _warn(interface, "ib_mtu", f"packets have {mtu} octets of payload, the next path MTU below")
-            if name not in places:
-                interface.error("ipv4_name", f"there is no IPv4 interface {name!r}; {nearest(name, places)}")
-            for peer in interface.items("peers"):
-                self._peer(peer, device, places.get(name, RocePlace()), mtu)
+        """Read `devices[].rocev2`; `places` are those of the device's names of IP addresses."""
+        for version in _ADDRESSES:
+            of_version = {name: place for name, place in places.items() if place.address.version == version}
+            for interface in item.items(f"ipv{version}_interfaces"):
+                self._interface(interface, RocePeer(device, version), of_version)
 
-    def _peer(self, peer: Item, device: str, place: RocePlace, mtu: int) -> None:
+    def _interface(self, item: Item, peer: RocePeer, places: Mapping[str, RocePlace]) -> None:
+        """Read the peers of one address of a device."""
+        word = f"ipv{peer.ip_version}_name"
+        name, given = item.text(word), item.integer("ib_mtu", 1024, PATH_MTUS[0], 14000)
+        mtu = max(one for one in PATH_MTUS if one <= given)
+        if mtu != given:
+            _warn(item, "ib_mtu", f"packets have {mtu} octets of payload, the next path MTU below")
+        if name not in places:
+            item.error(word, f"there is no IPv{peer.ip_version} interface {name!r}; {nearest(name, places)}")
+        for one in item.items("peers"):
+            self._peer(one, peer, places.get(name, RocePlace()), mtu)
+
+    def _peer(self, peer: Item, known: RocePeer, place: RocePlace, mtu: int) -> None:
         name, text = peer.text("name"), peer.text("destination_ip_address")
         if name in self._peers:
             peer.error("name", f"there are two peers {name}")
-        self._peers[name] = device
+        self._peers[name] = known
+        read = _ADDRESSES[known.ip_version]
         try:
-            destination = IPv4Address(text)
+            destination = read(text)
         except ValueError:
-            peer.error("destination_ip_address", f"{text!r} is no address")
-            destination = NOBODY
+            peer.error("destination_ip_address", f"{text!r} is no IPv{known.ip_version} address")
+            destination = read(0)
         for pair in peer.items("qps"):
             found = self._pair(pair, RocePair("", name, place, destination, mtu))
             if found.name in self._pairs:
@@ -237,7 +263,7 @@ class RoceReader:
             dcqcn = _dcqcn(settings)
         return RocePort(cnp_dscp, cnp_ecn, cnp_us, *ack, retransmit_ms, retries, dcqcn)
 
-    def flows(self, item: Item, ports: Mapping[str, Any], addresses: Mapping[IPv4Address, str]) -> tuple[RoceFlow, ...]:
+    def flows(self, item: Item, ports: Mapping[str, Any], addresses: Mapping[Address, str]) -> tuple[RoceFlow, ...]:
         """Read `stateful_flows`; `addresses` has the port of each device's address."""
         found: list[RoceFlow] = []
         item.choice("rocev2", "rocev2")
@@ -252,7 +278,7 @@ class RoceReader:
                             self._at_port(rate, name, addresses, found)
         return tuple(found)
 
-    def _at_port(self, rate: Item, port: str, addresses: Mapping[IPv4Address, str], found: list[RoceFlow]) -> None:
+    def _at_port(self, rate: Item, port: str, addresses: Mapping[Address, str], found: list[RoceFlow]) -> None:
         percent = rate.integer("value", 98, 0, 100)
         many = len(rate.peek("flows", ()))
         if not percent and many:
@@ -266,7 +292,7 @@ class RoceReader:
             found.append(flow)
 
     def _flow(
-        self, item: Item, port: str, addresses: Mapping[IPv4Address, str], number: int, share: tuple[int, int]
+        self, item: Item, port: str, addresses: Mapping[Address, str], number: int, share: tuple[int, int]
     ) -> RoceFlow | None:
         name, own, far = item.text("name"), item.text("tx_endpoint"), item.text("rx_endpoint")
         verb, immediate = self._verb(item)
@@ -280,7 +306,7 @@ class RoceReader:
             return None
         if pair.port != port:
             _warn(item, "tx_endpoint", f"{own} is at port {pair.port}, and the flow is sent there")
-        if pair.destination == NOBODY:
+        if not int(pair.destination):
             _warn(item, "tx_endpoint", f"peer {pair.peer} of {own} has no destination, so nothing is sent")
             return None
         rx_port = addresses.get(pair.destination)
@@ -313,7 +339,7 @@ class RoceReader:
         self,
         flows: tuple[RoceFlow, ...],
         ports: Mapping[str, RocePort],
-        addresses: Mapping[IPv4Address, str],
+        addresses: Mapping[Address, str],
     ) -> RocePlan:
         """Return the plan of what was read."""
         used = {flow.pair.name for flow in flows}

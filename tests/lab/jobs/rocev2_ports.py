@@ -11,26 +11,32 @@ from testbed.lab import Run, experiment
 
 
 class RoceClient(Client):
-    """A client whose ports have devices with queue pairs."""
+    """A client whose ports have devices with queue pairs, over one version of IP."""
 
-    def __init__(self, ports: int) -> None:
+    def __init__(self, ports: int, ip_version: int = 4) -> None:
         super().__init__(ports)
+        self.ip_version, self.network = ip_version, "10.1.1." if ip_version == 4 else "fd00:1::"
         self.peers: dict[tuple[int, int], Any] = {}
         for number in range(1, ports + 1):
             device = self.config.devices.device(name=f"d{number}")[-1]
             ethernet = device.ethernets.ethernet(name=f"e{number}")[-1]
             ethernet.connection.port_name, ethernet.mac = f"p{number}", MACS[f"p{number}"]
-            address = ethernet.ipv4_addresses.ipv4(name=f"i{number}")[-1]
-            address.address, address.gateway = f"10.1.1.{number}", "10.1.1.254"
-            device.rocev2.ipv4_interfaces.add().ipv4_name = f"i{number}"
+            if ip_version == 4:
+                address = ethernet.ipv4_addresses.ipv4(name=f"i{number}")[-1]
+                device.rocev2.ipv4_interfaces.add().ipv4_name = f"i{number}"
+            else:
+                address = ethernet.ipv6_addresses.ipv6(name=f"i{number}")[-1]
+                device.rocev2.ipv6_interfaces.add().ipv6_name = f"i{number}"
+            address.address, address.gateway = f"{self.network}{number}", f"{self.network}254"
 
     def pair(self, name: str, tx: int, rx: int, dscp: int = 24, **settings: Any) -> None:
         """Add a queue pair from one port to another."""
-        interface = self.config.devices[tx - 1].rocev2.ipv4_interfaces[0]
+        rocev2 = self.config.devices[tx - 1].rocev2
+        interface = (rocev2.ipv4_interfaces if self.ip_version == 4 else rocev2.ipv6_interfaces)[0]
         peer = self.peers.get((tx, rx))
         if peer is None:
             peer = self.peers[tx, rx] = interface.peers.add()
-            peer.name, peer.destination_ip_address = f"{tx} to {rx}", f"10.1.1.{rx}"
+            peer.name, peer.destination_ip_address = f"{tx} to {rx}", f"{self.network}{rx}"
         pair = peer.qps.add()
         pair.qp_name = name
         given = pair.connection_type.reliable_connection
@@ -68,6 +74,9 @@ class RoceClient(Client):
 
     def peers_of(self, *names: str) -> dict[str, Any]:
         request = self.api.metrics_request()
+        if self.ip_version == 6:
+            request.rocev2_ipv6.per_peer.peer_names = list(names)
+            return {one.name: one for one in self.api.get_metrics(request).rocev2_ipv6_per_peer_metrics}
         request.rocev2_ipv4.per_peer.peer_names = list(names)
         return {one.name: one for one in self.api.get_metrics(request).rocev2_ipv4_per_peer_metrics}
 
@@ -78,9 +87,9 @@ class RoceClient(Client):
 
 
 @experiment(_in_lab_time=True, packages=["snappi"], files=("generator.py",))
-def counts(run: Run) -> None:
+def counts(run: Run, ip_version: int = 4) -> None:
     """Queue pairs of three verbs beside a raw flow, and what the switch and the endpoints counted of each."""
-    client = RoceClient(3)
+    client = RoceClient(3, ip_version)
     client.pair("a", 1, 3, dscp=24)
     client.pair("b", 1, 3, dscp=32, ecn="non_ect")
     client.pair("c", 2, 3, dscp=8, ecn="ect_0")
@@ -133,6 +142,13 @@ def counts(run: Run) -> None:
     run.claim("the raw flow beside them", (flow.frames_tx, flow.frames_rx), equals=(246, 246))
     data = sum(pair.data_frames_rx for pair in after.values())
     run.claim("frames at the receiving port", ports["p3"].frames_rx - data < 20, equals=True)
+    pair = after["flow a"]
+    headers = 14 + (20 if ip_version == 4 else 40) + 8 + 12 + 4 + 4
+    run.claim("octets of a frame of 1024, and 16 more where it is the first", pair.rx_bytes - 16 * pair.message_tx,
+              equals=(1024 + headers) * pair.data_frames_rx)  # fmt: skip
+    shown = [] if ip_version == 6 else ["10.1.1.1", "10.1.1.3"]
+    run.claim("addresses, which the model has for IPv4 alone", [one for one in (pair.src_ipv4, pair.dest_ipv4) if one],
+              equals=shown)  # fmt: skip
     client.api.close()
 
 
@@ -166,11 +182,11 @@ def slows_down(run: Run, dcqcn: bool = True) -> None:
     run.claim("a start of flows that run changes nothing", busy, equals=[])
     wrong = client.config.devices[0].rocev2.ipv4_interfaces[0]
     wrong.peers[0].destination_ip_address = "10.9.9.9"
-    client.config.devices[1].rocev2.ipv6_interfaces.add().ipv6_name = "x"
+    client.config.devices[1].rocev2.ipv6_interfaces.add().ipv6_name = "i2"
     refused = client.refusal(lambda: client.api.set_config(client.config))
     place = "stateful_flows.rocev2[0].tx_ports[0].transmit_type.target_line_rate.flows[0]"
     run.claim("a refused configuration", refused, equals=[
-        "validation", "devices[1].rocev2.ipv6_interfaces: Xoff does not support it",
+        "validation", "devices[1].rocev2.ipv6_interfaces[0].ipv6_name: there is no IPv6 interface 'i2'; there are none",
         f"{place}.tx_endpoint: no device has 10.9.9.9, the destination of peer 1 to 3",
     ])  # fmt: skip
     client.api.close()

@@ -55,8 +55,9 @@ def test_metrics_agree_with_the_counters_of_the_switch_frame_by_frame(run: Runne
     assert first.digest == again.digest
 
 
-def test_queue_pairs_agree_with_the_counters_of_the_switch_frame_by_frame(run: Runner) -> None:
-    passed(run("rocev2_ports:counts"))
+@pytest.mark.parametrize("ip_version", [4, 6])
+def test_queue_pairs_agree_with_the_counters_of_the_switch_frame_by_frame(run: Runner, ip_version: int) -> None:
+    passed(run("rocev2_ports:counts", ip_version=ip_version))
 
 
 def test_queue_pairs_slow_down_by_the_options_of_their_ports(run: Runner) -> None:

@@ -42,6 +42,18 @@ def test_frames_are_taken_by_their_type() -> None:
     assert taken(packet_filter.resolving_addresses(), found) == [arp, resolving]
 
 
+def test_datagrams_to_a_port_are_taken_over_either_version_of_ip() -> None:
+    def datagram(head: bytes, port: int) -> bytes:
+        return bytes(12) + head + bytes(2) + port.to_bytes(2) + bytes(60)
+
+    over_4 = b"\x08\x00\x45" + bytes(8) + b"\x11" + bytes(10)
+    over_6 = b"\x86\xdd\x60" + bytes(5) + b"\x11" + bytes(33)
+    right = [datagram(over_4, 4791), datagram(over_6, 4791)]
+    wrong = [datagram(over_4, 4790), datagram(over_6, 4790), datagram(over_4.replace(b"\x11", b"\x06"), 4791)]
+    wrong += [datagram(over_6.replace(b"\x11", b"\x2b"), 4791), datagram(over_4.replace(b"\x45", b"\x46"), 4791), b""]
+    assert taken(packet_filter.of_udp_port(4791), [*wrong, *right]) == right
+
+
 def test_only_the_addresses_that_are_named_are_taken() -> None:
     right = [packet(ONE), packet(OTHER, 143)]
     wrong = [packet("fd00:5:1:10::1"), packet("fd00:5:2:10::"), packet("fd00:5:1:1::"), packet("::"), b"short"]

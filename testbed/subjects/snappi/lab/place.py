@@ -64,8 +64,11 @@ def places(fabric: Fabric, ports: Mapping[str, TestPort]) -> dict[str, Place]:
 
 
 def silence(fabric: Fabric, place: Place) -> None:
-    """Take the host's own address away, so that its kernel answers nothing that a test sends."""
+    """Take the host's own addresses away, so that its kernel answers nothing that a test sends."""
     intf = place.port.intf
     if intf.ip:
         fabric.cabling.remove_address(intf, f"{intf.ip}/{intf.prefixLen}")
         intf.ip = None
+    if intf.ipv6:
+        fabric.cabling.remove_address(intf, intf.ipv6)
+        intf.ipv6 = None

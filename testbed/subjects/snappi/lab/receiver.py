@@ -51,12 +51,10 @@ class Receiver:
         octet_ps = {name: place.line.octets_ps(1) for name, place in places.items()}
         counted = {flow.name: tallies.received[f"flow {flow.name}"] for flow in plan.flows}
         self._receipts = Receipts(plan.flows, counted, octet_ps)
-        self._addresses = {
-            port: pair.address.packed if port == pair.port else pair.destination.packed
-            for flow in plan.roce.connections
-            for pair in (flow.pair,)
-            for port in (flow.tx_port, flow.rx_port)
-        }
+        self._addresses: dict[str, set[bytes]] = {}
+        for flow in plan.roce.connections:
+            for port, address in ((flow.tx_port, flow.pair.address), (flow.rx_port, flow.pair.destination)):
+                self._addresses.setdefault(port, set()).add(address.packed)
         self._roce = RoceCounts(plan.roce, FIRST_SERVICE)
         self._later: list[WireFrame] = []
         self._ports = {name: self._open(name, place) for name, place in places.items()}

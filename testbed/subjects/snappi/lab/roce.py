@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from testbed.errors import UsageError
+from testbed.frames import Mac
+from testbed.frames.neighbours import Address
 from testbed.linux.process.kernel import arp_entry, in_network_of, set_arp
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic.flow import Flow
@@ -99,48 +100,60 @@ class RoceTraffic:
             place = self._places[port]
             if len([one for one in self._fabric.ports.values() if one.node is place.port.node]) > 1:
                 errors.append(f"ports: {port} is at {place.interface}, and RoCEv2 takes a host with one port")
-            addresses = {str(pair.address) for pair in self._plan.pairs if pair.port == port}
-            addresses |= {str(flow.pair.destination) for flow in self._plan.connections if flow.rx_port == port}
-            if len(addresses) > 1:
-                errors.append(f"devices: RoCEv2 at port {port} has {', '.join(sorted(addresses))}; one is supported")
+            for version in (4, 6):
+                addresses = sorted(str(one) for one in set(self._addresses(port)) if one.version == version)
+                if len(addresses) > 1:
+                    errors.append(
+                        f"devices: RoCEv2 at port {port} has {', '.join(addresses)}; one of IPv{version} is supported"
+                    )
+            if len({self._by_address[address].mac for address in self._addresses(port)}) > 1:
+                errors.append(f"devices: RoCEv2 at port {port} has several MAC addresses; one is supported")
         if errors:
             raise OtgError(errors)
 
     def _prepare(self, port: str) -> None:
-        """Give the host of a port the address and the station of its device; the generator answers ARP for it."""
-        place, device = self._places[port], self._at(port)
+        """Give the host of a port the addresses and the station of its device; the generator answers ARP and ND."""
+        place, addresses = self._places[port], self._addresses(port)
         intf = place.port.intf
         with in_network_of(place.pid):
             Path(f"/proc/sys/net/ipv4/conf/{place.interface}/arp_ignore").write_text(str(_ANSWERS_NO_ARP))
-        intf.setMAC(str(device.mac))
-        intf.setIP(str(self._address(port)), 32)
-        self._command(place, f"ip -4 route replace default dev {place.interface} scope link")
+        intf.setMAC(str(self._by_address[addresses[0]].mac))
+        for address in dict.fromkeys(addresses):
+            if address.version == 4:
+                intf.setIP(str(address), 32)
+                self._command(place, f"ip -4 route replace default dev {place.interface} scope link")
+                continue
+            # Of an address of its port the kernel would tell those who ask, and of this one it does not.
+            intf.ipv6 = f"{address}/128"
+            self._command(place, f"ip -6 address replace {intf.ipv6} dev lo nodad")
+            self._command(place, f"ip -6 route replace default dev {place.interface}")
 
     def _command(self, place: Place, command: str) -> None:
         if said := place.port.node.cmd(command).strip():
             raise OtgError([f"devices: {place.port.node.name}: {command}: {said}"])
 
-    def _at(self, port: str) -> Device:
-        address = self._address(port)
-        return next(device for known, device in self._by_address.items() if known == address)
-
-    def _address(self, port: str) -> Any:
+    def _addresses(self, port: str) -> list[Address]:
+        """Return the addresses of the queue pairs at a port."""
         own = [pair.address for pair in self._plan.pairs if pair.port == port]
-        far = [flow.pair.destination for flow in self._plan.connections if flow.rx_port == port]
-        return (own + far)[0]
+        return own + [flow.pair.destination for flow in self._plan.connections if flow.rx_port == port]
 
     def _introduce(self, flow: RoceFlow, neighbours: Neighbours) -> None:
         """Tell both hosts of a flow the stations by which they reach each other."""
-        source, target = self._at(flow.tx_port), self._at(flow.rx_port)
-        for own, far, far_address in ((source, target, flow.pair.destination), (target, source, flow.pair.address)):
-            entry = arp_entry(str(far_address), str(self._next_hop(own, far, neighbours)))
-            with in_network_of(self._places[own.port].pid):
+        ends = flow.pair.address, flow.pair.destination
+        for address, far_address in (ends, ends[::-1]):
+            own, far = self._by_address[address], self._by_address[far_address]
+            station, place = self._next_hop(own, far, far_address.version, neighbours), self._places[own.port]
+            if far_address.version == 6:
+                self._fabric.cabling.add_neighbours(place.port.intf, {str(far_address): station})
+                continue
+            entry = arp_entry(str(far_address), str(station))
+            with in_network_of(place.pid):
                 set_arp([entry])
 
-    def _next_hop(self, own: Device, far: Device, neighbours: Neighbours) -> Any:
+    def _next_hop(self, own: Device, far: Device, version: int, neighbours: Neighbours) -> Mac:
         """Return the station to send to: the gateway, if it is one of the network's, or else the far device."""
         for one in own.interfaces:
-            if one.address.version == 4 and one.gateway not in self._by_address:
+            if one.address.version == version and one.gateway not in self._by_address:
                 found = one.gateway_mac or neighbours.get((own.name, one.gateway))
                 if found is not None:
                     return found
@@ -159,6 +172,7 @@ class RoceTraffic:
             target.port.node,
             _priority(source, flow.pair.dscp),
             transport=Roce(
+                ip_version=flow.pair.ip_version,
                 operation=flow.verb,
                 message=Size.from_bytes(flow.message),
                 settings=_settings(flow, sends),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 import pytest
@@ -131,16 +131,67 @@ def test_metrics_of_peers_are_asked_for_by_peer_or_by_device() -> None:
         read_metrics({"choice": "rocev2_ipv4", "rocev2_ipv4": {"per_peer": {"peer_names": ["x"]}}}, plan)
 
 
+# IPv6
+
+
+def over_ipv6(**changes: Any) -> dict[str, Any]:
+    """The same configuration over IPv6."""
+    made = config(**changes)
+    for number, device in enumerate(made["devices"], 1):
+        (ethernet,) = device["ethernets"]
+        del ethernet["ipv4_addresses"]
+        ethernet["ipv6_addresses"] = [{"name": f"i{number}", "address": f"fd00::{number}", "gateway": "fd00::9"}]
+    (interface,) = made["devices"][0]["rocev2"].pop("ipv4_interfaces")
+    interface["ipv6_name"] = interface.pop("ipv4_name")
+    interface["peers"][0]["destination_ip_address"] = "fd00::2"
+    made["devices"][0]["rocev2"]["ipv6_interfaces"] = [interface]
+    return made
+
+
+def test_a_queue_pair_over_ipv6_is_like_others_with_a_longer_header() -> None:
+    plan = read_config(over_ipv6(), {})
+    (flow,) = plan.roce.flows
+    assert (str(flow.pair.address), str(flow.pair.destination), flow.rx_port) == ("fd00::1", "fd00::2", "b")
+    assert (flow.pair.ip_version, plan.largest) == (6, 4096 + 102)
+    wanted = read_metrics({"choice": "rocev2_ipv6", "rocev2_ipv6": {"per_peer": {"peer_names": ["d1"]}}}, plan)
+    assert wanted.names == ("p",)
+    with pytest.raises(OtgError, match=r"rocev2_ipv4\.per_peer\.peer_names"):
+        read_metrics({"choice": "rocev2_ipv4", "rocev2_ipv4": {"per_peer": {"peer_names": ["p"]}}}, plan)
+
+
+@pytest.mark.parametrize(
+    ("destination", "name", "error"),
+    [
+        ("10.0.0.2", "i1", "peers[0].destination_ip_address: '10.0.0.2' is no IPv6 address"),
+        ("fd00::2", "i7", "ipv6_name: there is no IPv6 interface 'i7'"),
+    ],
+)
+def test_an_interface_over_ipv6_takes_addresses_of_ipv6(destination: str, name: str, error: str) -> None:
+    made = over_ipv6(interface__ipv4_name=name)
+    made["devices"][0]["rocev2"]["ipv6_interfaces"][0]["peers"][0]["destination_ip_address"] = destination
+    with pytest.raises(OtgError) as caught:
+        read_config(made, {})
+    assert any(one.startswith(f"devices[0].rocev2.ipv6_interfaces[0].{error}") for one in caught.value.errors)
+
+
+def test_a_peer_over_ipv6_without_a_destination_sends_nothing() -> None:
+    made = over_ipv6()
+    made["devices"][0]["rocev2"]["ipv6_interfaces"][0]["peers"][0]["destination_ip_address"] = "::"
+    plan = read_config(made, {})
+    assert not plan.roce.flows and "has no destination, so nothing is sent" in plan.warnings[-1]
+
+
 # Counters
 
 
 class Wire:
     """Frames between the two devices, seen where they are sent and where they arrive."""
 
-    def __init__(self) -> None:
-        self.counts = RoceCounts(read().roce, FIRST)
+    def __init__(self, ip_version: int = 4) -> None:
+        self.addresses = ADDRESSES if ip_version == 4 else ADDRESSES_6
+        self.counts = RoceCounts((read() if ip_version == 4 else read_config(over_ipv6(), {})).roce, FIRST)
         self.now_ns = 0
-        self.say("a", roce_cm.Request(0x100, roce_cm.service_id(FIRST), 0x100, 50, 1024, *ADDRESSES))
+        self.say("a", roce_cm.Request(0x100, roce_cm.service_id(FIRST), 0x100, 50, 1024, *self.addresses))
         self.say("b", roce_cm.Reply(0x200, 0x100, 0x200, 7))
         self.say("a", roce_cm.Ready(0x100, 0x200))
 
@@ -148,15 +199,27 @@ class Wire:
         self.pass_by(port, roce_cm.packet(message, 1, 1))
 
     def pass_by(self, port: str, packet: Packet, ecn: int = 2, lost: bool = False, takes_ns: int = 1000) -> None:
-        source, target = ADDRESSES if port == "a" else ADDRESSES[::-1]
+        source, target = self.addresses if port == "a" else self.addresses[::-1]
         octets = roce.encode(packet) + bytes(4)
         ip = bytes([0x45, ecn, 0, 28 + len(octets)] if len(octets) < 200 else [0x45, ecn, 0, 0]) + bytes(5) + b"\x11"
-        ip += bytes(2) + source.packed + target.packed
-        frame = bytes(12) + b"\x08\x00" + ip + (0xC000).to_bytes(2) + (4791).to_bytes(2) + bytes(4) + octets
+        ip, kind = ip + bytes(2), b"\x08\x00"
+        if source.version == 6:
+            ip, kind = bytes([0x60, ecn << 4, 0, 0]) + (8 + len(octets)).to_bytes(2) + b"\x11\x40", b"\x86\xdd"
+        frame = (
+            bytes(12)
+            + kind
+            + ip
+            + source.packed
+            + target.packed
+            + (0xC000).to_bytes(2)
+            + (4791).to_bytes(2)
+            + bytes(4)
+            + octets
+        )
         ends = [port] if lost else [port, "b" if port == "a" else "a"]
         for place, end in enumerate(ends):
             seen = WireFrame(self.now_ns + place * takes_ns, end, len(frame), frame)
-            self.counts.count(seen, (ADDRESSES[0] if end == "a" else ADDRESSES[1]).packed)
+            self.counts.count(seen, [self.addresses[end == "b"].packed])
         self.now_ns += 10_000
 
     def data(self, psn: int, opcode: Opcode = Opcode.SEND_MIDDLE, **how: Any) -> None:
@@ -167,10 +230,12 @@ class Wire:
 
 
 ADDRESSES = IPv4Address("10.0.0.1"), IPv4Address("10.0.0.2")
+ADDRESSES_6 = IPv6Address("fd00::1"), IPv6Address("fd00::2")
 
 
-def test_frames_are_counted_at_both_ends_of_their_queue_pair() -> None:
-    wire = Wire()
+@pytest.mark.parametrize("ip_version", [4, 6])
+def test_frames_are_counted_at_both_ends_of_their_queue_pair(ip_version: int) -> None:
+    wire = Wire(ip_version)
     wire.data(50, Opcode.SEND_FIRST)
     wire.data(51, lost=True)
     wire.data(52, Opcode.SEND_LAST, ecn=3, takes_ns=3000)

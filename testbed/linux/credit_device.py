@@ -19,7 +19,7 @@ from testbed.linux.flow_device import FlowDevice, address_of
 _DEVICE = Path("/dev/xoff-pfc")
 _OPEN, _ATTACH, _ADD, _READ = (ord("c") << 8 | n for n in range(0x50, 0x54))
 _ATTACHED = struct.Struct("=iIII")
-_ADDED = struct.Struct("=IIi6sBB32I8IIIII4xQQ")
+_ADDED = struct.Struct("=IIi6sBB32I8IIIIIIQQ")
 _ASKED = struct.Struct("=IIQ")
 VCS, PLACES = 8, 4
 _ROWS = 9
@@ -53,6 +53,8 @@ class CreditPlan:
     cf_min: int = 0
     cf_max: int = 0
     cc_interval: int = 0
+    total: int = 0
+    """The credits that all virtual channels share, per port; 0: each has those of `sends`."""
 
 
 class CreditDevice(FlowDevice):
@@ -80,7 +82,7 @@ class CreditDevice(FlowDevice):
                 _ADDED.pack(
                     plan.slot, plan.interface, network, plan.source.octets, _mask(plan.sends), _mask(plan.receives),
                     *places, *(plan.sends.get(vc, 0) for vc in range(VCS)), plan.cell, plan.cf_min, plan.cf_max,
-                    plan.cc_interval, plan.octet_ps, plan.held_ps,
+                    plan.cc_interval, plan.total, plan.octet_ps, plan.held_ps,
                 ),
             )  # fmt: skip
         finally:

@@ -102,6 +102,7 @@ _WITH_WAITS = Path(__file__).with_name("port_waits.bpf.o")
 _WITH_TELEMETRY = Path(__file__).with_name("port_telemetry.bpf.o")
 _WITH_TRIMMING = Path(__file__).with_name("port_trimming.bpf.o")
 _WITH_ALL = Path(__file__).with_name("port_all.bpf.o")
+_WITH_DEI = Path(__file__).with_name("port_dei.bpf.o")
 _NEEDED = ("__rtnl_unlock", "qdisc_reset", "__dev_forward_skb")
 """The functions of the kernel in which frames die. If one is missing, the program `prepare` returns its place here,
 counted from 1."""
@@ -145,14 +146,16 @@ def _check_size(found: bpf.Map, expected: struct.Struct) -> None:
 @dataclass
 class PortProgram:
     """The loaded program; `close` unloads it. With `waits` it also counts the cells of each group in each queue, with
-    `telemetry` ports can stamp packets, with `lines` they can keep cells until last bits have left, and with `trimming`
-    they can cut what finds no room.
+    `telemetry` ports can stamp packets, with `lines` they can keep cells until last bits have left, with `trimming`
+    they can cut what finds no room, and with `dei`, which goes with neither of
+    these two, they can look at a tag's drop eligible indicator.
     """
 
     waits: bool = False
     telemetry: bool = False
     lines: bool = False
     trimming: bool = False
+    dei: bool = False
     attached: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -196,6 +199,8 @@ class PortProgram:
         self._links: list[int] = []
 
     def _chosen(self) -> Path:
+        if self.dei:
+            return _WITH_DEI
         if self.trimming:
             return _WITH_ALL if self.telemetry or self.waits else _WITH_TRIMMING
         return _WITH_TELEMETRY if self.telemetry else _WITH_WAITS if self.waits else _OBJECT
@@ -234,6 +239,10 @@ class PortProgram:
         """Set the tables of a port. Its counters stay."""
         start = slot * PORT.size
         self.port_memory[start : start + PORT_SETTINGS.size] = tables.encode()
+
+    def set_drop_eligible(self, slot: int, table: Sequence[int]) -> None:
+        """Set the dot1p value by PCP of frames whose DEI is set. It needs `dei`."""
+        self._object.map("drop_eligible")[struct.pack("=I", slot)] = bytes(table)
 
     def set_station(self, node: int, address: bytes, slot: int) -> None:
         """Make a switch forward frames to this address by the port `slot`."""

@@ -21,12 +21,14 @@ WITH_WAITS = _HERE / "port_waits.bpf.o"
 WITH_TELEMETRY = _HERE / "port_telemetry.bpf.o"
 WITH_TRIMMING = _HERE / "port_trimming.bpf.o"
 WITH_ALL = _HERE / "port_all.bpf.o"
+WITH_DEI = _HERE / "port_dei.bpf.o"
 VARIANTS = {
     OBJECT: (),
     WITH_WAITS: ("WAITS",),
     WITH_TELEMETRY: ("WAITS", "TELEMETRY"),
     WITH_TRIMMING: ("TRIM",),
     WITH_ALL: ("WAITS", "TELEMETRY", "TRIM"),
+    WITH_DEI: ("WAITS", "DEI"),
 }
 """The macros that are defined in each object."""
 COMPILER, STRIPPER = "clang-14", "llvm-strip-14"

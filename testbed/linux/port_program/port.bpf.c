@@ -883,7 +883,7 @@ static __always_inline __u8 classify(const struct port *port, const struct found
 		return port->pcp_to_dot1p[found->pcp & 7] & 7;
 	return port->port_priority & 7;
 }
-
+#include "port_dei.bpf.h"
 /* To 01-80-C2-00-00-00 to -0F: these frames concern one cable alone. */
 static __always_inline int is_link_local(struct __sk_buff *skb)
 {

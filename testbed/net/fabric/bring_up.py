@@ -203,6 +203,8 @@ class NodeSetup:
                     pause_ns=self._ports.pause_ns(port),
                 ),
             )
+            if self._program.dei:
+                self._program.set_drop_eligible(port.slot, port.settings.priorities.dei_to_dot1p)
             if port.settings.telemetry and self._program.stampings is not None:
                 self._program.stampings.set_rate(port.slot, port.lab_cable.rate.bps // 1000)
             if self._program.trimming_tables is not None and forwards(node):

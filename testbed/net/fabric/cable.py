@@ -214,6 +214,7 @@ def line_settings(cable: Cable, forwarding: Forwarding | None, seed: int, jams: 
             "init_action": actions.index(LlrAction(llr.init_action)),
             "flush_action": actions.index(LlrAction(llr.flush_action)),
             "re_init": int(llr.re_init),
+            "first_sequence": llr.first_sequence,
             "replay_timer_ns": Duration(llr.replay_timer or "0s").ns,
             "age_ns": Duration(llr.data_age).ns if llr.data_age else 0,
         }

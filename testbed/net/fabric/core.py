@@ -197,11 +197,18 @@ class FabricCore:
         if self.program is not None or not self.ports.by_slot:
             return
         try:
+            dei = next((port.name for port in self.ports if _looks_at_dei(port)), "")
+            if dei and (others := [port.name for port in self.ports if _trims(port) or port in self._stamping()]):
+                raise FabricError(
+                    f"{dei} has a table of DEI, and {others[0]} trims or has telemetry; a network has one of "
+                    "them: leave dei_to_dot1p out, or the others"
+                )
             self.program = program = PortProgram(
                 waits=self.options.deadlock_poll is not None,
                 telemetry=bool(self._stamping()),
                 lines=any(port.has_line for port in self.ports),
                 trimming=any(_trims(port) for port in self.ports),
+                dei=bool(dei),
             )
             if not program.trimming and (idle := [one.name for one in self.ports if _has_trimming(one)]):
                 warn(f"trimming of {listed(idle)} has no effect, as hosts drop nothing; give it to ports of switches")
@@ -398,6 +405,10 @@ def _trims(port: PortState) -> bool:
     """Return True if a port of a switch trims, or its switch was given a configuration that may have it do so."""
     configured = getattr(port.node.params.get("configuration"), "trims", False)
     return forwards(port.node) and bool(configured or _has_trimming(port))
+
+
+def _looks_at_dei(port: PortState) -> bool:
+    return bool(port.intf.settings and port.intf.settings.priorities.looks_at_dei)
 
 
 def _has_trimming(port: PortState) -> bool:

@@ -286,18 +286,21 @@ class Port:
             )
         return replace(self, marking=Marking(rule, chosen))
 
-    def with_credits(self, *vcs: int, cells: int | None = None, **timers: int) -> Port:
+    def with_credits(self, *vcs: int, cells: int | None = None, mode: str = "per_vc", **timers: Any) -> Port:
         """Return the same port with credits (CBFC) for these virtual channels in place of PFC, if its peer has them.
 
-        A virtual channel is a local priority. `cells` are the credits of each for what comes in here; None: as many as
-        the cable needs. `timers` are those of `PortCredits`, in octets of the line: `cf_min`, `cf_max`, `cc_interval`.
+        A virtual channel is a local priority. `cells` are the credits of each for what comes in here, or of all of them
+        together with the mode "per_port"; None: as many as the cable needs. `timers` are those of `PortCredits`, in
+        octets of the line: `cf_min`, `cf_max`, `cc_interval`; or `cc_time` in place of the last one: "10us".
         """
         # Read when it is needed: a module takes the lab's time, and other networks would begin later.
         from testbed.switch.credits.settings import CreditError, PortCredits
 
         if unknown := sorted(timers.keys() - PortCredits.__dataclass_fields__.keys()):
-            raise CreditError(f"with_credits has no {unknown[0]!r}; its timers are cf_min, cf_max and cc_interval")
-        credits = PortCredits(frozenset(vcs), cells, **timers)
+            raise CreditError(
+                f"with_credits has no {unknown[0]!r}; its timers are cf_min, cf_max and cc_interval or cc_time"
+            )
+        credits = PortCredits(frozenset(vcs), cells, mode, **timers)
         pfc = replace(self.pfc, enabled=self.pfc.enabled - credits.vcs)
         return replace(self, pfc=pfc, credits=credits)
 

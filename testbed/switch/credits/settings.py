@@ -1,17 +1,19 @@
 """Settings of credit-based flow control on one direction of a cable: virtual channels, credits, cells and timers.
 
 Names, ranges and defaults are those of OTG's `ultra_ethernet` (UE 1.0.3, section 5.2). Timers are in octets of the
-line, as they are there; the CC_Update's, which OTG has in microseconds, is too.
+line, as they are there; the CC_Update's may be a time instead, as OTG has it in microseconds.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from testbed.errors import UsageError
+from testbed.units import Duration, Rate
 
 MOST_CREDITS = (1 << 19) - 1
 MOST_LOSSLESS = 4
@@ -20,6 +22,7 @@ CELLS = range(32, 2049)
 OVERHEADS = range(-16, 128)
 CF_MIN, CF_MAX = 800, 65_536
 CC_INTERVAL = 65_536
+LONGEST_CC_TIME = Duration("65535us")
 FCS = 4
 SET_OCTETS = 8
 """The octets of an ordered set on the line."""
@@ -94,16 +97,29 @@ class PortCredits:
 
     vcs: frozenset[int]
     cells: int | None = None
-    """The credits of each virtual channel, which are the cells that it has of the buffer; None: as many as the cable
-    needs for line rate with frames of any length."""
+    """The credits of each virtual channel, or per port those that all of them share, which are cells of the buffer;
+    None: as many as the cable needs for line rate with frames of any length."""
+    mode: CreditMode | str = CreditMode.PER_VC
     cf_min: int = CF_MIN
     cf_max: int = CF_MAX
     cc_interval: int = CC_INTERVAL
+    cc_time: Duration | str | None = None
+    """The time from one CC_Update to the next, of the hardware, in place of `cc_interval`; at most 65 535 us."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vcs", frozenset(self.vcs))
         for vc in self.vcs:
             check("a virtual channel", vc, range(8))
+        if self.mode not in list(CreditMode):
+            raise CreditError(f"credits: mode is {self.mode!r}; write {' or '.join(map(repr, map(str, CreditMode)))}")
+        object.__setattr__(self, "mode", CreditMode(self.mode))
+        if self.cc_time is not None:
+            if self.cc_interval != CC_INTERVAL:
+                raise CreditError("credits: cc_interval and cc_time are both given; a CC_Update has one timer")
+            time = Duration(self.cc_time)
+            object.__setattr__(self, "cc_time", time)
+            if not 0 < time.ps <= LONGEST_CC_TIME.ps:
+                raise CreditError(f"credits: cc_time is {time}; it is more than 0 and at most 65535us")
         limit = 1 if self.cells is None else self.cells
         Credits(
             dict.fromkeys(self.vcs, limit),
@@ -111,6 +127,12 @@ class PortCredits:
             cf_max=self.cf_max,
             cc_interval=self.cc_interval,
         )
+
+    def cc_octets(self, rate: Rate) -> int:
+        """Return the octets of a line of the hardware from one CC_Update to the next."""
+        if self.cc_time is None:
+            return self.cc_interval
+        return max(1, math.ceil(rate.bits_in(Duration(self.cc_time)) / 8))
 
 
 def check(name: str, value: object, values: range) -> None:

@@ -33,6 +33,7 @@ class LineFate(enum.IntEnum):
     LOST = 1
     DAMAGED = 2
     POISONED = 3
+    FROZEN = 4
 
 
 @dataclass(frozen=True, init=False)
@@ -40,7 +41,8 @@ class Jam:
     """Disturb what has these numbers of its kind, counted from 1 as it is put on the line: `Jam("frame", "lost", 50)`.
 
     Frames are those with LLR, and their replays. A poisoned one comes whole, with a mark of its sender that it was
-    broken before; it is not asked for again.
+    broken before; it is not asked for again. A frozen acknowledgement comes with the number of the last one that was
+    not frozen.
     """
 
     what: LineUnit
@@ -53,6 +55,8 @@ class Jam:
         object.__setattr__(self, "fate", _known("fate", LineFate, fate))
         if self.fate is LineFate.POISONED and self.what is not LineUnit.FRAME:
             raise JamError("a jam: only frames can be poisoned; write 'lost' or 'damaged'")
+        if self.fate is LineFate.FROZEN and self.what is not LineUnit.ACK:
+            raise JamError("a jam: only acknowledgements can be frozen; write Jam('ack', 'frozen', ...)")
         for name, value in (("first", first), ("count", count)):
             if type(value) is not int or not 1 <= value <= _MOST:
                 raise JamError(f"a jam: {name} is {value!r}; it is a whole number, 1 or more")

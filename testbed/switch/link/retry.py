@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from testbed.errors import UsageError
 from testbed.units import Duration, Length, Rate, Scale, Size
 
-MOST_FRAMES = 1 << 19
-"""Half of the sequence numbers, which have 20 bits."""
+SEQUENCES = 1 << 20
+"""The sequence numbers of frames."""
+MOST_FRAMES = SEQUENCES // 2
 MOST_OCTETS = (1 << 31) - 1
 NO_LIMIT = 255
 SPACINGS = range(320, 32760 + 1)
@@ -74,16 +75,19 @@ class Llr:
     """True if a sender that has flushed its buffer begins again; else it stays in FLUSH."""
     data_age: Duration | str | None = None
     """The time after which a frame that is not acknowledged flushes the buffer; None: there is no such time."""
+    first_sequence: int = 0
+    """The sequence number of the first frame, as for a test of what happens when numbers begin again at 0."""
     is_in_lab_time: bool = False
     """True if its times are the lab's; otherwise they are the hardware's, as the limits of times are."""
 
     def __post_init__(self) -> None:
         _check("frames", self.frames, range(1, MOST_FRAMES + 1))
         _check("octets", self.octets, range(_SHORTEST, MOST_OCTETS + 1))
-        if self.replay_count is None or self.spacing is None:
-            raise RetryError("LLR: replay_count and spacing are numbers")
+        if None in (self.replay_count, self.spacing, self.first_sequence):
+            raise RetryError("LLR: replay_count, spacing and first_sequence are numbers")
         _check("replay_count", self.replay_count, range(NO_LIMIT + 1))
         _check("spacing", self.spacing, SPACINGS)
+        _check("first_sequence", self.first_sequence, range(SEQUENCES))
         for name, longest in (("replay_timer", LONGEST_TIMER), ("data_age", LONGEST_AGE)):
             if getattr(self, name) is not None:
                 time = Duration(getattr(self, name))

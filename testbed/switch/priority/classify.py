@@ -6,8 +6,8 @@ or without FCS. Every string of octets has a priority: a frame that is cut short
 
 Reading, in this order:
   R1 Octets 12-13 are a type. Type 0x8100 or 0x88A8 is a VLAN tag: two octets PCP (3 bits), DEI, VID, and the next
-     type. At most two tags are looked through, in any mixture; the PCP is that of the first (outermost) one, VID 0
-     (a priority tag) included. A tag counts if its two octets are there, even if nothing follows.
+     type. At most two tags are looked through, in any mixture; PCP and DEI are those of the first (outermost) one, VID
+     0 (a priority tag) included. A tag counts if its two octets are there, even if nothing follows.
   R2 The frame is IP if the type then is 0x0800, the next octet is there, has version 4 and a header of 5 words or
      more, and the DS octet after it is there; or if the type is 0x86DD, both octets are there and have version 6.
      Nothing else is IP: ARP, a third tag, MPLS, 802.3 lengths with LLC or SNAP, an IPv4 header of fewer than 5 words,
@@ -16,7 +16,7 @@ Reading, in this order:
      and IPv6 extension headers come after it; so neither matters. Nothing inside (tunnels) is looked at.
 Priority:
   P1 Trust dscp and IP: the DSCP by the port's table.
-  P2 Else, trust dot1p or dscp, and tagged: the PCP by the port's table.
+  P2 Else, trust dot1p or dscp, and tagged: the PCP by the port's table, or by its table of frames whose DEI is set.
   P3 Else the port's priority.
   P4 The local priority is the dot1p value by the port's table.
 Rewriting, where the tables name the dot1p value, whatever the trust mode:
@@ -25,7 +25,7 @@ Rewriting, where the tables name the dot1p value, whatever the trust mode:
      HC' = ~(~HC + ~m + m') for the 16 bits that hold the DS field), so that a wrong one stays wrong. An IPv4 frame that
      ends before its checksum does (octet 11 of the header) keeps its DSCP. IPv6 has no checksum.
 
-Runs in C: `testbed/linux/port_program/port.bpf.c`.
+Runs in C: `testbed/linux/port_program/port.bpf.c`; with a table of DEI, `testbed/linux/port_program/port_dei.bpf.h`.
 """
 
 from __future__ import annotations
@@ -70,27 +70,28 @@ class Headers:
     ip: int = 0  # where the IP header starts
     version: int = 0
     type: int = 0  # after all tags; 0: cut off
+    dei: bool = False
 
 
 def read(frame: bytes) -> Headers:
     """Return the fields of a frame that determine its priority."""
-    at, pcp = ETHERTYPE, None
+    at, pcp, dei = ETHERTYPE, None, False
     for _ in range(_MOST_TAGS):
         if frame[at : at + 2] not in TAG_TYPES or len(frame) < at + 4:
             break
         if pcp is None:
-            pcp = frame[at + 2] >> 5
+            pcp, dei = frame[at + 2] >> 5, bool(frame[at + 2] & 0x10)
         at += 4
     kind, ip = frame[at : at + 2], at + 2
     number = int.from_bytes(kind, "big") if len(kind) == 2 else 0
     if len(frame) < ip + 2:
-        return Headers(pcp, None, type=number)
+        return Headers(pcp, None, type=number, dei=dei)
     first, second = frame[ip], frame[ip + 1]
     if kind == _IPV4 and first >> 4 == 4 and first & 0xF >= 5:
-        return Headers(pcp, second >> 2, ip, 4, number)
+        return Headers(pcp, second >> 2, ip, 4, number, dei)
     if kind == _IPV6 and first >> 4 == 6:
-        return Headers(pcp, (first & 0xF) << 2 | second >> 6, ip, 6, number)
-    return Headers(pcp, None, type=number)
+        return Headers(pcp, (first & 0xF) << 2 | second >> 6, ip, 6, number, dei)
+    return Headers(pcp, None, type=number, dei=dei)
 
 
 def classify(frame: bytes, settings: PriorityMap) -> Classified:
@@ -139,7 +140,8 @@ def _classify(frame: bytes, found: Headers, settings: PriorityMap) -> Classified
     if settings.trust is Trust.DSCP and found.dscp is not None:
         dot1p, source = settings.dscp_to_dot1p[found.dscp], Source.DSCP
     elif settings.trust is not Trust.NONE and found.pcp is not None:
-        dot1p, source = settings.pcp_to_dot1p[found.pcp], Source.PCP
+        table = settings.dei_to_dot1p if found.dei else settings.pcp_to_dot1p
+        dot1p, source = table[found.pcp], Source.PCP
     else:
         dot1p, source = settings.port_priority, Source.PORT
     return Classified(

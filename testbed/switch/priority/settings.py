@@ -54,6 +54,7 @@ class PriorityMap:
     rewrite_dot1p: tuple[int | None, ...]  # the PCP that a forwarded frame of this dot1p value gets
     rewrite_dscp: tuple[int | None, ...]  # the DSCP that a forwarded frame of this dot1p value gets
     pcp_to_dot1p: tuple[int, ...]  # by default the same number
+    dei_to_dot1p: tuple[int, ...]  # the same for tags whose drop eligible indicator is set; by default as pcp_to_dot1p
     dot1p_to_group: tuple[int, ...]  # the priority group that a frame coming in is charged to; by default the same
     pause_to_local: tuple[int, ...]  # the queue that a PFC frame's priority stops; by default as dot1p_to_local
 
@@ -67,6 +68,7 @@ class PriorityMap:
         rewrite_dot1p: Mapping[int, int | None] | Sequence[int | None] = AS_DEFAULT,
         rewrite_dscp: Mapping[int, int | None] | Sequence[int | None] = AS_DEFAULT,
         pcp_to_dot1p: Mapping[int, int] | Sequence[int] = AS_DEFAULT,
+        dei_to_dot1p: Mapping[int, int] | Sequence[int] = AS_DEFAULT,
         dot1p_to_group: Mapping[int, int] | Sequence[int] = AS_DEFAULT,
         pause_to_local: Mapping[int, int] | Sequence[int] = AS_DEFAULT,
     ) -> None:
@@ -82,7 +84,8 @@ class PriorityMap:
             "pcp_to_dot1p": _table("pcp_to_dot1p", pcp_to_dot1p, PRIORITIES, PRIORITIES),
             "dot1p_to_group": _table("dot1p_to_group", dot1p_to_group, PRIORITIES, PRIORITIES),
         }
-        local = tables["dot1p_to_local"]
+        plain, local = tables["pcp_to_dot1p"], tables["dot1p_to_local"]
+        tables["dei_to_dot1p"] = _table("dei_to_dot1p", dei_to_dot1p, plain, PRIORITIES)
         tables["pause_to_local"] = _table("pause_to_local", pause_to_local, local, PRIORITIES)
         for name, value in {"trust": Trust(trust), "port_priority": port_priority, **tables}.items():
             object.__setattr__(self, name, value)
@@ -98,9 +101,14 @@ class PriorityMap:
             return selector
         return self.dscp_to_dot1p.index(priority) if priority in self.dscp_to_dot1p else None
 
+    @property
+    def looks_at_dei(self) -> bool:
+        """True if the drop eligible indicator of a tag changes the priority of some frames."""
+        return self.dei_to_dot1p != self.pcp_to_dot1p
+
     def tables(self) -> bytes:
-        """Return everything but pause_to_local, which agents have, as 114 octets for the data plane; 0xFF is
-        "unchanged", or "no DSCP" in the table of what a host sets.
+        """Return everything but pause_to_local, which agents have, and dei_to_dot1p, which few networks have, as 114
+        octets for the data plane; 0xFF is "unchanged", or "no DSCP" in the table of what a host sets.
 
         octet  0      trust: 0 none, 1 dot1p, 2 dscp
                1      port priority

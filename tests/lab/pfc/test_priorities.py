@@ -14,7 +14,7 @@ from testbed.frames.path_record import SLS, sl_of
 from testbed.lab import Run, experiment
 from testbed.linux.port_program import OWN_FRAMES, PortTables
 from testbed.switch.priority.applications import About
-from testbed.switch.priority.classify import TAG_TYPES, classify, read, rewrite
+from testbed.switch.priority.classify import TAG_TYPES, Source, classify, read, rewrite
 from testbed.switch.priority.lanes import LANES, lane
 from testbed.switch.priority.marking import mark
 from testbed.switch.priority.settings import PriorityMap, Trust
@@ -101,7 +101,7 @@ def lldp(chance: random.Random) -> bytes:
     return b"\x88\xcc" + chance.randbytes(chance.randint(0, 60))
 
 
-def random_map(chance: random.Random, rewriting: bool) -> PriorityMap:
+def random_map(chance: random.Random, rewriting: bool, dei: bool = False) -> PriorityMap:
     def table(length: int, values: int) -> dict[int, int]:
         return {number: chance.randrange(values) for number in range(length) if chance.random() < 0.5}
 
@@ -112,6 +112,7 @@ def random_map(chance: random.Random, rewriting: bool) -> PriorityMap:
         dot1p_to_local=table(8, 8),
         rewrite_dot1p=table(8, 8) if rewriting else {},
         rewrite_dscp=table(8, 64) if rewriting else {},
+        dei_to_dot1p=table(8, 8) if dei else {},
     )
 
 
@@ -152,6 +153,8 @@ class Pair:
                 priorities.tables(),
             ),
         )
+        if self.fabric.core.program.dei:
+            self.fabric.core.program.set_drop_eligible(port.slot, priorities.dei_to_dot1p)
 
     def admitted(self) -> list[tuple[int, int]]:
         """Return frames and cells by priority, of those that came in from h1."""
@@ -176,7 +179,7 @@ def tally(sizes: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def network_of_two() -> Any:
+def network_of_two(dei: bool = False) -> Any:
     from testbed.net.build.network import network
     from testbed.net.fabric.port import Port
     from topologies.incast import Incast
@@ -187,24 +190,27 @@ def network_of_two() -> Any:
             for number in range(1, n + 1):
                 self.addLink(self.addHost(f"h{number}"), "s1")
 
-    return network(Two(scale=100, port=Port().without_pfc()))
+    port = Port(priorities=PriorityMap(Trust.DSCP, dei_to_dot1p={0: 7} if dei else {})).without_pfc()
+    return network(Two(scale=100, port=port))
 
 
 @experiment(timeout="300s")
-def forwards_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -> None:
-    """Frames of all kinds through a switch: their group, their queue, their cells, and what comes out."""
+def forwards_as_the_reference(run: Run, maps: int = 120, batch: int = 40, dei: bool = False) -> None:
+    """Frames of all kinds through a switch: their group, their queue, their cells, and what comes out; with `dei` by
+    tables of their own for tags whose DEI is set.
+    """
     from testbed.net.shell.wire import RawPort, Tap
 
     chance = random.Random(run.seed)
     differences: list[str] = []
     kinds: Counter[str] = Counter()
-    with network_of_two() as net:
+    with network_of_two(dei) as net:
         pair = Pair(net)
         cells = net.fabric.buffers["s1"].cells
         tap = Tap(pair.peer, pair.arriving.name)
         raw = RawPort(pair.host, pair.out.name, past_queues=True)
         for number in range(maps):
-            settings = random_map(chance, rewriting=True)
+            settings = random_map(chance, True, dei)
             pair.configure(pair.into, settings)
             before, queued = pair.admitted(), pair.queued(pair.leaving)
             frames = [random_frame(chance, pair.arriving.mac.octets, pair.out.mac.octets) for _ in range(batch)]
@@ -212,6 +218,10 @@ def forwards_as_the_reference(run: Run, maps: int = 120, batch: int = 40) -> Non
             wait_for(lambda: pair.fabric.buffer("s1").used == (0, 0, 0))
             found = [classify(frame, settings) for frame in frames]
             kinds.update(f"{settings.trust}, by {one.source}" for one in found)
+            kinds["by DEI"] += sum(
+                one.source is Source.PCP and read(frame).dei and settings.looks_at_dei
+                for frame, one in zip(frames, found, strict=True)
+            )
             kinds.update(f"rewritten {what}" for frame in frames for what in changed(frame, rewrite(frame, settings)))
             sizes = list(zip(found, frames, strict=True))
             for what, wanted, counted in (
@@ -380,6 +390,11 @@ def test_forwarded_frames_have_the_group_the_queue_and_the_octets_of_the_referen
     kinds = result.figure("kinds")
     sources = ["dscp, by dscp", "dscp, by pcp", "dscp, by port", "dot1p, by pcp", "dot1p, by port", "none, by port"]
     assert all(kinds[kind] > 300 for kind in [*sources, "rewritten pcp", "rewritten dscp"]), kinds
+
+
+def test_frames_whose_dei_is_set_have_the_group_and_the_queue_of_the_reference(run: Runner) -> None:
+    kinds = run(forwards_as_the_reference, dei=True).check().figure("kinds")
+    assert kinds["by DEI"] > 300, kinds
 
 
 def test_a_hosts_own_frames_are_marked_as_by_the_reference(run: Runner) -> None:

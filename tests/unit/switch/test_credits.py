@@ -13,6 +13,7 @@ import pytest
 from testbed.frames import Mac
 from testbed.frames.link import credits
 from testbed.frames.link.credits import CcUpdate, Freed
+from testbed.net.fabric.port import Port
 from testbed.switch.credits import law
 from testbed.switch.credits.law import Link
 from testbed.switch.credits.receiver import CreditReceiver
@@ -307,6 +308,29 @@ def used_through(used: dict[int, int]) -> dict[int, int]:
         parsed = credits.parse(CcUpdate(Mac(bytes(6)), first, counts).encode())
         found |= {first + place: count for place, count in enumerate(parsed.used) if first + place in used}
     return found
+
+
+def test_settings_of_a_port_that_contradict_themselves_are_refused() -> None:
+    for given, words in (
+        ({"mode": "per_queue"}, "mode is 'per_queue'; write 'per_vc' or 'per_port'"),
+        ({"cc_time": "0s"}, "cc_time is 0s; it is more than 0 and at most 65535us"),
+        ({"cc_time": "70ms"}, "cc_time is 70ms; it is more than 0"),
+        ({"cc_time": "10us", "cc_interval": 5000}, "cc_interval and cc_time are both given"),
+        (
+            {"cc_times": "10us"},
+            "with_credits has no 'cc_times'; its timers are cf_min, cf_max and cc_interval or cc_time",
+        ),
+    ):
+        with pytest.raises(CreditError, match=words):
+            Port().with_credits(3, **given)
+
+
+def test_a_time_between_cc_updates_is_octets_of_the_line() -> None:
+    for rate, octets in (("100Gb/s", 125_000), ("400Gb/s", 500_000), ("10Gb/s", 12_500)):
+        credits = Port().with_credits(3, cc_time="10us").credits
+        assert credits is not None and credits.cc_octets(Rate(rate)) == octets
+    plain = Port().with_credits(3, cc_interval=70_000).credits
+    assert plain is not None and plain.cc_octets(Rate("100Gb/s")) == 70_000
 
 
 class TestRules:

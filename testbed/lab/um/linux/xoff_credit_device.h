@@ -29,7 +29,7 @@ struct xc_add {
 	u32 limits[XC_VCS];	/* credits */
 	u32 cell;		/* of the receiver at the other end, in octets without FCS */
 	u32 cf_min, cf_max, cc_interval;	/* in octets of the line */
-	u32 pad;
+	u32 total;		/* the credits that all virtual channels share, per port; 0: each has its limit */
 	u64 octet_ps;
 	u64 held_ps;		/* of an octet that leaves the buffer: 0 where cells come free with the first bit */
 };

@@ -178,6 +178,23 @@ static u32 xc_credits_of(const struct xc_port *port, const struct sk_buff *skb)
 	return DIV_ROUND_UP(length, port->given.cell);
 }
 
+static u64 xc_credits_out(const struct xc_port *port)
+{
+	u64 out = 0;
+	u32 vc;
+
+	for (vc = 0; vc < XC_VCS; vc++)
+		out += port->counts.used[vc];
+	return out;
+}
+
+static bool xc_has_credits(const struct xc_port *port, u32 vc, u32 wanted)
+{
+	if (port->given.total)
+		return xc_credits_out(port) + wanted <= port->given.total;
+	return port->counts.used[vc] + wanted <= port->given.limits[vc];
+}
+
 bool xoff_gate_opens(struct xc_gate *gate, const struct sk_buff *skb)
 {
 	struct xc_port *port = gate->port;
@@ -191,8 +208,7 @@ bool xoff_gate_opens(struct xc_gate *gate, const struct sk_buff *skb)
 		}
 		return false;
 	}
-	if (!(port->given.sends >> vc & 1) ||
-	    port->counts.used[vc] + xc_credits_of(port, skb) <= port->given.limits[vc])
+	if (!(port->given.sends >> vc & 1) || xc_has_credits(port, vc, xc_credits_of(port, skb)))
 		return true;
 	if (!(port->waits >> vc & 1)) {
 		port->waits |= 1 << vc;
@@ -224,23 +240,13 @@ void xoff_gate_passed(struct xc_gate *gate, const struct sk_buff *skb)
 			      HRTIMER_MODE_ABS_SOFT);
 }
 
-static bool xc_has_credits_out(const struct xc_port *port)
-{
-	u32 vc;
-
-	for (vc = 0; vc < XC_VCS; vc++)
-		if (port->counts.used[vc])
-			return true;
-	return false;
-}
-
 static enum hrtimer_restart xc_cc_is_due(struct hrtimer *timer)
 {
 	struct xc_port *port = container_of(timer, struct xc_port, cc);
 	u8 frame[XC_CC_FRAME - ETH_HLEN] = { 0 };
 	u32 vc, bit, at;
 
-	if (!xc_has_credits_out(port))
+	if (!xc_credits_out(port))
 		return HRTIMER_NORESTART;
 	memcpy(frame, xc_company, XC_HEAD);
 	frame[XC_HEAD] = 1;
@@ -270,7 +276,7 @@ static bool xc_apply_freed(struct xc_port *port, const u8 *octets)
 	}
 	counts->freed[vc] += back;
 	counts->used[vc] -= back;
-	return back && port->waits >> vc & 1;
+	return back && (port->given.total ? port->waits : port->waits >> vc & 1);
 }
 
 static void xc_receive_cf(struct xc_port *port, const u8 *set)
@@ -284,7 +290,7 @@ static void xc_receive_cf(struct xc_port *port, const u8 *set)
 	/* Whoever names one virtual channel twice says the same of it */
 	if ((set[2] ^ set[5]) & 0xf8 && xc_apply_freed(port, set + 5))
 		goes_on = true;
-	if (!xc_has_credits_out(port))
+	if (!xc_credits_out(port))
 		hrtimer_try_to_cancel(&port->cc);
 	if (goes_on)
 		xc_kick(port);

@@ -27,7 +27,7 @@
 #define XL_LOSS 0x6C6F7373	/* makes the hashes for losses others than those for errors */
 
 enum xl_what { XL_ACK = 1, XL_NACK, XL_INIT, XL_ECHO, XL_FRAME };
-enum xl_fate { XL_CAME, XL_LOST, XL_DAMAGED, XL_POISONED };
+enum xl_fate { XL_CAME, XL_LOST, XL_DAMAGED, XL_POISONED, XL_FROZEN };
 enum xl_wait { XL_FIRST_BIT, XL_WAIT_HEADER, XL_WHOLE };
 enum xl_action { XL_DISCARD, XL_BLOCK, XL_BEST_EFFORT };
 enum xl_sender { XL_TX_OFF, XL_TX_INIT, XL_TX_ADVANCE, XL_TX_REPLAY, XL_TX_FLUSH };
@@ -72,7 +72,7 @@ struct xl_end {
 	struct xl_carried *first, *last;	/* on the line, by their arrival */
 	struct xl_frames kept, held;
 	struct xl_frame *replay;		/* the next one to be replayed */
-	u32 next_sequence, octets, replays, init_data, expected, last_seen;
+	u32 next_sequence, octets, replays, init_data, expected, last_seen, acknowledged;
 	u8 has_seen, is_stopped;
 	s64 timer_ns, ack_ns, ack_from_ns;
 };
@@ -284,6 +284,12 @@ static void xl_send_set(struct xl_cable *cable, u32 number, s64 now_ns, u32 what
 
 	end->report.counters[counters[what]]++;
 	carried.at_ns = xl_put_set(end, now_ns, what, &carried.fate);
+	if (carried.fate == XL_FROZEN) {
+		carried.sequence = end->acknowledged;
+		carried.fate = XL_CAME;
+	} else if (what == XL_ACK) {
+		end->acknowledged = sequence;
+	}
 	xl_carry(cable, number, now_ns, &carried);
 }
 
@@ -488,6 +494,7 @@ static void xl_receive_set(struct xl_cable *cable, u32 number, const struct xl_c
 			break;
 		end->expected = carried->sequence;
 		end->has_seen = 0;
+		end->acknowledged = (carried->sequence - 1) % XL_SEQUENCES;
 		end->report.receiver = XL_RX_ACKS;
 		end->ack_ns = XL_NEVER;
 		xl_send_set(cable, number, now_ns, XL_ECHO, carried->sequence, carried->data);

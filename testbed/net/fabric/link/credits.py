@@ -20,7 +20,7 @@ from testbed.net.fabric.cable import Forwarding
 from testbed.net.fabric.ports import FabricError, PortState, PortTable, forwards
 from testbed.switch.credits import law
 from testbed.switch.credits.law import Link
-from testbed.switch.credits.settings import PortCredits
+from testbed.switch.credits.settings import CreditMode, PortCredits
 from testbed.switch.pfc.line import octet_ps
 from testbed.units import real_ns
 
@@ -67,7 +67,10 @@ def shared_vcs(table: PortTable, port: PortState) -> frozenset[int]:
 
 
 def received(table: PortTable, port: PortState) -> dict[int, int]:
-    """Return the credits of each virtual channel for what comes in at a port; none at a host."""
+    """Return the credits of each virtual channel for what comes in at a port; none at a host.
+
+    Where the channels share them, each has as many cells of the buffer: no group may take those of another.
+    """
     own = _credits(port)
     if own is None or not forwards(port.node):
         return {}
@@ -129,8 +132,13 @@ class CreditLines:
             port.slot, port.interface, port.node.pid, port.mac, octet, octet if port.has_line else 0,
             received(self._table, far), frozenset(received(self._table, port)),
             [qdiscs.paused_places(port.queues.pausing(queue, True)) for queue in range(8)],
-            far.buffer.cell, own.cf_min, own.cf_max, own.cc_interval,
+            far.buffer.cell, own.cf_min, own.cf_max, own.cc_octets(port.cable.rate), self._total(far),
         )  # fmt: skip
+
+    def _total(self, far: PortState) -> int:
+        """Return the credits that all virtual channels on the way to a port share; 0 if each has its own."""
+        credits, found = _credits(far), received(self._table, far)
+        return max(found.values()) if credits and found and credits.mode is CreditMode.PER_PORT else 0
 
     def counters(self, port: PortState) -> CreditCounters:
         """Return the counters of a port."""

@@ -137,6 +137,8 @@ class End:
         self.last_seen: int | None = None
         self.ack_ns = NEVER
         self.ack_from_ns = 0
+        self.acknowledged = 0
+        """The number in the last acknowledgement that left as it should, or that of the frame before the first one."""
         self.flushes = 0
 
     # What happens
@@ -166,6 +168,7 @@ class End:
                 pass  # this end has no LLR, so it has no echo
             case LineUnit.INIT:
                 self.expected, self.last_seen = sequence, None
+                self.acknowledged = (sequence - 1) % SEQUENCES
                 self.receiver, self.ack_ns = Receiver.SEND_ACKS, NEVER
                 self._send_set(now_ns, LineUnit.ECHO, sequence, data)
             case LineUnit.ECHO:
@@ -326,6 +329,10 @@ class End:
     def _send_set(self, now_ns: int, what: LineUnit, sequence: int, data: int) -> None:
         self._count("TX", what)
         at_ns, fate = self.line.put_set(now_ns, what)
+        if fate is LineFate.FROZEN:
+            sequence, fate = self.acknowledged, LineFate.CAME
+        elif what is LineUnit.ACK:
+            self.acknowledged = sequence
         self.wire.carry(self, Carried(at_ns, what, fate, sequence, data))
 
     def _send_init(self, now_ns: int) -> None:

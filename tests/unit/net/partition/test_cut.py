@@ -10,6 +10,7 @@ from testbed.errors import UsageError
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.cable import Cable
 from testbed.net.partition.cut import Cut, cut
+from testbed.switch.link.errors import BitErrors
 from topologies.fat_tree import FatTree
 from topologies.incast import Incast
 from topologies.leaf_spine import LeafSpine
@@ -49,6 +50,29 @@ def test_a_fat_tree_is_cut_between_pods() -> None:
     pods: dict[int, set[str]] = {part: {node for node in divided.nodes(part)} for part in range(4)}
     assert all(sum(not topo.isSwitch(node) for node in nodes) == 4 for nodes in pods.values())
     assert crossing(divided) <= 12  # of the 16 cables between pods and core
+
+
+class Three(LosslessTopo):
+    """Three switches in a row; the first cable between them has what the test gives."""
+
+    def build(self, first: Cable = LONG) -> None:
+        for number in (1, 2, 3):
+            self.addSwitch(f"s{number}")
+            self.addLink(self.addHost(f"h{number}"), f"s{number}")
+        self.addLink("s1", "s2", cable=first)
+        self.addLink("s2", "s3", cable=LONG)
+
+
+@pytest.mark.parametrize("given", [{"llr": True}, {"errors": BitErrors("1e-9")}])
+def test_a_cable_with_llr_or_errors_is_never_cut(given: dict[str, Any]) -> None:
+    first = Cable("10Gb/s", "100m", **given)
+    assert [one.nodes for one in cut(Three(first=first), 2).cables] == [("s2", "s3")]
+    topo = Three(first=first)
+    topo.partition = [["s1"], ["s2", "s3"]]
+    with pytest.raises(UsageError, match=r"the cable of s1 and s2 is between two parts and has no delay, .* llr"):
+        cut(topo, 2)
+    with pytest.raises(UsageError, match=r"only 2 pieces of it can be apart, for the cable of s1 and s2 .* llr"):
+        cut(Three(first=first), 3)
 
 
 def test_what_has_no_delay_between_stays_together() -> None:

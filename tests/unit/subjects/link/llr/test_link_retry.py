@@ -286,7 +286,8 @@ def history(seed: int, gives_up: bool = False) -> tuple[Cable, list[Event]]:
 
     def jam() -> Jam:
         what = dice.choice(list(LineUnit))
-        fate = dice.choice(fates if what is LineUnit.FRAME else (LineFate.LOST, LineFate.DAMAGED))
+        frozen = (LineFate.FROZEN,) if what is LineUnit.ACK else ()
+        fate = dice.choice(fates if what is LineUnit.FRAME else (LineFate.LOST, LineFate.DAMAGED, *frozen))
         return Jam(what, fate, dice.randrange(1, 40), dice.choice((1, 1, 5, 500 if gives_up else 5)))
 
     jams = tuple(jam() for _ in range(dice.randrange(4)))

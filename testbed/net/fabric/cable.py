@@ -106,6 +106,10 @@ class Cable:
         """Return the same cable with another loss."""
         return self._like(self.rate, self.delay, _part(loss), self.llr)
 
+    def with_llr(self, llr: Llr) -> Cable:
+        """Return the same cable with other settings of Link Layer Retry."""
+        return self._like(self.rate, self.delay, self.loss, llr)
+
     def in_lab(self, scale: Scale) -> Cable:
         """Return the same cable on the lab's scale: its rate divided, its delay multiplied."""
         retry = self.retry and self.retry.in_lab(scale)
@@ -183,7 +187,24 @@ def pause_ns(rate: Rate, line: Line, forwarding: Forwarding | None) -> int:
 _WAITS = {None: 0, Forwarding.CUT_THROUGH: 1, Forwarding.STORE_AND_FORWARD: 2}
 
 
-def line_settings(cable: Cable, forwarding: Forwarding | None, seed: int, jams: Sequence[Jam]) -> dict[str, Any]:
+class LlrMode(enum.IntFlag):
+    """What of Link Layer Retry an end of a cable does, as the kernel has it (`enum xl_mode`)."""
+
+    SENDS = 1
+    """It numbers what it sends: OTG's `llr_mode_remote`."""
+    RECEIVES = 2
+    """It takes frames with numbers: OTG's `llr_mode_local`."""
+    UNNUMBERED = 4
+    """Its frames go without a number all the same."""
+
+
+BOTH_WAYS = LlrMode.SENDS | LlrMode.RECEIVES
+NO_LLR = LlrMode(0)
+
+
+def line_settings(
+    cable: Cable, forwarding: Forwarding | None, seed: int, jams: Sequence[Jam], mode: LlrMode = BOTH_WAYS
+) -> dict[str, Any]:
     """Return the settings of a direction of a cable of the lab, for the kernel: to a node that forwards so."""
     from testbed.switch.link.errors import threshold
     from testbed.switch.link.retry import LlrAction
@@ -206,7 +227,7 @@ def line_settings(cable: Cable, forwarding: Forwarding | None, seed: int, jams: 
         }
     if llr := cable.retry:
         made |= {
-            "has_llr": 1,
+            "has_llr": int(mode),
             "frames": llr.frames,
             "octets": llr.octets,
             "replay_count": llr.replay_count,

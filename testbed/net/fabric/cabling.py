@@ -22,7 +22,7 @@ from testbed.linux.netlink import links, qdiscs
 from testbed.linux.netlink.messages import Message, Socket
 from testbed.linux.port_program import FIRST_INTERFACE, SLOTS, PortProgram
 from testbed.linux.process import kernel
-from testbed.net.fabric.cable import HEADER, Cable, Forwarding, line_settings
+from testbed.net.fabric.cable import BOTH_WAYS, HEADER, NO_LLR, Cable, Forwarding, LlrMode, line_settings
 from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTable, forwards
 from testbed.units import Duration, Scale
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from testbed.net.fabric.link.credits import CreditLines
     from testbed.switch.link.counters import LlrReport
     from testbed.switch.link.jam import Jam
+    from testbed.switch.link.retry import Llr
 
 _MIDDLES = 256 * FIRST_INTERFACE
 """The interface index of the middle's end at slot 0."""
@@ -60,6 +61,9 @@ class Cabling:
         """True if a cable has LLR or errors."""
         self._jams: dict[int, tuple[Jam, ...]] = {}
         """The disturbances of what comes to the port in a slot."""
+        self._retries: dict[int, tuple[Llr | None, LlrMode]] = {}
+        """LLR of the end that sends to the port in a slot, where it is not its cable's: settings on the lab's scale,
+        and the mode."""
         self._pulled: set[int] = set()
         """The lower slot of each cable that is pulled."""
         self._down: set[int] = set()
@@ -239,6 +243,10 @@ class Cabling:
         assert self.socket is not None
         self.socket.send(self._netem(end, cable) for end in (slot, slot ^ 1))
 
+    def _set_direction(self, slot: int, cable: Cable) -> None:
+        assert self.socket is not None
+        self.socket.send([self._netem(slot, cable)])
+
     def jam(self, port: str, *jams: Jam) -> None:
         """Disturb single frames and ordered sets that leave a port, as a tester does, in place of those named before.
 
@@ -254,6 +262,26 @@ class Cabling:
         self._jams[state.slot ^ 1] = jams
         with kernel.urgently(URGENCY):
             self._set(state.slot, state.lab_cable)
+
+    def set_retry(self, port: str, llr: Llr | None, mode: LlrMode) -> None:
+        """Set what of LLR one end of a cable does, as management of its node does, and by which settings of its own.
+
+        The cable was laid with LLR. What `llr` leaves open, and all with None, is as the cable has it. A sender that is
+        switched on begins with LLR_INIT; one that is switched off gives up what it keeps.
+        """
+        state = self._ports.port(port)
+        if not (has := state.lab_cable.retry):
+            raise FabricError(f"the cable of {port} was laid without LLR and cannot get it; write Cable(..., llr=True)")
+        self._retries[state.slot ^ 1] = llr and llr.in_lab(state.units).completed(has), mode
+        with kernel.urgently(URGENCY):
+            self._set_direction(state.slot ^ 1, state.lab_cable)
+
+    def retry_mode(self, port: str) -> LlrMode:
+        """Return what of LLR the end of a cable at a port does; nothing if the cable has none."""
+        state = self._ports.port(port)
+        if not state.lab_cable.llr:
+            return NO_LLR
+        return self._retries.get(state.slot ^ 1, (None, BOTH_WAYS))[1]
 
     def reports(self) -> dict[str, LlrReport]:
         """Return what each port with LLR or errors on its cable has counted, by its name."""
@@ -328,7 +356,9 @@ class Cabling:
         if cable.errors or cable.llr:
             from testbed.linux import line_qdisc
 
-            settings = line_settings(cable, forwarding, loss_seed(interface), self._jams.get(slot, ()))
+            llr, mode = self._retries.get(slot, (None, BOTH_WAYS))
+            own = cable.with_llr(llr) if llr else cable
+            settings = line_settings(own, forwarding, loss_seed(interface), self._jams.get(slot, ()), mode)
             return line_qdisc.message(interface, qdiscs.handle(1), settings)
         loss = round(cable.loss * (2**32 - 1))
         delay = self._delay(slot, cable)

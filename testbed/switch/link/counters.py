@@ -51,17 +51,26 @@ class LlrReport:
     lost: int
     """The frames that it has sent and the cable has lost, of all kinds, replays too."""
     damaged: int
+    replayed: int
+    """The frames that it has sent again."""
+    replayed_octets: int
+    """Their octets, with FCS."""
     kept: int
     """The frames that are not acknowledged now."""
     held: int
     """Those that have left the port's queues and wait for the line."""
+    next_sequence: int
+    """The sequence number of the frame that is sent next."""
+    expected: int
+    """That of the frame that the receiver takes next."""
 
     @classmethod
     def of(cls, found: Any) -> LlrReport:
         """Return what the kernel has counted at an end (`struct xl_report`)."""
         return cls(
             dict(zip(LLR_COUNTERS, found.counters, strict=True)), STATES[found.state], RECEIVER_STATES[found.receiver],
-            found.flushes, found.lost, found.damaged, found.kept, found.held,
+            found.flushes, found.lost, found.damaged, found.replayed, found.replayed_octets, found.kept, found.held,
+            found.next_sequence, found.expected,
         )  # fmt: skip
 
     def __getitem__(self, name: str) -> int:

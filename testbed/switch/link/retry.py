@@ -110,6 +110,11 @@ class Llr:
             replay_timer=self.replay_timer or timer,
         )
 
+    def completed(self, by: Llr) -> Llr:
+        """Return the same settings, with what they leave open as others have it."""
+        names = ("frames", "octets", "replay_timer")
+        return replace(self, **{name: getattr(self, name) or getattr(by, name) for name in names})
+
     def in_lab(self, scale: Scale) -> Llr:
         """Return the same settings with the lab's times."""
         return self if self.is_in_lab_time else self._times(scale.lab, True)

@@ -140,3 +140,36 @@ def test_a_full_replay_buffer_stops_the_port(run: Run) -> None:
         run.claim("replays", sender["TX_REPLAY"], at_least=1)
         run.claim("frames of a replay", sender["TX_OK"] - 60, at_least=1, at_most=4 * sender["TX_REPLAY"])
         run.claim("frames kept and held", (sender.kept, sender.held), equals=(0, 0))
+
+
+@experiment(timeout="60s")
+def test_llr_is_switched_off_and_on_at_one_end_while_the_network_runs(run: Run) -> None:
+    """Nothing is repaired while it is off, a frame is while it is on, and the other end's settings stay."""
+    from testbed.net.build.network import network
+    from testbed.net.fabric.cable import BOTH_WAYS, NO_LLR
+    from testbed.switch.link.jam import Jam
+    from testbed.switch.link.retry import Llr
+
+    with network(_pair(llr=True), run) as net:
+        cabling = net.fabric.core.cabling
+        cabling.set_retry("s1-eth2", Llr(frames=4), NO_LLR)
+        cabling.set_retry("s2-eth2", None, NO_LLR)
+        cabling.jam("s1-eth2", Jam("frame", "lost", 10))
+        run.claim("modes", (cabling.retry_mode("s1-eth2"), cabling.retry_mode("s1-eth1")), equals=(NO_LLR, NO_LLR))
+        before = net.fabric.llr("s1-eth2")
+        run.claim("frames that arrive while it is off", _send(net, 20).received, equals=20)
+        off = net.fabric.llr("s1-eth2")
+        run.claim("state while it is off", (off.state, off.receiver), equals=("OFF", "OFF"))
+        run.claim("frames with a number while it is off", off["TX_OK"] - before["TX_OK"], equals=0)
+        for port in ("s2-eth2", "s1-eth2"):
+            cabling.set_retry(port, Llr(frames=4) if port == "s1-eth2" else None, BOTH_WAYS)
+        cabling.set_retry("s2-eth2", None, NO_LLR)
+        cabling.set_retry("s2-eth2", None, BOTH_WAYS)
+        net.sleep("20us")
+        report = _send(net, 20)
+        sender = net.fabric.llr("s1-eth2")
+        run.claim("states", (sender.state, sender.receiver), equals=("ADVANCE", "SEND_ACKS"))
+        run.claim("a frame that is lost is replayed", (report.lost, sender["TX_REPLAY"]), equals=(0, 1))
+        run.claim("frames sent again", sender["TX_OK"] - 20, equals=sender.replayed)
+        run.claim("octets sent again", sender.replayed_octets, equals=1518 * sender.replayed)
+        run.claim("numbers", (sender.next_sequence, net.fabric.llr("s2-eth2").expected), equals=(20, 20))

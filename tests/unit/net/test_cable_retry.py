@@ -52,7 +52,7 @@ def test_the_kernel_gets_the_labs_times_and_the_laws_of_errors() -> None:
     made = line_settings(cable.in_lab(Scale(1000)), Forwarding.STORE_AND_FORWARD, 7, jams)
     assert (made["bps"], made["delay_ns"], made["replay_timer_ns"]) == (200 * 10**6, 25_000, 5_000_000)
     assert (made["slot_octets"], made["loss"], made["wait"], made["seed"]) == (2560, 1 << 62, 2, 7)
-    assert (made["has_llr"], made["replay_count"], made["init_action"], made["flush_action"]) == (1, 3, 1, 2)
+    assert (made["has_llr"], made["replay_count"], made["init_action"], made["flush_action"]) == (3, 3, 1, 2)
     sent = line_qdisc.message(5, 1 << 16, made)
     assert b"xoff_line" in sent.body
     plain = line_settings(Cable("1Gb/s", errors=BitErrors("1e-9")), None, 7, ())

@@ -31,7 +31,7 @@ struct xl_settings {
 	u64 loss, seed, slot_threshold;	/* thresholds of 64 bits */
 	u32 slot_octets;		/* or 0 */
 	u32 wait;			/* enum xl_wait */
-	u32 has_llr;
+	u32 has_llr;			/* enum xl_mode, or 0 */
 	u32 frames, octets, replay_count, spacing, init_action, flush_action, re_init, first_sequence;
 	u32 pad;
 	s64 replay_timer_ns, age_ns;
@@ -42,7 +42,9 @@ struct xl_settings {
 struct xl_report {
 	u64 counters[XL_COUNTERS];
 	u64 flushes, lost, damaged;	/* of the frames of this direction, those that did not come at all or not whole */
+	u64 replayed, replayed_octets;	/* frames that were sent again, and their octets with FCS */
 	u32 state, receiver, kept, held;
+	u32 next_sequence, expected;	/* of the frame that is sent next, and of that which is to come next */
 };
 
 #endif

@@ -178,16 +178,22 @@ static int xk_change(struct Qdisc *sch, struct nlattr *options, struct netlink_e
 	if (!given.bps || given.delay_ns < 0 || (given.has_llr && (!given.frames || given.replay_timer_ns <= 0)))
 		return -EINVAL;
 	local_bh_disable();
-	line->cable->rules.ends[line->number].given = given;
-	if (xk_is_whole(line->cable))
+	if (xk_is_whole(line->cable)) {
+		struct xl_cable *rules = &line->cable->rules;
+
+		xl_advance(rules, ktime_get_ns());
+		xl_change(rules, line->number, &given, rules->now_ns);
 		xk_set(line->cable);
+	} else {
+		line->cable->rules.ends[line->number].given = given;
+	}
 	local_bh_enable();
 	return 0;
 }
 
 static void xk_start(struct xk_cable *cable, u32 number)
 {
-	if (cable->rules.ends[number].given.has_llr)
+	if (cable->rules.ends[number].given.has_llr & XL_SENDS)
 		xl_start(&cable->rules, number, cable->rules.now_ns);
 }
 
@@ -292,11 +298,8 @@ static void xk_destroy(struct Qdisc *sch)
 static int xk_dump_stats(struct Qdisc *sch, struct gnet_dump *dump)
 {
 	struct xk_line *line = qdisc_priv(sch);
-	const struct xl_end *end = &line->cable->rules.ends[line->number];
-	struct xl_report report = end->report;
+	struct xl_report report = xl_reported(&line->cable->rules.ends[line->number]);
 
-	report.kept = end->kept.count;
-	report.held = end->held.count;
 	return gnet_stats_copy_app(dump, &report, sizeof(report));
 }
 

@@ -77,7 +77,7 @@ struct xl_tried *xl_new(const struct xl_settings *given, struct xl_outcome *outc
 		xl_prepare(&tried->cable.ends[number]);
 	}
 	for (number = 0; number < 2; number++)
-		if (given[number].has_llr)
+		if (given[number].has_llr & XL_SENDS)
 			xl_start(&tried->cable, number, 0);
 	return tried;
 }
@@ -98,6 +98,12 @@ void xl_try_advance(struct xl_tried *tried, s64 until_ns)
 	xl_advance(&tried->cable, until_ns);
 }
 
+void xl_try_change(struct xl_tried *tried, u32 number, const struct xl_settings *given, s64 now_ns)
+{
+	xl_advance(&tried->cable, now_ns);
+	xl_change(&tried->cable, number, given, now_ns);
+}
+
 void xl_try_reset(struct xl_tried *tried, u32 number)
 {
 	xl_reset(&tried->cable, number);
@@ -107,11 +113,8 @@ u64 xl_try_report(const struct xl_tried *tried, struct xl_report *reports)
 {
 	u32 number;
 
-	for (number = 0; number < 2; number++) {
-		reports[number] = tried->cable.ends[number].report;
-		reports[number].kept = tried->cable.ends[number].kept.count;
-		reports[number].held = tried->cable.ends[number].held.count;
-	}
+	for (number = 0; number < 2; number++)
+		reports[number] = xl_reported(&tried->cable.ends[number]);
 	return tried->count;
 }
 

@@ -28,6 +28,8 @@
 
 enum xl_what { XL_ACK = 1, XL_NACK, XL_INIT, XL_ECHO, XL_FRAME };
 enum xl_fate { XL_CAME, XL_LOST, XL_DAMAGED, XL_POISONED, XL_FROZEN };
+/* What of LLR an end does: it numbers what it sends, takes numbered frames; its frames go unnumbered all the same */
+enum xl_mode { XL_SENDS = 1, XL_RECEIVES = 2, XL_UNNUMBERED = 4 };
 enum xl_wait { XL_FIRST_BIT, XL_WAIT_HEADER, XL_WHOLE };
 enum xl_action { XL_DISCARD, XL_BLOCK, XL_BEST_EFFORT };
 enum xl_sender { XL_TX_OFF, XL_TX_INIT, XL_TX_ADVANCE, XL_TX_REPLAY, XL_TX_FLUSH };
@@ -338,6 +340,8 @@ static bool xl_may_take(const struct xl_end *end)
 {
 	if (end->report.state == XL_TX_ADVANCE)
 		return end->kept.count < end->given.frames;
+	if (end->report.state == XL_TX_OFF)
+		return true;
 	return (end->report.state == XL_TX_INIT || end->report.state == XL_TX_FLUSH) && xl_action_of(end) != XL_BLOCK;
 }
 
@@ -363,7 +367,7 @@ static void xl_take(struct xl_cable *cable, u32 number, struct xl_frame *frame, 
 			end->timer_ns = xl_free_ns(end) + end->given.replay_timer_ns;
 		return;
 	}
-	if (xl_action_of(end) == XL_DISCARD) {
+	if (end->report.state != XL_TX_OFF && xl_action_of(end) == XL_DISCARD) {
 		end->report.counters[XL_C_TX_DISCARD]++;
 		xl_give_up(cable, number, frame);
 	} else {
@@ -377,7 +381,7 @@ static void xl_offer(struct xl_cable *cable, u32 number, struct xl_frame *frame,
 {
 	struct xl_end *end = &cable->ends[number];
 
-	if (!is_eligible || end->report.state == XL_TX_OFF) {
+	if (!is_eligible || end->given.has_llr & XL_UNNUMBERED || (end->report.state == XL_TX_OFF && !end->held.count)) {
 		xl_send_plain(cable, number, frame, now_ns);
 		xl_leave(frame);
 	} else if (end->held.count || !xl_may_take(end) || !xl_has_room(end, frame) ||
@@ -424,13 +428,13 @@ static bool xl_acknowledge(struct xl_end *end, u32 count, s64 now_ns)
 	return true;
 }
 
-static void xl_flush(struct xl_cable *cable, u32 number, s64 now_ns)
+/* Give up all that is kept */
+static void xl_drop(struct xl_cable *cable, u32 number, u32 state)
 {
 	struct xl_end *end = &cable->ends[number];
 
-	end->report.flushes++;
 	end->report.counters[XL_C_TX_DISCARD] += end->kept.count;
-	end->report.state = XL_TX_FLUSH;
+	end->report.state = state;
 	end->timer_ns = XL_NEVER;
 	end->replays = end->octets = 0;
 	end->replay = 0;
@@ -440,7 +444,32 @@ static void xl_flush(struct xl_cable *cable, u32 number, s64 now_ns)
 		xl_give_up(cable, number, frame);
 		xl_leave(frame);
 	}
+}
+
+static void xl_flush(struct xl_cable *cable, u32 number, s64 now_ns)
+{
+	struct xl_end *end = &cable->ends[number];
+
+	end->report.flushes++;
+	xl_drop(cable, number, XL_TX_FLUSH);
 	if (end->given.re_init)
+		xl_start(cable, number, now_ns);
+}
+
+/* Take other settings. What LLR is switched off for ends: the sender gives up what it keeps, the receiver its number */
+static void xl_change(struct xl_cable *cable, u32 number, const struct xl_settings *given, s64 now_ns)
+{
+	struct xl_end *end = &cable->ends[number];
+	u32 had = end->given.has_llr;
+
+	end->given = *given;
+	if (had & ~given->has_llr & XL_SENDS)
+		xl_drop(cable, number, XL_TX_OFF);
+	if (had & ~given->has_llr & XL_RECEIVES) {
+		end->report.receiver = XL_RX_OFF;
+		end->ack_ns = XL_NEVER;
+	}
+	if (~had & given->has_llr & XL_SENDS)
 		xl_start(cable, number, now_ns);
 }
 
@@ -490,7 +519,7 @@ static void xl_receive_set(struct xl_cable *cable, u32 number, const struct xl_c
 	end->report.counters[counters[carried->what]]++;
 	switch (carried->what) {
 	case XL_INIT:
-		if (!end->given.has_llr)	/* so it has no echo */
+		if (!(end->given.has_llr & XL_RECEIVES))	/* so it has no echo */
 			break;
 		end->expected = carried->sequence;
 		end->has_seen = 0;
@@ -635,6 +664,8 @@ static void xl_poll(struct xl_cable *cable, u32 number, s64 now_ns)
 			struct xl_frame *frame = end->replay;
 
 			end->replay = frame->next;
+			end->report.replayed++;
+			end->report.replayed_octets += frame->length + XL_FCS;
 			xl_transmit(cable, number, frame, now_ns);
 		}
 		if (!end->replay)
@@ -695,6 +726,18 @@ static void xl_prepare(struct xl_end *end)
 {
 	end->timer_ns = end->ack_ns = XL_NEVER;
 	end->next_sequence = end->given.first_sequence;
+}
+
+/* What an end has counted, and its state at this moment */
+static struct xl_report xl_reported(const struct xl_end *end)
+{
+	struct xl_report report = end->report;
+
+	report.kept = end->kept.count;
+	report.held = end->held.count;
+	report.next_sequence = end->next_sequence;
+	report.expected = end->expected;
+	return report;
 }
 
 /* Give up all that is kept, held and on the line of an end, as when its cable is pulled, and begin anew */

@@ -36,7 +36,7 @@ class Cable:
         self._wires: list[deque[Carried]] = [deque(), deque()]
         self.ends = [End(Line(line), settings, self) for line, settings in zip(lines, ends, strict=True)]
         for end in self.ends:
-            if end.settings:
+            if end.settings and end.settings.sends:
                 end.start(0)
 
     # What ends do
@@ -79,6 +79,11 @@ class Cable:
         """Give an end a frame of its port, of so many octets without FCS."""
         self.advance(now_ns)
         self.ends[number].offer(Frame(content, length), now_ns, eligible)
+
+    def change(self, number: int, settings: EndSettings | None, now_ns: int) -> None:
+        """Give an end other settings, as management does."""
+        self.advance(now_ns)
+        self.ends[number].change(settings, now_ns)
 
     def advance(self, until_ns: int) -> None:
         """Let happen what is due until a moment."""

@@ -72,6 +72,12 @@ class EndSettings:
     re_init: bool = True
     age_ns: int = 0
     first_sequence: int = 0
+    sends: bool = True
+    """True if it numbers what it sends."""
+    receives: bool = True
+    """True if it takes frames with numbers; else it has no echo for LLR_INIT."""
+    is_unnumbered: bool = False
+    """True if its frames go without a number all the same, as LLR-ineligible ones."""
 
 
 @dataclass(eq=False)
@@ -131,6 +137,8 @@ class End:
         self.replay_at = 0
         """The place in the buffer of the frame that is replayed next."""
         self.replays = 0
+        self.replayed: list[int] = []
+        """The octets, with FCS, of each frame that was sent again."""
         self.init_data = 0
         self.timer_ns = NEVER
         self.expected = 0
@@ -150,9 +158,21 @@ class End:
         self.init_data = self.init_data % MOST_DATA + 1
         self._send_init(now_ns)
 
+    def change(self, settings: EndSettings | None, now_ns: int) -> None:
+        """Take other settings. What LLR is switched off for ends: the sender gives up what it keeps."""
+        had, self.settings = self.settings, settings
+        sent, sends = bool(had and had.sends), bool(settings and settings.sends)
+        if sent and not sends:
+            self._drop(Sender.OFF)
+        if had and had.receives and not (settings and settings.receives):
+            self.receiver, self.ack_ns = Receiver.OFF, NEVER
+        if sends and not sent:
+            self.start(now_ns)
+
     def offer(self, frame: Frame, now_ns: int, eligible: bool = True) -> None:
         """Take a frame of the port."""
-        if not eligible or self.state is Sender.OFF:
+        is_off = self.state is Sender.OFF and not self.held
+        if not eligible or is_off or (self.settings and self.settings.is_unnumbered):
             self._send_plain(frame, now_ns)
         elif self.held or not self._can_take(frame, now_ns):
             self.held.append(frame)
@@ -164,8 +184,8 @@ class End:
         """Take an ordered set of the other end."""
         self._count("RX", what)
         match what:
-            case LineUnit.INIT if self.settings is None:
-                pass  # this end has no LLR, so it has no echo
+            case LineUnit.INIT if self.settings is None or not self.settings.receives:
+                pass  # this end takes no numbers, so it has no echo
             case LineUnit.INIT:
                 self.expected, self.last_seen = sequence, None
                 self.acknowledged = (sequence - 1) % SEQUENCES
@@ -263,7 +283,9 @@ class End:
         """The line is free: send what is next on it."""
         if self.state is Sender.REPLAY:
             if self.replay_at < len(self.kept):
-                self._transmit(self.kept[self.replay_at], now_ns)
+                again = self.kept[self.replay_at]
+                self.replayed.append(again.length + FCS)
+                self._transmit(again, now_ns)
                 self.replay_at += 1
             if self.replay_at >= len(self.kept):
                 self._end_replay()
@@ -280,6 +302,8 @@ class End:
 
     def _may_take(self) -> bool:
         """Report whether the state lets a frame be taken, if there is room for it."""
+        if self.state is Sender.OFF:
+            return True
         assert self.settings is not None
         if self.state is Sender.ADVANCE:
             return len(self.kept) < self.settings.frames
@@ -287,9 +311,9 @@ class End:
         return action in (LlrAction.DISCARD, LlrAction.BEST_EFFORT)
 
     def _has_room(self, frame: Frame) -> bool:
-        assert self.settings is not None
         if self.state is not Sender.ADVANCE:
             return True
+        assert self.settings is not None
         return not self.kept or self.octets + frame.length + FCS <= self.settings.octets
 
     def _can_take(self, frame: Frame, now_ns: int) -> bool:
@@ -300,6 +324,9 @@ class End:
         return bool(self.held) and self._may_take() and self._has_room(self.held[0])
 
     def _take(self, frame: Frame, now_ns: int) -> None:
+        if self.state is Sender.OFF:
+            self._send_plain(frame, now_ns)
+            return
         assert self.settings is not None
         if self.state is Sender.ADVANCE:
             frame.sequence, frame.sent_ns = self.next_sequence, now_ns
@@ -377,12 +404,15 @@ class End:
         """Give up what is kept."""
         assert self.settings is not None
         self.flushes += 1
-        self.counters["LLR_TX_DISCARD"] += len(self.kept)
-        self.state, self.timer_ns, self.replays, self.octets = Sender.FLUSH, NEVER, 0, 0
-        while self.kept:
-            self.wire.give_up(self, self.kept.popleft())
+        self._drop(Sender.FLUSH)
         if self.settings.re_init:
             self.start(now_ns)
+
+    def _drop(self, state: Sender) -> None:
+        self.counters["LLR_TX_DISCARD"] += len(self.kept)
+        self.state, self.timer_ns, self.replays, self.octets = state, NEVER, 0, 0
+        while self.kept:
+            self.wire.give_up(self, self.kept.popleft())
 
     # Receiving
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -263,19 +264,20 @@ def test_frames_that_grow_too_old_flush_the_buffer() -> None:
 
 
 class Event(NamedTuple):
-    """A frame that a port gives."""
+    """A frame that a port gives, or other settings of its end."""
 
     number: int
     content: int
     length: int
     at_ns: int
     is_eligible: bool = True
+    settings: EndSettings | None = None
 
 
-def history(seed: int, gives_up: bool = False) -> tuple[Cable, list[Event]]:
+def history(seed: int, gives_up: bool = False, switches: bool = False) -> tuple[Cable, list[Event]]:
     """Let both ends send at random times and sizes over a cable that loses frames and damages all.
 
-    With `gives_up` senders flush, and some frames have no sequence number.
+    With `gives_up` senders flush, and some frames have no sequence number. With `switches` LLR is switched on and off.
     """
     dice = random.Random(seed)
     errors = dice.choice((None, BitErrors("1e-6"), BitErrors("3e-5"), FecErrors("1e-3", 4), FecErrors("0.02")))
@@ -308,7 +310,7 @@ def history(seed: int, gives_up: bool = False) -> tuple[Cable, list[Event]]:
         re_init=dice.random() < 0.7, age_ns=dice.choice((0, timer_ns // 2, 3 * timer_ns)) if gives_up else 0,
         first_sequence=dice.choice((0, SEQUENCES - 30)),
     )  # fmt: skip
-    ends = (end, None if gives_up and dice.random() < 0.1 else end)
+    ends = (end, None if gives_up and dice.random() < 0.1 and not switches else end)
     cable = Cable(lines, ends)
     counts = [dice.randrange(60), dice.randrange(60)]
     sent, now_ns, events = [0, 0], [0.0, 0.0], []
@@ -317,6 +319,11 @@ def history(seed: int, gives_up: bool = False) -> tuple[Cable, list[Event]]:
         length = dice.choice((60, 60, 496, 1514))
         now_ns[number] += byte_ns * (length + 24) * dice.choice((1, 1, 1, 3))
         at_ns = max(round(now_ns[number]), cable.now_ns)
+        if switches and dice.random() < 0.1:
+            sends, receives, is_unnumbered = (dice.random() < share for share in (0.6, 0.7, 0.2))
+            mode = replace(end, sends=sends, receives=receives, is_unnumbered=is_unnumbered)
+            events.append(Event(number, 0, 0, at_ns, settings=mode))
+            cable.change(number, mode, at_ns)
         events.append(Event(number, sent[number], length, at_ns, not gives_up or dice.random() < 0.9))
         cable.offer(number, sent[number], length, at_ns, events[-1].is_eligible)
         sent[number] += 1
@@ -338,3 +345,43 @@ def test_in_a_hundred_random_histories_nothing_is_lost_doubled_or_out_of_order(b
             assert cable.ends[number].state is Sender.ADVANCE
             replays += cable.ends[number].counters["LLR_TX_REPLAY"]
     assert replays > 100
+
+
+def test_a_sender_that_is_switched_off_gives_up_what_it_keeps_and_begins_anew_when_it_is_switched_on() -> None:
+    cable = _cable(back=_line(jams=(Jam(LineUnit.ACK, LineFate.LOST, 1, 5),)))
+    end = cable.ends[0]
+    assert end.settings is not None
+    end_ns = _send(cable, 5)
+    cable.advance(end_ns + 500)
+    kept = len(end.kept)
+    cable.change(0, replace(end.settings, sends=False), end_ns + 500)
+    assert (end.state, kept, len(end.kept)) == (Sender.OFF, 5, 0)
+    assert _counters(cable, 0, TX_DISCARD=5) == {"TX_DISCARD": 5}
+    cable.offer(0, 5, 496, end_ns + 600)
+    cable.change(0, replace(end.settings, sends=True), end_ns + 2000)
+    assert end.state is Sender.INIT
+    cable.advance(end_ns + 3000)
+    assert end.state is Sender.ADVANCE
+    cable.offer(0, 6, 496, end_ns + 3000)
+    cable.advance(LATER)
+    assert _passed(cable) == [0, 1, 2, 3, 4, 5, 6]  # what was given up had arrived
+    assert _counters(cable, 0, TX_INIT_CTL_OS=2, RX_INIT_CTL_OS=1) == {"TX_INIT_CTL_OS": 2, "RX_INIT_CTL_OS": 1}
+
+
+def test_an_end_that_does_not_receive_by_llr_has_no_echo_and_the_other_one_sends_as_its_action_says() -> None:
+    ends = _end(), _end(receives=False)
+    cable = Cable((_line(), _line()), ends)
+    cable.advance(200)
+    assert [end.state for end in cable.ends] == [Sender.INIT, Sender.ADVANCE]
+    assert [end.receiver for end in cable.ends] == [Receiver.SEND_ACKS, Receiver.OFF]
+    _send(cable, 3)
+    cable.advance(50_000)
+    assert _passed(cable) == [0, 1, 2]
+    assert cable.ends[0].counters["LLR_TX_OK"] == 0
+
+
+def test_unnumbered_frames_are_not_replayed() -> None:
+    cable = _cable(there=_line(jams=(Jam(LineUnit.FRAME, LineFate.LOST, 1),)), is_unnumbered=True)
+    _send(cable, 3)
+    cable.advance(LATER)
+    assert (_passed(cable), cable.ends[0].counters["LLR_TX_OK"]) == ([0, 1, 2], 0)

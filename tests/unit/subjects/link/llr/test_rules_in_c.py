@@ -6,6 +6,7 @@ import ctypes
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def _settings(line: LineSettings, end: EndSettings | None) -> Any:
         made.jams[number] = HEADERS.xl_jam(what=jam.what, fate=jam.fate, first=jam.first, count=jam.count)
     if end is not None:
         actions = list(LlrAction)
-        made.has_llr = 1
+        made.has_llr = end.sends | end.receives << 1 | end.is_unnumbered << 2
         for name in ("frames", "octets", "replay_count", "spacing", "re_init", "first_sequence"):
             setattr(made, name, int(getattr(end, name)))
         made.replay_timer_ns, made.age_ns = end.replay_timer_ns, end.age_ns
@@ -61,12 +62,21 @@ def _settings(line: LineSettings, end: EndSettings | None) -> Any:
     return made
 
 
+def _first(end: EndSettings | None) -> EndSettings | None:
+    """Return the settings of an end before LLR was switched at it."""
+    return end and replace(end, sends=True, receives=True, is_unnumbered=False)
+
+
 def _in_c(library: ctypes.CDLL, cable: Cable, events: list[Event], until_ns: int) -> tuple[list[Any], list[Any]]:
     """Return the outcomes, and the reports of both ends, of the same events in C."""
-    given = (HEADERS.xl_settings * 2)(*(_settings(end.line.settings, end.settings) for end in cable.ends))
+    given = (HEADERS.xl_settings * 2)(*(_settings(end.line.settings, _first(end.settings)) for end in cable.ends))
     outcomes = (Outcome * (2 * len(events) + 10))()
     tried = ctypes.c_void_p(library.xl_new(given, outcomes, len(outcomes)))
     for event in events:
+        if event.settings is not None:
+            changed = _settings(cable.ends[event.number].line.settings, event.settings)
+            library.xl_try_change(tried, event.number, ctypes.byref(changed), ctypes.c_int64(event.at_ns))
+            continue
         library.xl_try_offer(
             tried, event.number, ctypes.c_uint64(event.content), event.length, event.is_eligible,
             ctypes.c_int64(event.at_ns),
@@ -91,6 +101,8 @@ def _compare(library: ctypes.CDLL, make: Callable[[int], tuple[Cable, list[Event
         assert dict(zip(LLR_COUNTERS, report.counters, strict=True)) == end.counters
         assert (report.state, report.receiver, report.flushes) == (end.state, end.receiver, end.flushes)
         assert (report.kept, report.held) == (len(end.kept), len(end.held))
+        assert (report.replayed, report.replayed_octets) == (len(end.replayed), sum(end.replayed))
+        assert (report.next_sequence, report.expected) == (end.next_sequence, end.expected)
 
 
 @pytest.mark.parametrize("block", range(5))
@@ -103,3 +115,9 @@ def test_histories_without_a_limit_of_replays_are_the_same(library: ctypes.CDLL,
 def test_histories_with_flushes_ages_and_all_actions_are_the_same(library: ctypes.CDLL, block: int) -> None:
     for seed in range(block * 100, block * 100 + 100):
         _compare(library, lambda seed: history(seed, gives_up=True), seed)
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_histories_in_which_llr_is_switched_on_and_off_are_the_same(library: ctypes.CDLL, block: int) -> None:
+    for seed in range(block * 100, block * 100 + 100):
+        _compare(library, lambda seed: history(seed, gives_up=True, switches=True), seed)

@@ -9,6 +9,7 @@ from typing import Any
 
 from testbed.subjects.snappi.config import Counting, FlowPlan
 from testbed.subjects.snappi.lab.generator import Generator
+from testbed.subjects.snappi.lab.session import Session
 from testbed.subjects.snappi.pacing import GAP, PREAMBLE
 from testbed.subjects.snappi.requests import MetricsRequest
 from testbed.subjects.snappi.roce_counting import FlowCounts
@@ -17,6 +18,7 @@ from testbed.subjects.snappi.transmit import State
 
 _ALWAYS = {"name", "port_tx", "port_rx", "loss", "timestamps", "latency"}
 _PEERS_OF = {"rocev2_ipv4": 4, "rocev2_ipv6": 6}
+_LINK_LAYERS = {"llr_cbfc_stat": "llr_cbfc", "sender_vc_stat": "sender_vc", "receiver_vc_stat": "receiver_vc"}
 _ROCE_ANSWERS = {
     **{what: f"{what}_per_peer_metrics" for what in _PEERS_OF},
     "rocev2_flow": "rocev2_flow_per_qp_metrics",
@@ -32,8 +34,11 @@ _MESSAGES = [
 _VERSIONS = {"ipv4_neighbors": 4, "ipv6_neighbors": 6}
 
 
-def metrics(generator: Generator | None, wanted: MetricsRequest) -> dict[str, Any]:
-    """Return the metrics of ports or of flows at this moment; without a generator there are none."""
+def metrics(session: Session, wanted: MetricsRequest) -> dict[str, Any]:
+    """Return the metrics of ports, flows or link layers at this moment; without a generator there are none."""
+    generator = session.running
+    if wanted.what in _LINK_LAYERS:
+        return _link_layers(session, wanted)
     if wanted.what in _ROCE_ANSWERS:
         return _roce(generator, wanted)
     if generator is None:
@@ -50,6 +55,23 @@ def metrics(generator: Generator | None, wanted: MetricsRequest) -> dict[str, An
     fields = wanted.fields | _ALWAYS if wanted.fields else None
     chosen = [{name: value for name, value in row.items() if fields is None or name in fields} for row in rows]
     return {"choice": f"{wanted.what}_metrics", f"{wanted.what}_metrics": chosen}
+
+
+def _link_layers(session: Session, wanted: MetricsRequest) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = []
+    kind, layers = _LINK_LAYERS[wanted.what], session.link_layers
+    for port in (name for name in (layers.layers if layers else ()) if wanted.has(name)):
+        assert layers is not None
+        if kind == "llr_cbfc":
+            rows.append(layers.llr_row(port))
+        elif kind == "sender_vc":
+            rows += layers.sender_rows(port)
+    fields = wanted.fields | {"port_name", "vc_id"}
+    chosen = [{name: value for name, value in row.items() if not wanted.fields or name in fields} for row in rows]
+    return {
+        "choice": "ultra_ethernet_metrics",
+        "ultra_ethernet_metrics": [{"choice": kind, kind: row} for row in chosen],
+    }
 
 
 def _port(generator: Generator, name: str) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import snappi
 
 import testbed
-from snappi_xoff import results
+from snappi_xoff import results, ultra_ethernet
 from snappi_xoff.older import older_calls
 from testbed.errors import XoffError
 from testbed.subjects.snappi import requests
@@ -18,6 +19,7 @@ from testbed.subjects.snappi.lab.session import Session
 from testbed.subjects.snappi.reading import OtgError
 
 _BAD_REQUEST, _INTERNAL = 400, 500
+ultra_ethernet.add_to(sys.modules[snappi.Config.__module__])
 
 
 class Api(snappi.Api):
@@ -62,7 +64,7 @@ class Api(snappi.Api):
     def get_metrics(self, payload: Any) -> Any:
         def read(request: Mapping[str, Any]) -> Any:
             wanted = requests.read_metrics(request, self._session.plan)
-            return results.metrics(self._session.running, wanted)
+            return results.metrics(self._session, wanted)
 
         return self.metrics_response().deserialize(json.dumps(self._done(read, payload)))
 

@@ -1,6 +1,7 @@
-"""A packet socket that sends whole frames by an interface, past its queueing disciplines.
+"""A packet socket that sends whole frames by an interface, past its queueing disciplines or by one of its queues.
 
-A frame is on the wire at once, so the sender has to pace its frames to the line's rate.
+Past them a frame is on the wire at once, so the sender has to pace its frames to the line's rate. In a queue frames
+wait until they may leave; the socket is writable while few of its frames do.
 """
 
 from __future__ import annotations
@@ -15,19 +16,27 @@ _SOL_PACKET, _PACKET_IGNORE_OUTGOING, _PACKET_QDISC_BYPASS = 263, 23, 20
 _ETH_P_ALL = 3
 _DOWN = (errno.ENETDOWN, errno.ENXIO, errno.ENOBUFS)
 _LONGEST = 2048
+_SO_PRIORITY = 12
+_WAITING = 8192
+"""The octets, with what the kernel adds, from which on the frames that wait in a queue are enough."""
 
 
 class RawSocket:
     """A raw socket on an interface of the network namespace in which it is constructed.
 
     It receives the frames that the filter `takes` (`packet_filter`) accepts; without a filter it receives none.
+    What it sends goes past the queues, or into `queue`.
     """
 
-    def __init__(self, interface: str, takes: bytes | None = None) -> None:
+    def __init__(self, interface: str, takes: bytes | None = None, queue: int | None = None) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)  # 0: nothing comes before it is bound
         packet_filter.attach(self._socket, takes or packet_filter.nothing())
         self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
-        self._socket.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
+        if queue is None:
+            self._socket.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
+        else:
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, queue)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _WAITING)
         stamped.enable(self._socket)
         self._socket.bind((interface, _ETH_P_ALL if takes else 0))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import listed, nearest
 from testbed.frames import Mac
@@ -15,6 +15,9 @@ from testbed.subjects.snappi.packet import Packet, read_parts, read_payload
 from testbed.subjects.snappi.reading import Item, Reader
 from testbed.subjects.snappi.rocev2 import RocePlan, RocePort, RoceReader
 from testbed.units import Rate
+
+if TYPE_CHECKING:  # few configurations have one, and in the lab each module that is imported takes time
+    from testbed.subjects.snappi.ultra_ethernet.settings import LinkLayer
 
 SPEEDS = {
     "speed_10_fd_mbps": "10Mb/s",
@@ -96,6 +99,8 @@ class FlowPlan:
     counting: Counting | None
     """The way of counting its frames, or None if they are not counted as this flow's."""
     ends: FlowEnds | None = field(default=None, compare=False)
+    is_llr_eligible: bool = False
+    """True if Link Layer Retry repairs its frames where its port has it."""
 
     def within(self, sizes: Sizes, pace: Pace) -> FlowPlan:
         return replace(self, sizes=sizes, pace=pace)
@@ -113,6 +118,8 @@ class TestPlan:
     devices: tuple[Device, ...] = ()
     flows: tuple[FlowPlan, ...] = ()
     roce: RocePlan = field(default_factory=RocePlan)
+    link_layers: Mapping[str, LinkLayer] = field(default_factory=dict)
+    """The Ultra Ethernet link layer of each port that has one."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -137,17 +144,30 @@ def read_ports(config: Mapping[str, Any]) -> dict[str, TestPort]:
     return ports
 
 
+def _link_layers(config: Item, ports: Mapping[str, TestPort]) -> dict[str, LinkLayer]:
+    if not config.has("ultra_ethernet"):
+        return {}
+    from testbed.subjects.snappi.ultra_ethernet.settings import read_link_layers
+
+    return read_link_layers(config, ports)
+
+
 def read_config(config: Mapping[str, Any], lines: Mapping[str, TestPortLine]) -> TestPlan:
     """Read a whole configuration; `lines` has the lines of its ports. OtgError names each wrong field."""
     reader = Reader()
     with reader.item(config) as item:
         ports = _ports(item)
         captures = _captures(item, ports)
+        layers = _link_layers(item, ports)
         roce = RoceReader()
         with item.item("options") as options:
             settings = _options(options, ports, roce)
         devices = read_devices(item, ports, roce)
         flows = _flows(item, ports, devices, lines)
+        if layers:
+            from testbed.subjects.snappi.ultra_ethernet.settings import apply_to_flows
+
+            flows, layers = apply_to_flows(item, flows, layers)
         addresses = {one.address: device.port for device in devices for one in device.interfaces}
         with item.item("stateful_flows") as stateful:
             roce_flows = roce.flows(stateful, ports, addresses)
@@ -155,7 +175,7 @@ def read_config(config: Mapping[str, Any], lines: Mapping[str, TestPortLine]) ->
             item.error("stateful_flows", f"there is another flow {name}")
         plan = roce.plan(roce_flows, settings, addresses)
     reader.finish()
-    return TestPlan(ports, captures, devices, flows, plan, tuple(reader.warnings))
+    return TestPlan(ports, captures, devices, flows, plan, layers, tuple(reader.warnings))
 
 
 def _ports(config: Item) -> dict[str, TestPort]:
@@ -272,6 +292,8 @@ def _flow(
         queue = None
     payload = read_payload(item)
     counting = _counting(item)
+    with item.item("ultra_ethernet") as link_layer:
+        eligible = link_layer.flag("llr_eligible")
     tag = _FIRST_TAG + number if counting else 0
     packet = Packet(parts, payload, ends, tag, bool(counting and counting.latency))
     tags = sum(part.header is not None and part.header.name == "vlan" for part in parts[:2])
@@ -283,7 +305,7 @@ def _flow(
     pace, span = read_pace(item, line), read_span(item, line)
     if not tx_port:
         return None
-    return FlowPlan(name, number, tx_port, rx_ports, packet, sizes, pace, span, queue, counting, ends)
+    return FlowPlan(name, number, tx_port, rx_ports, packet, sizes, pace, span, queue, counting, ends, eligible)
 
 
 def read_change(flow: Mapping[str, Any], path: str, plan: FlowPlan, names: list[str], line: TestPortLine) -> FlowPlan:

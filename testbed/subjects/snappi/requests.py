@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.errors import nearest
 from testbed.subjects.snappi.config import TestPlan, known
 from testbed.subjects.snappi.reading import Item, Reader
 
@@ -20,7 +21,7 @@ class Control:
     """A change of state. `names` are flows or ports; empty for all of them."""
 
     what: str
-    """The things that change: `flows`, `capture`, `link` or `protocols`."""
+    """The things that change: `flows`, `capture`, `link`, `protocols`, `llr` or `cbfc`."""
     state: str
     names: tuple[str, ...] = ()
 
@@ -30,7 +31,8 @@ class MetricsRequest:
     """A request for metrics or states."""
 
     what: str
-    """The kind: `port`, `flow`, `rocev2_ipv4`, `rocev2_ipv6` or `rocev2_flow`; `ipv4_neighbors` or `ipv6_neighbors`."""
+    """The kind: `port`, `flow`, `rocev2_ipv4`, `rocev2_ipv6`, `rocev2_flow` or what there is of `ultra_ethernet`;
+    `ipv4_neighbors` or `ipv6_neighbors`."""
     names: tuple[str, ...]
     """The names of ports, flows or peers; empty for all."""
     fields: frozenset[str] = frozenset()
@@ -59,9 +61,12 @@ def _reading(request: Mapping[str, Any]) -> Iterator[Item]:
 
 def read_control(request: Mapping[str, Any], plan: TestPlan) -> Control:
     with _reading(request) as item:
-        chosen = item.choice("", "port", "traffic", "protocol")
+        chosen = item.choice("", "port", "traffic", "protocol", "ultra_ethernet")
         control = Control("", "")
-        if chosen:
+        if chosen == "ultra_ethernet":
+            with item.item(chosen) as inner:
+                control = _link_layer(inner, plan)
+        elif chosen:
             with item.item(chosen) as inner:
                 control = _control(inner, chosen, plan)
     return control
@@ -88,6 +93,22 @@ def _control(item: Item, chosen: str, plan: TestPlan) -> Control:
     return Control(what, state, targeted)
 
 
+def _link_layer(item: Item, plan: TestPlan) -> Control:
+    from testbed.subjects.snappi.ultra_ethernet.settings import states_of
+
+    kind = item.choice("", "llr", "cbfc")
+    if not kind:
+        return Control("", "")
+    instances = dict.fromkeys(layer.name for layer in plan.link_layers.values())
+    with item.item(kind) as inner:
+        if not instances:
+            inner.error("ultra_ethernet_names", "the configuration has no ultra_ethernet")
+        state = inner.one_of("state", states_of(kind), "")
+        if kind == "cbfc" and state.startswith("receiver"):
+            inner.error("state", f"it is {state}; a test port of Xoff has no receiver of credits")
+        return Control(kind, state, tuple(known(inner, "ultra_ethernet_names", instances)))
+
+
 def _capturing(item: Item, names: tuple[str, ...], plan: TestPlan) -> tuple[str, ...]:
     for name in names:
         if name not in plan.captures:
@@ -98,9 +119,12 @@ def _capturing(item: Item, names: tuple[str, ...], plan: TestPlan) -> tuple[str,
 def read_metrics(request: Mapping[str, Any], plan: TestPlan) -> MetricsRequest:
     counted = {flow.name: flow for flow in plan.flows if flow.counting is not None}
     with _reading(request) as item:
-        chosen = item.choice("port", "port", "flow", *_ROCE)
+        chosen = item.choice("port", "port", "flow", *_ROCE, "ultra_ethernet")
         wanted = MetricsRequest(chosen, ())
-        if chosen in _ROCE:
+        if chosen == "ultra_ethernet":
+            with item.item(chosen) as inner:
+                wanted = _read_link_layer(inner, plan)
+        elif chosen in _ROCE:
             with item.item(chosen) as inner:
                 wanted = _read_roce(inner, chosen, plan)
         elif chosen:
@@ -128,6 +152,26 @@ def _read_roce(item: Item, chosen: str, plan: TestPlan) -> MetricsRequest:
                     names += [name] if name in peers else [peer for peer, device in peers.items() if device == name]
             return MetricsRequest(chosen, tuple(names), frozenset(fields))
     return MetricsRequest(chosen, ())
+
+
+def _read_link_layer(item: Item, plan: TestPlan) -> MetricsRequest:
+    from testbed.subjects.snappi.ultra_ethernet.columns import COLUMNS
+    from testbed.subjects.snappi.ultra_ethernet.model import METRICS, STATISTICS, Part, Words
+
+    kind = item.choice("llr_cbfc_stat", *STATISTICS)
+    names = known(item, "port_names", plan.link_layers)
+    if not kind:
+        return MetricsRequest("", ())
+    part = METRICS["UltraEthernet.Metrics.Request"][kind]
+    columns = METRICS[part.schema]["column_names"] if isinstance(part, Part) else None
+    with item.item(kind) as inner:
+        fields = inner.texts("column_names")
+        for number, name in enumerate(fields):
+            if isinstance(columns, Words) and name not in columns.words:
+                inner.error(f"column_names[{number}]", f"there is no {name!r}; {nearest(name, columns.words)}")
+            elif name not in COLUMNS[kind]:
+                inner.error(f"column_names[{number}]", f"Xoff does not count {name}")
+    return MetricsRequest(kind, tuple(names), frozenset(fields))
 
 
 def _counted(item: Item, plan: TestPlan, counted: Mapping[str, Any]) -> list[str]:

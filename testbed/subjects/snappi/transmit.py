@@ -141,6 +141,8 @@ class Transmitter:
             if stream.state is not State.STARTED:
                 continue
             at_ps = self._released(stream.plan.queue, max(stream.due_ps, self._free_ps))
+            if at_ps >= NEVER:
+                continue
             # Of frames that wait for the line, the one that was due first.
             if best is None or (at_ps, stream.due_ps) < (best.at_ps, best.stream.due_ps):
                 best = Start(at_ps, stream)
@@ -177,6 +179,15 @@ class Transmitter:
             self.received_pauses += 1
             for priority, quanta in found.changes():
                 self._pause(self._control.queues[priority], quanta, now_ps)
+
+    def hold(self, queue: int, now_ps: int) -> None:
+        """Stop a queue until it is released, as its frames may not leave."""
+        self._pauses[queue] = _Pause(now_ps, NEVER)
+
+    def release(self, queue: int, now_ps: int) -> None:
+        """Have a queue go on that was held."""
+        self._free_ps = max(self._free_ps, now_ps)
+        self._pauses[queue].until_ps = now_ps
 
     def _pause(self, queue: int, quanta: int, now_ps: int) -> None:
         assert self._control is not None

@@ -79,7 +79,7 @@ class Generator:
         for name, port in plan.ports.items():
             flows = [flow for flow in plan.flows if flow.tx_port == name]
             if flows:
-                make = partial(Sender, port, places[name], flows, self.tallies)
+                make = partial(Sender, port, places[name], flows, self.tallies, in_queues=name in plan.link_layers)
                 self._senders[name] = _Process(places[name].pid, make)
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Generator:
         if do == "start":
             neighbours = self.neighbours()
             self._require_resolved(chosen, neighbours)
-            if not self.roce.running and all(self.state(flow.name) is State.STOPPED for flow in self.plan.flows):
+            if not self.is_sending:
                 self.tallies.clear()
         self._transmit_roce(do, [flow for flow in self.plan.roce.flows if flow.name in chosen], neighbours)
         at_ns = time.monotonic_ns() + (LEAD_NS if do in ("start", "resume") else 0)
@@ -146,6 +146,11 @@ class Generator:
         """Change rates or sizes of flows, which may run."""
         self.plan = plan
         self._command(Command("plan", plans=tuple(flows)))
+
+    @property
+    def is_sending(self) -> bool:
+        """True while a flow is sent."""
+        return bool(self.roce.running) or any(self.state(flow.name) is not State.STOPPED for flow in self.plan.flows)
 
     def state(self, flow: str) -> State:
         return STATES[self.flow_tallies(flow)[0].words[STATE]]

@@ -45,8 +45,16 @@ class Sender:
     """The sender of one port's flows, in a process of its own in the host's network namespace."""
 
     def __init__(
-        self, port: TestPort, place: Place, flows: Sequence[FlowPlan], tallies: Tallies, pipe: Connection
+        self,
+        port: TestPort,
+        place: Place,
+        flows: Sequence[FlowPlan],
+        tallies: Tallies,
+        pipe: Connection,
+        *,
+        in_queues: bool = False,
     ) -> None:
+        """With `in_queues` frames go through the queues of the host's port, which a link layer stops."""
         control = port.flow_control
         self._tallies, self._pipe = tallies, pipe
         self._transmitter = Transmitter(flows, place.line, control)
@@ -55,6 +63,10 @@ class Sender:
         self._taken = tallies.commands
         """The number of commands when the last one was taken."""
         self._socket = RawSocket(place.interface, packet_filter.of_type(MAC_CONTROL) if self._obeys else None)
+        used = {flow.queue for flow in flows if flow.queue is not None} if in_queues else set()
+        self._queues = {queue: RawSocket(place.interface, queue=queue) for queue in used}
+        self._held: dict[int, int] = {}
+        """The queue of each socket, by its descriptor, in which as many frames wait as may."""
         self._port_tally = tallies.sent[f"port {port.name}"]
 
     def run(self) -> None:
@@ -69,14 +81,20 @@ class Sender:
                 continue
             if start is not None and wait_ns > 0:
                 kernel.sleep_until(-(-start.at_ps // _NS))
-            if (self._obeys or self._taken != self._tallies.commands) and not self._attend(0):
+            if (self._obeys or self._held or self._taken != self._tallies.commands) and not self._attend(0):
                 return
-            self._send()
+            if self._queues:
+                self._send_into_queues()
+            else:
+                self._send()
 
     def _attend(self, timeout_s: float | None) -> bool:
         """Take commands and pauses that have come, or come within a time. Return False at the end."""
-        for ready in kernel.wait_readable([self._pipe, *([self._socket] if self._obeys else [])], timeout_s):
-            if ready == self._pipe.fileno():
+        files: list[Connection | RawSocket] = [self._pipe, *([self._socket] if self._obeys else [])]
+        for ready in kernel.wait_readable(files, timeout_s, tuple(self._held)):
+            if ready in self._held:
+                self._transmitter.release(self._held.pop(ready), time.monotonic_ns() * _NS)
+            elif ready == self._pipe.fileno():
                 try:
                     command = self._pipe.recv()
                 except EOFError:
@@ -136,6 +154,25 @@ class Sender:
                 self._port_tally.count(at_ns, size)
             if stream.state is State.STOPPED:
                 self._show(stream)
+
+    def _send_into_queues(self) -> None:
+        """Send the frame that starts by now, or hold its queue if too many frames wait in it."""
+        start = self._transmitter.next()
+        if start is None or start.at_ps > time.monotonic_ns() * _NS:
+            return
+        queue = start.stream.plan.queue
+        chosen = self._socket if queue is None else self._queues[queue]
+        if queue is not None and not kernel.wait_readable((), 0, [chosen]):
+            self._transmitter.hold(queue, start.at_ps)
+            self._held[chosen.fileno()] = queue
+            return
+        frames: list[bytes] = []
+        stream, size, at_ns = self._take(start, frames)
+        if chosen.send(frames):
+            self._tallies.sent[f"flow {stream.plan.name}"].count(at_ns, size)
+            self._port_tally.count(at_ns, size)
+        if stream.state is State.STOPPED:
+            self._show(stream)
 
     def _take(self, start: Start, frames: list[bytes]) -> tuple[Stream, int, int]:
         at_ns = -(-start.at_ps // _NS)

@@ -10,7 +10,7 @@ import io
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from zlib import crc32
 
 from testbed.errors import warn
@@ -21,6 +21,7 @@ from testbed.net.build.network import network
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.cable import MTU, Cable
 from testbed.net.fabric.fabric import Fabric
+from testbed.net.fabric.port import Buffer, Port
 from testbed.subjects.snappi.config import DEFAULT_SPEED, TestPlan, TestPort, read_change, read_config, read_ports
 from testbed.subjects.snappi.lab.generator import Generator
 from testbed.subjects.snappi.lab.place import places
@@ -29,8 +30,18 @@ from testbed.subjects.snappi.reading import OtgError
 from testbed.subjects.snappi.requests import CaptureRequest, Control
 from testbed.units import Rate
 
+if TYPE_CHECKING:
+    from testbed.subjects.snappi.lab.link_layer import LinkLayers
+    from testbed.subjects.snappi.ultra_ethernet.settings import LinkLayer, VcCredits
+
 Config = dict[str, Any]
 DEFAULT_LINE = Rate("100Mb/s")
+_BUFFER = 1_040_000
+"""The octets of the switch's buffer beside the cells that stand for credits."""
+_LENGTH = "5m"
+"""The cable of a port with a link layer."""
+_NO_CC_UPDATES = (1 << 32) - 1
+"""The most octets from one CC_Update to the next, which no test sends."""
 _AROUND = 18
 """The octets of a frame that its MTU does not count."""
 
@@ -38,10 +49,32 @@ _AROUND = 18
 class OneSwitch(LosslessTopo):
     """Hosts p1, p2, ... on the switch s1, each by a cable of its own rate."""
 
-    def build(self, rates: Sequence[Rate] = (), mtu: int = MTU) -> None:
-        self.addSwitch("s1")
+    def build(self, rates: Sequence[Rate] = (), mtu: int = MTU, layers: Sequence[LinkLayer | None] = ()) -> None:
+        having = [layer.credits for layer in layers if layer and layer.credits and layer.has_credits_on]
+        if having:
+            cell = having[0].cell
+            kept = sum(credits.cells * len(credits.vcs) for credits in having)
+            self.addSwitch("s1", buffer=Buffer(total=_BUFFER // cell + kept, cell=cell))
+        else:
+            self.addSwitch("s1")
         for number, rate in enumerate(rates, 1):
-            self.addLink(self.addHost(f"p{number}"), "s1", cable=Cable(rate, mtu=mtu))
+            layer = layers[number - 1] if layers else None
+            options: dict[str, Any] = {}
+            if having:
+                port = Port(priorities=having[0].priorities)
+                if layer and layer.credits and layer.has_credits_on:
+                    port = _with_credits(port, layer.credits)
+                options = {"settings1": port, "settings2": port}
+            length, has_llr = (_LENGTH, bool(layer.llr)) if layer else (None, False)
+            self.addLink(self.addHost(f"p{number}"), "s1", cable=Cable(rate, length, mtu=mtu, llr=has_llr), **options)
+
+
+def _with_credits(port: Port, credits: VcCredits) -> Port:
+    updates = {"cc_interval": _NO_CC_UPDATES} if credits.cc_timer is None else {"cc_time": credits.cc_timer}
+    return port.with_credits(
+        *sorted(credits.vcs), cells=credits.cells, mode=credits.mode, cf_min=credits.cf_min, cf_max=credits.cf_max,
+        **updates,
+    )  # fmt: skip
 
 
 class Session:
@@ -56,9 +89,11 @@ class Session:
         self.plan = TestPlan()
         self.running: Generator | None = None
         """The running generator, or None if no port is configured."""
+        self.link_layers: LinkLayers | None = None
+        """The link layers of the ports, if the configuration has some."""
         self._own = ExitStack()
-        self._made_for: tuple[list[Rate], int] | None = None
-        """The speeds of ports, and the MTU, of a network that was made here."""
+        self._made_for: tuple[Any, ...] | None = None
+        """The speeds of ports, the MTU and the link layers of a network that was made here."""
         Session._open.append(self)
 
     @property
@@ -69,15 +104,24 @@ class Session:
 
     def set_config(self, config: Mapping[str, Any]) -> None:
         """Check a configuration, and carry it out from now on. A wrong one changes nothing."""
+        self._carry_out(config, {})
+
+    def _carry_out(self, config: Mapping[str, Any], switched: Mapping[str, LinkLayer]) -> None:
+        """Carry a configuration out, with the link layers that a test has switched."""
         ports = read_ports(config)
-        largest = read_config(config, {}).largest  # before a network is made for it
-        fabric = self._network(ports, max(MTU, largest - _AROUND))
+        first = read_config(config, {})  # before a network is made for it
+        fabric = self._network(ports, max(MTU, first.largest - _AROUND), {**first.link_layers, **switched})
         placed = places(fabric, ports) if ports else {}
         plan = read_config(config, {name: place.line for name, place in placed.items()})
-        for text in plan.warnings:  # few scripts look at what `set_config` returns
-            warn(text)
+        if not switched:
+            for text in plan.warnings:  # few scripts look at what `set_config` returns
+                warn(text)
         self._end()
         self.config, self.plan = dict(config), plan
+        if plan.link_layers:
+            from testbed.subjects.snappi.lab.link_layer import LinkLayers
+
+            self.link_layers = LinkLayers(fabric, {**plan.link_layers, **switched}, placed)
         self.running = Generator(fabric, plan, placed) if ports else None
 
     def append_flows(self, flows: Sequence[Mapping[str, Any]]) -> None:
@@ -113,8 +157,35 @@ class Session:
             self.generator.capture(control.names, control.state == "start")
         elif control.what == "link":
             self.generator.set_link(control.names or tuple(self.plan.ports), control.state == "up")
+        elif control.what in ("llr", "cbfc"):
+            self._switch(control)
         elif control.what == "protocols":
             self.generator.protocols(control.state == "start")
+
+    def _switch(self, control: Control) -> None:
+        """Switch LLR, or the senders of credits, which a network has from its beginning."""
+        layers = self.plan.link_layers
+        assert self.link_layers is not None
+        if control.what == "llr":
+            self.link_layers.switch_llr(control.names, control.state)
+            return
+        wanted = dict(self.link_layers.layers)
+        for port, layer in layers.items():
+            if not control.names or layer.name in control.names:
+                if layer.credits is None:
+                    raise OtgError([f"ultra_ethernet.cbfc.ultra_ethernet_names: {layer.name} has no cbfc.sender"])
+                wanted[port] = wanted[port].with_credits(control.state)
+        if wanted == self.link_layers.layers:
+            return
+        if self.generator.is_sending:
+            raise OtgError(
+                ["ultra_ethernet.cbfc.state: traffic runs; credits begin with a new network, so stop it first"]
+            )
+        if self._made_for is None:
+            raise OtgError(
+                ["ultra_ethernet.cbfc.state: credits of this topology cannot be switched, as it is not the test's own"]
+            )
+        self._carry_out(self.config, wanted)
 
     def capture(self, wanted: CaptureRequest) -> bytes:
         """Return the capture of a port as a file."""
@@ -131,18 +202,20 @@ class Session:
             write_pcap(out, ((one.t_ns, one.length, one.octets) for one in frames[wanted.first : end]))
         return out.getvalue()
 
-    def _network(self, ports: Mapping[str, TestPort], mtu: int) -> Fabric:
+    def _network(self, ports: Mapping[str, TestPort], mtu: int, layers: Mapping[str, LinkLayer]) -> Fabric:
         """Return the running network, or make one for these ports."""
         running = Fabric.running()
         if running is not None and self._made_for is None:
             return running
         rates = [port.speed or DEFAULT_SPEED for port in ports.values()]
-        if running is None or (rates, mtu) != self._made_for:
+        by_port = [layers.get(name) for name in ports] if layers else []
+        # Counters of a link layer begin with its network
+        if running is None or layers or (rates, mtu, by_port) != self._made_for:
             self.close()
             scale = max(1, max(rates).bps // self.line.bps) if rates else 1
-            topo = OneSwitch(rates, mtu, scale=scale)
+            topo = OneSwitch(rates, mtu, by_port, scale=scale)
             running = self._own.enter_context(network(topo)).fabric
-            self._made_for = rates, mtu
+            self._made_for = rates, mtu, by_port
         return running
 
     def _report(self, generator: Generator, run: Run) -> None:
@@ -159,7 +232,7 @@ class Session:
     def _end(self) -> None:
         if self.running is not None:
             self.running.close()
-            self.running = None
+            self.running = self.link_layers = None
 
     @classmethod
     def close_all(cls) -> None:

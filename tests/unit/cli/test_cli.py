@@ -73,7 +73,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
         (
             ["switch"],
             "required: WHAT, one of check, run, conformance, incident, counters, diff, fit, headroom, credits, "
-            "thresholds, ecn; see xoff switch "
+            "replay, thresholds, ecn; see xoff switch "
             "--help",
         ),
         (["image", "claen"], "there is no image command 'claen'; did you mean clean?"),

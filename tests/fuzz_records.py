@@ -85,7 +85,9 @@ def record_seeds() -> dict[str, tuple[tuple[bytes, ...], Callable[[bytes], str]]
     )
     sets = [ordered_set.OrderedSet(kind, 0xABCDE, 7 if kind > 2 else 0) for kind in ordered_set.Kind]
     carried = [record.Record(Mac(bytes(6)), Mac(bytes(6)), content) for content in (*sets, 5, None)]
-    frame = record.Record(Mac(bytes(6)), Mac(bytes(6)), 9, record.Fate.LOST, True, bytes(12) + b"\x08\x00" + bytes(50))
+    frame = record.Record(
+        Mac(bytes(6)), Mac(bytes(6)), 9, record.Fate.POISONED, True, bytes(12) + b"\x08\x00" + bytes(50)
+    )
     requests = tuple(roce_cm.packet(message, 9, 1).payload for message in messages)
     return {
         "path record": ((path.pack(),), _path_record),

@@ -13,9 +13,11 @@ from pathlib import Path
 from testbed.frames import headroom, ipv6, roce, telemetry
 from testbed.frames.dcbx.layouts import ENTRY, LAYOUTS, OUI, Fields
 from testbed.frames.dcbx.values import DcbxVersion
+from testbed.frames.link import credits
 from testbed.net.traffic.udp_sockets import FIRST_PORT
 from testbed.subjects.dcbx.features.pfc import HEADROOM_CAPABLE
 from testbed.subjects.link.esun import header as esun
+from testbed.subjects.link.llr import ordered_set, record
 from testbed.switch.trimming.settings import DEFAULT_DSCP
 
 SCRIPT = Path(headroom.__file__).parent / "xoff.lua"
@@ -43,6 +45,14 @@ def tables() -> str:
         f"local REST_DSCP, DATA = {DEFAULT_DSCP}, {{ {', '.join(f'[{one}] = true' for one in sorted(roce.DATA))} }}",
         f"local ESUN_TYPE, ESUN_OCTETS = 0x{esun.ETHERTYPE:04X}, {esun.OCTETS}",
         f"local ESUN = {{\n\t{_bits(esun.WIDTHS)} }}",
+        f"local LLR_TYPE, LLR_OCTETS, LLR_REPLAY, LLR_PLAIN = 0x{record.ETHERTYPE:04X}, {record.HEADER - 14}, "
+        f"{record.REPLAY}, {record.INELIGIBLE}",
+        f"local LLR = {{ {', '.join(_place(*field) for field in record.LAYOUT)} }}",
+        f"local LLR_KINDS = {_named(record.KINDS)}",
+        f"local LLR_FATES = {_named({fate.value: fate.name.lower() for fate in record.Fate})}",
+        f"local LLR_SETS = {_named({kind.value: kind.label for kind in ordered_set.Kind})}",
+        f"local CREDITS, CARRIED = 0x{credits.COMPANY.hex().upper()}, 0x{credits.CARRIER.hex().upper()}",
+        f"local COUNTERS, FREED_BITS, USED_BITS = {credits.COUNTERS}, {credits.FREED_BITS}, {credits.USED_BITS}",
         f'local FLOW_PORTS = "{FIRST_PORT}-{FIRST_PORT + 999}"',
         f"local CAPABLE, SLICE, SLICE_OCTETS = 0x{HEADROOM_CAPABLE:02X}, 0x{ipv6.SLICE:02X}, {ipv6.SLICE_OCTETS}",
         f"local OUI = 0x{int.from_bytes(OUI):06X}",
@@ -55,6 +65,16 @@ def tables() -> str:
         head = f'\t[{subtype}] = {{ name = "{layout.name}", octets = {layout.octets}{flags},'
         lines += [head, f"\t\t{_fields(layout)} }},"]
     return "\n".join([*lines, "}", "-- End of tables\n"])
+
+
+def _place(name: str, first: int, octets: int) -> str:
+    """Return a field behind an Ethernet header."""
+    return f'{{ "{name}", {first - 14}, {octets} }}'
+
+
+def _named(values: Mapping[int, str]) -> str:
+    """Return names by their numbers."""
+    return f"{{ {', '.join(f'[{number}] = {chr(34)}{name}{chr(34)}' for number, name in values.items())} }}"
 
 
 def _bits(widths: Mapping[str, int]) -> str:

@@ -180,6 +180,18 @@ class SwitchEvent(NamedEvent):
         ),
         Field("line", "the line of the class's file", lambda value: value & 0xFFFF_FFFF),
     )
+    LLR_REPLAY = (
+        130,
+        "LLR replays {frames} frames from {sequence} on",
+        Field("frames", "the frames that are not acknowledged", lambda value: value >> 32),
+        Field("sequence", "the first one's sequence number", lambda value: value & 0xFFFF_FFFF),
+    )
+    LLR_FLUSH = (
+        131,
+        "LLR gives up {frames} frames; the next is {sequence}",
+        Field("frames", "the frames that were not acknowledged, and are lost", lambda value: value >> 32),
+        Field("sequence", "the sequence number with which the sender goes on", lambda value: value & 0xFFFF_FFFF),
+    )
 
 
 _QUANTA = Field("quanta", "pause time, in units of 512 bit times")

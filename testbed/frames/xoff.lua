@@ -7,6 +7,8 @@
 --   telemetry in RoCEv2 packets        testbed/frames/telemetry.py; Wireshark gets the packet without it
 --   selective acknowledgement of RoCE  testbed/frames/roce.py, an opcode of those for manufacturers
 --   ESUN's header, provisional         testbed/subjects/link/esun/header.py
+--   what a line with LLR carried       testbed/subjects/link/llr/record.py, the shim of captures of lines
+--   credits, provisional               testbed/frames/link/credits.py: CF_Update and CC_Update
 --   rests of trimmed packets           testbed/switch/trimming/cut.py; RoCE's last four octets are payload then
 --
 -- Everything else that Xoff sends is dissected by Wireshark itself. For Wireshark 3.4 and later, with Lua 5.1 to 5.4.
@@ -38,6 +40,13 @@ local ESUN_TYPE, ESUN_OCTETS = 0x88B6, 4
 local ESUN = {
 	{ "ecn", 0, 2 }, { "cos", 2, 3 }, { "flow_bit", 5, 1 }, { "flow_label", 6, 16 },
 	{ "ttl", 22, 4 }, { "user", 26, 4 }, { "revision", 30, 2 } }
+local LLR_TYPE, LLR_OCTETS, LLR_REPLAY, LLR_PLAIN = 0x88B5, 12, 1, 2
+local LLR = { { "version", 0, 1 }, { "kind", 1, 1 }, { "fate", 2, 1 }, { "flags", 3, 1 }, { "line", 4, 8 } }
+local LLR_KINDS = { [1] = "frame", [2] = "ordered set" }
+local LLR_FATES = { [0] = "came", [1] = "lost", [2] = "damaged", [3] = "poisoned" }
+local LLR_SETS = { [1] = "LLR_ACK", [2] = "LLR_NACK", [3] = "LLR_INIT", [4] = "LLR_INIT_ECHO" }
+local CREDITS, CARRIED = 0xFA7ACB, 0x025843
+local COUNTERS, FREED_BITS, USED_BITS = 16, 15, 20
 local FLOW_PORTS = "20000-20999"
 local CAPABLE, SLICE, SLICE_OCTETS = 0xA1, 0x1E, 8
 local OUI = 0x0080C2
@@ -243,10 +252,45 @@ local function measurement(buffer, pinfo, tree)
 	return LENGTH - 14
 end
 
+local credit = Proto("xoff_credits", "Credits (CBFC, provisional)")
+local c = credit.fields
+c.message = ProtoField.string("xoff.credits.message", "Message")
+c.vc = ProtoField.uint8("xoff.credits.vc", "Virtual channel")
+c.freed = ProtoField.uint16("xoff.credits.freed", "Credits freed")
+c.used = ProtoField.uint32("xoff.credits.used", "Credits used")
+
+local function credit_update(buffer, pinfo, tree)
+	local own, is_cf = tree:add(credit, buffer()), buffer(2, 3):uint() == CARRIED
+	pinfo.cols.protocol = "CBFC"
+	pinfo.cols.info = is_cf and "CF_Update" or "CC_Update"
+	own:add(c.message, buffer(2, 4), is_cf and "CF_Update" or "CC_Update")
+	if is_cf then
+		for _, at in ipairs({ 7, 10 }) do
+			local part = buffer(at, 3)
+			own:add(c.vc, part, part:bitfield(0, 5))
+			own:add(c.freed, part, part:bitfield(5, FREED_BITS))
+		end
+		return 13
+	end
+	local first, counters = (buffer(5, 1):uint() - 1) * COUNTERS, buffer(6, COUNTERS * USED_BITS / 8)
+	for place = 0, COUNTERS - 1 do
+		local used = counters:bitfield(place * USED_BITS, USED_BITS)
+		if used > 0 then
+			own:add(c.vc, counters, first + place)
+			own:add(c.used, counters, used)
+		end
+	end
+	return 46
+end
+
 function xoff.dissector(buffer, pinfo, tree)
 	local is_ours = buffer:len() >= LENGTH - 14 and buffer(0, 2):uint() == xoff.prefs.opcode
 		and buffer(2, 3):uint() == EXTENSION
 	if is_ours then return measurement(buffer, pinfo, tree) end
+	if buffer:len() >= 13 and buffer(0, 2):uint() == OPCODE then
+		local whose = buffer(2, 3):uint()
+		if whose == CARRIED or (whose == CREDITS and buffer:len() >= 46) then return credit_update(buffer, pinfo, tree) end
+	end
 	return hand_on(mac_control, buffer, pinfo, tree)
 end
 
@@ -522,6 +566,52 @@ function esun.dissector(buffer, pinfo, tree)
 end
 
 ethertypes:add(ESUN_TYPE, esun)
+
+-- What a line with LLR carried: a shim with the preamble, or an ordered set
+
+local llr = Proto("xoff_llr", "Link Layer Retry (provisional)")
+local l = llr.fields
+l.version = ProtoField.uint8("xoff.llr.version", "Version of the shim")
+l.kind = ProtoField.uint8("xoff.llr.kind", "Kind", base.DEC, LLR_KINDS)
+l.fate = ProtoField.uint8("xoff.llr.fate", "Fate on the line", base.DEC, LLR_FATES)
+l.replay = ProtoField.bool("xoff.llr.replay", "Replay")
+l.plain = ProtoField.bool("xoff.llr.plain", "Without a sequence number")
+l.preamble = ProtoField.bytes("xoff.llr.preamble", "Preamble")
+l.set = ProtoField.uint8("xoff.llr.set", "Ordered set", base.DEC, LLR_SETS)
+l.sequence = ProtoField.uint32("xoff.llr.sequence", "Sequence")
+l.data = ProtoField.uint16("xoff.llr.data", "Data", base.HEX)
+local without_fcs = Dissector.get("eth_withoutfcs")
+
+function llr.dissector(buffer, pinfo, tree)
+	if buffer:len() < LLR_OCTETS then return 0 end
+	local own, at, values = tree:add(llr, buffer(0, LLR_OCTETS)), {}, {}
+	for _, field in ipairs(LLR) do
+		at[field[1]] = buffer(field[2], field[3])
+		if field[3] == 1 then values[field[1]] = at[field[1]]:uint() end
+	end
+	for _, name in ipairs({ "version", "kind", "fate" }) do own:add(l[name], at[name]) end
+	local is_replay, is_plain = values.flags % 2 == LLR_REPLAY, values.flags >= LLR_PLAIN
+	own:add(l.replay, at.flags, is_replay)
+	own:add(l.plain, at.flags, is_plain)
+	local fate = values.fate == 0 and "" or ", " .. (LLR_FATES[values.fate] or "?")
+	if LLR_KINDS[values.kind] == "ordered set" then
+		local number, kind = at.line:bitfield(16, 20), at.line(1, 1):uint()
+		own:add(l.set, at.line(1, 1))
+		own:add(l.sequence, at.line(2, 3), number)
+		if at.line(5, 2):uint() > 0 then own:add(l.data, at.line(5, 2), at.line(5, 2):le_uint()) end
+		pinfo.cols.protocol = "LLR"
+		pinfo.cols.info = string.format("%s %d%s", LLR_SETS[kind] or "ordered set", number, fate)
+		return LLR_OCTETS
+	end
+	own:add(l.preamble, at.line)
+	if not is_plain then own:add(l.sequence, at.line(4, 3)) end
+	if buffer:len() > LLR_OCTETS then without_fcs:call(buffer(LLR_OCTETS):tvb(), pinfo, tree) end
+	local words = is_plain and "frame without LLR" or "LLR frame " .. at.line(4, 3):uint()
+	pinfo.cols.info:prepend(words .. (is_replay and ", replay" or "") .. fate .. "; ")
+	return buffer:len()
+end
+
+ethertypes:add(LLR_TYPE, llr)
 
 local options = Field.new("ipv6.opt")
 

@@ -27,6 +27,7 @@ from testbed.net.fabric.ports import FabricError, NodeSockets, PortState, PortTa
 from testbed.units import Duration, Scale
 
 if TYPE_CHECKING:
+    from testbed.agent.event_log import Record
     from testbed.net.fabric.link.credits import CreditLines
     from testbed.switch.link.counters import LlrReport
     from testbed.switch.link.jam import Jam
@@ -59,6 +60,7 @@ class Cabling:
         self._middle_ends: list[int] = []
         self._has_lines = False
         """True if a cable has LLR or errors."""
+        self._line_events: list[Record] = []
         self._jams: dict[int, tuple[Jam, ...]] = {}
         """The disturbances of what comes to the port in a slot."""
         self._retries: dict[int, tuple[Llr | None, LlrMode]] = {}
@@ -159,6 +161,9 @@ class Cabling:
     def attach(self, program: PortProgram) -> None:
         """Attach the port program to the middles of cables. From then on no cable can be added."""
         self._is_running = True
+        if self._has_lines:
+            self._read_line_events()  # those of a network before, which nobody has asked for
+            self._line_events.clear()
         if self._namespace is not None:
             with kernel.in_network(self._namespace):
                 for interface in self._middle_ends:
@@ -296,6 +301,30 @@ class Cabling:
             for slot, state in self._ports.by_slot.items()
             if _MIDDLES + (slot ^ 1) in found
         }
+
+    def line_events(self) -> list[Record]:
+        """Return what LLR has done at ports so far, as records of the event log: replays and flushes."""
+        if self._has_lines:
+            self._read_line_events()
+        return self._line_events
+
+    def _read_line_events(self) -> None:
+        from testbed.linux.process.observing import observing
+
+        with observing():
+            from testbed.agent.events import SwitchEvent
+            from testbed.linux.line_records import REPLAY, LineTap
+
+            tap = LineTap()
+            for found in tap.events():
+                slot = (found.interface - _MIDDLES) ^ 1
+                kind = SwitchEvent.LLR_REPLAY if found.what == REPLAY else SwitchEvent.LLR_FLUSH
+                self._line_events.append((found.at_ns, kind, slot, 0, found.data << 32 | found.sequence))
+            tap.close()
+
+    def line_of(self, port: PortState) -> int | None:
+        """Return the number by which the kernel names what a cable with LLR or errors carries to a port."""
+        return _MIDDLES + port.slot if port.lab_cable.errors or port.lab_cable.llr else None
 
     def pull(self, port: str) -> None:
         """Pull the cable at a port: both ends lose their carrier, and the frames in the cable are lost.

@@ -102,6 +102,8 @@ class NetworkLog:
         """The lines of speakers that have ended, in the lab's times."""
         self.names: dict[int, str] = {}
         """The names of ports by their slots, of which records are."""
+        self.line_events: Callable[[], list[event_log.Record]] = list
+        """The events of cables so far, while the network runs."""
         self.lateness_ns = 0
         """The longest delay in waking an agent; it is known when the network has stopped."""
 
@@ -112,7 +114,10 @@ class NetworkLog:
     def records(self) -> list[event_log.Record]:
         """Return the records of the agents' event logs so far."""
         agents = self._running()
-        return agents.records() if agents else self.kept_records
+        if agents is None:
+            return self.kept_records
+        others = self.line_events()
+        return sorted([*agents.records(), *others]) if others else agents.records()
 
     def decoded(self, records: Iterable[event_log.Record]) -> list[LoggedEvent]:
         """Return records of the agents' event logs as events; times in their details are the hardware's."""
@@ -185,6 +190,7 @@ class FabricCore:
         self.flows = RunningFlows()
         self.options = NetworkOptions()
         self.log = NetworkLog(self.ports, lambda: self.running_agents() if self.agents else None)
+        self.log.line_events = self.cabling.line_events
         self.disagreements: list[Disagreement] = []
         """The places where priorities are mapped differently along a path, so that PFC cannot work."""
         self._rdma = RdmaDevices()
@@ -278,7 +284,7 @@ class FabricCore:
         if self.agents and not self.flows.read_telemetry and (stamping := self._stamping()):
             names = listed([port.name for port in stamping], 8)
             warn(f"Port(telemetry=True) had no effect at {names}: no flow's rate control reads telemetry, as hpcc does")
-        rule_faults = self._rule_faults()
+        others = [*self._rule_faults(), *self.cabling.line_events()]
         if self._deadlock_watch:
             watch, self._deadlock_watch = self._deadlock_watch, None
             watch.stop()
@@ -286,7 +292,7 @@ class FabricCore:
             self.agents.stop()
             agents, self.agents = self.agents, None
             try:
-                self._keep_logs(agents, rule_faults)
+                self._keep_logs(agents, others)
             finally:
                 agents.close()
         for vswitch in self.vswitches.values():

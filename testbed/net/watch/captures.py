@@ -4,6 +4,9 @@ The kernel keeps the frames (`linux/sockets/packet_tap.py`) until the network en
 If the cables can carry more than the kernel has memory for, it writes in between, too, the more often the more they
 carry. Times are those of the lab since the run began, as in the event log. A comment on a PFC frame gives its effect at
 the port that obeys it.
+
+A direction with errors or Link Layer Retry has a second file, with what was on its line: frames with their preambles,
+replays, ordered sets, and what was lost (`linux/line_records.py`). A subject makes frames of that.
 """
 
 from __future__ import annotations
@@ -18,15 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from testbed import subject
 from testbed.experiment.output import CAPTURE_PROCESS, CAPTURES
 from testbed.experiment.run import Run
-from testbed.frames import ipv6, mac_control
+from testbed.frames import Mac, ipv6, mac_control
 from testbed.frames.capture_file import Interface, Writer
 from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import READY, PacketPipe
 from testbed.linux.process.observing import Clock, Observer
 from testbed.linux.sockets.packet_tap import LONGEST, PacketTap
-from testbed.units import Rate, Scale
+from testbed.units import NEVER, Rate, Scale
 
 MOST_OCTETS = 384 << 20
 """The most octets of frames in all files of a network; a run may leave 512 MB of files."""
@@ -36,6 +40,15 @@ _OVERHEAD = 4
 _UNKNOWN_RATE = Rate("1Gb/s")
 _SHORTEST_S, _LONGEST_S = 0.5, 3600.0
 _GROUP_ADDRESS = mac_control.DESTINATION.octets
+
+
+@dataclass(frozen=True)
+class Line:
+    """One direction of a cable with errors or LLR, as the kernel names it, and the addresses of its ends."""
+
+    number: int
+    source: Mac
+    target: Mac
 
 
 @dataclass(frozen=True)
@@ -51,11 +64,17 @@ class Direction:
     rate: Rate | None = None
     scale: Scale = Scale(1)
     description: str = ""
+    line: Line | None = None
 
     @property
     def file(self) -> str:
         """The name of the capture's file."""
         return f"{self.source}-to-{self.target}.pcapng"
+
+    @property
+    def line_file(self) -> str:
+        """The name of the file with what was on the line."""
+        return f"{self.source}-to-{self.target}.line.pcapng"
 
 
 def directions(net: Any) -> list[Direction]:
@@ -75,8 +94,14 @@ def directions(net: Any) -> list[Direction]:
             else:
                 about = f"cable of {port.lab_cable}, seen where frames arrive"
                 rate = port.lab_cable.rate
-                both.append(Direction(source.name, target.name, target.node.pid, rate, port.scale, about))
+                line = _line(net, port)
+                both.append(Direction(source.name, target.name, target.node.pid, rate, port.scale, about, line))
     return both
+
+
+def _line(net: Any, port: Any) -> Line | None:
+    number = net.fabric.core.cabling.line_of(port)
+    return None if number is None else Line(number, net.fabric.far_end(port).mac, port.mac)
 
 
 def capturing(net: Any, run: Run, comment: str) -> Observer:
@@ -168,9 +193,12 @@ class _Files:
                 )
             )
             self._open.append((file, writer))
+        self._lines = _Lines(folder, cables, comment, self._start_ns) if any(one.line for one in cables) else None
 
     def write(self) -> None:
         """Write the frames that arrived since the last call."""
+        if self._lines is not None:
+            self._left = self._lines.write(self._left)
         for place, (cable, tap, (_, writer)) in enumerate(zip(self._cables, self._taps, self._open, strict=True)):
             for frame in tap.fetch(self._octets):
                 self._received[place] += 1
@@ -191,7 +219,59 @@ class _Files:
             self._missed[place] += missed
             writer.statistics(0, now_ns, self._received[place], self._missed[place])
             file.close()
-        return sum(self._missed)
+        return sum(self._missed) + (self._lines.end(self._left) if self._lines is not None else 0)
+
+
+class _Lines:
+    """The files of what was on lines, beside those of frames."""
+
+    def __init__(self, folder: Path, cables: Sequence[Direction], comment: str, start_ns: int) -> None:
+        from testbed.linux.line_records import LineRecord, LineTap
+
+        (self._encode,) = subject.loaded("line_frames")
+        self._start_ns = start_ns
+        self._tap = LineTap()
+        self._tap.watch()
+        self._waiting: list[LineRecord] = []
+        """Those that come to the other end later than now."""
+        self._missed = 0
+        self._open: dict[int, tuple[Line, BinaryIO, Writer]] = {}
+        for cable in cables:
+            if cable.line is None:
+                continue
+            file = (folder / cable.line_file).open("wb", buffering=1 << 20)
+            writer = Writer(file, comment)
+            about = f"{cable.description}: preambles, replays and ordered sets, and what was lost"
+            name = f"{cable.source} > {cable.target} line"
+            writer.interface(Interface(name, description=about, speed_bps=cable.rate.bps if cable.rate else 0))
+            self._open[cable.line.number] = cable.line, file, writer
+
+    def write(self, left: int, until_ns: int | None = None) -> int:
+        """Write what has come to the other end by now, in the order of time; return the octets that may follow."""
+        until_ns = time.monotonic_ns() if until_ns is None else until_ns
+        found = [*self._waiting, *self._tap.carried()]
+        self._missed += self._tap.missed
+        found.sort(key=lambda one: one.at_ns)
+        self._waiting = [one for one in found if one.at_ns > until_ns]
+        for one in found[: len(found) - len(self._waiting)]:
+            line, _, writer = self._open.get(one.interface, (None, None, None))
+            if line is None or writer is None:
+                continue  # of a network before
+            octets = self._encode(one, line.source, line.target)
+            if left < len(octets):
+                self._missed += 1
+                continue
+            left -= len(octets)
+            writer.frame(0, one.at_ns - self._start_ns, octets, len(octets) + one.length - len(one.octets))
+        return left
+
+    def end(self, left: int) -> int:
+        """Complete the files, and return how many records are in none of them."""
+        self.write(left, NEVER)
+        self._tap.close()
+        for _, file, _ in self._open.values():
+            file.close()
+        return self._missed
 
 
 def _capture(net: Any, run: Run, comment: str, pipe: PacketPipe) -> None:

@@ -86,6 +86,9 @@ def test_without_an_acknowledgement_a_sender_gives_up_or_begins_again(run: Run) 
             run.claim(f"{state}: state", sender.state, equals=state)
             run.claim(f"{state}: replays, flushes", (sender["TX_REPLAY"], sender.flushes), equals=(3, 1))
             run.claim(f"{state}: INITs", sender["TX_INIT_CTL_OS"], equals=1 + begins)
+            events = [(one.kind, one.port, one.detail["frames"]) for one in net.fabric.events() if "llr" in one.kind]
+            replays = [("llr_replay", "s1-eth2", 3)] * 3
+            run.claim(f"{state}: events", events, equals=[*replays, ("llr_flush", "s1-eth2", 3)])
             net.fabric.core.cabling.jam("s2-eth2")
             run.claim(f"{state}: more frames arrive", _send(net, 50).received, equals=50)
 

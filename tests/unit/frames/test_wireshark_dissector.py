@@ -12,12 +12,14 @@ import pytest
 from testbed.frames import Mac, headroom, ipv6, lldp, mac_control, roce, srh
 from testbed.frames.dcbx.values import AppEntry, DcbxVersion, Ets, EtsRecommendation, Selector
 from testbed.frames.ipv6 import ETHERNET, ROUTING, Packet
+from testbed.frames.link import credits
 from testbed.frames.telemetry import Stamp, Telemetry
 from testbed.report.exports.frame_text import layers
 from testbed.roce.selective import bitmap
 from testbed.subjects.dcbx.tlvs import ApplicationPriority, CongestionNotification, DcbxTlvs, EtsConfiguration, Pfc
 from testbed.subjects.dcbx.tlvs import encode as dcbx_tlvs
 from testbed.subjects.link.esun import header as esun
+from testbed.subjects.link.llr import ordered_set, record
 from testbed.switch.trimming.cut import rest
 from tests.unit.frames.test_roce import frame
 from tests.unit.frames.tshark import TSHARK, decode
@@ -244,3 +246,43 @@ def test_every_field_of_esuns_header(tmp_path: Path) -> None:
     for one, fields in zip(values, decode(tmp_path, sent, OURS), strict=True):
         assert {name: number(fields, f"xoff.esun.{name}") for name in one} == one
         assert severities(fields) == []
+
+
+def test_a_line_with_llr_is_read_with_its_preambles_replays_and_ordered_sets(tmp_path: Path) -> None:
+    dice = random.Random(54)
+    inside = frame(roce.Packet(roce.Opcode.ACKNOWLEDGE, 5, 6, aeth=roce.Aeth(7)))
+    records = []
+    for _ in range(60):
+        kind = dice.choice([None, *ordered_set.Kind])
+        sequence, fate = dice.randrange(ordered_set.SEQUENCES), dice.choice(list(record.Fate))
+        if kind is None:
+            content: Any = dice.choice([None, sequence])
+            is_replay = content is not None and dice.random() < 0.5
+            records.append(record.Record(A, B, content, fate, is_replay, inside))
+        else:
+            data = dice.randrange(1, 0x10000) if kind in (ordered_set.Kind.INIT, ordered_set.Kind.ECHO) else 0
+            records.append(record.Record(A, B, ordered_set.OrderedSet(kind, sequence, data), fate))
+    for one, fields in zip(records, decode(tmp_path, [one.encode() for one in records], OURS), strict=True):
+        assert severities(fields) == []
+        assert number(fields, "xoff.llr.version") == record.VERSION
+        assert number(fields, "xoff.llr.fate") == one.fate
+        assert fields["xoff.llr.replay"] in ([str(int(one.is_replay))], [str(one.is_replay)])
+        if isinstance(one.content, ordered_set.OrderedSet):
+            assert number(fields, "xoff.llr.set") == one.content.kind
+            assert number(fields, "xoff.llr.sequence") == one.content.sequence
+            assert [int(text, 0) for text in fields.get("xoff.llr.data", ["0"])] == [one.content.data]
+            assert "infiniband" not in fields
+            continue
+        assert fields.get("xoff.llr.sequence", []) == ([] if one.content is None else [str(one.content)])
+        assert fields["xoff.llr.preamble"] == [":".join(f"{octet:02x}" for octet in one.encode()[18:26])]
+        assert fields["infiniband.bth.opcode"]
+
+
+def test_messages_about_credits_are_read(tmp_path: Path) -> None:
+    update = credits.both([credits.Freed(3, 0x7ABC), credits.Freed(5, 17)])
+    used = credits.CcUpdate(A, 16, tuple(0xFEDCB if place == 9 else 0 for place in range(16)))
+    first, second = decode(tmp_path, [credits.carried(A, update.encode()), used.encode()], OURS)
+    assert first["xoff.credits.message"] == ["CF_Update"] and second["xoff.credits.message"] == ["CC_Update"]
+    assert (first["xoff.credits.vc"], first["xoff.credits.freed"]) == (["3", "5"], [str(0x7ABC), "17"])
+    assert (second["xoff.credits.vc"], second["xoff.credits.used"]) == (["25"], [str(0xFEDCB)])
+    assert severities(first) == severities(second) == []

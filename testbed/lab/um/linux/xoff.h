@@ -9,5 +9,8 @@ int xoff_read(int fd, char *data, int length, int wait);
 int xoff_set_nonblocking(int fd);
 int xoff_seal(void);
 int xoff_line_register(void);
+struct file;
+long xoff_line_ioctl(struct file *file, unsigned int command, unsigned long argument);
+void xoff_line_closed(struct file *file);
 
 #endif

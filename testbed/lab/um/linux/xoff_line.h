@@ -47,4 +47,27 @@ struct xl_report {
 	u32 next_sequence, expected;	/* of the frame that is sent next, and of that which is to come next */
 };
 
+/* /dev/xoff-observe: what cables carry, and what happens at their ends, for an observer */
+#define XL_WATCH 0x6C01		/* begin to keep what cables carry, until the file is closed */
+#define XL_READ 0x6C02		/* fetch and forget it */
+#define XL_EVENTS 0x6C03	/* the same of events, which are always kept */
+#define XL_REPLAY 16		/* as `what`: a sender replays `data` frames, from `sequence` on */
+#define XL_FLUSH 17		/* a sender has given up `data` frames */
+#define XL_IS_REPLAY 1		/* flags */
+#define XL_IS_PLAIN 2
+#define XL_KEPT 64
+
+/* Behind it are `kept` octets of a frame */
+struct xl_record {
+	s64 at_ns;		/* when it comes to the other end, or would */
+	u32 interface;		/* that of the cable's middle at the port that it goes to; of events, too */
+	u32 what, fate, sequence, data, flags, length, kept;
+};
+
+struct xl_fetch {
+	u64 to;
+	u32 room, octets;	/* of memory, and how many of them are records now */
+	u64 missed;		/* records that were not kept */
+};
+
 #endif

@@ -8,11 +8,15 @@
  *
  * All of it runs with bottom halves off on the one CPU there is, which is the lock of a cable.
  */
+#include <linux/fs.h>
 #include <linux/hrtimer.h>
+#include <linux/if_vlan.h>
 #include <linux/init.h>
 #include <linux/math64.h>
 #include <linux/netdevice.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/unaligned.h>
 #include <net/pkt_sched.h>
 #include <net/rtnetlink.h>
 #include <net/sock.h>
@@ -24,6 +28,7 @@ struct xk_cable {
 	struct Qdisc *qdiscs[2];	/* by the end that sends */
 	struct net_device *ports[2];
 	bool is_stopped[2];
+	u64 replays[2], flushes[2], discards[2];	/* those that are in events */
 	struct hrtimer timer;
 	u32 users;
 };
@@ -77,8 +82,162 @@ static void xl_pass(struct xl_cable *cable, u32 number, struct xl_frame *frame, 
 	__netif_schedule(sch);
 }
 
+/* What is kept for observers: what cables carry, if somebody watches, and events. Memory is all that it takes. */
+
+struct xk_note {
+	struct xk_note *next;
+	struct xl_record record;
+	u8 octets[];
+};
+
+struct xk_notes {
+	struct xk_note *first, **end;
+	u32 count, most;
+	u64 missed;
+};
+
+static struct xk_notes xk_carried = { .end = &xk_carried.first, .most = 1 << 20 };
+static struct xk_notes xk_events = { .end = &xk_events.first, .most = 100000 };
+static struct file *xk_watcher;
+
+static struct xk_note *xk_new(struct xk_notes *notes, const struct xk_cable *cable, u32 number, u32 kept)
+{
+	struct xk_note *note = notes->count < notes->most ? kmalloc(sizeof(*note) + kept, GFP_ATOMIC) : NULL;
+
+	if (!note) {
+		notes->missed++;
+		return NULL;
+	}
+	memset(note, 0, sizeof(*note));
+	note->record.interface = qdisc_dev(cable->qdiscs[number])->ifindex;
+	note->record.kept = kept;
+	*notes->end = note;
+	notes->end = &note->next;
+	notes->count++;
+	return note;
+}
+
+static void xk_copy(const struct sk_buff *skb, u8 *to, u32 kept)
+{
+	u32 front = min_t(u32, kept, 2 * ETH_ALEN);
+
+	skb_copy_bits(skb, 0, to, front);
+	if (skb_vlan_tag_present(skb) && kept >= front + VLAN_HLEN) {
+		put_unaligned(skb->vlan_proto, (__be16 *)(to + front));
+		put_unaligned_be16(skb_vlan_tag_get(skb), to + front + 2);
+		skb_copy_bits(skb, front, to + front + VLAN_HLEN, kept - front - VLAN_HLEN);
+	} else {
+		skb_copy_bits(skb, front, to + front, kept - front);
+	}
+}
+
 static void xl_note(struct xl_cable *cable, u32 number, s64 now_ns, const struct xl_carried *carried)
 {
+	const struct sk_buff *skb = carried->frame ? carried->frame->content : NULL;
+	u32 length = skb ? skb->len + (skb_vlan_tag_present(skb) ? VLAN_HLEN : 0) : 0;
+	struct xl_record *record;
+	struct xk_note *note;
+
+	if (!xk_watcher)
+		return;
+	note = xk_new(&xk_carried, (struct xk_cable *)cable, number, min_t(u32, length, XL_KEPT));
+	if (!note)
+		return;
+	record = &note->record;
+	record->at_ns = carried->at_ns;
+	record->what = carried->what;
+	record->fate = carried->fate;
+	record->sequence = carried->sequence;
+	record->data = carried->data;
+	record->length = length;
+	if (skb) {
+		xk_copy(skb, note->octets, record->kept);
+		if (!carried->frame->has_sequence)
+			record->flags = XL_IS_PLAIN;
+		else if (cable->ends[number].report.state == XL_TX_REPLAY)
+			record->flags = XL_IS_REPLAY;
+	}
+}
+
+static void xk_event(struct xk_cable *cable, u32 number, u32 what, u32 sequence, u32 data)
+{
+	struct xk_note *note = xk_new(&xk_events, cable, number, 0);
+
+	if (note) {
+		note->record.at_ns = cable->rules.now_ns;
+		note->record.what = what;
+		note->record.sequence = sequence;
+		note->record.data = data;
+	}
+}
+
+static void xk_look(struct xk_cable *cable, u32 number)
+{
+	const struct xl_end *end = &cable->rules.ends[number];
+	const u64 *counters = end->report.counters;
+
+	if (counters[XL_C_TX_REPLAY] != cable->replays[number])
+		xk_event(cable, number, XL_REPLAY, end->kept.first ? end->kept.first->sequence : end->next_sequence,
+			 end->kept.count);
+	if (end->report.flushes != cable->flushes[number])
+		xk_event(cable, number, XL_FLUSH, end->next_sequence,
+			 counters[XL_C_TX_DISCARD] - cable->discards[number]);
+	cable->replays[number] = counters[XL_C_TX_REPLAY];
+	cable->flushes[number] = end->report.flushes;
+	cable->discards[number] = counters[XL_C_TX_DISCARD];
+}
+
+/* Fetch as many records as there is room for */
+static long xk_fetch(struct xk_notes *notes, struct xl_fetch __user *from)
+{
+	struct xl_fetch fetch;
+	u8 __user *to;
+
+	if (copy_from_user(&fetch, from, sizeof(fetch)))
+		return -EFAULT;
+	to = u64_to_user_ptr(fetch.to);
+	fetch.octets = 0;
+	for (;;) {
+		struct xk_note *note = notes->first;	/* who observes is not interrupted */
+		u32 size = note ? sizeof(note->record) + note->record.kept : 0;
+
+		if (!note || fetch.octets + size > fetch.room)
+			break;
+		if (copy_to_user(to + fetch.octets, &note->record, size))
+			return -EFAULT;
+		local_bh_disable();
+		notes->first = note->next;
+		if (!notes->first)
+			notes->end = &notes->first;
+		notes->count--;
+		local_bh_enable();
+		kfree(note);
+		fetch.octets += size;
+	}
+	fetch.missed = notes->missed;
+	if (!notes->first)
+		notes->missed = 0;
+	return copy_to_user(from, &fetch, sizeof(fetch)) ? -EFAULT : 0;
+}
+
+long xoff_line_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	switch (command) {
+	case XL_WATCH:
+		xk_watcher = file;
+		return 0;
+	case XL_READ:
+		return xk_fetch(&xk_carried, (struct xl_fetch __user *)argument);
+	case XL_EVENTS:
+		return xk_fetch(&xk_events, (struct xl_fetch __user *)argument);
+	}
+	return -ENOTTY;
+}
+
+void xoff_line_closed(struct file *file)
+{
+	if (xk_watcher == file)
+		xk_watcher = NULL;
 }
 
 /* Time and ports */
@@ -91,6 +250,7 @@ static void xk_set(struct xk_cable *cable)
 	for (number = 0; number < 2; number++) {
 		struct xl_end *end = &cable->rules.ends[number];
 
+		xk_look(cable, number);
 		if (end->is_stopped == cable->is_stopped[number] || !cable->ports[number])
 			continue;
 		cable->is_stopped[number] = end->is_stopped;

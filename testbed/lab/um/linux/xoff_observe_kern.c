@@ -47,6 +47,7 @@ static int xo_release(struct inode *inode, struct file *file)
 {
 	struct xo_clock *clock = file->private_data;
 
+	xoff_line_closed(file);
 	time_travel_del_event(&clock->event);
 	kfree(clock);
 	return 0;
@@ -92,6 +93,7 @@ static const struct file_operations xo_operations = {
 	.read = xo_read,
 	.write = xo_write,
 	.poll = xo_poll,
+	.unlocked_ioctl = xoff_line_ioctl,	/* what cables with Link Layer Retry carry */
 };
 
 static struct miscdevice xo_device = {

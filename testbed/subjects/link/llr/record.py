@@ -6,7 +6,7 @@ A frame of Ethernet has no preamble in a capture, and ordered sets are in none a
            12-13   EtherType 0x88B5, one of IEEE's for experiments
            14      version 1
            15      1 a frame, 2 an ordered set
-           16      0 it came, 1 it was lost, 2 it came damaged
+           16      0 it came, 1 it was lost, 2 it came damaged, 3 it came poisoned
            17      bit 0: a replay; bit 1: a frame without a sequence number
            18-25   the preamble or the ordered set
            26-     the frame from its destination on, which may be cut
@@ -25,10 +25,17 @@ from testbed.subjects.link.llr.ordered_set import OCTETS, OrderedSet, OrderedSet
 
 ETHERTYPE = 0x88B5
 VERSION = 1
+HEADER = 26
+"""The octets before the frame."""
 REPLAY, INELIGIBLE = 1, 2
 _PLAIN_PREAMBLE = b"\x55" * 7 + b"\xd5"
 _HEAD = struct.Struct(f"!6s6sHBBBB{OCTETS}s")
 _FRAME, _SET = 1, 2
+KEPT = 64
+"""The octets of a frame to which the lab cuts it."""
+KINDS = {_FRAME: "frame", _SET: "ordered set"}
+LAYOUT = (("version", 14, 1), ("kind", 15, 1), ("fate", 16, 1), ("flags", 17, 1), ("line", 18, OCTETS))
+"""The fields behind the EtherType: name, first octet, octets."""
 
 
 class RecordError(XoffError):
@@ -41,6 +48,7 @@ class Fate(enum.IntEnum):
     CAME = 0
     LOST = 1
     DAMAGED = 2
+    POISONED = 3
 
 
 @dataclass(frozen=True)

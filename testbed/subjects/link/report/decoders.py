@@ -13,7 +13,7 @@ from testbed.subjects.link.llr.ordered_set import OrderedSet
 from testbed.subjects.link.llr.record import Fate
 
 _ECN = ("not-ECT", "ECT(1)", "ECT(0)", "CE")
-_FATES = {Fate.CAME: "", Fate.LOST: ", lost", Fate.DAMAGED: ", damaged"}
+_FATES = {Fate.CAME: "", Fate.LOST: ", lost", Fate.DAMAGED: ", damaged", Fate.POISONED: ", poisoned"}
 
 
 def of_llr(octets: bytes) -> Iterator[Layer]:
@@ -32,7 +32,13 @@ def of_llr(octets: bytes) -> Iterator[Layer]:
     if found.frame[12:14] == octets[12:14]:
         yield Layer("refused", "a record in a record")
     elif found.frame:
-        yield from frame_text.layers(found.frame)
+        inside = frame_text.layers(found.frame)
+        is_cut = len(found.frame) == record.KEPT  # then a codec may miss what is not there
+        yield from (one for one in inside if not (is_cut and _is_refused(one)))
+
+
+def _is_refused(layer: Layer) -> bool:
+    return layer.kind == "refused" or "refused" in layer.fields
 
 
 def of_esun(octets: bytes) -> Iterator[Layer]:

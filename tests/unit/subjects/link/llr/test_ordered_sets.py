@@ -87,7 +87,7 @@ def test_the_frame_of_a_record_is_decoded_and_a_record_in_it_is_not() -> None:
 
 def test_octets_that_are_no_record_are_refused() -> None:
     good = Record(B, A, 1).encode()
-    for place, value in ((14, 2), (15, 3), (16, 3), (17, 8), (17, 2)):
+    for place, value in ((14, 2), (15, 3), (16, 4), (17, 8), (17, 2)):
         with pytest.raises(XoffError):
             record.parse(good[:place] + bytes((value,)) + good[place + 1 :])
     with pytest.raises(XoffError, match="25 octets"):

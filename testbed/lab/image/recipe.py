@@ -30,6 +30,11 @@ GUEST_FILES = ("init.py", "ryu-manager", "controller", "python.lock", "sources.l
 GUEST = resources.files("testbed.lab") / "guest"
 _PYTHON = "3.11"
 _SITE = f"usr/local/lib/python{_PYTHON}/dist-packages"
+_LIBRARY = f"usr/lib/python{_PYTHON}"
+_COMPILE = (
+    'chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 PYTHONHASHSEED=0 '
+    "python3 -B -m compileall -q -f --invalidation-mode unchecked-hash"
+)
 EPOCH = 1735689600  # 2025-01-01, the day on which the lab's clock starts too
 
 # Caches, logs, documentation and what the building machine would leak into the image.
@@ -45,6 +50,8 @@ _TRACES = ("RECORD", "direct_url.json")
 """The files in which pip notes where it worked."""
 _FETCHED = "fetched"
 """The file that says that archives with all Python packages are there."""
+_BESIDE, _CODE = "beside.sh", "beside"
+"""The script that a hook leaves running, in the new root's `tmp`, and the file that has its exit code."""
 _CHATTER = ("I: ", "Get:", "Hit:", "Ign:", "Reading ", "Building ", "done")
 """The beginnings of lines of apt and mmdebstrap that say nothing about what went wrong."""
 _IMPORTS = re.compile(rb"^(?:(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)\n+)+", re.MULTILINE)
@@ -188,32 +195,48 @@ cp -r "$1/build/made/site/." "$1/{_SITE}/"
 rm -rf "$1/build"
 """
 
-# Runs inside mmdebstrap's namespace with the new root as $1: fetches the kernel through that root's apt,
-# so its signature is checked, and unpacks it without running the boot loader's scripts.
-_KERNEL_HOOK = """
+# Runs inside mmdebstrap's namespace with the new root as $1, while what comes as source is built: fetches the kernel
+# through that root's apt, so its signature is checked, and unpacks it without running the boot loader's scripts. Then
+# it compiles Python's own library. Its exit code is left for the hook that finishes the root.
+_KERNEL_HOOK = f"""
+cat > "$1/tmp/{_BESIDE}" <<'END'
 set -e
 cd "$1/tmp"
 export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
-wanted=$(apt-cache depends {meta} | sed -n 's/^ *Depends: \\(linux-image-.*\\)/\\1/p' | head -n 1)
-if [ -n "{pinned}" ] && apt-cache show "{pinned}" >/dev/null 2>&1; then wanted="{pinned}"; fi
+wanted=$(apt-cache depends {{meta}} | sed -n 's/^ *Depends: \\(linux-image-.*\\)/\\1/p' | head -n 1)
+if [ -n "{{pinned}}" ] && apt-cache show "{{pinned}}" >/dev/null 2>&1; then wanted="{{pinned}}"; fi
 apt-get download -q "$wanted"
 dpkg-deb --fsys-tarfile linux-image-*.deb | tar -x -C "$1" --keep-directory-symlink
 rm linux-image-*.deb
 mkdir -p "$1/xoff"
 echo "$wanted $(apt-cache policy "$wanted" | sed -n 's/^ *Candidate: //p')" > "$1/xoff/kernel"
+for tree in "$1"/lib/modules/*; do chroot "$1" depmod "$(basename "$tree")"; done
+find "$1/{_LIBRARY}" -name __pycache__ -prune -exec rm -rf '{{{{}}}}' +
+{_COMPILE} /{_LIBRARY} >/dev/null 2>&1 || true
+END
+(code=0; sh "$1/tmp/{_BESIDE}" "$1" || code=$?; echo "$code" > "$1/tmp/code"; mv "$1/tmp/code" "$1/tmp/{_CODE}") &
 """
 
 _FINISH_HOOK = f"""
 set -e
-for tree in "$1"/lib/modules/*; do chroot "$1" depmod "$(basename "$tree")"; done
-find "$1" -name __pycache__ -prune -exec rm -rf '{{}}' +
+find "$1/usr" -path "$1/{_LIBRARY}" -prune -o -name __pycache__ -prune -exec rm -rf '{{}}' +
 sed -i /^{_NO_SYNC}$/d "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap
-for trees in /usr/lib/python{_PYTHON} "/usr/lib/python3/dist-packages /{_SITE}"; do
-    chroot "$1" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 PYTHONHASHSEED=0 \
-        python3 -B -m compileall -q -f --invalidation-mode unchecked-hash $trees >/dev/null 2>&1 &
-done
-wait
+{_COMPILE} /usr/lib/python3/dist-packages /{_SITE} >/dev/null 2>&1 || true
 chroot "$1" dpkg-query -W -f '${{Package}} ${{Version}}\\n' > "$1/xoff/debian"
+until [ -e "$1/tmp/{_CODE}" ]; do sleep 0.1; done
+code=$(cat "$1/tmp/{_CODE}")
+rm "$1/tmp/{_CODE}" "$1/tmp/{_BESIDE}"
+exit "$code"
+"""
+
+# dpkg leaves these out. They are no options of mmdebstrap's, which would have each essential package go through a
+# filter in Python. What these packages bring of them goes before they are configured.
+_EXCLUDE_HOOK = """
+mkdir -p "$1/etc/dpkg/dpkg.cfg.d"
+for part in doc man info locale; do
+    rm -rf "$1/usr/share/$part"/*
+    echo "path-exclude=/usr/share/$part/*"
+done >> "$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
 """
 
 
@@ -270,7 +293,7 @@ def bootstrap(
         program, *options, "--mode=unshare", "--include=" + ",".join(packages),
         '--aptopt=APT::Install-Recommends "false"',
         f'--aptopt=Dir::Etc::Preferences "{preferences}"',
-        *[f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "info", "locale")],
+        f"--extract-hook={_EXCLUDE_HOOK}",
         *[f"--customize-hook={hook}" for hook in hooks],
         prerequisites.table()["lab"]["suite"], target, *([mirror] if mirror else []),
     ]  # fmt: skip

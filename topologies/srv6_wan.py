@@ -1,12 +1,15 @@
 """Two data centres over an SRv6 wide area network with End.X.PFC at its edges: srv6-wan,HOSTS"""
 
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv6Network
 from itertools import pairwise, product
 from typing import Any
 
+from testbed.errors import warn
+from testbed.net.build.options import UNIQUE_LOCAL
 from testbed.net.build.topo import LosslessTopo, TopoError
 from testbed.net.fabric.bring_up import Mismatch
-from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.cable import MTU, Cable
 from testbed.net.fabric.port import ROCE, Port
 from testbed.subjects.routing.frr import Frr
 from testbed.subjects.routing.protocols import Isis
@@ -14,11 +17,13 @@ from testbed.subjects.srv6.agent.plan import ControlPlan, SliceQueues, WanPlan
 from testbed.subjects.srv6.lab import routers as srv6
 from testbed.subjects.srv6.lab.controller import SrController
 from testbed.subjects.srv6.protocol import behaviours
+from testbed.subjects.srv6.protocol.behaviours import Behaviour
 from testbed.subjects.srv6.protocol.endx_pfc import LocalSid
 from testbed.subjects.srv6.protocol.pause_refresh import Refresh
 from testbed.subjects.srv6.protocol.reverse_tunnel import ReverseTunnel
 from testbed.subjects.srv6.protocol.sid import Sid
 from testbed.subjects.srv6.protocol.tunnel_learning import LearnerSettings
+from testbed.switch.ecn.curve import EcnCurve
 from testbed.switch.priority.settings import PriorityMap, Trust
 from testbed.switch.ways.settings import ways_of
 from testbed.units import Duration, Length
@@ -31,6 +36,8 @@ FIGURES: Mapping[int, Sequence[tuple[str, str, int]]] = {
 TENANTS = ("red", "blue", "green", "grey")
 HOSTS = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
 """The letters of a tenant's hosts in data centre 1 and 2."""
+_TUNNEL = 40 + 8 + 16 * 5
+"""The octets of IPv6 with a list of five segments."""
 
 
 class Srv6Wan(LosslessTopo):
@@ -45,6 +52,15 @@ class Srv6Wan(LosslessTopo):
     "controlled" (VPN, policies and tunnels are those of a `controller`, with which it is the default), or "none".
     `headroom` cells at an edge are for what is on its way; with `measure` they are until it is measured through the
     tunnels.
+
+    `vpn` is the behaviour of VPN SIDs, one for all tenants or one each: "End.DT4", "End.DT6" or "End.DT46", whose hosts
+    have IPv4, IPv6 or both. With `ipv6` it is "End.DT46".
+
+    `wan_mtu` is the MTU of the WAN's cables. Where hosts have IPv6 alone or too, it has room for five segments around
+    the hosts' longest packets by default. With IPv4 alone it is theirs, and an edge loses packets that do not fit.
+
+    `wan_ecn` is an ECN curve of the lossless queues of the WAN's ports. The edges then copy marks between the headers
+    of tunnels, by RFC 6040; with tunnel_ecn=False they do as Linux does, which loses them.
 
     The switches are Xoff's own or (`leaves="openflow"`) Open vSwitch leaves, the controller's if there is one, which is
     the default then.
@@ -75,6 +91,10 @@ class Srv6Wan(LosslessTopo):
         leaves: str | None = None,
         controller: SrController | None = None,
         igp: bool = False,
+        vpn: str | Sequence[str] | None = None,
+        wan_mtu: int | None = None,
+        wan_ecn: EcnCurve | None = None,
+        tunnel_ecn: bool | None = None,
     ) -> None:
         self.require(1, n=n, tenants=tenants)
         back = back or ("controlled" if controller else "planned")
@@ -88,6 +108,11 @@ class Srv6Wan(LosslessTopo):
         if igp and controller is None:
             raise TopoError("Srv6Wan: with igp SIDs are the routers' own, and a controller learns them; give one")
         control = controller.session if controller else None
+        self.vpns = self._behaviours(vpn, tenants)
+        self.choose((None, False, True), tunnel_ecn=tunnel_ecn)
+        if wan_ecn is None and tunnel_ecn is not None:
+            warn(f"Srv6Wan: tunnel_ecn={tunnel_ecn} has no effect, as no port of the WAN marks; give wan_ecn a curve")
+        self.tunnel_ecn = wan_ecn is not None and tunnel_ecn is not False
         self.igp = igp
         leaves = leaves or ("openflow" if control else "own")
         self.choose(("own", "openflow"), leaves=leaves)
@@ -128,11 +153,14 @@ class Srv6Wan(LosslessTopo):
                 continue
             self._add_edge(router, commands, sids[router], directory, headroom)
         self._add_data_centres()
+        if wan_mtu is None and any(behaviour.takes_ipv6 for behaviour in self.vpns):
+            wan_mtu = self.cable.mtu + _TUNNEL
         parts = dict(zip(self.queues, shares, strict=True)) if shares else {}
-        silent, obeys = Port().without_pfc(), Port(shares=parts).with_pfc(*self.queues)
+        curves = dict.fromkeys(self.queues, wan_ecn) if wan_ecn else {}
+        silent, obeys = Port(ecn=curves).without_pfc(), Port(shares=parts, ecn=curves).with_pfc(*self.queues)
         for one, other, length in FIGURES[figure]:
             ends = [obeys if router in self.edges else silent for router in (one, other)]
-            long = Cable(self.cable.rate, delay=_tenths(cable.delay, length))
+            long = Cable(self.cable.rate, delay=_tenths(cable.delay, length), mtu=MTU if wan_mtu is None else wan_mtu)
             metric = _tenths(self.lab_delay, length).ns // 1000 if igp else 1
             self.addLink(one, other, cable=long, settings1=ends[0], settings2=ends[1], cost=metric)
 
@@ -143,10 +171,11 @@ class Srv6Wan(LosslessTopo):
             colour = 100 * (place + 1)
             slice_id = self.slices[place].id if self.slices else None
             sites = [
-                {"router": edge, "interfaces": [f"{edge}-eth{place}"], "prefixes": [self._prefix(place, centre)]}
+                {"router": edge, "interfaces": [f"{edge}-eth{place}"], "prefixes": self._centre(place, centre).prefixes}
                 for centre, edge in enumerate(self.edges, 1)
             ]
-            vpn = {"name": TENANTS[place], "colour": colour, "behaviour": "End.DT4", "slice": slice_id, "sites": sites}
+            behaviour = self.vpns[place].name
+            vpn = {"name": TENANTS[place], "colour": colour, "behaviour": behaviour, "slice": slice_id, "sites": sites}
             vpns.append(vpn)
             for headend, endpoint in (self.edges, self.edges[::-1]):
                 policies.append({"headend": headend, "colour": colour, "endpoint": endpoint, "vpn": TENANTS[place]})
@@ -163,7 +192,7 @@ class Srv6Wan(LosslessTopo):
                     srv6.end_x_pfc_sid(router, place, leg, beside_igp=self.igp)
                 ]
             if self.back != "controlled":
-                found += [srv6.vpn_sid(router, place) for place in range(self.tenants)]
+                found += [self._vpn_sid(router, place) for place in range(self.tenants)]
         return tuple(found)
 
     def _control(self, router: str, sids: Sequence[Sid]) -> ControlPlan | None:
@@ -189,13 +218,14 @@ class Srv6Wan(LosslessTopo):
         for place in range(self.tenants):
             slice_id = self.slices[place].id if self.slices else None
             near, other = self._pausing(edge, slice_id, far), self._pausing(far, slice_id, edge)
+            inside, own = f"{edge}-eth{place}", 1 if edge == self.edges[0] else 2
+            commands += self._centre(place, own).port_commands(inside)
             if self.back != "controlled":
-                site = srv6.Site(
-                    TENANTS[place], srv6.FIRST_TABLE + place, f"{edge}-eth{place}", srv6.vpn_sid(edge, place)
-                )
-                segments = [sid.address for sid in (near, *between, srv6.vpn_sid(far, place))]
-                prefix = self._prefix(place, 2 if edge == self.edges[0] else 1)
-                commands += [site, site.route(prefix, segments, out.interface)]
+                site = srv6.Site(TENANTS[place], srv6.FIRST_TABLE + place, inside, self._vpn_sid(edge, place))
+                segments = [sid.address for sid in (near, *between, self._vpn_sid(far, place))]
+                commands.append(site)
+                prefixes = self._centre(place, 3 - own).prefixes
+                commands += [site.route(prefix, segments, out.interface) for prefix in prefixes]
             if place and slice_id is None:
                 continue  # one for all
             back = tuple(sid.address for sid in (srv6.end_sid(edge), *between, other))
@@ -226,6 +256,7 @@ class Srv6Wan(LosslessTopo):
             commands=commands,
             wan=srv6.Wan(plan, tuple(leg.interface for leg in self.graph.legs[edge])) if self.back != "none" else None,
             buffer=srv6.edge_buffer(product(wan_ports, self.queues), cells, needed * 5 // 4),
+            **({"tunnel_ecn": True} if self.tunnel_ecn else {}),
         )
 
     def _pausing(self, router: str, slice_id: int | None, far: str) -> Sid:
@@ -233,27 +264,42 @@ class Srv6Wan(LosslessTopo):
         place, leg = self.graph.leg(router, self.graph.path(router, far)[1])
         return srv6.end_x_pfc_sid(router, place, leg, slice_id, beside_igp=self.igp)
 
-    def _prefix(self, place: int, centre: int) -> str:
-        return f"10.{2 * place + centre}.0.0/16"
+    def _behaviours(self, vpn: str | Sequence[str] | None, tenants: int) -> list[Behaviour]:
+        """Return the behaviour of each tenant's VPN SIDs."""
+        if self._ipv6 not in (None, IPv6Network(UNIQUE_LOCAL)):
+            raise TopoError(f"Srv6Wan: ipv6 is '{self._ipv6}', and data centres have networks of their own; write True")
+        if vpn is None:
+            vpn = "End.DT46" if self._ipv6 else "End.DT4"
+        names = [vpn] * tenants if isinstance(vpn, str) else list(vpn)
+        if len(names) != tenants:
+            raise TopoError(f"Srv6Wan: vpn is {vpn!r}; there are {tenants} tenants, and each has one")
+        found = [srv6.vpn_behaviour("Srv6Wan", name) for name in names]
+        if self._ipv6 and not any(behaviour.takes_ipv6 for behaviour in found):
+            raise TopoError(f"Srv6Wan: ipv6 is True, and {vpn!r} carries no IPv6; leave one of them out")
+        return found
+
+    def _vpn_sid(self, router: str, place: int) -> Sid:
+        return srv6.vpn_sid(router, place, self.vpns[place])
+
+    def _centre(self, place: int, centre: int) -> srv6.DataCentre:
+        return srv6.DataCentre(2 * place + centre, self.vpns[place].decapsulates)
 
     def _add_data_centres(self) -> None:
         for place in range(self.tenants):
             for centre, (edge, letter) in enumerate(zip(self.edges, HOSTS[place], strict=True), 1):
-                net, switch = 2 * place + centre, f"s{2 * place + centre}"
+                addresses, switch = self._centre(place, centre), f"s{2 * place + centre}"
                 if self.open_leaves:
                     self.addLeaf(switch, self.control.openflow if self.control else None)
                 else:
                     self.addSwitch(switch)
-                gateway = f"10.{net}.255.254"
                 port = Port().with_pfc(ROCE)
                 if self.slices:  # in the WAN the tenant's priority is the one that has a queue of the slice's own
                     queue = self.slices[place].queues[ROCE]
                     inside = PriorityMap(Trust.DSCP, dot1p_to_local={ROCE: queue}, rewrite_dscp={ROCE: queue * 8})
                     port = Port(priorities=inside).with_pfc(ROCE)
-                self.addLink(edge, switch, params1={"ip": f"{gateway}/16"}, settings1=port)
+                self.addLink(edge, switch, params1=addresses.port(), settings1=port)
                 for host in range(1, self.n + 1):
-                    address = f"10.{net}.{host >> 8}.{host & 255}/16"
-                    name = self.addHost(f"{letter}{host}", ip=address, defaultRoute=f"via {gateway}")
+                    name = self.addHost(f"{letter}{host}", **addresses.host(host))
                     self.addLink(name, switch)
 
 

@@ -16,12 +16,14 @@ from testbed.errors import XoffError
 
 _HERE = Path(__file__).parent
 SOURCE = _HERE / "port.bpf.c"
+TUNNEL_SOURCE = _HERE / "tunnel_ecn.bpf.c"
 OBJECT = _HERE / "port.bpf.o"
 WITH_WAITS = _HERE / "port_waits.bpf.o"
 WITH_TELEMETRY = _HERE / "port_telemetry.bpf.o"
 WITH_TRIMMING = _HERE / "port_trimming.bpf.o"
 WITH_ALL = _HERE / "port_all.bpf.o"
 WITH_DEI = _HERE / "port_dei.bpf.o"
+TUNNEL_OBJECT = _HERE / "tunnel_ecn.bpf.o"
 VARIANTS = {
     OBJECT: (),
     WITH_WAITS: ("WAITS",),
@@ -30,7 +32,9 @@ VARIANTS = {
     WITH_ALL: ("WAITS", "TELEMETRY", "TRIM"),
     WITH_DEI: ("WAITS", "DEI"),
 }
-"""The macros that are defined in each object."""
+"""The macros that are defined in each object of the port program."""
+SOURCES = dict.fromkeys(VARIANTS, SOURCE) | {TUNNEL_OBJECT: TUNNEL_SOURCE}
+"""The source of each object."""
 COMPILER, STRIPPER = "clang-14", "llvm-strip-14"
 
 
@@ -38,8 +42,8 @@ class BuildError(XoffError):
     """The object could not be built."""
 
 
-def build(target: Path, *definitions: str) -> None:
-    """Compile SOURCE to `target`, with these macros defined."""
+def build(target: Path, *definitions: str, source: Path = SOURCE) -> None:
+    """Compile a source to `target`, with these macros defined."""
     for program in (COMPILER, STRIPPER):
         if not shutil.which(program):
             raise BuildError(f"{program} is missing; Debian 12 has it in clang-14 and llvm-14")
@@ -48,7 +52,7 @@ def build(target: Path, *definitions: str) -> None:
         # Else the object would contain the directory, and differ in each checkout.
         macros = [f"-D{name}" for name in definitions]
         _run([COMPILER, "-O2", "-g", "-ffile-compilation-dir=.", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3",
-              *macros, "-I/usr/include/x86_64-linux-gnu", "-c", SOURCE.name, "-o", str(made)])  # fmt: skip
+              *macros, "-I/usr/include/x86_64-linux-gnu", "-c", source.name, "-o", str(made)])  # fmt: skip
         _run([STRIPPER, "-g", str(made)])
         shutil.copyfile(made, target)
 
@@ -61,7 +65,7 @@ def _run(command: list[str]) -> None:
 
 if __name__ == "__main__":
     try:
-        for made, macros in VARIANTS.items():
-            build(made, *macros)
+        for made, written in SOURCES.items():
+            build(made, *VARIANTS.get(made, ()), source=written)
     except XoffError as error:
         sys.exit(str(error))

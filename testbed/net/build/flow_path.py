@@ -18,7 +18,7 @@ from testbed.net.build import router_ways
 from testbed.net.build.nodes import LosslessSwitch
 from testbed.net.build.options import UNIQUE_LOCAL, ipv6_addresses
 from testbed.net.build.topo import LosslessTopo
-from testbed.net.fabric.ports import PortState, PortTable, address_of
+from testbed.net.fabric.ports import PortState, PortTable, address_of, bridges
 from testbed.net.fabric.routes import Graph
 from testbed.roce.source_port import flow_label
 from testbed.switch.ways.model import Fields
@@ -214,18 +214,19 @@ def _routed_path(
     source, target = ends
     hops: list[Hop] = []
     first_port, node, came_by = "", ports.node(source), ""
+    tunnel: _Tunnel | None = None
     while node.name != target and len(hops) < _MOST_HOPS:
-        leaving, gateway, hop = _routed(ports, node, fields, came_by)
+        leaving, gateway, hop, tunnel = _routed(ports, node, fields, came_by, tunnel)
         first_port = first_port or ("" if leaving is None else leaving.name)
         if came_by:
             hops.append(hop)
         if leaving is None:
             break
-        goal = ports.far_end(leaving).node if gateway.startswith(_ON_THE_CABLE) else by_address.get(gateway)
+        far = ports.far_end(leaving)
+        goal = by_address.get(gateway) if bridges(far.node) and not gateway.startswith(_ON_THE_CABLE) else far.node
         if goal is None:
             hops.append(Hop(node.name, (), None, f"sends to {gateway}, which is no node of this network"))
             break
-        far = ports.far_end(leaving)
         if far.node is not goal:
             macs = replace(fields, source_mac=leaving.mac.octets, destination_mac=_mac_of(ports, goal, gateway))
             between = path(switches, node.name, goal.name, (leaving.name, far.node.name), macs)
@@ -238,31 +239,79 @@ def _routed_path(
     return FlowPath(source, target, fields, tuple(hops), first_port)
 
 
-def _routed(ports: PortTable, node: Any, fields: Fields, came_by: str) -> tuple[PortState | None, str, Hop]:
-    """Return the port by which a host or router sends a flow on, the address of the next node, and the hop."""
-    asked = ["route", "get", fields.destination, "from", fields.source]
-    asked += ["iif", came_by] if came_by else []
-    asked += ["ipproto", _PROTOCOLS[fields.protocol], "sport", str(fields.source_port)]
-    asked += ["dport", str(fields.destination_port)]
-    answer, why = _ip(node, asked)
-    if not answer:
-        return None, "", Hop(node.name, (), None, f"has no route to {fields.destination}: {why}")
-    found = answer[0]
-    if "encap" in found:
-        return (
-            None,
-            "",
-            Hop(node.name, (), None, f"puts the flow into a tunnel ({found['encap']}), which is not followed"),
-        )
-    gateway = str(found.get("gateway") or found.get("via", {}).get("host") or fields.destination)
+@dataclass(frozen=True)
+class _Tunnel:
+    """The outer header of a packet in SRv6: where it goes next, and the segments behind that."""
+
+    destination: str
+    segments: tuple[str, ...] = ()
+
+    def at_next(self) -> _Tunnel:
+        return _Tunnel(self.segments[0], self.segments[1:])
+
+
+def _routed(
+    ports: PortTable, node: Any, fields: Fields, came_by: str, tunnel: _Tunnel | None
+) -> tuple[PortState | None, str, Hop, _Tunnel | None]:
+    """Return the port by which a host or router sends a flow on, the address of the next node, the hop, and the tunnel
+    in which the flow leaves.
+    """
+    notes: list[str] = []
+    arrived_at = came_by
+    for _ in range(_MOST_HOPS):
+        destination = tunnel.destination if tunnel else fields.destination
+        asked = _question(fields, destination, arrived_at, is_outer=tunnel is not None)
+        answer, why = _ip(node, asked)
+        if not answer:
+            told = "; ".join([*notes, f"has no route to {destination}: {why}"])
+            return None, "", Hop(node.name, (), None, told), None
+        found, into = answer[0], None
+        kind, action = found.get("encap"), str(found.get("action", ""))
+        if kind is None:
+            break
+        if kind == "seg6" and str(found.get("mode", "")).startswith("encap") and found.get("segs") and not tunnel:
+            tunnel = _Tunnel(found["segs"][0], tuple(found["segs"][1:]))
+            notes.append(f"puts it into a tunnel by {', '.join(found['segs'])}")
+            arrived_at = ""
+        elif kind == "seg6local" and tunnel and action in ("End", "End.X") and tunnel.segments:
+            notes.append(f"{action} at {destination}")
+            tunnel, into = tunnel.at_next(), found.get("nh6")
+        elif kind == "seg6local" and tunnel and action.startswith("End.DT"):
+            notes.append(f"{action} at {destination} takes it out of the tunnel")
+            tunnel, arrived_at = None, str(found["dev"])
+        else:
+            told = "; ".join(
+                [*notes, f"puts the flow into a tunnel ({kind} {action}".rstrip() + "), which is not followed"]
+            )
+            return None, "", Hop(node.name, (), None, told), None
+        if into:
+            answer, why = _ip(node, ["route", "get", str(into)])
+            if not answer:
+                told = "; ".join([*notes, f"has no route to {into}: {why}"])
+                return None, "", Hop(node.name, (), None, told), None
+            found, destination = answer[0], str(into)
+            break
+    gateway = str(found.get("gateway") or found.get("via", {}).get("host") or destination)
     port = ports.port(found["dev"])
-    ways = _ways(ports, node, fields.destination) or (Way(port.name, ports.far_end(port).node.name),)
+    ways = _ways(ports, node, destination) or (Way(port.name, ports.far_end(port).node.name),)
     settings = router_ways.in_force(node.params)
     if len(ways) > 1 and fields.flow_label and settings is not None and HashField.FLOW_LABEL in settings.mask:
-        return None, "", Hop(node.name, ways, None, "hashes the flow label, and Linux tells no route of one")
+        told = "; ".join([*notes, "hashes the flow label, and Linux tells no route of one"])
+        return None, "", Hop(node.name, ways, None, told), None
     chosen = next((way for way in ways if way.port == port.name), ways[0])
     reason = "its only route" if len(ways) == 1 else f"what Linux's hash chooses among {len(ways)} equal routes"
-    return port, gateway, Hop(node.name, ways, chosen, f"{chosen.port} to {chosen.neighbour}: {reason}")
+    told = "; ".join([*notes, f"{chosen.port} to {chosen.neighbour}: {reason}"])
+    return port, gateway, Hop(node.name, ways, chosen, told), tunnel
+
+
+def _question(fields: Fields, destination: str, came_by: str, *, is_outer: bool) -> list[str]:
+    """Return what `ip` is asked about a route: for the flow, or for the outer header of its tunnel."""
+    asked = ["route", "get", destination]
+    if is_outer:
+        return asked
+    asked += ["from", fields.source, *(["iif", came_by] if came_by else [])]
+    asked += ["ipproto", _PROTOCOLS[fields.protocol], "sport", str(fields.source_port)]
+    return [*asked, "dport", str(fields.destination_port)]
 
 
 def _ways(ports: PortTable, node: Any, destination: str) -> tuple[Way, ...]:

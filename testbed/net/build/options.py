@@ -33,10 +33,12 @@ BUFFER_WORDS = ("total", "xoff", "xon_offset", "headroom", "guaranteed")
 LINK = ("cable", *CABLE_WORDS, "cost", "scale", "mismatch", "settings1", "settings2", "params1", "params2")
 LINK_OF_MININET = ("addr1", "addr2", "intfName1", "intfName2", "port1", "port2", "cls", "key")
 NODE_OF_MININET = ("ip", "mac", "defaultRoute", "inNamespace", "privateDirs", "cls")
-HOST = ("port", "forwarding", "line", "rdma", "ipv6", "defaultRoute6", *NODE_OF_MININET)
+HOST = ("port", "forwarding", "line", "rdma", "ipv6", "defaultRoute6", "tunnel_ecn", *NODE_OF_MININET)
 SWITCH = ("port", "buffer", "next_hop", "ways", "forwarding", "line", "dpid", *NODE_OF_MININET)
 LEAF = ("controller", *SWITCH)
-ROUTER = ("port", "buffer", "forwarding", "line", "routes", "routing", "ways", "commands", *NODE_OF_MININET)
+ROUTER = (
+    "port", "buffer", "forwarding", "line", "routes", "routing", "ways", "commands", "tunnel_ecn", *NODE_OF_MININET
+)  # fmt: skip
 
 _QUEUES = "queues are those of the ports; see Port(...) and Buffer(...) in docs/network.md"
 UNIQUE_LOCAL = "fd00::/64"

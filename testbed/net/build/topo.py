@@ -162,6 +162,7 @@ class LosslessTopo(Topo):
 
     def addHost(self, name: str, **options: Any) -> str:
         options = self._checked("addHost", name, self.hopts | options, words.HOST, "host")
+        self.choose((False, True), tunnel_ecn=options.get("tunnel_ecn", False))
         if ipv6 := words.ipv6_of(f"addHost({name})", options.pop("ipv6", self._ipv6)):
             options["ipv6"] = ipv6
         port = self.port.without_pfc().with_dcbx(willing=True) if self.dcbx else self.port
@@ -211,9 +212,11 @@ class LosslessTopo(Topo):
 
         `routes` are from networks to a neighbour's address, or to those of several: {"10.2.0.0/16": ["10.0.1.2",
         "10.0.2.2"]}. Linux hashes each flow to one of them, by the fields, seed and weights of `ways`. With `routing`,
-        as in `Frr(Bgp())`, daemons find the routes.
+        as in `Frr(Bgp())`, daemons find the routes. With `tunnel_ecn` marks go through tunnels of IPv6 that begin and
+        end here, as RFC 6040 has it, where Linux forgets them; hosts can have it too.
         """
         options = self._checked("addRouter", name, options, words.ROUTER, "router")
+        self.choose((False, True), tunnel_ecn=options.get("tunnel_ecn", False))
         defaults = {"cls": LosslessRouter, "buffer": self.buffer, "port": self.port, **self._forwards}
         options["routing"] = _software(f"addRouter({name})", options.get("routing", self._routing))
         if "ways" in options:

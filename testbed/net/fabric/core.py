@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from testbed.agent import event_log
 from testbed.agent.agents import Agents
@@ -47,6 +48,9 @@ from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
 from testbed.switch.priority.path import Disagreement
 from testbed.units import Duration, Scale, hardware_times
+
+if TYPE_CHECKING:
+    from testbed.linux.port_program.tunnel_ecn import TunnelEcn
 
 
 class RunningFlows:
@@ -180,6 +184,8 @@ class FabricCore:
         self.run_began_ns = 0
         """The moment by the lab's clock at which the network's run began, in part 0 of several."""
         self.program: PortProgram | None = None
+        self.tunnel_ecn: TunnelEcn | None = None
+        """The program that copies ECN fields between headers of tunnels, if a node asks for it."""
         self.agents: Agents | None = None
         self.buffers: dict[str, BufferSettings] = {}
         """The settings of the buffer of each switch and router."""
@@ -238,6 +244,7 @@ class FabricCore:
             for name, ports in here.items():
                 if is_leaf(ports[0].node):
                     self.vswitches[name] = setup.start_vswitch(name, ports)
+            self._copy_marks(here)
             self.cabling.attach(program)
             if any(port.settings and port.settings.credits for port in self.ports):
                 # Read here: a module takes the lab's time, and other networks would begin later.
@@ -256,6 +263,18 @@ class FabricCore:
         except BaseException:
             self.stop()
             raise
+
+    def _copy_marks(self, here: Mapping[str, list[PortState]]) -> None:
+        """Attach the program that copies ECN fields to the ports of nodes that ask for it."""
+        asking = [ports for ports in here.values() if ports[0].node.params.get("tunnel_ecn")]
+        if asking and not self.options.queues_only:
+            # Read here: a module takes the lab's time, and other networks would begin later.
+            from testbed.linux.port_program.tunnel_ecn import TunnelEcn
+
+            self.tunnel_ecn = TunnelEcn()
+            for ports in asking:
+                slots = [port.slot for port in ports]
+                self.sockets.inside(ports[0].node, partial(self.tunnel_ecn.attach, slots))
 
     def _stamping(self) -> list[PortState]:
         return [port for port in self.ports if port.intf.settings and port.intf.settings.telemetry]
@@ -298,6 +317,9 @@ class FabricCore:
         for vswitch in self.vswitches.values():
             vswitch.stop()
         self.vswitches.clear()
+        if self.tunnel_ecn:
+            self.tunnel_ecn.close()
+            self.tunnel_ecn = None
         if self.program:
             self.program.close()
             # Whoever holds the program holds the memory of its maps, which then stay in the kernel

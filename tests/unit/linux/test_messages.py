@@ -168,13 +168,11 @@ def test_a_queue_is_emptied_by_two_new_pause_points_one_after_the_other() -> Non
 
 @pytest.mark.slow
 @pytest.mark.packages("clang-14", "llvm-14", "libbpf-dev")
-@pytest.mark.parametrize(("kept", "definitions"), build.VARIANTS.items())
-def test_the_objects_of_the_port_program_are_made_from_its_source(
-    tmp_path: Path, kept: Path, definitions: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize(("kept", "source"), build.SOURCES.items())
+def test_the_objects_of_programs_at_ports_are_made_from_their_sources(tmp_path: Path, kept: Path, source: Path) -> None:
     if not (shutil.which(build.COMPILER) and Path("/usr/include/bpf/bpf_helpers.h").exists()):
         pytest.skip(f"{build.COMPILER} or libbpf's headers are missing, so the object cannot be built anew")
-    build.build(tmp_path / "port.bpf.o", *definitions)
+    build.build(tmp_path / "port.bpf.o", *build.VARIANTS.get(kept, ()), source=source)
     assert (tmp_path / "port.bpf.o").read_bytes() == kept.read_bytes(), (
         "run python3 -m testbed.linux.port_program.build and commit what it makes"
     )

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_network
 from typing import Any
 
-from testbed.errors import UsageError, XoffError
+from testbed.errors import UsageError, XoffError, nearest
 from testbed.linux.netlink import seg6
 from testbed.linux.netlink.messages import Message
 from testbed.net.fabric.port import Buffer
@@ -132,8 +132,57 @@ def end_x_pfc_sid(router: str, place: int, leg: Leg, slice_id: int | None = None
     return _sid(router, function, behaviours.END_X_PFC, leg, slice_id)
 
 
-def vpn_sid(router: str, place: int = 0) -> Sid:
-    return _sid(router, _DT4 + 256 * place, behaviours.END_DT4)
+def vpn_sid(router: str, place: int = 0, behaviour: Behaviour = behaviours.END_DT4) -> Sid:
+    return _sid(router, _DT4 + 256 * place, behaviour)
+
+
+def vpn_behaviour(where: str, name: str) -> Behaviour:
+    """Return the behaviour of a VPN's SIDs by its name. UsageError if the SID takes nothing out of a tunnel."""
+    found = behaviours.BEHAVIOURS.get(name)
+    if found is None or not found.decapsulates:
+        able = [one for one, behaviour in behaviours.BEHAVIOURS.items() if behaviour.decapsulates]
+        raise UsageError(f"{where}: vpn is {name!r}; {nearest(str(name), able)}")
+    return found
+
+
+@dataclass(frozen=True)
+class DataCentre:
+    """The addresses of data centre `number` behind an edge, for the IP versions that its VPN carries."""
+
+    number: int
+    versions: frozenset[int]
+
+    @property
+    def prefixes(self) -> list[str]:
+        every = {4: f"10.{self.number}.0.0/16", 6: f"fd01:{self.number:x}::/64"}
+        return [prefix for version, prefix in every.items() if version in self.versions]
+
+    def port(self) -> dict[str, str]:
+        """Return the addresses of the edge's port, as `params1` of a link."""
+        every = {4: {"ip": f"10.{self.number}.255.254/16"}, 6: {"ipv6": f"fd01:{self.number:x}::fffe/64"}}
+        return {word: address for version in sorted(self.versions) for word, address in every[version].items()}
+
+    def host(self, number: int) -> dict[str, str | None]:
+        """Return the addresses and routes of a host, as options of `addHost`."""
+        found: dict[str, str | None] = {"ip": None, "ipv6": None}
+        if 4 in self.versions:
+            found |= {"ip": f"10.{self.number}.{number >> 8}.{number & 255}/16"}
+            found |= {"defaultRoute": f"via 10.{self.number}.255.254"}
+        if 6 in self.versions:
+            found |= {"ipv6": f"fd01:{self.number:x}::{number:x}/64"}
+            found |= {"defaultRoute6": f"via fd01:{self.number:x}::fffe"}
+        return found
+
+    def port_commands(self, interface: str) -> list[str]:
+        """Return the commands by which the edge's port keeps its IPv6 addresses when it joins a VRF.
+
+        Linux takes the port down and up for that. A router asks for neighbours by a link-local address, which comes
+        back if the kernel makes it.
+        """
+        if 6 not in self.versions:
+            return []
+        settings = ("disable_ipv6=0", "accept_dad=0", "addr_gen_mode=0", "keep_addr_on_down=1")
+        return [f"sysctl -qw net.ipv6.conf.{interface}.{setting}" for setting in settings]
 
 
 def _sid(router: str, function: int, behaviour: Behaviour, leg: Leg | None = None, slice_id: int | None = None) -> Sid:

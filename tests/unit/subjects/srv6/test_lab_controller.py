@@ -65,6 +65,8 @@ def test_a_wan_with_a_controller_is_the_controllers() -> None:
     beside: Any = SimpleNamespace(session=session)
     wan = Srv6Wan(2, controller=beside)
     assert (wan.back, wan.nodeInfo("s1")["controller"]) == ("controlled", "unix:/run/openflow")
+    (vpns, _) = wan.intents()
+    assert [vpn["behaviour"] for vpn in vpns] == ["End.DT4"]
     options: dict[str, Any]
     for options in ({"back": "controlled"}, {"back": "learned", "controller": beside}):
         with pytest.raises(TopoError, match="give a controller without back, or neither"):

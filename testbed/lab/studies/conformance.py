@@ -21,8 +21,8 @@ from testbed.units import written
 FILE = "conformance.json"
 """The file in the folder of the run, beside the result folders."""
 SCHEMA = 1
-_NUMBERED = re.compile(r"([ly]\d\d|tc\d\d|pt\d\d)_", re.ASCII)
-PLANS = ("pfc", "rocev2", "trimming")
+_NUMBERED = re.compile(r"([ly]\d\d|tc\d\d|pt\d\d|lr\d\d)_", re.ASCII)
+PLANS = ("pfc", "rocev2", "trimming", "llr")
 """SONiC's plans, by the words of `--plan`."""
 
 
@@ -33,8 +33,10 @@ def case_name(experiment: str) -> str:
 
 
 def plan_of(case: str) -> str:
-    """Return the plan that a case is of, by its name: TC01 to TC11 are the RoCEv2 plan's, PT01 to PT13 trimming's."""
-    return {"TC": PLANS[1], "PT": PLANS[2]}.get(case[:2], PLANS[0])
+    """Return the plan that a case is of, by its name: TC01 to TC11 are the RoCEv2 plan's, PT01 to PT13 trimming's, and
+    LR01 to LR20 that of LLR.
+    """
+    return {"TC": PLANS[1], "PT": PLANS[2], "LR": PLANS[3]}.get(case[:2], PLANS[0])
 
 
 def ports_of(case: Experiment) -> int:

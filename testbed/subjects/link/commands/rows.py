@@ -36,7 +36,3 @@ class Rows:
         """Add a share of the line, which has to be within 5 % of theory."""
         words = f"{theory:.4f} of the line, within 5 %"
         self.add(link, what, words, f"{measured:.4f}", passed=near(measured, theory), **more)
-
-    def not_run(self, what: str, why: str) -> None:
-        """Add something that could not be run."""
-        self.made.append(PlanRow(self.case, what, "as the standard has it", "-", None, notes=why))

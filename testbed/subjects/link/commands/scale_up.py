@@ -1,5 +1,7 @@
 """SONiC's Scale-Up Test Standard (draft 0.4), 4.2: the twelve cases of CBFC, against the cores on an exact link.
 
+The same cases run in the lab by `testbed.subjects.link.lab.scale_up`.
+
 Each row says what the standard expects, and what the model gave; its notes name what is other than in the standard.
 The tester's ports are the model's sender and what drains its receiver. The cases of LLR are in `retry_rows`.
 """
@@ -11,7 +13,7 @@ import struct
 from collections.abc import Callable
 from fractions import Fraction
 
-from testbed.lab.studies.plan_rows import Plan, PlannedCase, PlanRow
+from testbed.lab.studies.plan_rows import SIZES, Plan, PlannedCase, PlanRow
 from testbed.subjects.link.commands import retry_rows
 from testbed.subjects.link.commands.rows import Rows
 from testbed.subjects.link.plan.credit_link import OCTET_PS, CreditLink
@@ -22,17 +24,14 @@ from testbed.switch.priority.classify import classify
 from testbed.switch.priority.settings import PriorityMap
 from testbed.units import Duration, Rate
 
-SIZES = tuple(
-    base + x for base in (64, 128, 256, 512, 1518, 2048, 4096, 9216) for x in (-1, 0, 1)
-    if 64 <= base + x <= 9216 and (base, x) != (64, -1)
-)  # fmt: skip
-"""64+x, 128+x, ... 9216+x with x of 0, +1 and -1, but for 64-1 and 9216+1."""
 RATE = Rate("400Gb/s")
 FRAMES, VC, OTHER, BEST_EFFORT = 100, 3, 4, 0
 CELL, FCS = 64, 4
 _MODEL = "model: cores of CBFC on an exact link"
 _CLASSIFIER = "model: the classifier of ports, where a virtual channel is a local priority"
 _BUFFER = 4096
+EXPERIMENT = "_scale_up.py"
+"""The file in `experiments/` that runs a case in the lab."""
 
 
 def _credits(limit: int = _BUFFER, *, vcs: tuple[int, ...] = (VC,), mode: CreditMode = CreditMode.PER_VC) -> Credits:
@@ -138,15 +137,15 @@ def _of_dscp(version: int) -> Callable[[Rows], None]:
 
 def pcp_and_dei(rows: Rows) -> None:
     dice = random.Random(5)
-    table = {pcp: dice.randrange(8) for pcp in range(8)}
-    plain = _packet(4, 0)
-    for pcp, vc in table.items():
-        frame = plain[:12] + struct.pack("!HH", 0x8100, pcp << 13 | 5) + plain[12:]
-        found = classify(frame, PriorityMap("dot1p", dot1p_to_local=table)).local
-        rows.made.append(PlanRow(rows.case, f"VC of PCP {pcp}, DEI 0", str(vc), str(found), found == vc,
-                                 settings="a random map", notes=_CLASSIFIER))  # fmt: skip
-    why = "ports of the lab have no map of DEI: a frame with DEI 1 has the channel of its PCP"
-    rows.made.append(PlanRow(rows.case, "VCs of PCP and DEI 1", "as mapped", "-", None, notes=why))
+    plain, eligible = ({pcp: dice.randrange(8) for pcp in range(8)} for _ in range(2))
+    settings = PriorityMap("dot1p", pcp_to_dot1p=plain, dei_to_dot1p=eligible)
+    packet = _packet(4, 0)
+    for dei, table in ((0, plain), (1, eligible)):
+        for pcp, vc in table.items():
+            frame = packet[:12] + struct.pack("!HH", 0x8100, pcp << 13 | dei << 12 | 5) + packet[12:]
+            found = classify(frame, settings).local
+            rows.made.append(PlanRow(rows.case, f"VC of PCP {pcp}, DEI {dei}", str(vc), str(found), found == vc,
+                                     settings="a random map", notes=_CLASSIFIER))  # fmt: skip
 
 
 def per_vc(rows: Rows) -> None:
@@ -256,7 +255,7 @@ def _named(case: str, model: str, text: str, run: Callable[[Rows], None]) -> Pla
         run(made := Rows(case, model))
         return made.made
 
-    return PlannedCase(text, rows)
+    return PlannedCase(text, rows, EXPERIMENT)
 
 
 CASES: Plan = {

@@ -49,7 +49,8 @@ examples:
   xoff switch conformance config_db.json                every case on your own switch, for each class of its ports
   xoff switch conformance --plan rocev2                 the RoCEv2 plan, TC1 to TC11, between eight ranks
   xoff switch conformance --plan trimming               the packet trimming plan, its cases 1 to 13 as PT1 to PT13
-  xoff switch conformance --plan scale-up               the scale-up standard's LLR-01 to CBFC-12, on models
+  xoff switch conformance --plan llr                    the plan of Link Layer Retry, its cases 1 to 20 as LR1 to LR20
+  xoff switch conformance --plan scale-up               the scale-up standard's 22 cases, on models and in the lab
 
 Each case runs on the switch, and again with the mechanism off that it tests: that control has to fail.
 Exit code: 0 if every case passed, 1 if one failed. docs/conformance.md describes the cases.
@@ -73,11 +74,15 @@ def options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--plan", choices=(*PLANS, *_model_plans()),
-        help="the plan whose cases run: pfc (default), rocev2, trimming, or scale-up on models; --case names any of "
-        "the first three, or of the plan",
+        help="the plan whose cases run: pfc (default), rocev2, trimming, llr, or scale-up; --case names any of the "
+        "first four, or of the plan",
     )  # fmt: skip
     what = parser.add_argument("--case", metavar="CASE,...", help="cases, as in L01,Y03,TC2 (default: all of the plan)")
     what.completer = lambda **_: list(_cases())  # type: ignore[attr-defined]
+    parser.add_argument(
+        "--models", action="store_true",
+        help="with --plan scale-up: run its cases on the models alone, in seconds, and not in the lab, too",
+    )  # fmt: skip
     parser.add_argument(
         "-j", type=whole_number(1, 2), default=1, metavar="N", help="run up to N side by side, a core each"
     )
@@ -90,6 +95,8 @@ def conformance(options: argparse.Namespace) -> int:
     streams.outlast()
     if options.plan in _model_plans():
         return on_models(options, _model_plans()[options.plan])
+    if options.models:
+        raise UsageError("--models is for plans that have models: --plan " + " or ".join(_model_plans()))
     cases = _of_plan(options, _cases())
     tested: tuple[ColumnPorts, ...] = ()
     if options.file:

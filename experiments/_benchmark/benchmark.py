@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated
 
-from experiments._benchmark import balancing, collectives, congestion, jobs, scale, transport
+from experiments._benchmark import balancing, collectives, congestion, jobs, link_layer, scale, transport
 from testbed.lab.studies.benchmark import TESTS
 from testbed.measures.fabric_under_test import FabricUnderTest
 from xoff import File, OneOf, Run, experiment
@@ -12,6 +12,9 @@ _BODIES: dict[str, Callable[[Run, FabricUnderTest, bool], None]] = {
     "throughput": transport.throughput,
     "latency": transport.latency,
     "burst": transport.burst,
+    "retry": link_layer.retry,
+    "trimming": link_layer.trimming,
+    "credits": link_layer.credits,
     "ecn": congestion.ecn,
     "incast": congestion.incast,
     "dcqcn": congestion.dcqcn,

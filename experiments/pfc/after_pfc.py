@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from testbed.measures.standstill import hops, longest_on_the_way, stood_still
 from xoff import (
     Buffer,
     Cable,
@@ -70,6 +71,10 @@ class Outcome:
     """The most that one switch held."""
     hops: int
     """Cables in a row on which PFC paused somebody, from the full port back."""
+    still: int
+    """Cables in a row whose senders stood still, paused or without credits."""
+    blocked: Duration
+    """The longest time for which a port on the victim's way stood still: its head-of-line blocking."""
     victim_lost: int
     victim_delay: Duration
     """The longest time that a frame of the victim took."""
@@ -96,18 +101,24 @@ def after_pfc(run: Run) -> None:
             run.figure(f"{name}: sent again", one.again)
             run.figure(f"{name}: most in a switch", one.most)
             run.figure(f"{name}: cables in a row with pauses", one.hops)
+            run.figure(f"{name}: cables in a row that stood still", one.still)
+            run.figure(f"{name}: the victim's head-of-line blocking", one.blocked)
             run.figure(f"{name}: frames that the victim lost", one.victim_lost)
             run.figure(f"{name}: the victim's longest delay", one.victim_delay)
     best, damaged = seen["PFC", LOSSES[0]], LOSSES[-1]
     run.claim("PFC: cables in a row with pauses", best.hops, equals=2)
+    run.claim("PFC: cables in a row that stood still", best.still, equals=2)
+    run.claim("PFC: the victim's head-of-line blocking", best.blocked, at_least=Duration("100us"))
     run.claim("PFC: the victim's longest delay", best.victim_delay, at_least=Duration("100us"))
     run.claim("PFC, frames lost by the cable: sent again", seen["PFC", damaged].again, at_least=100)
     for name in ("PFC + LLR", "CBFC + LLR"):
         run.claim(f"{name}, frames lost by the cable: sent again", seen[name, damaged].again, equals=0)
         run.claim(f"{name}: slowest flow, by PFC's", _ratio(seen[name, damaged], best), at_most=1.01)
     run.claim("CBFC + LLR: cables in a row with pauses", seen["CBFC + LLR", damaged].hops, equals=0)
+    run.claim("CBFC + LLR: cables in a row that stood still", seen["CBFC + LLR", damaged].still, equals=2)
     trimmed, dropped = seen["trim + selective repeat", damaged], seen["drop + go-back-N", damaged]
     run.claim("trim: slowest flow, by PFC's", _ratio(trimmed, best), at_most=1.2)
+    run.claim("trim: cables in a row that stood still", trimmed.still, equals=0)
     run.claim("trim: the victim's lost frames", trimmed.victim_lost, equals=0)
     run.claim("trim: the victim's longest delay", trimmed.victim_delay, at_most=Duration("1us"))
     run.claim("drop: slowest flow, by PFC's", _ratio(dropped, best), at_least=1.5)
@@ -137,16 +148,20 @@ def _outcome(mechanism: Mechanism, loss: str) -> Outcome:
         between, cable=Cable(LINE, "5m"), port=mechanism.switch, hopts={"port": mechanism.host}, buffer=BUFFER
     )
     senders = [f"h{number}" for number in range(1, SENDERS + 1)]
+    victim_flow = Flow("v", "w", PRIORITY, frame=FRAME, rate=VICTIM, duration=LINE.time_for(SIZE) * SENDERS)
     with network(topo, case=f"{mechanism.name}, loss {loss}") as net:
         running = net.run(
             *(
                 Flow(one, "r", PRIORITY, size=SIZE, transport=mechanism.transport, rate_control="fixed")
                 for one in senders
             ),
-            Flow("v", "w", PRIORITY, frame=FRAME, rate=VICTIM, duration=LINE.time_for(SIZE) * SENDERS),
+            victim_flow,
         )
         paused = {name for name in net.fabric.names() if net.fabric.pfc(name, PRIORITY)["xoff_sent"]}
         rows = ({net.port("s2", "s1")}, {net.port("s1", host) for host in senders})
+        times_still = stood_still(net, PRIORITY)
+        still = hops(net, [name for name, time in times_still.items() if time.ps], "s2")
+        blocked = longest_on_the_way(net, victim_flow, times_still)
         most = max(sum(net.fabric.buffer(switch).high_water) for switch in ("s1", "s2"))
     reports = running.reports_of(RoceReport)
     times, victim = [report.completion for report in reports], running.reports[-1]
@@ -156,6 +171,8 @@ def _outcome(mechanism: Mechanism, loss: str) -> Outcome:
         again=sum(report.retransmitted for report in reports),
         most=Size.from_bytes(most * CELL),
         hops=sum(bool(paused & row) for row in rows),
+        still=still,
+        blocked=blocked,
         victim_lost=victim.lost,
         victim_delay=victim.worst_delay,
     )

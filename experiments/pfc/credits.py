@@ -2,6 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
+from testbed.measures.standstill import hops, longest_on_the_way, stood_still
 from xoff import Between, Dumbbell, Duration, Flow, Port, Rate, Run, experiment, network, steady_rates
 
 OFFERED, FAR = Rate("4Gb/s"), Rate("1250Mb/s")
@@ -19,6 +20,10 @@ class Outcome(NamedTuple):
     """The most cells that frames from the shared cable took of the buffer, of the congested priority."""
     pauses: int
     """PFC frames that s2 sent to s1."""
+    hops: int
+    """Cables in a row, back from s2, whose senders stood still, paused or without credits."""
+    blocked: Duration
+    """The time for which a port on the victim's way stood still in its priority: its head-of-line blocking."""
     stalls: int
     """The times that a frame at s1 had the shared cable and no credits."""
 
@@ -43,6 +48,10 @@ def credits(run: Run, delay: Annotated[Duration, Between("100ns", "1us")] = Dura
     run.claim("PFC: pauses of the shared cable", paused.pauses, at_least=5)
     run.claim("credits: pauses of the shared cable", given.pauses + apart.pauses, equals=0)
     run.claim("credits: frames that waited for credits", given.stalls, at_least=5)
+    for name, found in (("PFC", paused), ("credits", given)):
+        run.claim(f"{name}: head-of-line blocking of h2", found.blocked, at_least=Duration("100us"))
+        run.claim(f"{name}: cables in a row that stood still", found.hops, equals=2)
+    run.claim("credits, a channel apart: head-of-line blocking of h2", apart.blocked, equals=Duration("0s"))
     run.claim("cells that PFC took beyond credits", paused.cells - given.cells, at_least=1)
 
 
@@ -55,6 +64,9 @@ def _run(run: Run, delay: Duration, case: str, port: Port, priority: int) -> Out
         there, here = net.port("s1", "s2"), net.port("s2", "s1")
         cells = net.fabric.group(here, CONGESTED).most_cells
         pauses = net.fabric.pfc(here, CONGESTED)["xoff_sent"]
+        times = stood_still(net, CONGESTED)
+        back = hops(net, [name for name, time in times.items() if time.ps], "s2")
+        blocked = longest_on_the_way(net, flows[0], stood_still(net, priority))
         stalls = 0
         if port.credits:
             counters = net.fabric.credits(there).vcs[CONGESTED]
@@ -66,4 +78,6 @@ def _run(run: Run, delay: Duration, case: str, port: Port, priority: int) -> Out
     rates = steady_rates(reports, SETTLED, STEADY)
     run.figure(f"{case}: goodput of h2", rates[0])
     run.figure(f"{case}: most cells of the buffer from s1", cells)
-    return Outcome(rates[0], sum(report.lost for report in reports), cells, pauses, stalls)
+    run.figure(f"{case}: head-of-line blocking of h2", blocked)
+    run.figure(f"{case}: cables in a row that stood still", back)
+    return Outcome(rates[0], sum(report.lost for report in reports), cells, pauses, back, blocked, stalls)

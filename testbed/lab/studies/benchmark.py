@@ -39,6 +39,9 @@ TESTS = (
     DraftTest("throughput", "5.1", "Baseline throughput", "of all lines"),
     DraftTest("latency", "5.2", "Latency", "mean"),
     DraftTest("burst", "5.3", "Back-to-back burst absorption", "octets until a loss"),
+    DraftTest("retry", "6.5", "Retry by the link layer (LLR)", "retry on average"),
+    DraftTest("trimming", "6.5", "Packet trimming", "sent again"),
+    DraftTest("credits", "6.5", "Credits (CBFC) against PFC", "head-of-line blocking"),
     DraftTest("ecn", "7.1", "ECN marking accuracy and threshold", "marked"),
     DraftTest("incast", "7.2", "PFC behaviour under incast", "throughput"),
     DraftTest("dcqcn", "7.3", "DCQCN convergence time", "JFI at the end"),
@@ -63,7 +66,8 @@ LARGER_IS_BETTER = frozenset(
     {
         "goodput", "throughput", "of all lines", "of the line", "bus bandwidth", "JFI", "JFI at the end",
         "emptiest of the fullest", "frames until a pause", "octets until a pause", "frames until a loss",
-        "octets until a loss", "of its rate during the storm", "afterwards",
+        "octets until a loss", "of its rate during the storm", "afterwards", "others' goodput",
+        "others' goodput of what they sent",
     }
 )  # fmt: skip
 SMALLER_IS_BETTER = frozenset(
@@ -73,7 +77,10 @@ SMALLER_IS_BETTER = frozenset(
         "PAUSE frames", "PAUSE frames per second", "longest pause of a port", "times a switch paused", "deepest queue",
         "sent again", "out of order", "frames dropped", "within 10 percent after", "JFI of 0.95 after",
         "interference factor", "overhead factor", "longest wait", "deviation", "last over first", "deadlocks found",
-        "cells left in buffers at most",
+        "cells left in buffers at most", "retry at least", "retry on average", "retry at most", "packets sent again",
+        "frames of the load lost", "first rest after", "first request after", "octets on the wire",
+        "head-of-line blocking",
+        "hops of the stop", "ports that stood still", "others' longest delay",
     }
 )  # fmt: skip
 """The columns that are better the larger, or the smaller, they are. The others, such as marks, are neither."""
@@ -102,10 +109,7 @@ NOT_MEASURED = (
     NotMeasured("6.1", "throughput by transport service (ROD, RUD, RUDI, UUD)", f"{_NO_UET}; 5.1 has RoCEv2's"),
     NotMeasured("6.2", "latency, and that of the first packet", f"{_NO_UET}; 5.2 has RoCEv2's"),
     NotMeasured("6.3", "spraying under RUD and ROD", f"{_NO_UET}; 8.3 has RoCEv2's, to NICs that reorder and not"),
-    NotMeasured("6.4", "congestion control at both ends, credits", f"{_NO_UET}; 7.2 and 7.3 have DCQCN's"),
-    NotMeasured("6.5", "retry by the link layer (LLR)", "cables of the lab lose frames, and stations repeat none"),
-    NotMeasured("6.5", "packet trimming", "the lab's switch drops frames as a whole"),
-    NotMeasured("6.5", "credits (CBFC) against PFC", "the lab's switch has PFC; 7.2 and 7.4 have its pauses"),
+    NotMeasured("6.4", "congestion control at both ends, receiver credits", f"{_NO_UET}; 7.2 and 7.3 have DCQCN's"),
     NotMeasured("6.6", "collectives over RUD and ROD", f"{_NO_UET}; 9 has RoCEv2's"),
     NotMeasured("6.7", "rate and number of delivery contexts", _NO_UET),
 )

@@ -33,6 +33,35 @@ def test_a_storm_at_a_switch_of_a_file_and_its_report(ready: PreparedEngine, tmp
     assert json.loads((tmp_path / FILE).read_text())["settings"]["PFC"] == "priority 3"
 
 
+def test_section_6_of_the_link_layer_on_a_fabric(ready: PreparedEngine, tmp_path: Path) -> None:
+    """6.5: retry by the cable is quicker than the transport's, a rest is there before a request, credits stop more."""
+    words = [
+        "benchmark",
+        "leaf-spine,2,2,2",
+        "--quick",
+        "--test",
+        "retry,trimming,credits",
+        "-o",
+        str(tmp_path),
+        "-j",
+        "1",
+    ]
+    assert ready.engine.name == "um" and main(words) == 0
+    found = Benchmark.read(tmp_path)
+    assert found.passed and all(one.claims for one in found.outcomes)
+    retry, trimming, credits = (one.rows for one in found.outcomes)
+    assert retry["LLR"]["packets sent again"].value == retry["LLR"]["frames of the load lost"].value == 0
+    assert retry["go-back-N"]["frames of the load lost"].value > 0
+    assert 0 < retry["LLR"]["retry on average"].value < retry["go-back-N"]["retry on average"].value
+    cut = trimming["trimmed, selective repeat"]
+    assert cut["frames dropped"].value == 0 < cut["frames trimmed"].value
+    assert 0 < cut["first rest after"].value < cut["first request after"].value
+    assert credits["CBFC, a channel apart"]["head-of-line blocking"].value == 0
+    assert credits["CBFC"]["head-of-line blocking"].value > 0 < credits["PFC"]["head-of-line blocking"].value
+    assert credits["CBFC"]["hops of the stop"].value >= credits["PFC"]["hops of the stop"].value >= 1
+    assert {one["section"] for one in json.loads((tmp_path / FILE).read_text())["not_measured"]} >= {"6.1", "6.7"}
+
+
 @pytest.mark.long
 def test_a_cluster_makes_what_this_machine_makes(ready: PreparedEngine, start: Start, tmp_path: Path) -> None:
     assert ready.engine.name == "um"

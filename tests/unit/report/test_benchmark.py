@@ -48,7 +48,7 @@ def test_rows_and_columns_are_a_table_and_the_draft_s_bars_are_drawn(tmp_path: P
     assert "9.2 All-to-all" in page and "completion (us) ↓" in page and "JFI ↑" in page and "MMR ↓" in page
     assert '<td class="n">200</td>' in page and '<td class="n">100</td>' in page
     assert page.count('<rect class="s1"') == 2 and "all 4 claims hold" in page
-    assert "credits (CBFC) against PFC" in page and "power" in page, "what is not measured is named"
+    assert "collectives over RUD and ROD" in page and "power" in page, "what is not measured is named"
 
 
 def test_a_row_that_the_lab_cannot_have_says_why(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@
                  extended headers, which the opcode names, in this order:
                    RETH 16  virtual address, R_Key, length         first packet of a write, read request
                    AtomicETH 28  virtual address, R_Key, swap or add data, compare data      atomic operations
-                   DETH  8  Q_Key, source QP                       unreliable datagrams: connection management
+                   DETH  8  Q_Key, source QP                       unreliable datagrams, also of connection management
                    AETH  4  syndrome, message sequence number      acknowledgement, read response but for middle ones
                    AtomicAckETH 8  what was there before           acknowledgement of an atomic operation
                    ImmDt 4  immediate data
@@ -28,8 +28,8 @@ identifications fails the check here.
 
 Many packets of one message together are `testbed.frames.roce_run`.
 
-Not here: Ethernet and IP headers, which the kernel makes; other transports than RC and these two datagrams; what a
-packet means for a connection (`testbed.roce`).
+Not here: Ethernet and IP headers, which the kernel makes; RD and XRC; what a packet means for a connection
+(`testbed.roce`).
 """
 
 from __future__ import annotations
@@ -73,6 +73,24 @@ _MOST_LENGTHS = 512
 """The most packet lengths for which a path caches the CRC prefix."""
 
 
+class Service(enum.StrEnum):
+    """The transport service of a queue pair, which the first three bits of opcodes name."""
+
+    RC = "RC"  # reliable connection
+    UC = "UC"  # unreliable connection
+    UD = "UD"  # unreliable datagrams
+
+    @property
+    def opcodes(self) -> int:
+        """The first of its opcodes; the operation is added to it."""
+        return _FIRST_OPCODES[self]
+
+
+_FIRST_OPCODES = {Service.RC: 0x00, Service.UC: 0x20, Service.UD: 0x60}
+_OPERATION = 0x1F
+"""The bits of an opcode that name the operation."""
+
+
 class Opcode(enum.IntEnum):
     """The opcode of a packet: transport (3 bits) and operation (5 bits)."""
 
@@ -99,7 +117,20 @@ class Opcode(enum.IntEnum):
     FETCH_ADD = 0x14
     SEND_LAST_INVALIDATE = 0x16
     SEND_ONLY_INVALIDATE = 0x17
+    UC_SEND_FIRST = 0x20
+    UC_SEND_MIDDLE = 0x21
+    UC_SEND_LAST = 0x22
+    UC_SEND_LAST_IMMEDIATE = 0x23
+    UC_SEND_ONLY = 0x24
+    UC_SEND_ONLY_IMMEDIATE = 0x25
+    UC_WRITE_FIRST = 0x26
+    UC_WRITE_MIDDLE = 0x27
+    UC_WRITE_LAST = 0x28
+    UC_WRITE_LAST_IMMEDIATE = 0x29
+    UC_WRITE_ONLY = 0x2A
+    UC_WRITE_ONLY_IMMEDIATE = 0x2B
     DATAGRAM = 0x64  # UD SEND only
+    DATAGRAM_IMMEDIATE = 0x65
     CNP = 0x81
     SELECTIVE_ACKNOWLEDGE = 0xD1
 
@@ -114,7 +145,9 @@ ASKING = ATOMICS | {_O.READ_REQUEST}
 REQUESTS = SENDS | WRITES | ASKING
 READ_RESPONSES = frozenset(range(_O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_ONLY + 1))
 RESPONSES = READ_RESPONSES | {_O.ATOMIC_ACKNOWLEDGE}
-DATA = REQUESTS | RESPONSES
+DATAGRAMS = frozenset({_O.DATAGRAM, _O.DATAGRAM_IMMEDIATE})
+_UNRELIABLE = DATAGRAMS | set(range(_O.UC_SEND_FIRST, _O.UC_WRITE_ONLY_IMMEDIATE + 1))
+DATA = REQUESTS | RESPONSES | _UNRELIABLE
 FIRSTS = frozenset({_O.SEND_FIRST, _O.SEND_ONLY, _O.SEND_ONLY_IMMEDIATE, _O.WRITE_FIRST, _O.WRITE_ONLY})
 FIRSTS |= {_O.WRITE_ONLY_IMMEDIATE, _O.SEND_ONLY_INVALIDATE}
 """Opcodes of the first packet of a message that brings data."""
@@ -125,11 +158,14 @@ _WITH_AETH = frozenset({_O.READ_RESPONSE_FIRST, _O.READ_RESPONSE_LAST, _O.READ_R
 _WITH_AETH |= {_O.SELECTIVE_ACKNOWLEDGE, _O.ATOMIC_ACKNOWLEDGE}
 _WITH_IMMEDIATE = frozenset({_O.SEND_LAST_IMMEDIATE, _O.SEND_ONLY_IMMEDIATE})
 _WITH_IMMEDIATE |= {_O.WRITE_LAST_IMMEDIATE, _O.WRITE_ONLY_IMMEDIATE}
+_WITH_RETH |= {_O.UC_WRITE_FIRST, _O.UC_WRITE_ONLY, _O.UC_WRITE_ONLY_IMMEDIATE}
+_WITH_IMMEDIATE |= {_O.UC_SEND_LAST_IMMEDIATE, _O.UC_SEND_ONLY_IMMEDIATE, _O.DATAGRAM_IMMEDIATE}
+_WITH_IMMEDIATE |= {_O.UC_WRITE_LAST_IMMEDIATE, _O.UC_WRITE_ONLY_IMMEDIATE}
 _ACKNOWLEDGE, _ATOMIC_ACKNOWLEDGE = int(_O.ACKNOWLEDGE), int(_O.ATOMIC_ACKNOWLEDGE)
 _OPCODES = {int(opcode): opcode for opcode in Opcode}
 _NEEDED = {
     opcode: (
-        opcode in _WITH_RETH, opcode == _O.DATAGRAM, opcode in _WITH_AETH, opcode in _WITH_IMMEDIATE,
+        opcode in _WITH_RETH, opcode in DATAGRAMS, opcode in _WITH_AETH, opcode in _WITH_IMMEDIATE,
         opcode in ATOMICS, opcode == _O.ATOMIC_ACKNOWLEDGE, opcode in _INVALIDATES,
     )
     for opcode in Opcode
@@ -149,6 +185,7 @@ class RoceReason(enum.StrEnum):
     BAD_ICRC = "bad_icrc"
     BAD_TELEMETRY = "bad_telemetry"
     TRIMMED = "trimmed"
+    OTHER_SERVICE = "other_service"
 
 
 class RocePacketError(XoffError):
@@ -237,6 +274,18 @@ class Packet(NamedTuple):
         return cls(Opcode.CNP, destination_qp, 0, CNP_PAYLOAD, becn=True)
 
 
+def is_of(opcode: int, service: Service) -> bool:
+    """Return True if queue pairs of a service take packets with this opcode; all take notifications."""
+    if opcode >= _O.CNP:
+        return opcode == _O.CNP or service is Service.RC
+    return opcode & ~_OPERATION == service.opcodes
+
+
+def plain(packet: Packet) -> Packet:
+    """Return a packet of an unreliable service with the opcode that reliable connections have for the same."""
+    return packet._replace(opcode=_OPCODES[packet.opcode & _OPERATION])
+
+
 def encode(packet: Packet) -> bytes:
     """Return the packet without ICRC; FieldError if a value does not fit, or a header is missing."""
     padding = -len(packet.payload) % 4
@@ -313,7 +362,7 @@ def parse(data: bytes) -> Packet:
         if opcode in _WITH_RETH:
             reth, start = Reth(*_RETH.unpack_from(data, start)), start + _RETH.size
         if number > _ACKNOWLEDGE:
-            if opcode == Opcode.DATAGRAM:
+            if opcode in DATAGRAMS:
                 q_key, source = _DETH.unpack_from(data, start)
                 deth, start = Deth(q_key, source & _MASK_24), start + _DETH.size
             elif opcode in ATOMICS:
@@ -392,7 +441,7 @@ class Path:
             self._addresses = _packed(source, self._is_ipv4) + _packed(destination, self._is_ipv4)
         except ValueError as error:
             raise FieldError(f"a path from {source} to {destination}: {error}") from None
-        self.source_port = source_port
+        self.source, self.source_port = source, source_port
         self._prefixes: dict[int, int] = {}
         self._zeros: dict[tuple[bytes, int], int] = {}
 

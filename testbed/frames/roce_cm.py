@@ -1,13 +1,13 @@
-"""Connection management of RoCE: four messages of the InfiniBand communication manager (CM), chapter 12.
+"""Connection management of RoCE: messages of the InfiniBand communication manager (CM), chapter 12.
 
 Each is a management datagram (MAD) of 256 octets, which a UD packet carries to queue pair 1:
 
     octets  0-23   MAD header: class 7 (communication management), method Send, transaction ID, attribute ID
-           24-    REQ, REP, RTU or REJ, to the end of the MAD
+           24-    REQ, REP, RTU or REJ, to the end of the MAD; for datagrams SIDR REQ or SIDR REP
 
 Of their fields these are used: communication IDs, service ID, queue pair numbers, first PSNs, path MTU, retry counts,
 resources for reads, the addresses, and private data. The others have the values that Linux's connection manager gives
-them on RoCE, or 0. REQ's private data begin with the IP addressing of the RDMA IP CM service (annex A11).
+them on RoCE, or 0. The private data of REQ and SIDR REQ begin with the IP addressing of the RDMA IP CM service (A11).
 
 Not here: alternate paths, other messages of the CM, and the state of a connection (`testbed.roce.connecting`).
 """
@@ -21,7 +21,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from testbed.errors import XoffError
 from testbed.frames import FieldError
-from testbed.frames.roce import DEFAULT_P_KEY, Deth, Opcode, Packet
+from testbed.frames.roce import DEFAULT_P_KEY, Deth, Opcode, Packet, Service
 
 CM_QP = 1
 Q_KEY = 0x80010000
@@ -30,6 +30,10 @@ MOST_RETRIES = 7
 MAD_OCTETS = 256
 SERVICE_PREFIX = 0x0000_0000_0106_0000
 """The service IDs of the RDMA IP CM service for its TCP port space; the last 16 bits are the port."""
+DATAGRAM_PREFIX = 0x0000_0000_0111_0000
+"""Those for its UDP port space, of services that take datagrams."""
+DATAGRAM_KEY = 0x01234567
+"""The Q_Key of the queue pairs of such services."""
 PRIVATE_OCTETS = 56
 """The octets of private data that a REQ has room for beside the addressing."""
 
@@ -40,7 +44,11 @@ _REQ = struct.Struct("!I4xQQ4xIIIIIHBBHH16s16sIBBBB44x92s")
 _REP = struct.Struct("!IIIIIIBBBBQ196s")
 _RTU = struct.Struct("!II224x")
 _REJ = struct.Struct("!IIBBH72x148x")
+_SIDR_REQ = struct.Struct("!IHxxQ216s")
+_SIDR_REP = struct.Struct("!IBBxxIQI72x136s")
 _IP_CM = struct.Struct("!BBH16s16s")
+_DATAGRAM_PRIVATE = 180
+"""The octets of private data that a SIDR REQ has room for beside the addressing."""
 _FULL_RATE = 3  # 10 Gb/s, the value that InfiniBand requires in a field that RoCE does not use
 _NO_LID = 0xFFFF
 
@@ -52,6 +60,8 @@ class Attribute(enum.IntEnum):
     REJ = 0x12
     REP = 0x13
     RTU = 0x14
+    SIDR_REQ = 0x17
+    SIDR_REP = 0x18
 
 
 class RejectReason(enum.IntEnum):
@@ -102,6 +112,7 @@ class Request:
     ack_timeout: int = 20
     """The code of the time after which a packet without an acknowledgement is sent again."""
     rnr_retries: int = 7
+    service: Service = Service.RC
 
     attribute = Attribute.REQ
 
@@ -111,7 +122,6 @@ class Request:
         if len(self.private) > PRIVATE_OCTETS:
             raise FieldError(f"{len(self.private)} octets of private data; a request has room for {PRIVATE_OCTETS}")
         gids = [_gid(address) for address in (self.source, self.destination)]
-        addressing = _IP_CM.pack(0, self.source.version << 4, self.source_port, *map(_plain, _pair(self)))
         return _pack(
             _REQ,
             self.communication_id,
@@ -120,7 +130,7 @@ class Request:
             0,
             self.qp << 8 | self.responder_resources,
             self.initiator_depth,
-            _TIMEOUT << 3,
+            _TIMEOUT << 3 | _SERVICES.index(self.service) << 1,
             self.psn << 8 | _TIMEOUT << 3 | self.retries,
             self.p_key,
             _PATH_MTU[self.mtu] << 4 | self.rnr_retries,
@@ -133,30 +143,29 @@ class Request:
             64,
             self.service_level << 4,
             self.ack_timeout << 3,
-            addressing + self.private,
+            _addressing(self) + self.private,
         )
 
     @classmethod
     def parse(cls, body: bytes) -> Request:
         (
-            communication_id, service_id, guid, _, qp, depth, _, psn, p_key, mtu, _, _, _, _, _, _, traffic_class, _,
+            communication_id, service_id, guid, _, qp, depth, kind, psn, p_key, mtu, _, _, _, _, _, _, traffic_class, _,
             level, ack_timeout, private,
         ) = _REQ.unpack(body)  # fmt: skip
         sizes = {code: size for size, code in _PATH_MTU.items()}
         if mtu >> 4 not in sizes:
             raise CmError(CmReason.BAD_FIELD, f"path MTU {mtu >> 4} is none of {sorted(sizes)}")
-        _, version, port, source, destination = _IP_CM.unpack_from(private)
-        if version >> 4 not in (4, 6):
-            raise CmError(CmReason.BAD_FIELD, f"the private data name IP version {version >> 4}")
-        kind = _v4 if version >> 4 == 4 else IPv6Address
+        if kind >> 1 & 3 >= len(_SERVICES):
+            raise CmError(CmReason.BAD_FIELD, f"transport service {kind >> 1 & 3} is neither RC nor UC")
+        source, destination, port = _addresses(private)
         return cls(
             communication_id,
             service_id,
             qp >> 8,
             psn >> 8,
             sizes[mtu >> 4],
-            kind(source),
-            kind(destination),
+            source,
+            destination,
             port,
             private[_IP_CM.size :],
             p_key,
@@ -168,9 +177,12 @@ class Request:
             psn & 7,
             ack_timeout >> 3,
             mtu & 7,
+            _SERVICES[kind >> 1 & 3],
         )
 
 
+_SERVICES = (Service.RC, Service.UC)
+"""The transport services by their numbers in a request."""
 _TIMEOUT = 20
 """The time that Linux gives for the answers of a connection manager: 4.096 us x 2^20, some 4 s."""
 
@@ -213,6 +225,11 @@ class Reply:
         own, remote, _, qp, _, psn, resources, depth, _, _, guid, private = _REP.unpack(body)
         return cls(own, remote, qp >> 8, psn >> 8, private, guid, resources, depth)
 
+    @property
+    def addressee(self) -> int:
+        """The communication ID of who is to have the message."""
+        return self.remote_communication_id
+
 
 @dataclass(frozen=True)
 class Ready:
@@ -229,6 +246,10 @@ class Ready:
     @classmethod
     def parse(cls, body: bytes) -> Ready:
         return cls(*_RTU.unpack(body))
+
+    @property
+    def addressee(self) -> int:
+        return self.remote_communication_id
 
 
 @dataclass(frozen=True)
@@ -249,10 +270,68 @@ class Reject:
         own, remote, _, _, reason = _REJ.unpack(body)
         return cls(own, remote, reason)
 
+    @property
+    def addressee(self) -> int:
+        return self.remote_communication_id
 
-Message = Request | Reply | Ready | Reject
-_MESSAGES: dict[int, type[Request] | type[Reply] | type[Ready] | type[Reject]] = {
-    kind.attribute: kind for kind in (Request, Reply, Ready, Reject)
+
+@dataclass(frozen=True)
+class DatagramRequest:
+    """SIDR REQ: the queue pair of a service that takes datagrams is asked for."""
+
+    communication_id: int
+    service_id: int
+    source: IPv4Address | IPv6Address
+    destination: IPv4Address | IPv6Address
+    source_port: int = 0
+    private: bytes = b""
+    p_key: int = DEFAULT_P_KEY
+
+    attribute = Attribute.SIDR_REQ
+
+    def encode(self) -> bytes:
+        if len(self.private) > _DATAGRAM_PRIVATE:
+            raise FieldError(f"{len(self.private)} octets of private data; SIDR REQ has room for {_DATAGRAM_PRIVATE}")
+        return _pack(_SIDR_REQ, self.communication_id, self.p_key, self.service_id, _addressing(self) + self.private)
+
+    @classmethod
+    def parse(cls, body: bytes) -> DatagramRequest:
+        communication_id, p_key, service_id, private = _SIDR_REQ.unpack(body)
+        source, destination, port = _addresses(private)
+        return cls(communication_id, service_id, source, destination, port, private[_IP_CM.size :], p_key)
+
+
+@dataclass(frozen=True)
+class DatagramReply:
+    """SIDR REP: the queue pair that takes datagrams of a service, with its Q_Key; or the status of a refusal."""
+
+    communication_id: int
+    qp: int
+    service_id: int
+    q_key: int
+    private: bytes = b""
+    status: int = 0
+
+    attribute = Attribute.SIDR_REP
+
+    def encode(self) -> bytes:
+        return _pack(
+            _SIDR_REP, self.communication_id, self.status, 0, self.qp << 8, self.service_id, self.q_key, self.private
+        )
+
+    @classmethod
+    def parse(cls, body: bytes) -> DatagramReply:
+        communication_id, status, _, qp, service_id, q_key, private = _SIDR_REP.unpack(body)
+        return cls(communication_id, qp >> 8, service_id, q_key, private, status)
+
+    @property
+    def addressee(self) -> int:
+        return self.communication_id
+
+
+Message = Request | Reply | Ready | Reject | DatagramRequest | DatagramReply
+_MESSAGES: dict[int, type[Message]] = {
+    kind.attribute: kind for kind in (Request, Reply, Ready, Reject, DatagramRequest, DatagramReply)
 }
 
 
@@ -276,9 +355,9 @@ def parse(mad: bytes) -> tuple[Message, int]:
     return _MESSAGES[attribute].parse(mad[_MAD.size :]), transaction
 
 
-def service_id(port: int) -> int:
+def service_id(port: int, service: Service = Service.RC) -> int:
     """Return the service that listens on a port of the RDMA IP CM service."""
-    return SERVICE_PREFIX | port
+    return (DATAGRAM_PREFIX if service is Service.UD else SERVICE_PREFIX) | port
 
 
 def _pack(layout: struct.Struct, *values: int | bytes) -> bytes:
@@ -288,8 +367,18 @@ def _pack(layout: struct.Struct, *values: int | bytes) -> bytes:
         raise FieldError(f"a value does not fit into a message of the connection manager: {error}") from None
 
 
-def _pair(request: Request) -> tuple[bytes, bytes]:
-    return request.source.packed, request.destination.packed
+def _addressing(request: Request | DatagramRequest) -> bytes:
+    """Return the addresses with which the private data of a request begin."""
+    pair = request.source.packed, request.destination.packed
+    return _IP_CM.pack(0, request.source.version << 4, request.source_port, *map(_plain, pair))
+
+
+def _addresses(private: bytes) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address, int]:
+    _, version, port, source, destination = _IP_CM.unpack_from(private)
+    if version >> 4 not in (4, 6):
+        raise CmError(CmReason.BAD_FIELD, f"the private data name IP version {version >> 4}")
+    kind = _v4 if version >> 4 == 4 else IPv6Address
+    return kind(source), kind(destination), port
 
 
 def _plain(packed: bytes) -> bytes:

@@ -35,7 +35,7 @@ local HEAD_OCTETS, STAMP_OCTETS = 4, 16
 local INT_KINDS = { [1] = "collects", [2] = "returned" }
 local ROCE_PORT, BTH_OCTETS, ICRC_OCTETS = 4791, 12, 4
 local SELECTIVE = 0xD1
-local REST_DSCP, DATA = 48, { [0] = true, [1] = true, [2] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true, [8] = true, [9] = true, [10] = true, [11] = true, [12] = true, [13] = true, [14] = true, [15] = true, [16] = true, [18] = true, [19] = true, [20] = true, [22] = true, [23] = true }
+local REST_DSCP, DATA = 48, { [0] = true, [1] = true, [2] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true, [8] = true, [9] = true, [10] = true, [11] = true, [12] = true, [13] = true, [14] = true, [15] = true, [16] = true, [18] = true, [19] = true, [20] = true, [22] = true, [23] = true, [32] = true, [33] = true, [34] = true, [35] = true, [36] = true, [37] = true, [38] = true, [39] = true, [40] = true, [41] = true, [42] = true, [43] = true, [100] = true, [101] = true }
 local ESUN_TYPE, ESUN_OCTETS = 0x88B6, 4
 local ESUN = {
 	{ "ecn", 0, 2 }, { "cos", 2, 3 }, { "flow_bit", 5, 1 }, { "flow_label", 6, 16 },

@@ -51,3 +51,19 @@ class Counters:
     """Messages of the far end that have come to their last octet."""
     received: int = 0
     """Those of them that took a receive: sends, and writes with immediate data."""
+    incomplete: int = 0
+    """Messages of an unreliable connection of which a packet was missing when a later one came, each gap counted once
+    however many messages are in it."""
+    dropped: int = 0
+    """Packets that came and were dropped, because one before them of their message was missing."""
+    no_receive: int = 0
+    """Messages of an unreliable service that were dropped because no receive was posted."""
+    too_long: int = 0
+    """Messages of an unreliable service that were dropped because they are longer than their receive, than they say, or
+    than a datagram may be."""
+    no_access: int = 0
+    """Writes of an unreliable connection to memory that there is not."""
+    other_keys: int = 0
+    """Datagrams with another Q_Key than that of the queue pair."""
+    limit_events: int = 0
+    """The times that a shared receive queue had fewer receives than its limit, and told of it."""

@@ -6,7 +6,9 @@ the networks between can spread flows, and the peer can tell which one to expect
 
 Connections are made by the connection manager's REQ, REP and RTU. The request's private data, 56 octets, are the
 user's; `listen` has a function that answers them, and can refuse. A request that gets no reply is sent again, each time
-after twice the time. `is_settled` says when all connections are made, with none of their messages under way.
+after twice the time. For datagrams (UD) SIDR REQ and SIDR REP take their place: they tell the numbers of both ends, the
+PSN that the asker begins with, and the Q_Key. What is the asker's is in the request's private data. `is_settled` says
+when all connections are made, with none of their messages under way.
 
 All that a peer sends and that is not understood, not intact or for no queue pair is counted in `refused` by its reason.
 """
@@ -14,29 +16,36 @@ All that a peer sends and that is not understood, not intact or for no queue pai
 from __future__ import annotations
 
 import enum
+import struct
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TYPE_CHECKING
 
 from testbed.errors import XoffError
 from testbed.frames import roce, roce_cm
-from testbed.frames.roce import Opcode, Packet
+from testbed.frames.roce import Opcode, Packet, Service
 from testbed.roce import rates
 from testbed.roce.memory import Region
 from testbed.roce.nic import PLAIN, NicTiming
-from testbed.roce.queue_pair import CnpPace, QueuePair, State
+from testbed.roce.queue_pair import Addressed, CnpPace, QueuePair, State
 from testbed.roce.rates.base import Maker
 from testbed.roce.sequence import psn
 from testbed.roce.settings import CnpModeration, CnpScope, RoceError, Settings, Timing
 from testbed.roce.source_port import QUEUE_PAIR, PortRule, from_number, source_port
 from testbed.units import NEVER, Line
 
+if TYPE_CHECKING:
+    from testbed.roce.services.receives import Receives
+
 _CE = 3
 FIRST_QP = 0x100
 MOST_QUEUE_PAIRS = 4096
 _FIRST_KEY = 0x1000
+_NOT_SERVED = 1
+"""The status of a reply for datagrams that refuses: the service ID is not supported."""
 _MOST_REQUESTS = 5
 """The most requests for one connection."""
 _LOST_AFTER = 4
@@ -63,7 +72,9 @@ class Outgoing:
     datagram: bytes
 
 
-Answer = Callable[[roce_cm.Request, QueuePair], bytes | None]
+_DATAGRAMS = struct.Struct("!II")
+"""Private data of a request for datagrams: the queue pair that asks, and its first PSN."""
+Answer = Callable[[roce_cm.Request | roce_cm.DatagramRequest, QueuePair], bytes | None]
 """The answer to a request for a connection: private data for the reply, or None to refuse."""
 
 
@@ -93,7 +104,7 @@ class _Asking:
     """A connection that has been asked for."""
 
     queue_pair: QueuePair
-    request: roce_cm.Request
+    request: roce_cm.Request | roce_cm.DatagramRequest
     port_rule: PortRule
     due_ns: int
     """When the next request is sent."""
@@ -108,6 +119,11 @@ class _Answers:
     came: int = 0
     lost_ns: int = 0
     """The moment from which those that have not come count as lost."""
+
+
+def _to(pair: QueuePair, datagram: bytes) -> str:
+    """Return the address that a datagram of a queue pair goes to."""
+    return datagram.to if isinstance(datagram, Addressed) else pair.far_address
 
 
 class Endpoint:
@@ -134,7 +150,9 @@ class Endpoint:
         self._timing = Timing.of(self.settings, line.scale)
         self._memory: dict[int, Region] = {}
         self._registered = 0
-        self._services: dict[int, tuple[Answer, Maker, PortRule, NicTiming]] = {}
+        self._services: dict[int, tuple[Answer, Maker, PortRule, NicTiming, Service]] = {}
+        self._shared_receives: dict[tuple[int, int, int], Receives] = {}
+        """The shared receive queues, by their numbers of NicTiming."""
         self._to_ask: deque[_Asking] = deque()
         """The connections that are asked for when fewer of the next are under way."""
         self._asking: dict[int, _Asking] = {}
@@ -143,7 +161,7 @@ class Endpoint:
         """The connections with answers that are to come, by the numbers of their queue pairs."""
         self._connected: set[int] = set()
         """The queue pairs whose connections have been accepted by the peer, which may repeat that."""
-        self._accepted: dict[tuple[str, int], tuple[QueuePair, roce_cm.Reply, int]] = {}
+        self._accepted: dict[tuple[str, int], tuple[QueuePair, roce_cm.Reply | roce_cm.DatagramReply, int]] = {}
         """The accepted connections, by the peer's address and communication ID."""
         self._cnp_paces: dict[str, CnpPace] = {}
         """The state that queue pairs share, by the sender's address, or all of them."""
@@ -173,9 +191,11 @@ class Endpoint:
         port_rule: PortRule = QUEUE_PAIR,
         *,
         nic: NicTiming = PLAIN,
+        service: Service = Service.RC,
     ) -> None:
         """Take connections to a service; `port_rule` and the way of recovery in `nic` are those of the peer too."""
-        self._services[roce_cm.service_id(port)] = answer, rates.maker_of(rate_control), port_rule, nic
+        maker = rates.maker_of(rate_control)
+        self._services[roce_cm.service_id(port, service)] = answer, maker, port_rule, nic, service
 
     def connect(
         self,
@@ -188,6 +208,7 @@ class Endpoint:
         traffic_class: int = 0,
         port_rule: PortRule = QUEUE_PAIR,
         nic: NicTiming = PLAIN,
+        service: Service = Service.RC,
     ) -> QueuePair:
         """Ask for a connection, and return the queue pair that it will be, for which works may be posted at once.
 
@@ -195,22 +216,8 @@ class Endpoint:
         """
         if len(self.queue_pairs) >= MOST_QUEUE_PAIRS:
             raise RoceError(f"{self.addresses[0]} has {MOST_QUEUE_PAIRS} queue pairs; that is the most")
-        made = self._make(address, rates.control(rate_control, self._line), nic, None)
-        request = roce_cm.Request(
-            made.number,
-            roce_cm.service_id(port),
-            made.number,
-            psn(made.first),
-            self.settings.mtu,
-            _address(self.address_to(address)),
-            _address(address),
-            from_number(made.number),
-            private,
-            traffic_class=traffic_class,
-            retries=min(self.settings.retries, roce_cm.MOST_RETRIES),
-            rnr_retries=nic.rnr_retries,
-            **({} if self.settings.ack_timeout is None else {"ack_timeout": self.settings.ack_timeout}),
-        )
+        made = self._make(address, rates.control(rate_control, self._line), nic, None, service=service)
+        request = self._request(made, port, private, traffic_class=traffic_class, nic=nic)
         asking = _Asking(made, request, port_rule, at_ns or 0)
         if at_ns is None:
             self._to_ask.append(asking)
@@ -218,7 +225,64 @@ class Endpoint:
             self._asking[made.number] = asking
         return made
 
-    def _make(self, far_address: str, rate: rates.RateControl, nic: NicTiming, first: int | None) -> QueuePair:
+    def join(
+        self,
+        far_address: str,
+        far_qp: int,
+        *,
+        first: int,
+        far_first: int = 0,
+        rate_control: str | Maker = "fixed",
+        port_rule: PortRule = QUEUE_PAIR,
+        nic: NicTiming = PLAIN,
+        service: Service = Service.RC,
+        q_key: int = roce_cm.DATAGRAM_KEY,
+    ) -> QueuePair:
+        """Return a queue pair whose far end is known without the connection manager. The PSNs are those that each end
+        begins with; of a far end that sends datagrams none has to be known.
+        """
+        made = self._make(
+            far_address, rates.control(rate_control, self._line), nic, first, service=service, q_key=q_key
+        )
+        self._establish(made, far_qp, first, far_first, port_rule)
+        return made
+
+    def _request(
+        self, made: QueuePair, port: int, private: bytes, *, traffic_class: int, nic: NicTiming
+    ) -> roce_cm.Request | roce_cm.DatagramRequest:
+        """Return the request for the connection of a queue pair."""
+        own, far = _address(self.address_to(made.far_address)), _address(made.far_address)
+        service_id, from_port = roce_cm.service_id(port, made.service), from_number(made.number)
+        if made.service is Service.UD:
+            private = _DATAGRAMS.pack(made.number, psn(made.first)) + private
+            return roce_cm.DatagramRequest(made.number, service_id, own, far, from_port, private)
+        return roce_cm.Request(
+            made.number,
+            service_id,
+            made.number,
+            psn(made.first),
+            self.settings.mtu,
+            own,
+            far,
+            from_port,
+            private,
+            traffic_class=traffic_class,
+            retries=min(self.settings.retries, roce_cm.MOST_RETRIES),
+            rnr_retries=nic.rnr_retries,
+            service=made.service,
+            **({} if self.settings.ack_timeout is None else {"ack_timeout": self.settings.ack_timeout}),
+        )
+
+    def _make(
+        self,
+        far_address: str,
+        rate: rates.RateControl,
+        nic: NicTiming,
+        first: int | None,
+        *,
+        service: Service,
+        q_key: int = roce_cm.DATAGRAM_KEY,
+    ) -> QueuePair:
         number = self.first + len(self.queue_pairs)
         path = roce.Path(self.address_to(far_address), far_address, from_number(number))
         made = QueuePair(
@@ -232,9 +296,19 @@ class Endpoint:
             rate=rate,
             nic=nic,
             cnp_pace=self._cnp_pace(far_address),
+            service=service,
+            q_key=q_key,
+            receives=self._receives(nic) if nic.shares_receives else None,
         )
         self.queue_pairs[number] = made
         return made
+
+    def _receives(self, nic: NicTiming) -> Receives:
+        """Return the shared receive queue of a NIC's queue pairs."""
+        from testbed.roce.services.receives import Receives
+
+        key = nic.receives, nic.receive_ns, nic.receive_limit
+        return self._shared_receives.setdefault(key, Receives(nic))
 
     def _cnp_pace(self, far_address: str) -> CnpPace:
         moderation = self.settings.cnp_moderation
@@ -244,15 +318,23 @@ class Endpoint:
 
     # What comes in
 
-    def receive(self, datagram: bytes, ds_field: int, now_ns: int, source_port: int | None = None) -> QueuePair | None:
+    def receive(
+        self,
+        datagram: bytes,
+        ds_field: int,
+        now_ns: int,
+        source_port: int | None = None,
+        source: str | None = None,
+    ) -> QueuePair | None:
         """A datagram of port 4791; the queue pair that took it.
 
         The ICRC covers the UDP port that a packet comes from. `source_port` is that port where the caller knows it, as
         it has to of peers with rules of their own, such as Linux's Soft-RoCE; else it is the port by the peer's rule.
+        `source` is the address, without which datagrams (UD) have to be of the far end of their queue pair.
         """
         try:
             packet = roce.parse(datagram)
-            if packet.opcode == Opcode.DATAGRAM:
+            if packet.opcode == Opcode.DATAGRAM and packet.destination_qp <= roce_cm.CM_QP:
                 self._on_management(packet, datagram, source_port, now_ns)
                 return None
         except (roce.RocePacketError, roce_cm.CmError) as error:
@@ -266,11 +348,16 @@ class Endpoint:
         if found.far_path is None or found.state is State.FAILED:
             self._refuse("queue_pair_not_ready")
             return None
-        if source_port is not None and source_port != found.far_path.source_port:
-            found.far_path = roce.Path(found.far_address, self.address_to(found.far_address), source_port)
+        far = source if source is not None and found.service is Service.UD else found.far_address
+        port = found.far_path.source_port if source_port is None else source_port
+        if (far, port) != (found.far_path.source, found.far_path.source_port):
+            found.far_path = roce.Path(far, self.address_to(far), port)
         if not found.far_path.intact(datagram):
             if not self._takes_rest(datagram, ds_field):
                 self._refuse(roce.RoceReason.BAD_ICRC)
+            return None
+        if not roce.is_of(packet.opcode, found.service):
+            self._refuse(roce.RoceReason.OTHER_SERVICE)
             return None
         found.receive(packet, ds_field & 3 == _CE, now_ns)
         if packet.opcode == Opcode.CNP and self.settings.cnp_scope is CnpScope.PRIORITY:
@@ -297,11 +384,11 @@ class Endpoint:
             self._refuse("management_key")
             return
         message, _ = roce_cm.parse(packet.payload)
-        if isinstance(message, roce_cm.Request):
+        if isinstance(message, roce_cm.Request | roce_cm.DatagramRequest):
             if self._intact(datagram, str(message.source), source_port):
                 self._on_request(message, now_ns)
             return
-        pair = self.queue_pairs.get(message.remote_communication_id)
+        pair = self.queue_pairs.get(message.addressee)
         if pair is None:
             self._refuse("connection_not_known")
         elif self._intact(datagram, pair.far_address, source_port):
@@ -319,37 +406,55 @@ class Endpoint:
             self._refuse(roce.RoceReason.BAD_ICRC)
         return intact
 
-    def _on_request(self, request: roce_cm.Request, now_ns: int) -> None:
+    def _on_request(self, request: roce_cm.Request | roce_cm.DatagramRequest, now_ns: int) -> None:
         source = str(request.source)
         known = self._accepted.get((source, request.communication_id))
         if known is not None:
             self._reply(known[0], known[1], now_ns)
             return
-        service = self._services.get(request.service_id)
+        listening = self._services.get(request.service_id)
         reason, private = roce_cm.RejectReason.INVALID_SERVICE_ID, None
         port_rule: PortRule = QUEUE_PAIR
-        if service is not None and len(self.queue_pairs) < MOST_QUEUE_PAIRS and request.mtu == self.settings.mtu:
-            answer, maker, port_rule, nic = service
+        if listening is not None and len(self.queue_pairs) < MOST_QUEUE_PAIRS and self._fits(request, listening[-1]):
+            answer, maker, port_rule, nic, service = listening
             reason = roce_cm.RejectReason.CONSUMER_REJECT
-            made = self._make(source, maker(self._line), nic, request.psn)
+            first = request.psn if isinstance(request, roce_cm.Request) else None
+            made = self._make(source, maker(self._line), nic, first, service=service)
             private = answer(request, made)
             if private is None:
                 made.fail("refused")
         if private is None:
             self._refuse("connection_refused")
-            self._manage(source, roce_cm.Reject(0, request.communication_id, reason))
+            if isinstance(request, roce_cm.Request):
+                self._manage(source, roce_cm.Reject(0, request.communication_id, reason))
+            else:
+                no = roce_cm.DatagramReply(request.communication_id, 0, request.service_id, 0, status=_NOT_SERVED)
+                self._manage(source, no)
             return
-        awaited = _first_psn(request.qp)
-        reply = roce_cm.Reply(made.number, request.communication_id, made.number, awaited, private)
-        self._accepted[source, request.communication_id] = made, reply, request.qp
-        self._establish(made, request.qp, made.first, awaited, port_rule)
+        reply: roce_cm.Reply | roce_cm.DatagramReply
+        if isinstance(request, roce_cm.Request):
+            far_qp, awaited = request.qp, _first_psn(request.qp)
+            reply = roce_cm.Reply(made.number, request.communication_id, made.number, awaited, private)
+        else:
+            far_qp, awaited = _DATAGRAMS.unpack_from(request.private)
+            key = roce_cm.DATAGRAM_KEY
+            reply = roce_cm.DatagramReply(request.communication_id, made.number, request.service_id, key, private)
+        self._accepted[source, request.communication_id] = made, reply, far_qp
+        self._establish(made, far_qp, made.first, awaited, port_rule)
         self._reply(made, reply, now_ns)
 
-    def _reply(self, pair: QueuePair, reply: roce_cm.Reply, now_ns: int) -> None:
-        self._await(pair.number, now_ns)
+    def _fits(self, request: roce_cm.Request | roce_cm.DatagramRequest, service: Service) -> bool:
+        """Return True if a request is for a queue pair as a service has them."""
+        if isinstance(request, roce_cm.Request):
+            return request.service is service and request.mtu == self.settings.mtu
+        return True
+
+    def _reply(self, pair: QueuePair, reply: roce_cm.Reply | roce_cm.DatagramReply, now_ns: int) -> None:
+        if isinstance(reply, roce_cm.Reply):
+            self._await(pair.number, now_ns)
         self._manage(pair.far_address, reply)
 
-    def _on_reply(self, pair: QueuePair, message: roce_cm.Reply | roce_cm.Reject) -> None:
+    def _on_reply(self, pair: QueuePair, message: roce_cm.Reply | roce_cm.Reject | roce_cm.DatagramReply) -> None:
         asking = self._asking.pop(pair.number, None)
         if asking is None and (isinstance(message, roce_cm.Reject) or pair.number not in self._connected):
             self._refuse("connection_not_known")
@@ -357,11 +462,22 @@ class Endpoint:
         if isinstance(message, roce_cm.Reject):
             pair.fail(f"{pair.far_address} refuses the connection, reason {message.reason}")
             return
-        if asking is not None:
+        if isinstance(message, roce_cm.DatagramReply):
+            self._on_datagram_reply(pair, asking, message)
+            return
+        if asking is not None and isinstance(asking.request, roce_cm.Request):
             self._connected.add(pair.number)
             pair.reply = message.private
             self._establish(pair, message.qp, message.psn, asking.request.psn, asking.port_rule)
         self._manage(pair.far_address, roce_cm.Ready(pair.number, message.communication_id))
+
+    def _on_datagram_reply(self, pair: QueuePair, asking: _Asking | None, message: roce_cm.DatagramReply) -> None:
+        if message.status:
+            pair.fail(f"{pair.far_address} has no queue pair for datagrams of this service, status {message.status}")
+        elif asking is not None:
+            self._connected.add(pair.number)
+            pair.reply = message.private
+            self._establish(pair, message.qp, pair.first, 0, asking.port_rule)
 
     def _establish(self, pair: QueuePair, far_qp: int, first: int, far_first: int, port_rule: PortRule) -> None:
         """Both ends of a connection are known, and with them the ports that they send from."""
@@ -439,8 +555,8 @@ class Endpoint:
         """Return the datagrams that one queue pair has to send now."""
         found, port = [], pair.path.source_port
         if (notification := pair.notification(now_ns)) is not None:
-            found.append(Outgoing(DatagramKind.NOTIFICATION, pair.far_address, port, notification))
-        found += [Outgoing(DatagramKind.DATA, pair.far_address, port, one) for one in pair.transmit(now_ns, most)]
+            found.append(Outgoing(DatagramKind.NOTIFICATION, _to(pair, notification), port, notification))
+        found += [Outgoing(DatagramKind.DATA, _to(pair, one), port, one) for one in pair.transmit(now_ns, most)]
         return found
 
     @property

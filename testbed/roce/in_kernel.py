@@ -24,6 +24,7 @@ REFUSALS: tuple[str, ...] = (
     "queue_pair_not_ready",
     RoceReason.BAD_TELEMETRY,
     RoceReason.TRIMMED,
+    RoceReason.OTHER_SERVICE,
 )
 """The reasons why a datagram was refused, from number 1 on."""
 

@@ -43,6 +43,10 @@ class Region(Protocol):
         """A message that began at this address begins once more; what it wrote is written again."""
         return None
 
+    def has_come(self, octets: int) -> None:
+        """A message of an unreliable service has come to its last octet."""
+        return None
+
     def crcs(self, address: int, octets: bytes, size: int) -> bytes:
         """The CRC-32 of each `size` octets of what was read at an address, or is to be written there; each in four
         octets, the last one first."""
@@ -163,6 +167,26 @@ def known_crcs(size: int) -> memoryview:
 
 def _crcs(octets: bytes, starts: Iterable[int], size: int) -> bytes:
     return b"".join([crc32(octets[start : start + size]).to_bytes(4, "little") for start in starts])
+
+
+class Scattered(Region):
+    """Takes octets at any address, of messages of which some may be lost, and compares them with the content there."""
+
+    def __init__(self, content: Content, size: int = UNLIMITED) -> None:
+        self.size = size
+        self.received = 0
+        """The octets of messages that have come to their end."""
+        self.is_as_expected = True
+        self._content = content
+
+    def read(self, address: int, length: int) -> bytes:
+        raise MemoryFault(f"{length} octets at address {address} of memory that is only written")
+
+    def write(self, address: int, octets: bytes) -> None:
+        self.is_as_expected &= octets == self._content.read(address, len(octets))
+
+    def has_come(self, octets: int) -> None:
+        self.received += octets
 
 
 class Sink(Region):

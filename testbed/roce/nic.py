@@ -25,6 +25,12 @@ NO_RNR_LIMIT = 7
 _MOST_PACKETS = 1 << 20
 _MASK = (1 << 64) - 1
 
+_OF_ANSWERS = (
+    "ack_delay", "reads", "reorder_time", "reorder_packets", "rnr_timer", "rnr_retries", "bdp_packets", "timeout_low",
+    "timeout_high", "low_packets",
+)  # fmt: skip
+"""The settings that need acknowledgements or other answers."""
+
 
 class Recovery(enum.StrEnum):
     """The packets that are sent again after a loss."""
@@ -63,6 +69,11 @@ class Nic:
     """Receives that the target of sends has posted; None: always enough."""
     receive_takes: Duration = Duration("0s")
     """The time until the target has done with a message and has posted its receive again, one message after another."""
+    shares_receives: bool = False
+    """True: they are those of a shared receive queue (SRQ), which all queue pairs of the host have whose NICs have the
+    same three numbers."""
+    receive_limit: int = 0
+    """The shared receive queue tells when it has fewer receives than this, and again when it has had as many."""
     rnr_timer: Duration = Duration("640us")
     """The time that an RNR NAK asks a sender to wait for; one that InfiniBand has a code for."""
     rnr_retries: int = NO_RNR_LIMIT
@@ -87,6 +98,7 @@ class Nic:
             ("reads", 1, 16),
             ("reorder_packets", 1, _MOST_PACKETS),
             ("receives", 1, 1 << 20),
+            ("receive_limit", 0, 1 << 20),
             ("rnr_retries", 0, NO_RNR_LIMIT),
             ("bdp_packets", 2, _MOST_PACKETS),
             ("low_packets", 0, _MOST_PACKETS),
@@ -94,6 +106,17 @@ class Nic:
             value = getattr(self, name)
             if value is not None and (type(value) is not int or not least <= value <= most):
                 raise RoceError(f"Nic({name}={value!r}): it is a whole number from {least} to {most}")
+        if type(self.shares_receives) is not bool:
+            raise RoceError(f"Nic(shares_receives={self.shares_receives!r}): True or False is expected")
+        if self.shares_receives and self.receives is None:
+            raise RoceError("Nic(shares_receives=True) needs receives=..., how many the shared receive queue has")
+        if self.receive_limit and not self.shares_receives:
+            raise RoceError("Nic(receive_limit=...) is that of a shared receive queue; take shares_receives=True too")
+        if self.receive_limit > (self.receives or 0):
+            raise RoceError(
+                f"Nic(receive_limit={self.receive_limit}): the shared receive queue has {self.receives} receives, "
+                "fewer than that at any time"
+            )
         for name in ("timeout_low", "timeout_high"):
             if not getattr(self, name).ns:
                 raise RoceError(f"Nic({name}=0s): a sender that waits for no time sends for ever")
@@ -105,10 +128,15 @@ class Nic:
                 f"Nic(rnr_timer={self.rnr_timer}): InfiniBand has no code for it; the nearest is {RNR_UNIT * near}"
             )
 
-    def without_effect(self, recovery: Recovery, operation: str) -> list[str]:
+    def without_effect(self, recovery: Recovery, operation: str, service: str = "RC") -> list[str]:
         """Return the settings that are not the default and change nothing, each with the reason."""
         set_here = {one.name for one in fields(self) if getattr(self, one.name) != one.default}
         found = []
+        if service != "RC":
+            for name in _OF_ANSWERS:
+                if name in set_here:
+                    found.append(f"{name}: service is {service}, which answers nothing and sends nothing again")
+            set_here -= set(_OF_ANSWERS)
         if "jitter" in set_here and not {"cnp_delay", "ack_delay", "doorbell_delay"} & set_here:
             found.append("jitter: there is no delay to which it is added")
         if recovery is not Recovery.SELECTIVE_REPEAT:
@@ -118,14 +146,16 @@ class Nic:
             found.append("reorder_packets: reorder_time is 0, so no receiver waits")
         if "reads" in set_here and operation in ("write", "send"):
             found.append(f"reads: operation is {operation}")
-        for name in ("receives", "receive_takes", "rnr_timer", "rnr_retries"):
+        for name in (
+            "receives", "receive_takes", "shares_receives", "receive_limit", "rnr_timer", "rnr_retries",
+        ):  # fmt: skip
             if name not in set_here:
                 continue
             if operation != "send":
                 found.append(f"{name}: operation is {operation}, which needs no receives")
             elif self.receives is None:
                 found.append(f"{name}: receives is None, so there are always enough")
-            elif not self.receive_takes.ns:
+            elif not self.receive_takes.ns and not self.shares_receives:
                 found.append(f"{name}: receive_takes is 0, so a receive is always posted")
         return found
 
@@ -153,6 +183,8 @@ class NicTiming:
     high_ns: int = 320_000
     low_packets: int = 3
     seed: int = 0
+    shares_receives: bool = False
+    receive_limit: int = 0
 
     @classmethod
     @lru_cache(256)
@@ -164,7 +196,8 @@ class NicTiming:
             recovery, lab(nic.cnp_delay), lab(nic.ack_delay), lab(nic.doorbell_delay), lab(nic.jitter), nic.reads,
             lab(nic.reorder_time), nic.reorder_packets, nic.receives or 0, lab(nic.receive_takes),
             RNR_UNITS.index(nic.rnr_timer.ns // RNR_UNIT.ns), lab(RNR_UNIT), nic.rnr_retries, nic.bdp_packets,
-            lab(nic.timeout_low), lab(nic.timeout_high), nic.low_packets, seed & _MASK,
+            lab(nic.timeout_low), lab(nic.timeout_high), nic.low_packets, seed & _MASK, nic.shares_receives,
+            nic.receive_limit,
         )  # fmt: skip
 
     def numbers(self) -> dict[str, int]:

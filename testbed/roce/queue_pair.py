@@ -1,4 +1,6 @@
-"""A queue pair of a reliable connection (RC): requester, responder, pacing, congestion notification. Sans-I/O.
+"""A queue pair: requester, responder, pacing, congestion notification. Sans-I/O.
+
+It is that of a reliable connection (RC), or of an unreliable service (`testbed.roce.services`).
 
 Data, that is requests and read responses, are paced by the rate control: one packet after the other, with the time
 between two that the first takes on the wire at the present rate. A sender that was late may catch up a few packets.
@@ -15,11 +17,13 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 from testbed.frames import roce, roce_run
-from testbed.frames.roce import BTH_OCTETS, DATA, ICRC_OCTETS, REQUESTS, RESPONSES, Nak, Opcode, Packet
+from testbed.frames.roce import BTH_OCTETS, DATA, ICRC_OCTETS, REQUESTS, RESPONSES, Nak, Opcode, Packet, Service
 from testbed.frames.roce_run import PacketRun
 from testbed.frames.telemetry import Telemetry
 from testbed.roce.counters import Counters
@@ -32,9 +36,12 @@ from testbed.roce.requester import Requester
 from testbed.roce.responder import Responder
 from testbed.roce.selective_requester import SelectiveRequester
 from testbed.roce.sequence import sequence
-from testbed.roce.settings import Settings, Timing
+from testbed.roce.settings import RoceError, Settings, Timing
 from testbed.roce.work import Work
 from testbed.units import NEVER, Line
+
+if TYPE_CHECKING:
+    from testbed.roce.services.receives import Receives
 
 _IPV4_WIRE_OCTETS = 66
 """Around the payload of UDP: Ethernet 14, IPv4 20, UDP 8, FCS 4, preamble 8, gap 12."""
@@ -61,6 +68,12 @@ def ahead_ns(line: Line, mtu: int, wire_octets: int = _IPV4_WIRE_OCTETS) -> int:
     gap_ns = (mtu + BTH_OCTETS + ICRC_OCTETS + wire_octets) * 8 * 10**9 // line.rate.bps
     packets = min(_MOST_AHEAD, _AHEAD_NS // max(1, gap_ns))
     return packets * gap_ns if packets >= _LEAST_AHEAD else 0
+
+
+@lru_cache(4096)
+def _path(source: str, destination: str, source_port: int) -> roce.Path:
+    """Return the path of datagrams to a host that an address handle names."""
+    return roce.Path(source, destination, source_port)
 
 
 class CnpPace:
@@ -102,8 +115,34 @@ class Acknowledged:
         )
 
 
+def _halves(
+    nic: NicTiming, service: Service, number: int, q_key: int
+) -> tuple[Callable[..., Requester], Callable[..., Responder]]:
+    """Return what makes the requester and the responder of a queue pair."""
+    if service is Service.RC:
+        return SelectiveRequester if nic.is_selective else Requester, Responder
+    from testbed.roce.services import unreliable_requester, unreliable_responder  # those who have none need them not
+
+    if service is Service.UC:
+        return unreliable_requester.UnreliableRequester, unreliable_responder.UnreliableResponder
+    asking = partial(unreliable_requester.DatagramRequester, number=number, q_key=q_key)
+    return asking, partial(unreliable_responder.DatagramResponder, q_key=q_key)
+
+
+class Addressed(bytes):
+    """A datagram to another host than the far end of its queue pair."""
+
+    to: str
+
+    @classmethod
+    def of(cls, datagram: bytes, to: str) -> Addressed:
+        made = cls(datagram)
+        made.to = to
+        return made
+
+
 class QueuePair:
-    """One end of a connection."""
+    """One end of a connection, or a queue pair of datagrams, which has one far end and can send to others."""
 
     def __init__(
         self,
@@ -118,8 +157,12 @@ class QueuePair:
         rate: RateControl,
         nic: NicTiming = PLAIN,
         cnp_pace: CnpPace | None = None,
+        service: Service = Service.RC,
+        q_key: int = 0,
+        receives: Receives | None = None,
     ) -> None:
-        self.number = number
+        """`q_key` is that of datagrams, at both ends; `receives` are those of a shared receive queue."""
+        self.number, self.service = number, service
         self.far_address = far_address
         self.path = path
         """The path of sent packets. `far_path` is that of received ones, once the peer's queue pair is known."""
@@ -137,13 +180,14 @@ class QueuePair:
         self._acknowledged = Acknowledged() if rate.counts_acknowledgements else None
         asks = replace(settings, ack_every=1) if rate.counts_acknowledgements else settings
         self._nic, self._jitter = nic, Jitter(nic.seed, nic.jitter_ns)
-        kind = SelectiveRequester if nic.is_selective else Requester
         self.counters = counters = Counters()
         responses = Order(first, counters)
-        self.requester = kind(0, first, asks, timing, nic=nic, jitter=self._jitter, order=responses, counters=counters)
+        asking, answering = _halves(nic, service, number, q_key)
+        common: Any = {"nic": nic, "jitter": self._jitter, "counters": counters}
+        self.requester = asking(0, first, asks, timing, order=responses, **common)
         self._returned: Telemetry | None = None
         """The telemetry that the next acknowledgement brings back."""
-        self.responder = Responder(0, 0, settings, memory, nic=nic, jitter=self._jitter, counters=counters)
+        self.responder = answering(0, 0, settings, memory, receives=receives, **common)
         self.responder.orders = Orders(Order(0, counters), responses)
         self._timing = timing
         self._wire_octets = _IPV6_WIRE_OCTETS if ":" in far_address else _IPV4_WIRE_OCTETS
@@ -167,12 +211,15 @@ class QueuePair:
 
     def post(self, work: Work, now_ns: int = 0) -> int:
         """Take a work on; it is sent once the connection is ready, after the doorbell's delay."""
+        if work.to is not None and self.service is not Service.UD:
+            raise RoceError(f"{work.operation} over {self.service} has no address handle: it has one far end")
         return self.requester.post(work, now_ns)
 
     def fail(self, why: str) -> None:
         if self.state is not State.FAILED:
             self.state, self.failure = State.FAILED, why
             self.requester.fail(why)
+            self.responder.give_back()
 
     def _gap_ns(self, octets: int, rate_bps: float) -> int:
         """The time of a datagram on the wire."""
@@ -202,7 +249,9 @@ class QueuePair:
         return True
 
     def receive(self, packet: Packet, is_marked: bool, now_ns: int) -> None:
-        """A packet for this queue pair, whose ICRC is right."""
+        """A packet for this queue pair, whose ICRC is right, and whose opcode is of its service."""
+        if self.service is not Service.RC:
+            packet = roce.plain(packet) if packet.opcode < Opcode.CNP else packet
         opcode = packet.opcode
         if opcode in REQUESTS or opcode in RESPONSES:
             self.counters.received_packets += 1
@@ -278,7 +327,15 @@ class QueuePair:
             return None
         self._cnps_due_ns.popleft()
         self.counters.cnps_sent += 1
-        return self.path.seal(roce.encode(Packet.cnp(self.responder.far_qp)))
+        octets, to = roce.encode(Packet.cnp(self.responder.far_qp)), self._sender
+        if to == self.far_address:
+            return self.path.seal(octets)
+        return Addressed.of(_path(self.path.source, to, self.path.source_port).seal(octets), to)
+
+    @property
+    def _sender(self) -> str:
+        """The address that the last datagram came from, or that of the far end."""
+        return self.far_address if self.far_path is None else self.far_path.source
 
     def transmit(self, now_ns: int, most: int) -> list[bytes]:
         """Datagrams to be sent now, with their ICRC: an acknowledgement, and data as far as the pace allows."""
@@ -359,6 +416,9 @@ class QueuePair:
         return self._sealed(packet if returned is None else packet._replace(telemetry=returned))
 
     def _sealed(self, packet: Packet) -> bytes:
+        if packet.deth is not None and (to := self.requester.sent_to) is not None:
+            path = _path(self.path.source, to.address, self.path.source_port)
+            return Addressed.of(path.seal(roce.encode(packet)), to.address)
         return self.path.seal(roce.encode(packet))
 
     def _on_deadline(self, now_ns: int) -> None:

@@ -23,7 +23,7 @@ from testbed.roce.nic import NO_RNR_LIMIT, PLAIN, RNR_UNITS, Jitter, NicTiming, 
 from testbed.roce.order import Order
 from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import Settings, Timing
-from testbed.roce.work import Operation, Work
+from testbed.roce.work import AddressHandle, Operation, Work
 from testbed.units import NEVER
 
 
@@ -92,6 +92,8 @@ class Requester:
     ) -> None:
         """`order` counts the read responses."""
         self._far_qp = far_qp
+        self.sent_to: AddressHandle | None = None
+        """The address handle of the datagram that was made last; None: the far end of the queue pair."""
         self._settings, self._timing, self._nic = settings, timing, nic
         self._jitter = jitter or Jitter(0, 0)
         self._window = self._most_window = settings.window

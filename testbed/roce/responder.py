@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import MutableMapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from testbed.frames import roce_run
 from testbed.frames.roce import (
@@ -45,6 +46,9 @@ from testbed.roce.sequence import psn, sequence
 from testbed.roce.settings import Settings
 from testbed.units import NEVER
 
+if TYPE_CHECKING:
+    from testbed.roce.services.receives import Receives
+
 _MOST_READS = 16
 """Reads and atomic operations that wait for their response; a peer that sends more has asked for one at a time, or is
 broken."""
@@ -59,10 +63,12 @@ class Received:
 
     octets: int
     immediate: int | None
+    source_qp: int = 0
+    """The queue pair that a datagram comes from."""
 
 
 @dataclass
-class _Message:
+class Message:
     """A write or send that is coming in."""
 
     region: Region
@@ -99,13 +105,16 @@ class Responder:
         nic: NicTiming = PLAIN,
         jitter: Jitter | None = None,
         counters: Counters | None = None,
+        receives: Receives | None = None,
     ) -> None:
+        """`receives` are those of a shared receive queue."""
         self.far_qp = far_qp
+        self._receives = receives
         self._settings, self._nic = settings, nic
         self._jitter = jitter or Jitter(0, 0)
         self._memory = memory
         self._expected = expected
-        self._message: _Message | None = None
+        self._message: Message | None = None
         self._reads: deque[_Serving] = deque()
         self._originals: deque[tuple[int, int]] = deque(maxlen=_MOST_READS)
         """What was there before the last atomic operations, by their numbers."""
@@ -156,6 +165,9 @@ class Responder:
         """The PSN that the peer begins with."""
         self._expected = self._served = number
 
+    def place_by_number(self, message: int) -> None:
+        """Put sends where their numbers say; a reliable connection has them all, one after the other."""
+
     def on_request(self, packet: Packet, now_ns: int) -> None:
         """A packet of a send, a write or a read request."""
         if self.failure:
@@ -189,6 +201,7 @@ class Responder:
             return
         message.region.begin_again(message.address - message.octets)
         self._expected = message.first
+        self.give_back()
         self._message = None
 
     def _come_early(self, packet: Packet, number: int, now_ns: int) -> None:
@@ -254,12 +267,14 @@ class Responder:
         """Return False for a packet that needs a receive and finds none posted."""
         if not self._needs_receive(packet):
             return True
+        if self._receives is not None:
+            return self._receives.free(now_ns) > 0
         in_use = -(-max(0, self._busy_ns - now_ns) // self._nic.receive_ns)
         return in_use < self._nic.receives
 
     def _needs_receive(self, packet: Packet) -> bool:
         """Return True for a packet that needs a receive, where there may be none."""
-        if not self._nic.receives or not self._nic.receive_ns:
+        if self._receives is None and not (self._nic.receives and self._nic.receive_ns):
             return False
         begins_send = packet.opcode in SENDS and packet.opcode in FIRSTS
         return begins_send or (packet.immediate is not None and packet.opcode not in SENDS)
@@ -345,6 +360,8 @@ class Responder:
                 return self._refuse(Nak.INVALID_REQUEST, f"{packet.opcode.name} within a message")
             if not self._begin(packet):
                 return None
+            if self._receives is not None and packet.opcode in SENDS:
+                self.counters.limit_events += self._receives.take(now_ns)
         message = self._message
         if message is None or message.is_send is not (packet.opcode in SENDS):
             return self._refuse(Nak.INVALID_REQUEST, f"{packet.opcode.name} without its first packet")
@@ -413,7 +430,7 @@ class Responder:
             if self.receive_into is None:
                 self._refuse(Nak.INVALID_REQUEST, "a send, for which there is no memory")
                 return False
-            self._message = _Message(self.receive_into, self._receive_address, None, True, self._expected)
+            self._message = Message(self.receive_into, self._receive_address, None, True, self._expected)
             return True
         assert packet.reth is not None
         address, r_key, length = packet.reth
@@ -421,10 +438,10 @@ class Responder:
         if region is None or address + length > region.size or length > MAXIMUM_MESSAGE:
             self._refuse(Nak.REMOTE_ACCESS_ERROR, f"a write of {length} octets at {address} with key {r_key:#x}")
             return False
-        self._message = _Message(region, address, length, False, self._expected)
+        self._message = Message(region, address, length, False, self._expected)
         return True
 
-    def _end(self, packet: Packet, message: _Message, now_ns: int) -> None:
+    def _end(self, packet: Packet, message: Message, now_ns: int) -> None:
         self._message = None
         self._msn += 1
         self.counters.messages += 1
@@ -433,12 +450,23 @@ class Responder:
         if message.is_send or packet.immediate is not None:
             self.counters.received += 1
             self.received.append(Received(message.octets, packet.immediate))
-            if self._nic.receives:
+            if self._receives is not None:
+                if not message.is_send:
+                    self.counters.limit_events += self._receives.take(now_ns)
+                self._receives.post_again(now_ns)
+            elif self._nic.receives:
                 self._busy_ns = max(self._busy_ns, now_ns) + self._nic.receive_ns
+
+    def give_back(self) -> None:
+        """Give the receive of the message that is coming in back to the shared queue: it does not come to its end."""
+        if self._receives is not None and self._message is not None and self._message.is_send:
+            self._message = None
+            self._receives.put_back()
 
     def _refuse(self, code: Nak, why: str) -> None:
         self._refusal, self._ack_is_due = code, True
         self.failure = why
+        self.give_back()
 
     def answer(self, now_ns: int) -> Packet | None:
         """The acknowledgement that is due, if one is. What follows a read waits until that is served."""

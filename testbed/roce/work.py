@@ -33,6 +33,16 @@ _ANSWERED = _ATOMICS | {Operation.READ}
 
 
 @dataclass(frozen=True)
+class AddressHandle:
+    """The queue pair that a datagram goes to, and the Q_Key that it wants to see."""
+
+    address: str
+    """Of the IP version of its queue pair."""
+    queue_pair: int
+    q_key: int
+
+
+@dataclass(frozen=True)
 class Work:
     """A user's request: `length` octets from `local` to the far memory, or the other way round for a read.
 
@@ -52,6 +62,8 @@ class Work:
     compare: int = 0
     invalidate: int | None = None
     """A key of far memory that nobody may use after this send."""
+    to: AddressHandle | None = None
+    """The queue pair that a datagram (UD) goes to; None: the one that its queue pair is connected with."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.length <= MAXIMUM_MESSAGE:

@@ -135,6 +135,7 @@ def logged(index: int, flow: Flow, report: Report, way: Sequence[PortState]) -> 
     # A transport of one's own may leave times out, as zeros.
     is_complete = took_ns > 0 and _ended(flow, report)
     scale, failure = report.scale, getattr(report, "failure", "")
+    may_lose = ("service", "messages", "lost_messages", "drops") if getattr(report, "lost_messages", None) else ()
     return {
         "t_ns": report.begin_lab_ns,
         "flow": index,
@@ -161,7 +162,7 @@ def logged(index: int, flow: Flow, report: Report, way: Sequence[PortState]) -> 
         "cnps": getattr(report, "cnps_received", None),
         "failure": failure,
         "scale": scale.k,
-    }
+    } | {name: getattr(report, name) for name in may_lose}
 
 
 def log_ways(

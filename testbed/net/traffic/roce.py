@@ -1,8 +1,8 @@
-"""Transport `roce`: reliable RoCEv2 connections, with a rate control that answers congestion. Only the lab can run it.
+"""Transport `roce`: RoCEv2 with a rate control that answers congestion. Only the lab can run it.
 
-Each flow is a connection of its own. Its data go from source to target: by writes or sends that the source asks for, or
-by reads that the target asks for. The connections are made before the flows begin, or at its start if a flow wants that
-(`Roce.connects_at_start`). What the target receives is checked by SHA-256.
+Each flow is a connection of its own, reliable unless its `service` is another. Data go from source to target: by writes
+or sends that the source asks for, or by reads that the target asks for. The connections are made before the flows
+begin, or at its start if a flow wants that (`Roce.connects_at_start`). What the target receives is checked by SHA-256.
 
 CNPs have a priority and DSCP of their own. A rate control of the flow's source is a name of `testbed.roce.rates`, a
 class, or a function, for example of one's own experiment file.
@@ -10,22 +10,28 @@ class, or a function, for example of one's own experiment file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from testbed.errors import UsageError, listed, nearest
-from testbed.frames.roce import MAXIMUM_MESSAGE, PORT
+from testbed.errors import UsageError, nearest
+from testbed.frames.roce import MAXIMUM_MESSAGE, PORT, Service
 from testbed.linux.netlink.rdma import SOFT_ROCE
-from testbed.net.fabric.core import FabricCore
-from testbed.net.fabric.marks import unmarked, unstamped
 from testbed.net.fabric.ports import rdma_of
 from testbed.net.traffic import roce_endpoint
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.in_kernel.control import ServedBy, in_python
+from testbed.net.traffic.mismatches import (
+    DROPS,
+    lost_messages,
+    out_of_order,
+    short_messages,
+    without_effect,
+    without_marks,
+    without_telemetry,
+)
 from testbed.net.traffic.report import WINDOW_NS, WIRE_OCTETS, Report
 from testbed.net.traffic.roce_flow import (
-    MESSAGES_UNDER_WAY,
     Given,
     RoceOptions,
     Taken,
@@ -43,7 +49,6 @@ from testbed.net.traffic.transport import (
     Outcome,
     Transport,
     check_version,
-    ip_version,
     more_octets,
     register,
     require_addresses,
@@ -52,13 +57,9 @@ from testbed.roce import rates
 from testbed.roce.memory import WORD_OCTETS
 from testbed.roce.nic import Nic, Recovery, recovery_named
 from testbed.roce.products.table import nic_model
-from testbed.roce.rates import Line
 from testbed.roce.settings import Settings
 from testbed.roce.source_port import RULES
 from testbed.roce.work import Operation
-from testbed.switch.ecn.field import Ecn
-from testbed.switch.ways.path import by_frame
-from testbed.switch.ways.settings import By
 from testbed.units import Duration, Rate, Scale, Size
 
 _MOST_QUEUE_PAIRS = 256
@@ -67,9 +68,13 @@ _OVERHEAD = 74
 """Octets of the headers of a frame of data over IPv4, and of its ICRC: those of `Roce.frame` beside 1024 octets."""
 _ATOMIC = 86
 """Octets of a frame with an atomic operation over IPv4: Ethernet, IP, UDP, BTH, AtomicETH, ICRC."""
+_DATAGRAM_HEADER = 8
+"""Octets of the header that each datagram has: DETH. A first packet of a write has 16 of RETH in its place."""
+_RETH = 16
 _SUMS = (
     "sent", "received", "lost", "doubled", "out_of_order", "reordered", "octets", "retransmitted", "went_back",
     "timeouts", "cnps_sent", "cnps_received", "sequence_naks", "rnr_naks", "trimmed", "messages",
+    "lost_messages", "limit_events",
 )  # fmt: skip
 """The counts of a report that are the sums of those of its queue pairs."""
 _BESIDE_DATA = 58 + WIRE_OCTETS
@@ -90,6 +95,7 @@ class Roce(RoceOptions, Transport):
             Operation(self.operation)
         except ValueError:
             raise UsageError(f"operation is {self.operation!r}; RoCE has {', '.join(map(str, Operation))}") from None
+        self._check_service()
         if flow.frame != Size(self.frame):
             raise UsageError(f"frame is {flow.frame}; transport roce takes Roce(settings=Settings(mtu=...)) instead")
         if flow.rate is not None and flow.rate_control not in (None, "fixed"):
@@ -156,6 +162,29 @@ class Roce(RoceOptions, Transport):
             if type(value) is not int or not 0 <= value <= most:
                 raise UsageError(f"{name} is {value!r}; 0 to {most} is expected")
 
+    def _check_service(self) -> None:
+        """Refuse what an unreliable service does not have."""
+        if self.service not in list(Service):
+            raise UsageError(f"service is {self.service!r}; RoCE has {', '.join(Service)}")
+        if self.is_reliable:
+            return
+        has = [Operation.SEND] if self.service == Service.UD else [Operation.WRITE, Operation.SEND]
+        if self.operation not in has:
+            raise UsageError(
+                f"operation is {self.operation!r}, and service {self.service} has {' and '.join(has)} alone; "
+                "take one of these, or service='RC'"
+            )
+        if self.service == Service.UD and self.message.bytes > self.settings.mtu:
+            raise UsageError(
+                f"message is {self.message}; over UD it is one packet, up to {self.settings.mtu}B here: take "
+                "Settings(mtu=...), up to 4096, or service='UC', which divides messages"
+            )
+        if self.after:
+            raise UsageError(
+                f"a flow that waits for others needs each of its blocks, and service {self.service} may lose some; "
+                "take service='RC'"
+            )
+
     @classmethod
     def endpoints(cls, flows: Mapping[int, Flow]) -> Sequence[Endpoint]:
         _require_equal_settings(flows)
@@ -175,11 +204,18 @@ class Roce(RoceOptions, Transport):
                         f"flow {index} from {flow.source.name} is a read, whose packets are not acknowledged, and its "
                         f"rate control {type(control).__name__} goes by acknowledgements; use operation write or send"
                     )
+            if not flow.transport.is_reliable:
+                _require_no_answers(flow, index)
             for other in flow.transport.after:
                 if other not in flows or flows[other].target is not flow.source:
                     raise UsageError(
                         f"flow {index} from {flow.source.name} waits for flow {other}, which no RoCE flow to "
                         f"{flow.source.name} is"
+                    )
+                if not transport_of(flows[other]).is_reliable:
+                    raise UsageError(
+                        f"flow {index} from {flow.source.name} waits for flow {other}, whose service "
+                        f"{transport_of(flows[other]).service} may lose blocks; take service='RC' for it"
                     )
                 if transport_of(flows[other]).queue_pairs > 1:
                     raise UsageError(
@@ -232,10 +268,13 @@ class Roce(RoceOptions, Transport):
         packets = octets // message * -(-message // mtu) + -(-(octets % message) // mtu)
         if self.operation == Operation.READ:
             delay = delay * 2  # the target asks for it first
-        return rate.time_for(Size.from_bytes(before_last + (packets - 1) * (_BESIDE_DATA + more_octets(flow)))) + delay
+        beside = _BESIDE_DATA + more_octets(flow) + (_DATAGRAM_HEADER if self.service == Service.UD else 0)
+        return rate.time_for(Size.from_bytes(before_last + (packets - 1) * beside)) + delay
 
     def frame_size(self, flow: Flow) -> Size:
         octets = _ATOMIC if self.is_atomic else min(self.message.bytes, self.settings.mtu) + _OVERHEAD
+        if self.service == Service.UD:
+            octets += _DATAGRAM_HEADER - _RETH
         return Size.from_bytes(octets + more_octets(flow))
 
     def own_rate_control(self) -> str | None:
@@ -259,7 +298,7 @@ class Roce(RoceOptions, Transport):
 
     @classmethod
     def remarks(cls, ended: Sequence[tuple[Flow, Report]]) -> Sequence[str]:
-        return sent_again_in_vain(ended)
+        return [*sent_again_in_vain(ended), *lost_messages(ended)]
 
     @classmethod
     def stalled(cls, waiting: Sequence[Flow]) -> str:
@@ -273,11 +312,13 @@ class Roce(RoceOptions, Transport):
         taken: Taken = outcome.receiver
         given: Given = outcome.sender or Given()
         here, there = given.counters, taken.counters
+        messages, is_reliable = whole_messages(flow, taken), transport_of(flow).is_reliable
+        of_rests = 0 if is_reliable else there.trimmed
         return RoceReport(
             sent=outcome.sent,
             received=taken.packets,
             # A sender that failed, or was stopped within a message, has packets that it would have sent again.
-            lost=max(0, outcome.sent - taken.packets) if outcome.sender and not given.failure else 0,
+            lost=max(0, outcome.sent - taken.packets - of_rests) if outcome.sender and not given.failure else 0,
             doubled=there.duplicates,
             out_of_order=there.out_of_order,
             reordered=there.reordered,
@@ -299,7 +340,11 @@ class Roce(RoceOptions, Transport):
             sequence_naks=here.sequence_naks + there.sequence_naks,
             rnr_naks=here.rnr_naks,
             trimmed=here.trimmed + there.trimmed,
-            messages=whole_messages(flow, taken),
+            messages=messages,
+            service=transport_of(flow).service,
+            lost_messages=0 if is_reliable else max(0, here.completed - messages),
+            drops={name: count for name in DROPS if (count := getattr(there, name))},
+            limit_events=there.limit_events,
             failure=given.failure or taken.failure,
             samples=outcome.observed or (),
             in_kernel=given.in_kernel,
@@ -333,6 +378,7 @@ def joined(parts: Sequence[RoceReport]) -> RoceReport:
         windows=tuple(windows),
         size=Size.from_bytes(sum(one.size.bytes for one in parts)),
         intact=all(one.intact for one in parts),
+        drops={name: count for name in DROPS if (count := sum(one.drops.get(name, 0) for one in parts))},
         failure="; ".join(failures),
         in_kernel=all(one.in_kernel for one in parts),
         samples=tuple(sorted(samples, key=lambda sample: sample["lab_ns"])),
@@ -362,6 +408,14 @@ class RoceReport(Report):
     """The number of packets of which rests came, because a switch that trims had no room for more."""
     messages: int = 0
     """The messages that have arrived to their last octet."""
+    service: str = Service.RC
+    lost_messages: int = 0
+    """The messages of an unreliable service that were sent and have not come whole."""
+    drops: Mapping[str, int] = field(default_factory=dict)
+    """Of these, those that the target dropped, by the reason: "incomplete", a packet was missing; "no_receive";
+    "too_long"; "no_access"; "other_keys". All others were lost on the way."""
+    limit_events: int = 0
+    """The times that the target's shared receive queue told that it had fewer receives than its limit."""
     failure: str = ""
     in_kernel: bool = False
     """True if the kernel served the queue pair at the source, and False if a process of the host did."""
@@ -400,132 +454,18 @@ def _require_equal_settings(flows: Mapping[int, Flow]) -> None:
                 )
 
 
-def without_effect(flows: Collection[Flow]) -> list[str]:
-    """Return a warning for each setting of a NIC that changes nothing, with the flows that have it."""
-    concerned: dict[str, list[str]] = {}
-    for flow in flows:
-        transport = transport_of(flow)
-        recovery = recovery_named(transport.recovery)
-        for text in dict.fromkeys(
-            text for nic, _ in transport.nics() for text in nic.without_effect(recovery, transport.operation)
-        ):
-            concerned.setdefault(text, []).append(f"{flow.source.name} to {flow.target.name}")
-    found = [f"Nic.{text} (flows: {listed(whose, 4)}); it has no effect" for text, whose in concerned.items()]
-    labelled = [flow for flow in flows if transport_of(flow).flow_label is not None and ip_version(flow) == 4]
-    if labelled:
-        whose = [f"{flow.source.name} to {flow.target.name}" for flow in labelled]
-        found.append(f"Roce(flow_label=...) has no effect over IPv4 (flows: {listed(whose, 4)}); ip_version=6 does it")
-    return found
-
-
-def short_messages(flows: Iterable[Flow]) -> list[str]:
-    """Return a warning for each window that was set and that as many messages as are under way do not fill."""
-    concerned: dict[tuple[int, Size], list[str]] = {}
-    for flow in flows:
-        of = transport_of(flow)
-        window = of.settings.window
-        if recovery_named(of.recovery) is Recovery.SELECTIVE_REPEAT:
-            window = min(window, of.nic_at(source=True).bdp_packets)
-        most = MESSAGES_UNDER_WAY * of.message.bytes * of.queue_pairs
-        is_longer = flow.size is None or flow.size.bytes > most
-        if (
-            window > Settings.window
-            and MESSAGES_UNDER_WAY * -(-of.message.bytes // of.settings.mtu) < window
-            and is_longer
-        ):
-            concerned.setdefault((window, of.message), []).append(f"{flow.source.name} to {flow.target.name}")
-    return [
-        f"a window of {window} packets is never full: {MESSAGES_UNDER_WAY} messages of {message} are under way at most "
-        f"(flows: {listed(whose, 4)}); Roce(message=...) makes them longer"
-        for (window, message), whose in concerned.items()
-    ]
-
-
-def out_of_order(flows: Iterable[Flow]) -> list[str]:
-    """Return a warning for each recovery that takes a late packet for a lost one, if packets can be late."""
-    ways = FabricCore.current().ways
-    if ways is None or not any(plan.settings.is_by_frame for plans in ways.plans.values() for plan in plans):
-        return []
-    switches = ways.switches()
-    concerned: dict[Recovery, dict[str, None]] = {}
-    choosing: dict[Recovery, dict[str, By]] = {}
-    for flow in flows:
-        transport, first = transport_of(flow), FabricCore.current().ports.graph.neighbours.get(flow.source.name)
-        recovery = recovery_named(transport.recovery)
-        if recovery is Recovery.SELECTIVE_REPEAT or transport.nic_at(source=False).reorder_time.ns or not first:
-            continue
-        if found := by_frame(switches, first[0][1], flow.target.name):
-            concerned.setdefault(recovery, {})[f"{flow.source.name} to {flow.target.name}"] = None
-            choosing.setdefault(recovery, {}).update(found)
-    return [
-        f"{recovery} takes packets in their order alone, and {listed(list(choosing[recovery]), 4)} "
-        f"{'gives' if len(choosing[recovery]) == 1 else 'give'} each frame a way of its own "
-        f"({' and '.join(repr(str(one)) for one in dict.fromkeys(choosing[recovery].values()))}): what comes late is "
-        f"sent again as if it were lost, with all behind it (flows: {listed(whose, 4)}). recovery='selective "
-        "repeat' sends again what is missing alone, and Nic(reorder_time='10us') waits for it first"
-        for recovery, whose in concerned.items()
-    ]
-
-
-def without_marks(flows: Sequence[Flow]) -> list[str]:
-    """Return a warning for each priority and rate control that goes by marks, if nothing marks the packets."""
-    fabric = FabricCore.current()
-    made: dict[tuple[int, Line], rates.RateControl] = {}
-    concerned: dict[tuple[str, int | None], list[Flow]] = {}
-    silent: dict[tuple[str, int | None], dict[str, None]] = {}
-    for flow in flows:
-        line = line_of(flow.source)
-        if (id(flow.rate_control), line) not in made:
-            made[id(flow.rate_control), line] = rates.control(flow.rate_control, line)
-        control, ds = made[id(flow.rate_control), line], ds_field(flow)
-        if not control.needs_marks or ds & 3 == Ecn.CE:
-            continue
-        name = flow.rate_control if isinstance(flow.rate_control, str) else type(control).__name__
-        found = None
-        if ds & 3 != Ecn.NOT_ECT:
-            found = unmarked(fabric.ports, flow.source.name, flow.target.name, flow.priority, ds)
-            if found is None:
-                continue
-        key = name, None if found is None else found.priority
-        concerned.setdefault(key, []).append(flow)
-        silent.setdefault(key, {}).update((port.name, None) for port in (found.ports if found else ()))
-    return [_without_marks(*key, flows, list(silent[key])) for key, flows in concerned.items()]
-
-
-def without_telemetry(flows: Sequence[Flow]) -> list[str]:
-    """Return a warning for each rate control that goes by telemetry, if no port on the way stamps it."""
-    fabric = FabricCore.current()
-    silent: dict[str, dict[str, None]] = {}
-    for flow in flows:
-        control = rates.control(flow.rate_control, line_of(flow.source))
-        fabric.flows.read_telemetry |= control.needs_telemetry
-        ports = unstamped(fabric.ports, flow.source.name, flow.target.name) if control.needs_telemetry else None
-        if ports is not None:
-            name = flow.rate_control if isinstance(flow.rate_control, str) else type(control).__name__
-            silent.setdefault(name, {}).update((port.name, None) for port in ports)
-    return [
-        f"rate control {name} goes by telemetry alone, and keeps its first window: "
-        + (
-            f"no port on the way stamps it: {listed(list(ports), 8)}. Port(telemetry=True) makes these ports stamp"
-            if ports
-            else "there is no switch on the way"
+def _require_no_answers(flow: Flow, index: int) -> None:
+    """Refuse a rate control that goes by what an unreliable service does not have: acknowledgements."""
+    if flow.rate_control in (None, "fixed"):
+        return
+    control, service = rates.control(flow.rate_control, line_of(flow.source)), transport_of(flow).service
+    by = "acknowledgements" if control.counts_acknowledgements else "round trips"
+    if control.counts_acknowledgements or type(control).on_round_trip is not rates.RateControl.on_round_trip:
+        raise UsageError(
+            f"flow {index} from {flow.source.name} has service {service}, whose packets are not acknowledged, and its "
+            f"rate control {type(control).__name__} goes by {by}; use service='RC', or a rate control that goes by "
+            "CNPs, such as 'dcqcn'"
         )
-        for name, ports in silent.items()
-    ]
-
-
-def _without_marks(name: str, priority: int | None, flows: Sequence[Flow], ports: Sequence[str]) -> str:
-    whose = listed([f"{flow.source.name} to {flow.target.name}" for flow in flows], 4)
-    begin = f"rate control {name} of the flow from {whose}" if len(flows) == 1 else f"rate control {name} of {whose}"
-    begin = f"{begin} slows down by marks alone, and will not: "
-    if priority is None:
-        return f"{begin}with ecn={int(Ecn.NOT_ECT)} nothing may mark the packets; leave ecn out"
-    if not ports:
-        return f"{begin}there is no switch on the way, so nothing marks"
-    return (
-        f"{begin}no port on the way marks priority {priority}: {listed(ports, 8)}. A curve at these ports does it, as "
-        f'in Port(ecn={{{priority}: EcnCurve("40kB", "160kB", "20%")}})'
-    )
 
 
 register(Roce())

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, PORT
+from testbed.frames.roce import BTH_OCTETS, ICRC_OCTETS, PORT, Service
 from testbed.frames.roce_cm import CM_QP
 from testbed.frames.roce_run import PacketRun
 from testbed.linux.sockets import mmsg
@@ -157,6 +157,7 @@ class _Call:
     traffic_class: int
     port_rule: PortRule
     nic: NicTiming
+    service: Service
     start_ns: int | None
     """How long after the begin of all flows it is asked for; None: before them."""
 
@@ -226,14 +227,16 @@ class Connections:
             elif not is_read and index in self.targets:
                 nic = nic_timing(flow, index, self.line.scale, at_source=False)
                 answer = self._answer_target(index)
-                self.host.listen(FIRST_SERVICE + index, answer, port_rule=port_rule(flow), nic=nic)
+                kind = Service(transport_of(flow).service)
+                self.host.listen(FIRST_SERVICE + index, answer, port_rule=port_rule(flow), nic=nic, service=kind)
             if index in (self.targets if is_read else self.sources):
                 far = address_of(flow.source if is_read else flow.target, ip_version(flow))
                 assert far is not None  # or ip_version() would have said so
                 maker = rates.maker_of("fixed") if is_read else maker_of_source(flow)
                 nic = nic_timing(flow, index, self.line.scale, at_source=not is_read)
                 start_ns = flow.start.ns if transport_of(flow).connects_at_start else None
-                self._calls.append(_Call(index, is_read, far, maker, ds_field(flow), port_rule(flow), nic, start_ns))
+                kind, ds = Service(transport_of(flow).service), ds_field(flow)
+                self._calls.append(_Call(index, is_read, far, maker, ds, port_rule(flow), nic, kind, start_ns))
 
     def _answer_source(self, index: int) -> Any:
         def answer(request: object, pair: QueuePair) -> bytes:
@@ -251,6 +254,9 @@ class Connections:
             self._use(pair, index)
             target.pair = self._own(pair, target)
             pair.responder.receive_into = target.sink
+            transport = transport_of(target.flow)
+            if not transport.is_reliable:
+                pair.responder.place_by_number(transport.message.bytes)
             return KEY.pack(self.keys[index, False])
 
         return answer
@@ -282,6 +288,7 @@ class Connections:
                 traffic_class=call.traffic_class,
                 port_rule=call.port_rule,
                 nic=call.nic,
+                service=call.service,
             )
             self._use(pair, call.index)
             if call.is_read:

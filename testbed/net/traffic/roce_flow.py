@@ -12,13 +12,14 @@ from typing import Any
 
 from testbed.errors import UsageError, listed
 from testbed.experiment.run import Run
+from testbed.frames.roce import Service
 from testbed.net.fabric.fabric import Fabric
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.report import WINDOW_NS, Report
 from testbed.net.traffic.transport import EndpointControl, headers
 from testbed.roce import rates
 from testbed.roce.counters import Counters
-from testbed.roce.memory import WORD_OCTETS, Content, Region, Sink, Words
+from testbed.roce.memory import WORD_OCTETS, Content, Region, Scattered, Sink, Words
 from testbed.roce.nic import Nic, NicTiming, Recovery, recovery_named
 from testbed.roce.products.model import NicModel
 from testbed.roce.products.table import nic_model
@@ -36,7 +37,13 @@ KEY = struct.Struct("!I")
 """Private data of a reply: the key of the memory."""
 
 
+class _Usual(str):
+    """An operation that was not given."""
+
+
+_WRITE = _Usual("write")
 _MESSAGE = Size("64kB")
+"""The size that a message has if none is given; one that is given is another object, also if it is equal."""
 COMPARED = "compared"
 """In place of a digest, where each octet has been compared with the one that is to come."""
 
@@ -45,12 +52,13 @@ COMPARED = "compared"
 class RoceOptions:
     """The use of RoCE by one flow."""
 
-    operation: str = "write"
+    operation: str = _WRITE
     """"write", "send" or "read"; or "fetch and add" or "compare and swap", which count their messages in 64 bits of the
-    target's memory."""
+    target's memory. Over UD it is "send"."""
     message: Size = _MESSAGE
     """A flow is a row of messages of this size; the next is posted while one is being sent. A flow with
-    a duration sends to its end what has been posted. An atomic operation has 8 octets."""
+    a duration sends to its end what has been posted. An atomic operation has 8 octets, and a datagram is one packet, by
+    default a full one."""
     settings: Settings = field(default_factory=Settings)
     cnp_priority: int = 6
     cnp_dscp: int = 48
@@ -89,14 +97,25 @@ class RoceOptions:
     """The flow label of packets over IPv6; 0 is none. None: Linux's RDMA core's, of the numbers of both queue pairs."""
     sample: Duration | None = None
     """The interval at which the rate control's state is recorded; None: not at all."""
+    service: str = "RC"
+    """"RC", a reliable connection; "UC", one without acknowledgements, which drops messages of which a packet is lost;
+    or "UD": datagrams."""
     served_by: str | None = None
     """"kernel" or "python": who serves the queue pairs of the source's host, with the rate control. None: the kernel if
     it can."""
 
     def __post_init__(self) -> None:
+        has_usual_size = self.message is _MESSAGE
         read_quantities(self)
-        if self.is_atomic and self.message == _MESSAGE:
-            object.__setattr__(self, "message", Size.from_bytes(WORD_OCTETS))
+        if self.service == Service.UD and isinstance(self.operation, _Usual):
+            object.__setattr__(self, "operation", str(Operation.SEND))
+        self._take_product()
+        if has_usual_size and (self.is_atomic or self.service == Service.UD):
+            octets = WORD_OCTETS if self.is_atomic else self.settings.mtu
+            object.__setattr__(self, "message", Size.from_bytes(octets))
+
+    def _take_product(self) -> None:
+        """Take the values of the NICs' products for what has its default."""
         source, target = _product(self.nic), _product(self.target_nic or self.nic)
         if not isinstance(self.settings, Settings) or source is target is None:
             return
@@ -112,6 +131,10 @@ class RoceOptions:
                 values[name] = known
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def is_reliable(self) -> bool:
+        return self.service == Service.RC
 
     @property
     def is_atomic(self) -> bool:
@@ -370,7 +393,12 @@ class Target:
     def __init__(self, flow: Flow, index: int) -> None:
         self.flow, self.index = flow, index
         self.content = Content(index)
-        self.sink = Words() if transport_of(flow).is_atomic else Sink(content=self.content)
+        transport = transport_of(flow)
+        self.sink: Words | Sink | Scattered = Sink(content=self.content)
+        if transport.is_atomic:
+            self.sink = Words()
+        elif not transport.is_reliable:
+            self.sink = Scattered(self.content)
         self.headers = headers(flow)
         self.pair: QueuePair | None = None
         self.packets = self.frame_octets = 0
@@ -411,6 +439,8 @@ class Target:
         octets = self.sink.received
         if isinstance(self.sink, Words):
             digest = COMPARED if self.sink.words == [pair.counters.messages] else ""
+        elif isinstance(self.sink, Scattered):
+            digest = COMPARED if self.sink.is_as_expected else ""
         else:
             digest = self.sink.digest
         return Taken(
@@ -418,7 +448,7 @@ class Target:
             pair.failure,
             octets,
             digest,
-            digest or self.content.digest(octets),  # the first one is empty unless all came as it is at the source
+            digest or self._expected(octets),  # the first one is empty unless all came as it is at the source
             self.packets,
             self.frame_octets,
             tuple(self.ecn),
@@ -426,6 +456,9 @@ class Target:
             self.last_ns,
             tuple(self.windows),
         )
+
+    def _expected(self, octets: int) -> str:
+        return COMPARED if isinstance(self.sink, Scattered) else self.content.digest(octets)
 
 
 class Asker:

@@ -313,6 +313,9 @@ def _roce(octets: bytes) -> Iterator[Layer]:
     if packet.atomic is not None:
         words.append(f"64 bits at {packet.atomic.address:#x}")
         fields["atomic"] = packet.atomic._asdict()
+    if packet.deth is not None:
+        words.append(f"from QP {packet.deth.source_qp} with Q_Key {packet.deth.q_key:#x}")
+        fields["deth"] = packet.deth._asdict()
     if packet.aeth is not None:
         if packet.aeth.rnr is not None:
             kind = f"RNR NAK with timer {packet.aeth.rnr}"
@@ -357,10 +360,12 @@ def _management(mad: bytes) -> Layer:
         roce_cm.Reply: "reply",
         roce_cm.Ready: "ready to use",
         roce_cm.Reject: "reject",
+        roce_cm.DatagramRequest: "request for datagrams",
+        roce_cm.DatagramReply: "reply for datagrams",
     }
     fields: dict[str, Any] = {"message": words[type(message)], "transaction": transaction}
     text = f"connection manager {words[type(message)]}, ID {message.communication_id:#x}"
-    for name in ("service_id", "qp", "psn", "mtu", "reason"):
+    for name in ("service_id", "qp", "psn", "mtu", "reason", "q_key", "status"):
         if (value := getattr(message, name, None)) is not None:
             fields[name] = int(value)
             text += f", {name.replace('_', ' ')} {value:#x}" if name == "service_id" else f", {name} {int(value)}"

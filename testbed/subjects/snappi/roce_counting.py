@@ -264,6 +264,9 @@ class RoceCounts:
         except XoffError:
             self.unknown += 1
             return
+        if isinstance(message, roce_cm.DatagramRequest | roce_cm.DatagramReply):
+            self.unknown += 1  # of no connection
+            return
         if isinstance(message, roce_cm.Request):
             self._ask(message, source, target)
             connection = self._asked.get((source, message.communication_id))

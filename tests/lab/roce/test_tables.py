@@ -21,7 +21,7 @@ from testbed.roce.work import Operation, Work
 from testbed.units import Line, Rate
 from tests.unit.roce.roce_link import Link
 
-from .test_roce_in_kernel import ADDRESSES, KEYS, SCALE, SEEDS, Both, Compiled, load
+from .both import ADDRESSES, KEYS, SCALE, SEEDS, Both, Compiled, load
 
 pytestmark = pytest.mark.engines("um")
 LINE = Line(Rate("100Mb/s"), SCALE)

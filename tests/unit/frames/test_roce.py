@@ -42,12 +42,18 @@ MESSAGES = (
     REPLY,
     roce_cm.Ready(0x01020304, 0x0A0B0C0D),
     roce_cm.Reject(0x0A0B0C0D, 0x01020304, roce_cm.RejectReason.CONSUMER_REJECT),
+    replace(REQUEST, service=roce.Service.UC),
+    roce_cm.DatagramRequest(
+        0x0A0B0C0D, roce_cm.service_id(5000, roce.Service.UD), IPv4Address(A4), IPv4Address(B4), 4000, bytes(180)
+    ),
+    roce_cm.DatagramReply(0x0A0B0C0D, 0x000203, roce_cm.service_id(5000), roce_cm.DATAGRAM_KEY, bytes(136)),
+    roce_cm.DatagramReply(0x0A0B0C0D, 0, roce_cm.service_id(5000), 0, bytes(136), status=1),
 )
 
 
 def with_headers(opcode: Opcode, payload: bytes, number: int, psn: int) -> Packet:
     """Return a packet with the headers that its opcode needs."""
-    needs_reth = opcode in (Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMMEDIATE, Opcode.READ_REQUEST)
+    needs_reth = "WRITE_FIRST" in opcode.name or "WRITE_ONLY" in opcode.name or opcode == Opcode.READ_REQUEST
     answers = (Opcode.ACKNOWLEDGE, Opcode.SELECTIVE_ACKNOWLEDGE, Opcode.ATOMIC_ACKNOWLEDGE)
     has_aeth = opcode in answers or (opcode in roce.READ_RESPONSES and opcode != Opcode.READ_RESPONSE_MIDDLE)
     return Packet(
@@ -57,7 +63,7 @@ def with_headers(opcode: Opcode, payload: bytes, number: int, psn: int) -> Packe
         roce.CNP_PAYLOAD if opcode == Opcode.CNP else payload,
         reth=Reth(number << 32, number, 77) if needs_reth else None,
         aeth=Aeth(psn, None if psn % 2 else Nak.SEQUENCE_ERROR) if has_aeth else None,
-        deth=Deth(number, psn) if opcode == Opcode.DATAGRAM else None,
+        deth=Deth(number, psn) if opcode in roce.DATAGRAMS else None,
         immediate=psn if "IMMEDIATE" in opcode.name else None,
         ack_request=bool(psn % 3),
         becn=opcode == Opcode.CNP,

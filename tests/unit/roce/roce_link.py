@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from testbed.frames.roce import Service
 from testbed.roce.endpoint import DatagramKind, Endpoint, Outgoing
 from testbed.roce.memory import Region
 from testbed.roce.nic import PLAIN, NicTiming
@@ -60,6 +61,7 @@ class Link:
         nic: NicTiming = PLAIN,
         *,
         ends: tuple[str, str] = (A, B),
+        service: Service = Service.RC,
     ) -> None:
         self.network = network or Network()
         self.now_ns = 0
@@ -72,8 +74,10 @@ class Link:
             self.far = pair
             return answer(pair)
 
-        self.b.listen(PORT, on_request, nic=nic)
-        self.near = self.a.connect(ends[1], PORT, 0, rate_control=rate_control, private=b"hello", nic=nic)
+        self.b.listen(PORT, on_request, nic=nic, service=service)
+        self.near = self.a.connect(
+            ends[1], PORT, 0, rate_control=rate_control, private=b"hello", nic=nic, service=service
+        )
 
     def memory(self, region: Region) -> int:
         return self.b.register(region)

@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,7 +31,7 @@ def opcode(outgoing: Outgoing) -> int:
     return outgoing.datagram[0]
 
 
-def written(link: Link, length: int, **more: int) -> Work:
+def written(link: Link, length: int, **more: Any) -> Work:
     """A write of octets that are all different in place, to memory that is as large."""
     key = link.memory(Buffer(length))
     return Work(Operation.WRITE, Content(1), length, r_key=key, **more)

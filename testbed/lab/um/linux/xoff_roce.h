@@ -37,6 +37,7 @@ typedef long long s64;
 #define XR_MOST_CNPS 16		/* that are under way in the NIC */
 #define XR_MOST_KEPT (1 << 20)	/* packets that a NIC keeps behind a missing one */
 #define XR_BITMAP 64		/* octets of a selective acknowledgement's bitmap at the most */
+#define XR_GRH 40		/* octets before a datagram in its receive */
 #define XR_OFFSET 4		/* octets before it: how many packets behind the first one after the missing one it begins */
 
 /* From XR_READ on, responses of their own complete them; from XR_COMPARE_SWAP on they are atomic */
@@ -45,12 +46,14 @@ enum xr_rate_kind { XR_FIXED, XR_DCQCN, XR_TIMELY, XR_OWN };
 /* What a rate control of one's own is told, as RateControl of testbed/roce/rates/base.py */
 enum xr_told { XR_SENT, XR_CNP, XR_ROUND_TRIP, XR_ACKNOWLEDGED, XR_LOSS, XR_DEADLINE };
 enum xr_recovery { XR_GO_BACK_N, XR_GO_BACK_0, XR_SELECTIVE_REPEAT };
-enum xr_region_kind { XR_NO_REGION, XR_CONTENT, XR_SINK, XR_WORDS };
+/* Scattered memory takes octets at any address, of messages of which some may be lost */
+enum xr_region_kind { XR_NO_REGION, XR_CONTENT, XR_SINK, XR_WORDS, XR_SCATTERED };
+enum xr_service { XR_RC, XR_UC, XR_UD };
 
 /* Why a datagram was not taken; testbed/roce/in_kernel.py has the names in this order */
 enum xr_refusal {
 	XR_TAKEN, XR_TOO_SHORT, XR_WRONG_VERSION, XR_OPCODE_NOT_KNOWN, XR_BAD_PADDING, XR_BAD_SYNDROME, XR_BAD_ICRC,
-	XR_NOT_READY, XR_BAD_TELEMETRY, XR_TRIMMED, XR_REFUSALS
+	XR_NOT_READY, XR_BAD_TELEMETRY, XR_TRIMMED, XR_OTHER_SERVICE, XR_REFUSALS
 };
 
 /* Why a queue pair failed; testbed/roce/in_kernel.py has the sentences in this order */
@@ -79,6 +82,20 @@ struct xr_nic {
 	u32 rnr_code, rnr_retries, bdp_packets, low_packets;
 	s64 cnp_ns, ack_ns, doorbell_ns, jitter_ns, reorder_ns, receive_ns, rnr_unit_ns, low_ns, high_ns;
 	u64 seed;
+	u32 shares_receives, receive_limit;
+};
+
+/* The receives of one queue pair, or of all that share them, as Receives of testbed/roce/services/receives.py */
+struct xr_receives {
+	s64 busy_ns;
+	s64 taken;		/* of messages that are coming in */
+	u32 is_unarmed, pad;
+};
+
+/* The queue pair that a datagram goes to, as AddressHandle of testbed/roce/work.py */
+struct xr_handle {
+	u8 address[16];		/* the first four octets of IPv4 */
+	u32 number, q_key;
 };
 
 /* A packet that is kept until those before it have come: all but its payload, of which the CRC-32 is enough */
@@ -149,6 +166,7 @@ struct xr_work {
 	u64 length, local_address, remote_address;
 	u64 data, compare;	/* of an atomic operation */
 	s64 first, end, ready_ns;
+	const struct xr_handle *to;	/* of a datagram; NULL: the far end of its queue pair */
 };
 
 /* The order in which packets of data have come: of each PSN the first one counts (testbed/roce/order.py) */
@@ -200,6 +218,7 @@ struct xr_responder {
 	u32 msn;
 	u8 ack_is_due, nak_is_due, nak_was_sent, has_message, is_send, has_refusal, refusal;
 	u8 rnr_is_due, waits_for_receive, gap_is_told;
+	u8 drops;			/* of an unreliable connection, until the first packet of another message */
 	s64 message_first, gap_ns, answer_ns, busy_ns;
 	s64 latest, furthest;		/* of those that are kept: the last that came, and the highest that ever came */
 	struct xr_early *early;		/* a ring of `keeps` */
@@ -214,6 +233,11 @@ struct xr_responder {
 	struct xr_serving reads[XR_MOST_READS];
 	struct xr_original originals[XR_MOST_READS];	/* of the last ones, a ring */
 	u64 originals_count;		/* of all that there were */
+	struct xr_receives *receives;	/* NULL: those of one reliable connection, which `busy_ns` counts */
+	struct xr_receives own_receives;
+	/* Of an unreliable service: where its first message begins, and how many octets its sends have, or 0 */
+	s64 begin;
+	u64 message;
 };
 
 struct xr_queue_pair {
@@ -221,6 +245,9 @@ struct xr_queue_pair {
 	u8 address[16], far_address[16];	/* the first four octets of IPv4 */
 	u16 port, far_port;
 	u32 has_failed, is_ipv6;
+	u32 service, q_key;
+	u32 notified, pad;		/* the queue pair that CNPs go to: of datagrams the sender of the last one */
+	const struct xr_handle *to;	/* of the datagram that is made */
 	struct xr_failure failure;
 	const struct xr_settings *settings;
 	const struct xr_memory *memory;
@@ -258,8 +285,9 @@ struct xr_asker {
 	u32 has_ended, is_over;
 };
 
-/* A packet to be sent: headers, payload, zeros for padding, ICRC */
+/* A packet to be sent: headers, payload, zeros for padding, ICRC; to the far end of its queue pair if `to` is NULL */
 struct xr_packet {
+	const struct xr_handle *to;
 	u32 head_length, length, padding, icrc;
 	const u8 *payload;
 	u8 head[XR_HEAD];

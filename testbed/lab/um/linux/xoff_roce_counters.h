@@ -31,6 +31,13 @@ struct xr_counters {
 	u64 extent;
 	u64 messages;
 	u64 received;
+	u64 incomplete;
+	u64 dropped;
+	u64 no_receive;
+	u64 too_long;
+	u64 no_access;
+	u64 other_keys;
+	u64 limit_events;
 };
 
 #endif

@@ -12,6 +12,7 @@
 #define XR_FIRST_KEY 0x1000
 #define XR_MOST_QUEUE_PAIRS 4096
 #define XR_MOST_PROGRAMS 256
+#define XR_MOST_SHARED 16	/* shared receive queues of an endpoint */
 
 struct xr_attach {
 	s32 socket;		/* of port 4791: queue pairs that are added take their datagrams from it */
@@ -64,6 +65,7 @@ struct xr_add {
 	u32 program;			/* of a rate control of one's own: one more than its number, or 0 */
 	u64 control_frame;		/* address of its cells as they are at first */
 	u32 sent_at, received_at;	/* the places in `counters` of words with the packets of data, or XF_NOWHERE */
+	u32 service, q_key;
 	struct xr_nic nic;
 	struct xr_rate rate;
 };

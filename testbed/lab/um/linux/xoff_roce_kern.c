@@ -37,7 +37,6 @@
 #include "xoff_roce_device.h"
 
 #define XR_PORT 4791
-#define XR_DATAGRAM 0x64	/* connection management, which is the process's */
 #define XR_CNP 0x81
 #define XR_AROUND 32		/* octets around the payload of a flow's packet at the most: BTH, RETH, ICRC; an atomic
 				   operation has 44, and no payload */
@@ -49,6 +48,13 @@ struct xr_block {
 };
 
 struct xr_endpoint;
+
+/* A shared receive queue: that of the queue pairs whose NICs have these numbers */
+struct xr_shared {
+	u32 receives, receive_limit;
+	s64 receive_ns;
+	struct xr_receives state;
+};
 
 struct xr_pair {
 	struct kref references;		/* the endpoint's, and one for each frame on its way */
@@ -91,7 +97,8 @@ struct xr_endpoint {
 	bool has_news;
 	u64 refused[XR_REFUSALS];
 	struct xc_program *programs[XR_MOST_PROGRAMS];
-	u32 programs_count;
+	u32 programs_count, shared_count;
+	struct xr_shared shared[XR_MOST_SHARED];
 };
 
 /* Content and its CRCs are the same for all endpoints of an MTU */
@@ -444,13 +451,13 @@ static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 	struct xr_pair *pair;
 	const u8 *datagram;
 	u64 before, kept;
+	bool has_come;
 	s64 now_ns;
 
 	if (!endpoint || skb_linearize(skb) || skb->len < sizeof(struct udphdr) + 16)
 		return 1;
 	datagram = skb->data + sizeof(struct udphdr);
-	if (datagram[0] == XR_DATAGRAM)
-		return 1;
+	/* Connection management, which is the process's, goes to queue pair 1, which is none of these */
 	pair = xr_find(endpoint, datagram[5] << 16 | datagram[6] << 8 | datagram[7]);
 	if (!pair)
 		return 1;
@@ -463,7 +470,11 @@ static int xr_on_datagram(struct sock *sk, struct sk_buff *skb)
 	kept = pair->core.counters.kept;	/* packets that are kept count when they come, and not when it is their turn */
 	refused = xr_receive(&pair->core, datagram, skb->len - sizeof(struct udphdr), ds_field, now_ns);
 	endpoint->refused[refused]++;
-	if (pair->given.roles & XR_IS_TARGET && (sink->received > before || pair->core.counters.kept > kept)) {
+	if (pair->given.service)	/* what is dropped then has come, too */
+		has_come = !refused && datagram[0] != XR_CNP;
+	else
+		has_come = sink->received > before || pair->core.counters.kept > kept;
+	if (pair->given.roles & XR_IS_TARGET && has_come) {
 		if (xf_arrived(&pair->arrivals, ds_field & 3, now_ns))
 			pair->frames_octets += XR_HEADERS + xr_ip_header(pair) + skb->len - sizeof(struct udphdr);
 		xr_wake_waiting(endpoint, now_ns);
@@ -566,7 +577,19 @@ static bool xr_nic_fits(const struct xr_nic *nic)
 	       nic->reorder_packets && nic->reorder_packets <= XR_MOST_KEPT && nic->rnr_code < 32 &&
 	       nic->bdp_packets > 1 && nic->bdp_packets <= XR_MOST_KEPT && nic->cnp_ns >= 0 && nic->ack_ns >= 0 &&
 	       nic->doorbell_ns >= 0 && nic->jitter_ns >= 0 && nic->reorder_ns >= 0 && nic->receive_ns >= 0 &&
-	       nic->rnr_unit_ns > 0 && nic->low_ns > 0 && nic->high_ns > 0;
+	       nic->rnr_unit_ns > 0 && nic->low_ns > 0 && nic->high_ns > 0 && nic->receive_limit <= nic->receives &&
+	       (nic->receives || !nic->shares_receives);
+}
+
+/* Does the service have that operation? */
+static bool xr_service_fits(const struct xr_endpoint *endpoint, const struct xr_add *given)
+{
+	if (given->service == XR_RC)
+		return true;
+	if (given->waits_count || given->operation > XR_SEND)
+		return false;
+	return given->service == XR_UC || (given->service == XR_UD && given->operation == XR_SEND &&
+					   given->message <= endpoint->settings.mtu);
 }
 
 /* A rate control of the kernel's, or one whose program has an entry for each event that it wants */
@@ -596,7 +619,7 @@ static bool xr_fits(const struct xr_endpoint *endpoint, const struct xr_add *giv
 	       given->message && given->line_bps && given->operation <= XR_FETCH_ADD &&
 	       (given->operation < XR_COMPARE_SWAP || given->message == XR_WORD) && xr_rate_fits(endpoint, given) &&
 	       given->sample_ns >= 0 && given->is_ipv6 <= 1 && given->flow_label < 1 << 20 &&
-	       xr_nic_fits(&given->nic) && given->waits_count <= endpoint->most && given->buffer &&
+	       xr_nic_fits(&given->nic) && xr_service_fits(endpoint, given) && given->waits_count <= endpoint->most && given->buffer &&
 	       (given->rate.kind != XR_DCQCN || (given->rate.alpha_ns > 0 && given->rate.increase_ns > 0 &&
 						 given->rate.decrease_ns >= 0));
 }
@@ -615,6 +638,25 @@ static void xr_share_pace(const struct xr_endpoint *endpoint, struct xr_pair *pa
 			return;
 		}
 	}
+}
+
+/* The shared receive queue of a NIC's queue pairs, or NULL if there are too many */
+static struct xr_receives *xr_shared_receives(struct xr_endpoint *endpoint, const struct xr_nic *nic)
+{
+	struct xr_shared *shared = endpoint->shared;
+	u32 i;
+
+	for (i = 0; i < endpoint->shared_count; i++, shared++)
+		if (shared->receives == nic->receives && shared->receive_ns == nic->receive_ns &&
+		    shared->receive_limit == nic->receive_limit)
+			return &shared->state;
+	if (i == XR_MOST_SHARED)
+		return NULL;
+	endpoint->shared_count++;
+	*shared = (struct xr_shared) {
+		.receives = nic->receives, .receive_limit = nic->receive_limit, .receive_ns = nic->receive_ns,
+	};
+	return &shared->state;
 }
 
 static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *from)
@@ -669,6 +711,12 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 				   program->cells * sizeof(*pair->frame)))
 			goto refused;
 	}
+	if (pair->given.nic.shares_receives) {
+		pair->core.responder.receives = xr_shared_receives(endpoint, &pair->given.nic);
+		err = -ENOSPC;
+		if (!pair->core.responder.receives)
+			goto refused;
+	}
 	pair->endpoint = endpoint;
 	pair->sent = xf_counter(&endpoint->counters, pair->given.sent_at);
 	pair->arrivals.shown = xf_counter(&endpoint->counters, pair->given.received_at);
@@ -682,6 +730,10 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	region = &endpoint->memory.regions[pair->given.region];
 	is_atomic = pair->given.operation >= XR_COMPARE_SWAP;
 	region->kind = pair->given.roles & XR_IS_TARGET ? is_atomic ? XR_WORDS : XR_SINK : XR_CONTENT;
+	if (region->kind == XR_SINK && pair->given.service) {
+		region->kind = XR_SCATTERED;
+		pair->core.responder.message = pair->given.message;
+	}
 	region->has_content = region->as_expected = !is_atomic;
 	region->size = is_atomic ? XR_WORD : 1ULL << 62;
 	region->words = &region->next;	/* one word, where others have the place that octets come to */
@@ -693,6 +745,8 @@ static long xr_add(struct xr_endpoint *endpoint, const struct xr_add __user *fro
 	memcpy(pair->core.address, pair->given.address, sizeof(pair->given.address));
 	memcpy(pair->core.far_address, pair->given.far_address, sizeof(pair->given.far_address));
 	pair->core.is_ipv6 = pair->given.is_ipv6;
+	pair->core.service = pair->given.service;
+	pair->core.q_key = pair->given.q_key;
 	pair->core.port = pair->given.port;
 	pair->core.far_port = pair->given.far_port;
 	pair->core.settings = &endpoint->settings;

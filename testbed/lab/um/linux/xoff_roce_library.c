@@ -25,7 +25,7 @@ struct xl {
 };
 
 struct xl *xl_new(const struct xr_settings *settings, const struct xr_add *given, const u8 *block,
-		  void (*told)(struct xr_queue_pair *pair, const struct xr_event *event))
+		  void (*told)(struct xr_queue_pair *pair, const struct xr_event *event), struct xr_receives *receives)
 {
 	struct xl *made = calloc(1, sizeof(*made));
 	u32 *known = malloc((XR_BLOCK / 8 + 1024) * sizeof(*known));
@@ -48,6 +48,12 @@ struct xl *xl_new(const struct xr_settings *settings, const struct xr_add *given
 	memcpy(made->pair.address, given->address, sizeof(given->address));
 	memcpy(made->pair.far_address, given->far_address, sizeof(given->far_address));
 	made->pair.is_ipv6 = given->is_ipv6;
+	made->pair.service = given->service;
+	made->pair.q_key = given->q_key;
+	if (given->service) {
+		made->regions[1].kind = XR_SCATTERED;
+		made->pair.responder.message = given->message;
+	}
 	made->pair.port = given->port;
 	made->pair.far_port = given->far_port;
 	made->pair.settings = &made->settings;
@@ -56,6 +62,7 @@ struct xl *xl_new(const struct xr_settings *settings, const struct xr_add *given
 	made->pair.nic = given->nic;
 	made->pair.tell = told;
 	made->pair.responder.receive_into = &made->regions[1];
+	made->pair.responder.receives = receives;
 	made->room = calloc(1, xr_room(&given->nic, &given->rate, settings) + 1);
 	xr_start(&made->pair, given->first, given->far_first, given->line_bps, made->room);
 	return made;
@@ -82,13 +89,13 @@ struct xr_rate *xl_rate(struct xl *of)
 }
 
 int xl_post(struct xl *of, u32 operation, u64 length, u64 local, u64 remote, u32 key, int region, s64 immediate,
-	    s64 invalidate, u64 data, u64 compare, s64 now_ns)
+	    s64 invalidate, u64 data, u64 compare, const struct xr_handle *to, s64 now_ns)
 {
 	struct xr_work work = {
 		.operation = operation, .local = &of->regions[region], .length = length, .local_address = local,
 		.remote_address = remote, .r_key = key, .has_immediate = immediate >= 0,
 		.has_invalidate = invalidate >= 0, .immediate = immediate >= 0 ? immediate : invalidate,
-		.data = data, .compare = compare,
+		.data = data, .compare = compare, .to = to,
 	};
 
 	return xr_post(&of->pair, &work, now_ns);

@@ -9,6 +9,8 @@
  *
  * Stated in: testbed/roce/queue_pair.py, testbed/roce/requester.py, testbed/roce/selective_requester.py,
  * testbed/roce/selective.py, testbed/roce/responder.py, testbed/roce/nic.py, testbed/roce/order.py,
+ * testbed/roce/services/unreliable_requester.py, testbed/roce/services/unreliable_responder.py,
+ * testbed/roce/services/receives.py,
  * testbed/roce/rates/dcqcn.py, testbed/roce/rates/timely.py, testbed/roce/rates/fixed.py.
  * Compared by: tests/lab/roce/test_roce_in_kernel.py.
  */
@@ -28,6 +30,10 @@
 #define MOST_DEADLINES 10000	/* of a rate control of one's own at one moment */
 #define MAXIMUM_MESSAGE (1ULL << 31)
 #define PORT 4791
+/* The first bits of an opcode name the service, the others the operation */
+#define SERVICE_OF(opcode) ((opcode) >> 5)
+#define UC_OPCODES 0x20
+#define UD_OPCODES 0x60
 
 enum opcode {
 	SEND_FIRST = 0, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMMEDIATE, SEND_ONLY, SEND_ONLY_IMMEDIATE,
@@ -70,6 +76,7 @@ enum nak { SEQUENCE_ERROR, INVALID_REQUEST, ACCESS_ERROR, OPERATIONAL_ERROR, NO_
 
 struct packet {
 	u32 opcode, psn, ack_request, nak, msn, r_key, length;
+	u32 service, q_key, source;	/* the last two of a datagram */
 	u64 address;
 	u64 data, compare;	/* of an atomic operation; data: or what was there, in its acknowledgement */
 	const u8 *area;		/* of telemetry, or NULL */
@@ -230,11 +237,11 @@ static u32 prefix_of(struct xr_queue_pair *pair, u32 length, int is_received)
 {
 	u32 udp = 8 + length + ICRC, octets = pair->is_ipv6 ? 16 : 4;
 	const u8 *source = is_received ? pair->far_address : pair->address;
-	const u8 *target = is_received ? pair->address : pair->far_address;
+	const u8 *target = is_received ? pair->address : pair->to ? pair->to->address : pair->far_address;
 	u8 head[56], *at = head;
 	int i;
 
-	if (pair->prefix_length[is_received] == length)
+	if (pair->prefix_length[is_received] == length && !pair->to)
 		return pair->prefix[is_received];
 	for (i = 0; i < 8; i++)
 		*at++ = 0xff;
@@ -250,6 +257,8 @@ static u32 prefix_of(struct xr_queue_pair *pair, u32 length, int is_received)
 	__builtin_memcpy(at + octets, target, octets);
 	at = put16(put16(at + 2 * octets, is_received ? pair->far_port : pair->port), PORT);
 	at = put16(put16(at, udp), 0xffff);
+	if (pair->to)
+		return xr_crc32(0, head, at - head);
 	pair->prefix_length[is_received] = length;
 	return pair->prefix[is_received] = xr_crc32(0, head, at - head);
 }
@@ -667,12 +676,20 @@ static struct xr_work *work_at(struct xr_requester *requester, u32 place)
 	return &requester->works[(requester->head + place) % XR_MOST_WORKS];
 }
 
+/* Is it a work that an unreliable service has? */
+static int fits_service(const struct xr_queue_pair *pair, const struct xr_work *work)
+{
+	if (work->has_invalidate || is_answered(work))
+		return 0;
+	return pair->service == XR_UC ? !work->to : work->operation == XR_SEND && work->length <= pair->settings->mtu;
+}
+
 int xr_post(struct xr_queue_pair *pair, const struct xr_work *work, s64 now_ns)
 {
 	struct xr_requester *requester = &pair->requester;
 	struct xr_work *posted;
 
-	if (requester->count == XR_MOST_WORKS)
+	if (requester->count == XR_MOST_WORKS || (pair->service && !fits_service(pair, work)))
 		return 0;
 	posted = work_at(requester, requester->count++);
 	*posted = *work;
@@ -748,6 +765,8 @@ static s64 ready_ns(const struct xr_queue_pair *of)
 
 	if (requester->failure.why)
 		return XR_NEVER;
+	if (pair->service)
+		return requester->count ? work_at(requester, 0)->ready_ns : XR_NEVER;
 	if (is_selective(pair) && lost(pair) >= 0)
 		return requester->resume_ns;
 	if (requester->next >= requester->end || requester->next - requester->oldest >= requester->window)
@@ -1065,6 +1084,10 @@ static u32 region_write(const struct xr_queue_pair *pair, struct xr_region *regi
 		__builtin_memcpy(region->words + address / XR_WORD, packet->payload, XR_WORD);
 		return XR_NO_FAILURE;
 	}
+	if (region->kind == XR_SCATTERED) {
+		region->as_expected &= equal(packet->payload, content, packet->octets);
+		return XR_NO_FAILURE;
+	}
 	if (region->kind != XR_SINK)
 		return XR_READ_ONLY;
 	if (address != region->next)
@@ -1234,8 +1257,50 @@ static s64 answer_ns(const struct xr_responder *responder)
 	return is_due ? responder->answer_ns : XR_NEVER;
 }
 
+/* How many receives are posted; of a NIC without a number there is always one */
+static s64 free_receives(const struct xr_nic *nic, const struct xr_receives *receives, s64 now_ns)
+{
+	s64 busy_ns = most_of(0, receives->busy_ns - now_ns);
+	s64 handled = nic->receive_ns ? (busy_ns + nic->receive_ns - 1) / nic->receive_ns : 0;
+
+	return nic->receives ? (s64)nic->receives - receives->taken - handled : 1;
+}
+
+/* Give one to a message; a shared queue tells once that it has fewer than its limit */
+static void take_receive(struct xr_queue_pair *pair, s64 now_ns)
+{
+	struct xr_receives *receives = pair->responder.receives;
+	s64 left = free_receives(&pair->nic, receives, now_ns);
+
+	if (left >= pair->nic.receive_limit)
+		receives->is_unarmed = 0;
+	if (!receives->is_unarmed && left <= pair->nic.receive_limit) {
+		receives->is_unarmed = 1;
+		pair->counters.limit_events += pair->nic.receive_limit > 0;
+	}
+	receives->taken++;
+}
+
+static void post_receive_again(struct xr_queue_pair *pair, s64 now_ns)
+{
+	struct xr_receives *receives = pair->responder.receives;
+
+	receives->taken--;
+	receives->busy_ns = most_of(receives->busy_ns, now_ns) + pair->nic.receive_ns;
+}
+
+/* Give the receive of the message that is coming in back: it does not come to its end */
+static void give_back(struct xr_responder *responder)
+{
+	if (responder->receives && responder->has_message && responder->is_send) {
+		responder->has_message = 0;
+		responder->receives->taken--;
+	}
+}
+
 static int refuse(struct xr_responder *responder, enum nak nak, u32 why, u64 a, u64 b, u64 c)
 {
+	give_back(responder);
 	responder->has_refusal = 1;
 	responder->refusal = nak;
 	responder->ack_is_due = 1;
@@ -1387,6 +1452,8 @@ static int take(struct xr_queue_pair *pair, const struct packet *packet, s64 now
 			return refuse(responder, INVALID_REQUEST, XR_FIRST_WITHIN, packet->opcode, 0, 0);
 		if (!begin(pair, packet))
 			return 0;
+		if (responder->receives && responder->is_send)
+			take_receive(pair, now_ns);
 	}
 	if (!responder->has_message || responder->is_send != !!IS(packet->opcode, SENDS))
 		return refuse(responder, INVALID_REQUEST, XR_NO_FIRST, packet->opcode, 0, 0);
@@ -1413,7 +1480,11 @@ static int take(struct xr_queue_pair *pair, const struct packet *packet, s64 now
 			responder->receive_address = responder->address;
 		if (responder->is_send || IS(packet->opcode, WITH_IMMEDIATE)) {
 			pair->counters.received++;
-			if (pair->nic.receives)
+			if (responder->receives) {
+				if (!responder->is_send)
+					take_receive(pair, now_ns);
+				post_receive_again(pair, now_ns);
+			} else if (pair->nic.receives)
 				responder->busy_ns = most_of(responder->busy_ns, now_ns) + pair->nic.receive_ns;
 		}
 	}
@@ -1429,6 +1500,7 @@ static void begin_again(struct xr_responder *responder, const struct packet *pac
 		return;
 	begin_region_again(responder->region, responder->address - responder->octets);
 	responder->expected = responder->message_first;
+	give_back(responder);
 	responder->has_message = 0;
 }
 
@@ -1505,7 +1577,7 @@ static void responder_on_timer(struct xr_queue_pair *pair, s64 now_ns)
 /* True for a packet that needs a receive, where there may be none */
 static int needs_receive(const struct xr_nic *nic, u32 opcode)
 {
-	if (!nic->receives || !nic->receive_ns)
+	if (!nic->shares_receives && (!nic->receives || !nic->receive_ns))
 		return 0;
 	return IS(opcode, SENDS & FIRSTS) || IS(opcode, WRITES & WITH_IMMEDIATE);
 }
@@ -1518,6 +1590,8 @@ static int has_receive(const struct xr_queue_pair *pair, const struct packet *pa
 
 	if (!needs_receive(nic, packet->opcode))
 		return 1;
+	if (pair->responder.receives)
+		return free_receives(nic, pair->responder.receives, now_ns) > 0;
 	return (busy_ns + nic->receive_ns - 1) / nic->receive_ns < nic->receives;
 }
 
@@ -1595,12 +1669,198 @@ static void on_request(struct xr_queue_pair *pair, const struct packet *packet, 
 	owe(pair, now_ns);
 }
 
+/* The responder of an unreliable service */
+
+/* Drop the message that is coming in, if one is; the next send has its receive */
+static void give_up(struct xr_queue_pair *pair)
+{
+	struct xr_responder *responder = &pair->responder;
+
+	if (!responder->has_message)
+		return;
+	begin_region_again(responder->region, responder->address - responder->octets);
+	if (responder->is_send)
+		responder->receives->taken--;
+	responder->has_message = 0;
+}
+
+static int find_receive(struct xr_queue_pair *pair, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+
+	if (!responder->receive_into || free_receives(&pair->nic, responder->receives, now_ns) <= 0) {
+		pair->counters.no_receive++;
+		return 0;
+	}
+	take_receive(pair, now_ns);
+	return 1;
+}
+
+/* The address of the receive for a message that begins with a packet */
+static u64 receive_at(const struct xr_queue_pair *pair, s64 number)
+{
+	const struct xr_responder *responder = &pair->responder;
+
+	if (!responder->message)
+		return responder->receive_address;
+	if (number < responder->begin)
+		return 0;
+	return (number - responder->begin) / packets_of(pair, responder->message) * responder->message;
+}
+
+/* Put octets into memory; 0 if it has no room for them */
+static int write_octets(const struct xr_queue_pair *pair, struct xr_region *region, u64 address,
+			const struct packet *packet)
+{
+	if (packet->octets > region->size || address > region->size - packet->octets)
+		return 0;
+	return !packet->octets || !region_write(pair, region, address, packet);
+}
+
+static void has_come(struct xr_region *region, u64 octets)
+{
+	if (region->kind == XR_SCATTERED)
+		region->received += octets;
+}
+
+static int begin_unreliable(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+
+	responder->is_send = !!IS(packet->opcode, SENDS);
+	if (responder->is_send) {
+		if (!find_receive(pair, now_ns))
+			return 0;
+		responder->region = responder->receive_into;
+		responder->address = receive_at(pair, responder->expected);
+	} else {
+		responder->region = region_of(pair, packet);
+		if (!responder->region) {
+			pair->counters.no_access++;
+			return 0;
+		}
+		responder->address = packet->address;
+		responder->left = packet->length;
+	}
+	responder->octets = 0;
+	responder->message_first = responder->expected;
+	responder->has_message = 1;
+	return 1;
+}
+
+static void end_unreliable(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+	int takes = responder->is_send || IS(packet->opcode, WITH_IMMEDIATE);
+
+	responder->has_message = 0;
+	if (responder->is_send)
+		responder->receive_address = responder->address;
+	else if (takes && !find_receive(pair, now_ns))
+		return;
+	if (takes) {
+		post_receive_again(pair, now_ns);
+		pair->counters.received++;
+	}
+	responder->msn++;
+	pair->counters.messages++;
+	has_come(responder->region, responder->octets);
+}
+
+static void take_unreliable(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+	u32 mtu = pair->settings->mtu, length = packet->octets;
+	int is_last = !!IS(packet->opcode, LASTS), fits = is_last ? length <= mtu : length == mtu;
+
+	fits = fits && responder->is_send == !!IS(packet->opcode, SENDS);
+	if (!responder->is_send) {
+		fits = fits && (is_last ? responder->left == length : responder->left > length);
+		responder->left -= length;
+	}
+	if (!fits || !write_octets(pair, responder->region, responder->address, packet)) {
+		pair->counters.too_long++;
+		give_up(pair);
+		responder->drops = !is_last;
+		return;
+	}
+	responder->address += length;
+	responder->octets += length;
+	responder->expected++;
+	if (is_last)
+		end_unreliable(pair, packet, now_ns);
+}
+
+static void on_datagram(struct xr_queue_pair *pair, const struct packet *packet, s64 number, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+	u64 address;
+
+	if (packet->q_key != pair->q_key) {
+		pair->counters.other_keys++;
+		return;
+	}
+	pair->notified = packet->source;
+	responder->expected = most_of(responder->expected, number + 1);
+	if (packet->octets > pair->settings->mtu) {
+		pair->counters.too_long++;
+		return;
+	}
+	if (!find_receive(pair, now_ns))
+		return;
+	address = receive_at(pair, number) + (responder->message ? 0 : XR_GRH);
+	if (!write_octets(pair, responder->receive_into, address, packet)) {
+		pair->counters.too_long++;
+		responder->receives->taken--;
+		return;
+	}
+	responder->receive_address = address + packet->octets;
+	post_receive_again(pair, now_ns);
+	pair->counters.received++;
+	pair->counters.messages++;
+	has_come(responder->receive_into, packet->octets);
+}
+
+/* A packet of a send or a write: nothing is acknowledged, and what cannot be taken is dropped */
+static void on_unreliable(struct xr_queue_pair *pair, const struct packet *packet, s64 now_ns)
+{
+	struct xr_responder *responder = &pair->responder;
+	s64 number = sequence(packet->psn, responder->expected);
+
+	if (responder->failure.why)
+		return;
+	note_order(&pair->counters, &responder->order, number);
+	if (pair->service == XR_UD) {
+		on_datagram(pair, packet, number, now_ns);
+		return;
+	}
+	pair->counters.out_of_order += number > responder->expected;
+	if (IS(packet->opcode, FIRSTS)) {
+		pair->counters.incomplete += responder->has_message;
+		give_up(pair);
+		responder->drops = 0;
+		responder->expected = number;
+		if (!begin_unreliable(pair, packet, now_ns)) {
+			responder->drops = 1;
+			return;
+		}
+	} else if (responder->drops || !responder->has_message || number != responder->expected) {
+		pair->counters.incomplete += !responder->drops;
+		give_up(pair);
+		pair->counters.dropped++;
+		responder->drops = 1;
+		return;
+	}
+	take_unreliable(pair, packet, now_ns);
+}
+
 /* Packets to be sent */
 
 static u8 *bth(struct xr_packet *made, const struct xr_queue_pair *pair, u32 opcode, u32 psn, u32 ack_request)
 {
 	u8 *at = made->head;
 
+	made->to = NULL;
 	made->payload = NULL;
 	made->length = made->padding = 0;
 	*at++ = opcode;
@@ -1863,14 +2123,54 @@ static void request_again(struct xr_queue_pair *pair, struct xr_packet *made, s6
 		requester->timer_ns = now_ns + retransmit_ns(pair);
 }
 
+/* The next packet of an unreliable service, which is then sent, and completes its work if it is the last */
+static void send_unreliable(struct xr_queue_pair *pair, struct xr_packet *made)
+{
+	struct xr_requester *requester = &pair->requester;
+	const struct xr_work *work = work_at(requester, 0);
+	s64 number = requester->next;
+	u64 start = (number - work->first) * pair->settings->mtu;
+	int is_first = number == work->first, is_last = number == work->end - 1;
+	int immediate = is_last && work->has_immediate, is_datagram = pair->service == XR_UD;
+	u32 opcode = (work->operation == XR_SEND ? SEND_FIRST : WRITE_FIRST) +
+		     (is_last ? (is_first ? 4 : 2) : (is_first ? 0 : 1)) + immediate;
+	u8 *at = bth(made, pair, opcode | (is_datagram ? UD_OPCODES : UC_OPCODES), number, 0);
+
+	made->to = pair->to = work->to;
+	if (work->to)
+		put32(made->head + 4, work->to->number);
+	if (is_datagram)
+		at = put32(put32(at, work->to ? work->to->q_key : pair->q_key), pair->number);
+	else if (is_first && work->operation == XR_WRITE)
+		at = reth(at, work->remote_address, work->r_key, work->length);
+	if (immediate)
+		at = put32(at, work->immediate);
+	made->length = least(pair->settings->mtu, work->length - start);
+	if (made->length)
+		made->payload = region_read(pair, work->local, work->local_address + start);
+	seal(pair, made, at, work->local, work->local_address + start);
+	pair->to = NULL;
+	requester->next = requester->oldest = requester->highest = number + 1;
+	pair->counters.fresh++;
+	if (is_last) {
+		requester->head = (requester->head + 1) % XR_MOST_WORKS;
+		requester->count--;
+		pair->counters.completed++;
+	}
+}
+
 /* The requester's next packet, which is then sent */
 static void request(struct xr_queue_pair *pair, struct xr_packet *made, s64 now_ns)
 {
 	struct xr_requester *requester = &pair->requester;
-	s64 number = is_selective(pair) ? lost(pair) : -1;
+	s64 number = !pair->service && is_selective(pair) ? lost(pair) : -1;
 	struct xr_work *work;
 	u32 ack_request = 1;
 
+	if (pair->service) {
+		send_unreliable(pair, made);
+		return;
+	}
 	if (number >= 0) {
 		request_again(pair, made, number, now_ns);
 		return;
@@ -1912,6 +2212,7 @@ static void fail(struct xr_queue_pair *pair, const struct xr_failure *why)
 	pair->failure = *why;
 	set_failure(&pair->requester.failure, why->why, why->with[0], why->with[1], why->with[2], why->with[3]);
 	pair->requester.timer_ns = pair->requester.gap_ns = XR_NEVER;
+	give_back(&pair->responder);
 }
 
 static u32 keeps_of(const struct xr_nic *nic)
@@ -1970,6 +2271,10 @@ void xr_start(struct xr_queue_pair *pair, s64 first, s64 far_first, u64 line_bps
 		requester->early = pair->responder.early + pair->responder.keeps;
 		requester->arrived = (u8 *)(requester->early + pair->nic.bdp_packets);
 	}
+	if (!pair->responder.receives && (pair->service || pair->nic.shares_receives))
+		pair->responder.receives = &pair->responder.own_receives;
+	pair->responder.begin = far_first;
+	pair->notified = pair->far_number;
 	pair->most_window = requester->window;
 	if (rate->window)
 		requester->window = least(rate->window, pair->most_window);
@@ -1984,9 +2289,17 @@ static u32 parse(struct packet *packet, const u8 *datagram, u32 length, u32 *hea
 	if (length < BTH + ICRC)
 		return XR_TOO_SHORT;
 	packet->opcode = opcode = datagram[0];
+	packet->service = XR_RC;
 	flags = datagram[1];
-	if (opcode > ACKNOWLEDGE && !IS(opcode, RARE) && opcode != CNP && opcode != SELECTIVE_ACKNOWLEDGE)
-		return XR_OPCODE_NOT_KNOWN;
+	if (opcode > ACKNOWLEDGE && !IS(opcode, RARE) && opcode != CNP && opcode != SELECTIVE_ACKNOWLEDGE) {
+		if (SERVICE_OF(opcode) == SERVICE_OF(UC_OPCODES) && IS(opcode & 0x1f, WRITES | (SENDS & ~INVALIDATES)))
+			packet->service = XR_UC;
+		else if ((opcode & ~1) == (UD_OPCODES | SEND_ONLY))
+			packet->service = XR_UD;
+		else
+			return XR_OPCODE_NOT_KNOWN;
+		packet->opcode = opcode &= 0x1f;
+	}
 	if (flags & 0xf)
 		return XR_WRONG_VERSION;
 	packet->psn = get32(datagram + 8) & MASK24;
@@ -2003,6 +2316,13 @@ static u32 parse(struct packet *packet, const u8 *datagram, u32 length, u32 *hea
 			return XR_BAD_TELEMETRY;
 		packet->area = area;
 		start += area_octets(area);
+	}
+	if (packet->service == XR_UD) {
+		if (start + 8 > length)
+			return XR_TOO_SHORT;
+		packet->q_key = get32(datagram + start);
+		packet->source = get32(datagram + start + 4) & MASK24;
+		start += 8;
 	}
 	if (IS(opcode, WITH_RETH)) {
 		if (start + 16 > length)
@@ -2136,7 +2456,12 @@ static void return_area(struct xr_queue_pair *pair, const u8 *area)
 /* A packet of data that is not intact and came with a DSCP of rests: a switch has trimmed it */
 static int is_rest(const struct xr_queue_pair *pair, const u8 *datagram, u32 ds_field)
 {
-	return pair->settings->rests >> (ds_field >> 2) & 1 && IS(datagram[0], REQUESTS | RESPONSES);
+	u32 opcode = datagram[0], sends = WRITES | (SENDS & ~INVALIDATES);
+
+	if (!(pair->settings->rests >> (ds_field >> 2) & 1))
+		return 0;
+	return IS(opcode, REQUESTS | RESPONSES) || (opcode & ~1) == (UD_OPCODES | SEND_ONLY) ||
+	       (SERVICE_OF(opcode) == SERVICE_OF(UC_OPCODES) && IS(opcode & 0x1f, sends));
 }
 
 /* Take what came to this queue pair, and with which DS field; XR_TAKEN, or why it is refused */
@@ -2158,6 +2483,8 @@ int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 d
 	}
 	if (refused)
 		return refused;
+	if (packet.service != pair->service && packet.opcode != CNP)
+		return XR_OTHER_SERVICE;
 	if (IS(packet.opcode, REQUESTS | RESPONSES)) {
 		pair->counters.received_packets++;
 		pair->counters.received_octets += packet.octets;
@@ -2171,7 +2498,9 @@ int xr_receive(struct xr_queue_pair *pair, const u8 *datagram, u32 length, u32 d
 	}
 	if (IS(packet.opcode, REQUESTS) && packet.area)
 		return_area(pair, packet.area);
-	if (IS(packet.opcode, REQUESTS)) {
+	if (pair->service && packet.opcode != CNP) {
+		on_unreliable(pair, &packet, now_ns);
+	} else if (IS(packet.opcode, REQUESTS)) {
 		on_request(pair, &packet, now_ns);
 	} else if (IS(packet.opcode, RESPONSES)) {
 		on_read_response(pair, &packet, now_ns);
@@ -2223,6 +2552,7 @@ int xr_notification(struct xr_queue_pair *pair, s64 now_ns, xr_emit emit, void *
 	pair->cnps_count--;
 	pair->counters.cnps_sent++;
 	at = bth(&made, pair, CNP, 0, 0);
+	put32(made.head + 4, pair->notified);
 	made.head[4] = 1 << 6;	/* BECN */
 	made.payload = nothing;
 	made.length = sizeof(nothing);

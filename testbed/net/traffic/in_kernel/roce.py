@@ -15,6 +15,8 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from testbed.bytecode.values import Refusal
+from testbed.frames.roce import Service
+from testbed.frames.roce_cm import DATAGRAM_KEY
 from testbed.linux import roce_device
 from testbed.linux.flow_device import NOWHERE
 from testbed.linux.process import kernel
@@ -221,6 +223,8 @@ class KernelHost(Connections):
             sample_ns=transport.sample.ns if transport.sample and is_source else 0,
             line_bps=self.line.rate.bps,
             nic=C.xr_nic(**nic.numbers()),
+            service=list(Service).index(Service(transport.service)),
+            q_key=DATAGRAM_KEY,
             rate=roce_device.rate(rate.kind, rate.numbers),
         )
 

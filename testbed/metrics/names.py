@@ -113,6 +113,26 @@ POOL_WATERMARK = Exported(
     "xoff_buffer_pool_watermark_bytes", _G, "The most shared buffer of a pool that was in use.", "bytes",
     "SAI_BUFFER_POOL_STAT_WATERMARK_BYTES",
 )  # fmt: skip
+LLR_COUNTER = Exported(
+    "xoff_llr_counter", _C, "What a port with Link Layer Retry has counted: frames or ordered sets, by SONiC's names.",
+    "", "SAI_PORT_STAT_LLR_{counter}",
+)  # fmt: skip
+LLR_FLUSHES = Exported("xoff_llr_flushes", _C, "Times that a sender with Link Layer Retry has given up what it kept.")
+LINE_LOST = Exported(
+    "xoff_line_lost_frames", _C, "Frames that a port has sent and its cable has lost or damaged, replays too.", "frames"
+)
+CREDITS_CONSUMED = Exported(
+    "xoff_credits_consumed", _C, "Credits that frames of a virtual channel have taken at their sender."
+)
+CREDITS_FREED = Exported("xoff_credits_freed", _C, "Credits of a virtual channel that have come back to their sender.")
+CREDITS_USED = Exported("xoff_credits_used", _G, "Credits of a virtual channel that are out.")
+CREDITS_WATERMARK = Exported("xoff_credits_used_watermark", _G, "The most credits of a virtual channel that were out.")
+CREDITS_STALLS = Exported("xoff_credits_stalls", _C, "Times that a frame could have had the line and had no credits.")
+CREDITS_STALLED = Exported(
+    "xoff_credits_stalled_seconds", _C, "Time for which that was so, in the lab's time.", "seconds"
+)
+CREDITS_LOST = Exported("xoff_credits_lost", _C, "Credits of frames that were lost, which CC_Updates brought back.")
+CREDIT_MESSAGES = Exported("xoff_credit_messages", _C, "Messages about credits, by kind and direction.")
 LAB_TIME = Exported("xoff_lab_time_seconds", _G, "The lab's time since the network started.", "seconds")
 LAB_SCALE = Exported("xoff_lab_scale", _G, "How many times slower than the hardware the lab's links are.")
 NETWORK = Exported("xoff_network", Kind.INFO, "The topology of the network.")

@@ -46,6 +46,14 @@ _OF_GROUPS: dict[str, Exported] = {
     "most_shared_bytes": names.GROUP_SHARED_WATERMARK,
     "most_headroom_bytes": names.GROUP_HEADROOM_WATERMARK,
 }
+_OF_CREDITS: dict[str, Exported] = {
+    "sender_credits_consumed": names.CREDITS_CONSUMED,
+    "sender_credits_freed": names.CREDITS_FREED,
+    "sender_credits_used": names.CREDITS_USED,
+    "sender_credits_used_watermark": names.CREDITS_WATERMARK,
+    "stalls": names.CREDITS_STALLS,
+    "lost": names.CREDITS_LOST,
+}
 _OF_POOLS: dict[str, Exported] = {"shared_bytes": names.POOL_OCCUPANCY, "most_shared_bytes": names.POOL_WATERMARK}
 
 
@@ -115,6 +123,26 @@ class LabMetrics:
                     if (port, number) in self._shown:
                         labels = {"node": self._network.node_of(port), "port": port, place: str(number)}
                         into.add(family, value, None, labels)
+        self._add_link(into, {"node": self._network.node_of(port), "port": port}, row)
+
+    @staticmethod
+    def _add_link(into: Exposition, labels: dict[str, str], row: dict[str, Any]) -> None:
+        """Add what the link layer of a port has counted: LLR and credits."""
+        if llr := row.get("llr"):
+            for name, count in llr["counters"].items():
+                into.add(names.LLR_COUNTER, count, None, labels | {"counter": name})
+            if llr["counters"]:
+                into.add(names.LLR_FLUSHES, llr["flushes"], None, labels)
+            into.add(names.LINE_LOST, llr["lost"], None, labels)
+        if credits := row.get("credits"):
+            for vc, counted in credits["vcs"].items():
+                for key, family in _OF_CREDITS.items():
+                    into.add(family, counted[key], None, labels | {"vc": vc})
+                into.add(names.CREDITS_STALLED, counted["stalled_ns"] / 1e9, None, labels | {"vc": vc})
+            for kind in ("cf_update", "cc_update"):
+                for direction in ("tx", "rx"):
+                    count = credits[f"num_{kind}_messages_{direction}"]
+                    into.add(names.CREDIT_MESSAGES, count, None, labels | {"message": kind, "direction": direction})
 
 
 MOST = 64

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import warn
@@ -288,14 +289,22 @@ class Cabling:
             return NO_LLR
         return self._retries.get(state.slot ^ 1, (None, BOTH_WAYS))[1]
 
-    def reports(self) -> dict[str, LlrReport]:
+    def own_reports(self) -> Callable[[], dict[str, LlrReport]]:
+        """Return a function that returns what `reports` does, by a socket of its own: for a thread beside others."""
+        if self._namespace is None or not self._has_lines:
+            return dict
+        with kernel.in_network(self._namespace):
+            return partial(self.reports, Socket())
+
+    def reports(self, socket: Socket | None = None) -> dict[str, LlrReport]:
         """Return what each port with LLR or errors on its cable has counted, by its name."""
-        if self.socket is None or not self._has_lines:
+        socket = socket or self.socket
+        if socket is None or not self._has_lines:
             return {}
         from testbed.linux import line_qdisc
         from testbed.switch.link.counters import LlrReport
 
-        found = line_qdisc.reports(self.socket)
+        found = line_qdisc.reports(socket)
         return {
             state.name: LlrReport.of(found[_MIDDLES + (slot ^ 1)])
             for slot, state in self._ports.by_slot.items()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed import subject
 from testbed.errors import XoffError
 from testbed.linux.port_program import POOLS
 from testbed.net.fabric import changes
 from testbed.net.fabric.fabric import Fabric
-from testbed.net.fabric.ports import PortState
+from testbed.net.fabric.ports import FabricError, PortState
 from testbed.net.live.controls import Controls
 from testbed.net.watch import samplers
+
+if TYPE_CHECKING:
+    from testbed.switch.link.counters import LlrReport
 
 _LOADS_NS, _STATE_NS = 20_000_000, 200_000_000
 _SETTLED_NS = 1_000_000
@@ -24,16 +27,19 @@ _PRIORITIES = range(8)
 
 
 class CounterSampler:
-    """Samples the counters of all ports and pools; it makes no system call."""
+    """Samples the counters of all ports and pools. It makes no system call, but in networks with LLR or credits."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
         self._trims = fabric.core.running_program().trimming
+        self._lines = fabric.core.cabling.own_reports()
+        self._credits = fabric.core.cabling.credits
         self._before: dict[str, dict[str, Any]] = {}
 
     def changes(self) -> list[dict[str, Any]]:
         """Return a row for each port, and for each pool of a switch, whose values are not those of the last call."""
-        rows = [self._port(port) for port in self._fabric.ports.values()]
+        reports = self._lines()
+        rows = [self._port(port) | self._link(port, reports.get(port.name)) for port in self._fabric.ports.values()]
         for name in self._fabric.buffers:
             rows += self._pools(name)
         changed = [row for row in rows if self._before.get(row["of"]) != row]
@@ -69,6 +75,22 @@ class CounterSampler:
                 "rests_sent_frames": [one.sent_frames for one in trimmed],
                 "rests_dropped_frames": [one.dropped_frames for one in trimmed],
             }
+        return row
+
+    def _link(self, port: PortState, report: LlrReport | None) -> dict[str, Any]:
+        """Return what the link layer of a port has counted: LLR and credits."""
+        row: dict[str, Any] = {}
+        if report is not None:
+            counters = {name.removeprefix("LLR_"): count for name, count in report.counters.items()}
+            row["llr"] = {"counters": counters if port.lab_cable.llr else {}, "flushes": report.flushes,
+                          "lost": report.lost + report.damaged}  # fmt: skip
+        if self._credits is not None and port.settings and port.settings.credits:
+            try:
+                row["credits"] = self._credits.counters(port).as_json()
+            except FabricError:  # the far end has none
+                return row
+            for one in row["credits"]["vcs"].values():
+                one["stalled_ns"] = round(one["stalled_ns"] * port.units.k)  # all times of a lab are its own
         return row
 
     def _pools(self, node: str) -> list[dict[str, Any]]:

@@ -80,7 +80,8 @@ _FACTS = frozenset(
 )
 _OF_AGENTS = {"agent_started", "agent_died", "send_failed", "ignored", "queue_emptied", "pause_cancelled"}
 _OF_PFC = {"pause_restored", "storm_detected", "storm_ended", "pfc_set", "defense_set", "ets_set", "applications_set"}
-_MARKED = _FACTS | _OF_AGENTS | _OF_PFC
+_OF_LINES = {"llr_replay", "llr_flush"}
+_MARKED = _FACTS | _OF_AGENTS | _OF_PFC | _OF_LINES
 """The events that are shown as marks; those of intervals and counters have a picture already."""
 
 

@@ -176,3 +176,31 @@ def test_llr_is_switched_off_and_on_at_one_end_while_the_network_runs(run: Run) 
         run.claim("frames sent again", sender["TX_OK"] - 20, equals=sender.replayed)
         run.claim("octets sent again", sender.replayed_octets, equals=1518 * sender.replayed)
         run.claim("numbers", (sender.next_sequence, net.fabric.llr("s2-eth2").expected), equals=(20, 20))
+
+
+@experiment(timeout="60s")
+def test_the_live_views_rows_have_the_counters_of_llr_and_of_credits(run: Run) -> None:
+    """What metrics are made of: rows of ports, with what a network's own views count."""
+    from testbed.net.build.network import network
+    from testbed.net.fabric.cable import Cable
+    from testbed.net.fabric.port import Port
+    from testbed.net.live.sampler import CounterSampler
+    from testbed.net.traffic import Flow
+    from testbed.switch.link.jam import Jam
+    from topologies.incast import Incast
+
+    cable = Cable("10Gb/s", "100m", llr=True)
+    with network(Incast(1, cable=cable, port=Port().with_credits(3)), run) as net:
+        sampler = CounterSampler(net.fabric)
+        sampler.changes()
+        net.fabric.core.cabling.jam("h1-eth0", Jam("frame", "lost", 50))
+        net.run(Flow("h1", "r", 3, frame=FRAME, count=100))
+        rows = {row["of"]: row for row in sampler.changes()}
+        report, credits = net.fabric.llr("h1-eth0"), net.fabric.credits("h1-eth0")
+        llr = rows["h1-eth0"]["llr"]
+        run.claim("replays", (llr["counters"]["TX_REPLAY"], llr["lost"], llr["flushes"]), equals=(1, 1, 0))
+        counters = {name.removeprefix("LLR_"): count for name, count in report.counters.items()}
+        run.claim("all counters", llr["counters"], equals=counters)
+        channel = rows["h1-eth0"]["credits"]["vcs"]["3"]
+        run.claim("credits", channel["sender_credits_consumed"], equals=credits.vcs[3].sender_credits_consumed)
+        run.claim("some credits", channel["sender_credits_consumed"], at_least=100)

@@ -67,10 +67,10 @@ def test_every_family_has_a_name_of_its_own_and_a_counter_of_sonic_once() -> Non
     assert len({one.name for one in EXPORTED}) == len(EXPORTED)
     sonic = [one.sonic for one in EXPORTED if one.sonic]
     assert len(set(sonic)) == len(sonic)
-    assert all(re.fullmatch("(SAI|PFC)_[A-Z0-9_{priority}]+", one) for one in sonic)
+    assert all(re.fullmatch(r"(SAI|PFC)_([A-Z0-9_]|\{(priority|counter)\})+", one) for one in sonic)
     for one in EXPORTED:
         Family(one.name, one.kind, one.help, one.unit)
-        assert {name for _, name, _, _ in Formatter().parse(one.sonic) if name} <= {"priority"}
+        assert {name for _, name, _, _ in Formatter().parse(one.sonic) if name} <= {"priority", "counter"}
         assert one.help.endswith(".")
 
 

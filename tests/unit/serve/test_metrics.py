@@ -101,6 +101,30 @@ def test_a_running_lab_has_the_counters_of_its_last_lines() -> None:
     assert values(found, "xoff_network_info", topology="Star") == [1]
 
 
+def test_the_link_layer_of_a_port_has_its_counters() -> None:
+    credit = {
+        "sender_credits_consumed": 480, "sender_credits_freed": 456, "sender_credits_used": 24,
+        "sender_credits_used_watermark": 48, "stalls": 3, "stalled_ns": 2_000_000, "receiver_credits_consumed": 0,
+        "receiver_credits_freed": 0, "lost": 1,
+    }  # fmt: skip
+    messages = {f"num_{kind}_messages_{way}": 7 for kind in ("cf_update", "cc_update") for way in ("tx", "rx")}
+    row = {"of": "s1-eth2", "llr": {"counters": {"TX_OK": 102, "TX_REPLAY": 2}, "flushes": 1, "lost": 2},
+           "credits": {"vcs": {"3": credit}, "num_cf_updates_refused": 0, **messages}}  # fmt: skip
+    metrics = LabMetrics(described())
+    metrics.update([{"live": "counters", "t_ns": MS, "rows": [row]}])
+    found = read(metrics.text())
+    assert values(found, "xoff_llr_counter_total", sonic="SAI_PORT_STAT_LLR_TX_REPLAY", port="s1-eth2") == [2]
+    assert values(found, "xoff_llr_counter_total", counter="TX_OK", node="s1") == [102]
+    assert values(found, "xoff_llr_flushes_total", port="s1-eth2") == [1]
+    assert values(found, "xoff_line_lost_frames_total", port="s1-eth2") == [2]
+    assert values(found, "xoff_credits_consumed_total", port="s1-eth2", vc="3") == [480]
+    assert values(found, "xoff_credits_used", vc="3") == [24]
+    assert values(found, "xoff_credits_used_watermark", vc="3") == [48]
+    assert values(found, "xoff_credits_stalled_seconds_total", vc="3") == [0.002]
+    assert values(found, "xoff_credits_lost_total", vc="3") == [1]
+    assert values(found, "xoff_credit_messages_total", message="cf_update", direction="rx") == [7]
+
+
 def test_a_storm_and_frames_that_were_ignored_are_counted() -> None:
     metrics, port = LabMetrics(described()), {"port": "s1-eth1", "priorities": [3]}
     storm = [

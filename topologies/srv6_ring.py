@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.fabric.bring_up import Mismatch
-from testbed.net.fabric.cable import Cable
+from testbed.net.fabric.cable import MTU, Cable
 from testbed.net.fabric.port import ROCE, Port
 from testbed.subjects.srv6.agent.plan import WanPlan
 from testbed.subjects.srv6.lab import routers as srv6
@@ -48,6 +48,9 @@ class Srv6Ring(LosslessTopo):
     With `clockwise` everything goes r1, r2, ... r6, r1, so that each edge also passes on what another one sends to the
     third, over its own End.X.PFC SID. `queues` are the lossless priorities, by which traffic can be distinguished, and
     `watchdog` is that of the edges' ports to the WAN.
+
+    With `ipv6` hosts have both versions of IP, the VPN's SIDs are End.DT46, and the ring's cables have room for the
+    segments around the hosts' longest packets.
     """
 
     mismatch = Mismatch.IGNORE  # an edge router differs from one side to the other on purpose
@@ -67,6 +70,7 @@ class Srv6Ring(LosslessTopo):
         self.choose(("planned", "none"), back=back)
         self.choose((0, 1), clockwise=clockwise)
         self.n, self.back, self.headroom, self.clockwise, self.queues = n, back, headroom, clockwise, queues
+        self.vpn = srv6.vpn_for(type(self).__name__, self._ipv6)
         cable = Cable(self.cable.rate, wan)
         self.delay, self.rate = cable.delay, cable.rate
         lab = cable.in_lab(self.scale)
@@ -83,24 +87,26 @@ class Srv6Ring(LosslessTopo):
                 self.addRouter(router, ip=None, commands=commands)
         for edge in EDGES:
             self._add_data_centre(edge)
+        mtu = self.cable.mtu + srv6.LONGEST_TUNNEL if self.vpn.takes_ipv6 else MTU
+        between = Cable(self.cable.rate, wan, mtu=mtu)
         silent, obeys = Port().without_pfc(), Port(pfc=PfcSettings(watchdog=watchdog)).with_pfc(*queues)
         for one, other in pairwise(ROUND):
             ends = [obeys if router in EDGES else silent for router in (one, other)]
-            self.addLink(one, other, cable=cable, settings1=ends[0], settings2=ends[1])
+            self.addLink(one, other, cable=between, settings1=ends[0], settings2=ends[1])
 
     def _sids(self, router: str) -> tuple[Sid, ...]:
         legs = self.graph.legs[router]
         found = [srv6.end_sid(router), *(srv6.end_x_sid(router, place, leg) for place, leg in enumerate(legs))]
         if router in EDGES:
             found += [srv6.end_x_pfc_sid(router, place, leg) for place, leg in enumerate(legs)]
-            found.append(srv6.vpn_sid(router))
+            found.append(srv6.vpn_sid(router, behaviour=self.vpn))
         return tuple(found)
 
     def _add_edge(
         self, edge: str, commands: list[srv6.Setup], sids: tuple[Sid, ...], directory: tuple[Sid, ...]
     ) -> None:
-        site = srv6.Site(VPN, srv6.FIRST_TABLE, f"{edge}-{INSIDE}", srv6.vpn_sid(edge))
-        commands.append(site)
+        site = srv6.Site(VPN, srv6.FIRST_TABLE, f"{edge}-{INSIDE}", srv6.vpn_sid(edge, behaviour=self.vpn))
+        commands += [*self._centre(edge).port_commands(site.interface), site]
         refresh = Refresh.of(self.lab_rate, self.lab_delay * 2, Duration("5ms"))
         tunnels = []
         for far in EDGES:
@@ -109,12 +115,13 @@ class Srv6Ring(LosslessTopo):
             (_, middle, _) = self.graph.path(edge, far)
             there = self._there(edge, far)
             first = there[0].adjacencies[0].interface
-            commands.append(site.route(self._prefix(far), [sid.address for sid in there], first))
+            segments = [sid.address for sid in there]
+            commands += [site.route(prefix, segments, first) for prefix in self._centre(far).prefixes]
             out = self.graph.leg(edge, middle)[1]
             # The frame comes to the far edge by the port that it is to pause.
             back = [srv6.end_sid(edge), srv6.end_sid(middle), srv6.end_x_pfc_sid(far, *self.graph.leg(far, middle))]
-            segments = tuple(sid.address for sid in back)
-            tunnels.append((ReverseTunnel(edge, far, segments, None, out.interface, self.lab_delay.ns * 2), refresh))
+            way = tuple(sid.address for sid in back)
+            tunnels.append((ReverseTunnel(edge, far, way, None, out.interface, self.lab_delay.ns * 2), refresh))
         plan = WanPlan(
             source=srv6.source_address(srv6.router_number(edge)),
             sids=tuple(LocalSid(sid, srv6.DOMAIN) for sid in sids if sid.behaviour is behaviours.END_X_PFC),
@@ -145,23 +152,19 @@ class Srv6Ring(LosslessTopo):
             found.append(
                 srv6.end_x_pfc_sid(router, *self.graph.leg(router, neighbour)) if able else srv6.end_sid(router)
             )
-        return [*found, srv6.vpn_sid(far)]
+        return [*found, srv6.vpn_sid(far, behaviour=self.vpn)]
 
-    def _prefix(self, edge: str) -> str:
-        return f"10.{self._number(edge)}.0.0/16"
-
-    def _number(self, edge: str) -> int:
-        return list(EDGES).index(edge) + 1
+    def _centre(self, edge: str) -> srv6.DataCentre:
+        return srv6.DataCentre(list(EDGES).index(edge) + 1, self.vpn.decapsulates)
 
     def _add_data_centre(self, edge: str) -> None:
-        net, switch = self._number(edge), f"s{self._number(edge)}"
+        centre = self._centre(edge)
+        switch = f"s{centre.number}"
         self.addSwitch(switch)
-        gateway = f"10.{net}.255.254"
         inside = Port().with_pfc(*self.queues)
-        self.addLink(edge, switch, params1={"ip": f"{gateway}/16"}, settings1=inside, settings2=inside)
+        self.addLink(edge, switch, params1=centre.port(), settings1=inside, settings2=inside)
         for host in range(1, self.n + 1):
-            address = f"10.{net}.{host >> 8}.{host & 255}/16"
-            name = self.addHost(f"{EDGES[edge]}{host}", ip=address, defaultRoute=f"via {gateway}")
+            name = self.addHost(f"{EDGES[edge]}{host}", **centre.host(host))
             self.addLink(name, switch, settings1=inside, settings2=inside)
 
 

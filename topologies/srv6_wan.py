@@ -1,12 +1,10 @@
 """Two data centres over an SRv6 wide area network with End.X.PFC at its edges: srv6-wan,HOSTS"""
 
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv6Network
 from itertools import pairwise, product
 from typing import Any
 
 from testbed.errors import warn
-from testbed.net.build.options import UNIQUE_LOCAL
 from testbed.net.build.topo import LosslessTopo, TopoError
 from testbed.net.fabric.bring_up import Mismatch
 from testbed.net.fabric.cable import MTU, Cable
@@ -36,8 +34,6 @@ FIGURES: Mapping[int, Sequence[tuple[str, str, int]]] = {
 TENANTS = ("red", "blue", "green", "grey")
 HOSTS = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
 """The letters of a tenant's hosts in data centre 1 and 2."""
-_TUNNEL = 40 + 8 + 16 * 5
-"""The octets of IPv6 with a list of five segments."""
 
 
 class Srv6Wan(LosslessTopo):
@@ -154,7 +150,7 @@ class Srv6Wan(LosslessTopo):
             self._add_edge(router, commands, sids[router], directory, headroom)
         self._add_data_centres()
         if wan_mtu is None and any(behaviour.takes_ipv6 for behaviour in self.vpns):
-            wan_mtu = self.cable.mtu + _TUNNEL
+            wan_mtu = self.cable.mtu + srv6.LONGEST_TUNNEL
         parts = dict(zip(self.queues, shares, strict=True)) if shares else {}
         curves = dict.fromkeys(self.queues, wan_ecn) if wan_ecn else {}
         silent, obeys = Port(ecn=curves).without_pfc(), Port(shares=parts, ecn=curves).with_pfc(*self.queues)
@@ -266,10 +262,9 @@ class Srv6Wan(LosslessTopo):
 
     def _behaviours(self, vpn: str | Sequence[str] | None, tenants: int) -> list[Behaviour]:
         """Return the behaviour of each tenant's VPN SIDs."""
-        if self._ipv6 not in (None, IPv6Network(UNIQUE_LOCAL)):
-            raise TopoError(f"Srv6Wan: ipv6 is '{self._ipv6}', and data centres have networks of their own; write True")
+        usual = srv6.vpn_for("Srv6Wan", self._ipv6)
         if vpn is None:
-            vpn = "End.DT46" if self._ipv6 else "End.DT4"
+            vpn = usual.name
         names = [vpn] * tenants if isinstance(vpn, str) else list(vpn)
         if len(names) != tenants:
             raise TopoError(f"Srv6Wan: vpn is {vpn!r}; there are {tenants} tenants, and each has one")

@@ -70,7 +70,7 @@ class Run:
         self._at_end: dict[str, list[Mapping[str, Any]]] = {}
         """Events that are written at the end, by file."""
         self._demands: dict[int, Demand] = {}
-        self._rate_controls: set[tuple[str, str]] = set()
+        self._own_code: set[tuple[str, str, str]] = set()
         """The demands of what runs, by the number of each."""
         # O_APPEND and one write a line: agents of the same run may write the same log.
         self._events = os.open(directory / EVENT_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -247,9 +247,16 @@ class Run:
 
     def ran_rate_control(self, name: str, how: str) -> None:
         """Report how a rate control of the user's runs; each once."""
-        if (name, how) not in self._rate_controls:
-            self._rate_controls.add((name, how))
-            self._note("rate_control", name=name, how=how)
+        self._ran("rate_control", name, how)
+
+    def ran_switch_rule(self, name: str, how: str) -> None:
+        """Report how a rule of the user's for switches runs; each once."""
+        self._ran("switch_rule", name, how)
+
+    def _ran(self, kind: str, name: str, how: str) -> None:
+        if (kind, name, how) not in self._own_code:
+            self._own_code.add((kind, name, how))
+            self._note(kind, name=name, how=how)
 
     def failed(self, error: BaseException) -> None:
         """Report the exception that ends the run."""

@@ -96,6 +96,8 @@ class Collector:
     _digests: dict[str, Any] = field(default_factory=dict)
     rate_controls: dict[str, str] = field(default_factory=dict)
     """The way in which each rate control ran that the lab's kernel does not have itself."""
+    switch_rules: dict[str, str] = field(default_factory=dict)
+    """The way in which each rule of the user's for switches ran."""
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
@@ -249,7 +251,9 @@ class Collector:
             case {"note": "agent_lateness", "worst_ns": int(worst_ns)} if 0 <= worst_ns <= _LATEST_NS:
                 self._agent_late_ns = max(self._agent_late_ns or 0, worst_ns)
             case {"note": "rate_control", "name": str(name), "how": str(how)}:
-                self.rate_controls[name] = f"{known}, {how}" if (known := self.rate_controls.get(name)) else how
+                _add(self.rate_controls, name, how)
+            case {"note": "switch_rule", "name": str(name), "how": str(how)}:
+                _add(self.switch_rules, name, how)
             case {"note": "failure", "type": str(kind), "message": str(message)}:
                 self.failure = f"{kind}: {message}"
             case _:
@@ -290,6 +294,11 @@ def _content(record: Record) -> Any:
         return plain(record.content(), DEEPEST + 2)  # a value in the bounds of a claim in a note
     except (ValueError, RecursionError, UsageError):
         raise _damage(record) from None
+
+
+def _add(ways: dict[str, str], name: str, how: str) -> None:
+    """Note how something of the user's ran, beside other ways in which it did."""
+    ways[name] = f"{known}, {how}" if (known := ways.get(name)) else how
 
 
 def _damage(record: Record) -> StreamError:

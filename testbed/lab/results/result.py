@@ -95,6 +95,8 @@ class Provenance:
     """The versions of such Debian packages."""
     rate_controls: dict[str, str] = field(default_factory=dict)
     """The way in which each rate control ran that the lab's kernel does not have: as code in it, or in Python."""
+    switch_rules: dict[str, str] = field(default_factory=dict)
+    """The way in which each rule of the user's for switches ran, such as one that marks."""
 
 
 @dataclass(frozen=True)

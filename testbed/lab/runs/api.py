@@ -437,6 +437,7 @@ class _Follower:
                 commit=self._packed.commit,
                 code=self._packed.code,
                 rate_controls=collector.rate_controls,
+                switch_rules=collector.switch_rules,
             ),
             times=Times(collector.virtual_ns, round(self._wall_s, 3), self._first_line_s, self._cpu_s),
             files=collector.files,

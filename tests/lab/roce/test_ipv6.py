@@ -45,6 +45,62 @@ def test_a_host_has_flows_of_both_versions_in_the_kernel_and_in_a_process(run: R
     run.claim("octets of a frame", [one.octets // one.received for one in reports], equals=[1083, 1102, 1102, 1082])
 
 
+class Mixed(LosslessTopo):
+    """Hosts with IPv4, with IPv6 and with both at one switch."""
+
+    def build(self) -> None:
+        self.addSwitch("s1")
+        for name, options in (
+            ("old", {}),
+            ("both1", {"ipv6": True}),
+            ("both2", {"ipv6": True}),
+            ("new", {"ip": None, "ipv6": True}),
+        ):
+            self.addHost(name, **options)
+            self.addLink(name, "s1")
+
+
+@experiment
+def test_in_a_mixed_fabric_each_pair_of_hosts_takes_the_version_that_both_have(run: Run) -> None:
+    """Flows between hosts of one version and of both, by the frames that come; refusals where none is shared."""
+    from testbed.net.build.network import network
+    from testbed.net.shell.wire import Tap
+    from testbed.net.traffic.udp import Udp
+
+    pairs: dict[tuple[str, str, int | None], int] = {
+        ("old", "both1", None): 4, ("both1", "old", None): 4, ("both1", "both2", None): 4, ("both1", "both2", 6): 6,
+        ("new", "both2", None): 6, ("both2", "new", None): 6,
+    }  # fmt: skip
+    with network(Mixed(), run) as net:
+        for (source, target, asked), version in pairs.items():
+            name = f"{source} to {target}" + (f", asked for IPv{asked}" if asked else "")
+            with Tap(net[target], f"{target}-eth0") as tap:
+                flows = net.run(
+                    Flow(source, target, count=20, transport=Udp(ip_version=asked)),
+                    Flow(source, target, size=MESSAGE, transport=Roce(ip_version=asked, message=MESSAGE)),
+                )
+                kinds = {frame[12:14] for frame in tap.frames() if len(frame) > 1000}
+            run.claim(f"{name}: lost", flows.lost, equals=0)
+            run.claim(f"{name}: frames", [kind.hex() for kind in kinds], equals=[{4: "0800", 6: "86dd"}[version]])
+        at_once = net.run(*(
+            Flow(source, "both2", size=MESSAGE * 4, transport=Roce(message=MESSAGE))
+            for source in ("old", "new", "both1")
+        ))  # fmt: skip
+        run.claim(
+            "into one host at once: whole", [one.intact for one in at_once.reports_of(RoceReport)], equals=[True] * 3
+        )
+        said = []
+        for source, target, asked in (("old", "new", None), ("old", "both1", 6), ("new", "both1", 4)):
+            try:
+                net.run(Flow(source, target, count=1, transport=Udp(ip_version=asked)))
+            except UsageError as error:
+                said.append(str(error).partition(";")[0])
+    run.claim("what is said where none is shared", said, equals=[
+        "flow 0 from old to new: old and new have no addresses of one IP version",
+        "flow 0 from old to both1: old has no IPv6 address", "flow 0 from new to both1: new has no IPv4 address",
+    ])  # fmt: skip
+
+
 class Square(LosslessTopo):
     """Two ways of two cables from h1 to h2, whose routers know IPv6 alone."""
 

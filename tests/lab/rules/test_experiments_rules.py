@@ -13,7 +13,9 @@ pytestmark = pytest.mark.engines("um")
 
 
 def test_a_rule_holds_a_queue_at_one_length(ready: PreparedEngine, tmp_path: Path) -> None:
-    kept("pi_marking", ready, tmp_path)
+    result = kept("pi_marking", ready, tmp_path)
+    (how,) = set(result.provenance.switch_rules.values())
+    assert how.startswith("code in the kernel, at most ") and not result.provenance.rate_controls
 
 
 def test_a_rule_couples_two_queues(ready: PreparedEngine, tmp_path: Path) -> None:

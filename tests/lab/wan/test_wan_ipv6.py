@@ -109,6 +109,23 @@ def _overloaded(net: Any, version: int, *, has_tunnels: bool) -> dict[str, Any]:
 
 
 @experiment(timeout="60s")
+def test_data_centres_round_a_ring_reach_each_other_over_ipv6(run: Run) -> None:
+    """UDP from each data centre to the next, and TCP with whole segments of hosts back, clockwise over a third edge."""
+    from testbed.net.build.network import network
+    from topologies.srv6_ring import Srv6Ring
+
+    with network(Srv6Ring(1, ipv6=True, clockwise=True), run) as net:
+        pairs = (("a1", "b1"), ("b1", "c1"), ("c1", "a1"))
+        for number, (source, _) in enumerate(pairs):
+            net[source].cmd(f"ping -c 1 -W 5 fd01:{(number + 1) % 3 + 1}::1")
+        datagrams = [Flow(*ends, LOSSLESS, FRAME, count=100, transport=Udp(ip_version=6)) for ends in pairs]
+        run.claim("UDP: lost", net.run(*datagrams).lost, equals=0)
+        segments = [Flow(*ends[::-1], size="100kB", transport=Tcp(ip_version=6)) for ends in pairs]
+        reports = net.run(*segments).reports
+        run.claim("TCP: octets", [one.received for one in reports], equals=[one.sent for one in reports])
+
+
+@experiment(timeout="60s")
 def test_a_way_through_a_tunnel_is_the_one_that_frames_take(run: Run) -> None:
     """Compare the explained way with the ports that frames pass, over both versions and both ways round a WAN."""
     from testbed.net.build.network import network

@@ -54,7 +54,7 @@ def code_for(port: PortState, marking: Marking) -> RuleCode:
     if isinstance(code, Refusal):
         raise FabricError(f"{port.name}: the marking rule {name} has no code: {code}")
     if run is not None:
-        run.ran_rate_control(name, f"code in the kernel, at most {code.cost}")
+        run.ran_switch_rule(name, f"code in the kernel, at most {code.cost}")
     return code
 
 

@@ -31,6 +31,7 @@ from typing import Any
 from testbed.errors import UsageError, XoffError, nearest
 from testbed.linux.netlink import seg6
 from testbed.linux.netlink.messages import Message
+from testbed.net.build.options import UNIQUE_LOCAL
 from testbed.net.fabric.port import Buffer
 from testbed.subjects.routing.frr import SID_INTERFACE
 from testbed.subjects.srv6.agent.kernel_sr import sid_action
@@ -134,6 +135,17 @@ def end_x_pfc_sid(router: str, place: int, leg: Leg, slice_id: int | None = None
 
 def vpn_sid(router: str, place: int = 0, behaviour: Behaviour = behaviours.END_DT4) -> Sid:
     return _sid(router, _DT4 + 256 * place, behaviour)
+
+
+LONGEST_TUNNEL = 40 + 8 + 16 * 5
+"""The octets of IPv6 with a list of five segments."""
+
+
+def vpn_for(where: str, ipv6: Any) -> Behaviour:
+    """Return the behaviour of a VPN by a topology's option `ipv6`. UsageError if that is a network of its own."""
+    if ipv6 not in (None, IPv6Network(UNIQUE_LOCAL)):
+        raise UsageError(f"{where}: ipv6 is '{ipv6}', and data centres have networks of their own; write True")
+    return behaviours.END_DT46 if ipv6 else behaviours.END_DT4
 
 
 def vpn_behaviour(where: str, name: str) -> Behaviour:

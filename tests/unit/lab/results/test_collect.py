@@ -204,6 +204,12 @@ def test_the_latest_agent_counts(collector: Collector) -> None:
     assert collector.fidelity(Thresholds()).agent_late_ns == 30
 
 
+def test_own_code_is_listed_by_its_kind(collector: Collector) -> None:
+    ways = (("rate_control", "Own", "Python"), ("rate_control", "Own", "code"), ("switch_rule", "Step", "code"))
+    feed(collector, *(notes(note(kind, name=name, how=how)) for kind, name, how in ways))
+    assert (collector.rate_controls, collector.switch_rules) == ({"Own": "Python, code"}, {"Step": "code"})
+
+
 def test_an_agent_that_was_never_late_is_not_the_same_as_none(collector: Collector) -> None:
     assert collector.fidelity(Thresholds()).agent_late_ns is None
     feed(collector, notes(note("agent_lateness", worst_ns=0)))
@@ -532,6 +538,7 @@ def test_the_result_file_is_readable_by_anybody(result: Result, folder: Path) ->
             "packages": {},
             "debian": {},
             "rate_controls": {},
+            "switch_rules": {},
         },
         "times": {"virtual_ns": 2_000_000_000, "wall_s": 4.0, "first_line_s": 0.25, "cpu_s": None, "ratio": 0.5},
         "again": {"command": ["run", "mine.py"], "files": {"mine.py": "e" * 64}},

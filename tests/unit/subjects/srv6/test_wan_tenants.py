@@ -8,6 +8,7 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.switch.ecn.curve import EcnCurve
+from topologies.srv6_ring import Srv6Ring
 from topologies.srv6_wan import Srv6Wan
 
 
@@ -52,6 +53,14 @@ def test_what_contradicts_itself_is_refused(options: dict[str, Any], error: str)
     with pytest.raises(UsageError) as caught:
         Srv6Wan(1, **options)
     assert error in str(caught.value)
+
+
+def test_a_ring_has_both_versions_by_the_same_option() -> None:
+    ring = Srv6Ring(1, ipv6=True)
+    assert (ring.vpn.name, str(ring.nodeInfo("b1")["ipv6"])) == ("End.DT46", "fd01:2::1/64")
+    assert (Srv6Ring(1).vpn.name, Srv6Ring(1).nodeInfo("b1").get("ipv6")) == ("End.DT4", None)
+    with pytest.raises(UsageError, match="data centres have networks of their own; write True"):
+        Srv6Ring(1, ipv6="fd00:7::/64")
 
 
 def test_copying_marks_without_any_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,17 +15,19 @@ from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.results.result import Exit
 from testbed.lab.studies.conformance import FILE
 from testbed.lab.studies.plan_rows import rows_of_run
-from testbed.subjects.link.commands.scale_up import CASES, EXPERIMENT
+from testbed.subjects.link.commands import scale_up
 
 QUICK = {"LLR-03", "LLR-05", "CBFC-03", "CBFC-05", "CBFC-09"}
 
 
 @pytest.mark.engines("um")
-@pytest.mark.parametrize("case", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in CASES])
-def test_a_case_of_the_standard_passes_in_the_lab(ready: PreparedEngine, tmp_path: Path, case: str) -> None:
-    file = shipped_packages.folder(shipped_packages.EXPERIMENTS) / EXPERIMENT
-    result = lab.run(definition.load_file(file), parameters={"case": case}, on=ready, out=tmp_path)
-    rows = rows_of_run(case, result)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in scale_up.CASES]
+)
+def test_a_case_of_the_standard_passes_in_the_lab(ready: PreparedEngine, tmp_path: Path, name: str) -> None:
+    file = shipped_packages.folder(shipped_packages.EXPERIMENTS) / scale_up.EXPERIMENT
+    result = lab.run(definition.load_file(file), parameters={"case": name}, on=ready, out=tmp_path)
+    rows = rows_of_run(name, result)
     assert rows and [row for row in rows if not row.passed] == []
     assert {row.scenario for row in rows} == {"lab"}
 

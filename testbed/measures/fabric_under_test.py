@@ -134,6 +134,7 @@ def _of_topology(
         ("topology", shown),
         ("hosts", f"{len(hosts)}, with lines of {line}"),
         ("switches", str(len(built.switches()))),
+        ("leaf oversubscription", oversubscription_shown(built)),
         ("buffer of a switch", f"{total}, cells of {built.buffer.cell} B"),
         ("PFC", f"priority {ROCE}" if pfc else "off"),
         ("ECN", curve_shown(curve if marks else None)),
@@ -143,6 +144,18 @@ def _of_topology(
     )
     marked = curve if marks else None
     return FabricUnderTest(shown, hosts, line, control, ways, marked, settings, recovery, pfc, False, make)
+
+
+def oversubscription_shown(topo: LosslessTopo) -> str:
+    """Return the rate of a switch's hosts over that of its cables to other switches, of the switch where it is most."""
+    down, up = dict.fromkeys(topo.switches(), 0), dict.fromkeys(topo.switches(), 0)
+    for one, other, info in topo.links(withInfo=True):
+        rate = getattr(info.get("cable"), "rate", Rate("0b/s")).bps
+        for switch, far in ((one, other), (other, one)):
+            if switch in down:
+                (up if far in up else down)[switch] += rate
+    ratios = [down[switch] / up[switch] for switch in down if down[switch] and up[switch]]
+    return f"{max(ratios):g}:1" if ratios else "no leaf has a cable to another switch"
 
 
 def recovery_shown(recovery: Recovery, ways: Ways) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from testbed.cli.screen import console
 from testbed.lab.results.result import Exit
-from testbed.lab.studies.comparison import compare_folders
+from testbed.lab.studies.comparison import compare_folders, not_comparable
 
 
 def compare_options(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +21,8 @@ def compare(options: argparse.Namespace) -> int:
     """Show what differs between two results, the means of two sweeps, or the KPIs of two benchmarks. Exit code
     1 if anything does."""
     differences = compare_folders(options.first, options.second)
+    for why in not_comparable(options.first, options.second):
+        console.say(f"side by side, and not compared directly (comparability set of the draft -06, 3.2.3): {why}")
     if options.json:
         print(json.dumps([asdict(one) for one in differences], indent=1))
     else:

@@ -91,6 +91,15 @@ def arrow(column: str) -> str:
     return " ↑" if column in LARGER_IS_BETTER else " ↓" if column in SMALLER_IS_BETTER else ""
 
 
+COMPARABILITY = {
+    "hosts": "number of accelerators, one a host in their order, and their line rate",
+    "leaf oversubscription": "leaf oversubscription",
+    "equal ways": "load balancing strategy",
+}
+"""The settings that two results share which are compared directly: the set of the draft's version 06, 3.2.3. The
+transport, which is in it too, is RoCEv2 in all of them."""
+
+
 @dataclass(frozen=True)
 class NotMeasured:
     """A test or an indicator of the draft that the lab cannot have."""
@@ -241,6 +250,20 @@ class Benchmark:
                 tuple((str(name), str(value)) for name, value in content["made_with"].items()),
                 tuple(map(_outcome, content["tests"])),
             )
+
+
+def unlike(first: Benchmark, second: Benchmark) -> list[str]:
+    """Return in what of the comparability set two benchmarks differ; empty if their KPIs are compared directly."""
+    sets = []
+    for one in (first, second):
+        own = {name: value for name, value in one.settings if name in COMPARABILITY}
+        sets.append(own | {"message sizes": "those of --quick" if one.quick else "all"})
+    return [
+        f"{name} ({COMPARABILITY.get(name, 'collective type, message size')}): "
+        f"{' and '.join(one.get(name, 'not stated') for one in sets)}"
+        for name in dict.fromkeys([*sets[0], *sets[1]])
+        if sets[0].get(name) != sets[1].get(name)
+    ]
 
 
 def _outcome(content: Mapping[str, Any]) -> OutcomeOfTest:

@@ -12,7 +12,7 @@ from typing import Any
 from testbed.errors import UsageError
 from testbed.lab.results.foreign import ForeignError, ForeignFolder
 from testbed.lab.results.result import RESULT, ResultFile, distinct
-from testbed.lab.studies.benchmark import Benchmark, is_benchmark
+from testbed.lab.studies.benchmark import Benchmark, is_benchmark, unlike
 from testbed.lab.studies.sweep_tables import OWN_COLUMNS, SUMMARY, spread
 
 _ABSENT = "absent"
@@ -53,6 +53,13 @@ def compare_folders(first: Path, second: Path) -> list[Difference]:
     if one.has(RESULT):
         return list(_differences(_of_result(one), _of_result(other)))
     return list(_differences(_of_sweep(one), _of_sweep(other)))
+
+
+def not_comparable(first: Path, second: Path) -> list[str]:
+    """Return why the KPIs of two benchmarks are not compared directly; empty for anything else."""
+    if not (is_benchmark(first) and is_benchmark(second)):
+        return []
+    return unlike(Benchmark.read(first), Benchmark.read(second))
 
 
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Difference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from testbed.cli import main
 from testbed.cli.studies import benchmark
-from testbed.lab.studies.benchmark import TESTS
+from testbed.lab.studies.benchmark import FILE, TESTS, Benchmark
 from testbed.lab.studies.sweep import Sweep
 from testbed.measures.fabric_under_test import FabricUnderTest
 from testbed.switch.ways.settings import By
@@ -82,3 +83,23 @@ def test_a_topology_of_a_file_is_found_by_its_name(tmp_path: Path) -> None:
     )
     fabric = FabricUnderTest.of(":wide,4", [mine])
     assert fabric.name == "mine.py:wide,4" and len(fabric.hosts) == 5
+
+
+@pytest.mark.parametrize(
+    ("topo", "shown"), [("leaf-spine,2,2,4", "2:1"), ("leaf-spine,4,4,4", "1:1"), ("incast,4", "no leaf has")]
+)
+def test_leaf_oversubscription_is_stated(topo: str, shown: str) -> None:
+    assert dict(FabricUnderTest.of(topo).settings)["leaf oversubscription"].startswith(shown)
+
+
+def test_what_is_not_compared_directly_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, hosts in (("one", "16, with lines of 100Gb/s"), ("other", "8, with lines of 100Gb/s")):
+        settings = (("hosts", hosts), ("equal ways", "hash"))
+        found = Benchmark("a fabric", settings, True, 1, "xoff benchmark", (), ())
+        (tmp_path / name).mkdir()
+        (tmp_path / name / FILE).write_text(json.dumps(found.as_json()))
+    assert main(["compare", str(tmp_path / "one"), str(tmp_path / "other")]) == 1
+    said = capsys.readouterr()
+    assert "side by side, and not compared directly" in said.err + said.out
+    assert main(["compare", str(tmp_path / "one"), str(tmp_path / "one")]) == 0
+    assert "side by side" not in capsys.readouterr().err

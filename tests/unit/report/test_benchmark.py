@@ -18,6 +18,7 @@ from testbed.lab.studies.benchmark import (
     Failed,
     OutcomeOfTest,
     Value,
+    unlike,
 )
 from testbed.lab.studies.comparison import compare_folders
 from testbed.report.pages.page import report
@@ -58,6 +59,19 @@ def test_a_row_that_the_lab_cannot_have_says_why(tmp_path: Path) -> None:
     assert "the topology has 16 hosts" in report([folder])
     named = json.loads((folder / FILE).read_text())["not_measured"]
     assert {one["section"] for one in named} >= {"4.3", "6.1", "6.7"} and all(one["reason"] for one in named)
+
+
+def test_two_benchmarks_are_compared_directly_if_their_comparability_sets_are_the_same() -> None:
+    settings = (("hosts", "16, with lines of 100Gb/s"), ("switches", "8"), ("equal ways", "hash"))
+    one = replace(BENCHMARK, settings=settings)
+    assert unlike(one, replace(one, settings=(*settings[:1], ("switches", "4"), settings[2]))) == []
+    other = replace(one, settings=(("hosts", "8, with lines of 100Gb/s"), *settings[1:]), quick=not one.quick)
+    hosts, sizes = unlike(one, other)
+    assert hosts.startswith("hosts (number of accelerators") and hosts.endswith(
+        "16, with lines of 100Gb/s and 8, with lines of 100Gb/s"
+    )
+    assert sizes.startswith("message sizes (collective type")
+    assert "not stated" in unlike(one, replace(one, settings=settings[:2]))[0]
 
 
 def test_a_claim_that_does_not_hold_is_an_anomaly(tmp_path: Path) -> None:

@@ -23,10 +23,10 @@ def lr02_initialization(bench: Bench) -> None:
         on.fabric.core.cabling.pull(on.dut)
         on.wait("1us")
         on.fabric.core.cabling.plug(on.dut)
-        on.wait("30us")
+        on.net.sleep("30us")  # the replay timer is the same at each speed
         bench.claim("without an echo: sender", on.report(on.dut).state, equals="INIT")
         bench.claim("without an echo: INITs", on.of(on.dut, "TX_INIT_CTL_OS")[0], at_least=4)
         on.jam(on.tester)
-        on.wait("30us")
+        on.net.sleep("30us")
         bench.claim("with echoes again", on.states(on.dut, on.tester), equals=READY)
         on.whole(on.send(100))

@@ -14,8 +14,9 @@ def lr06_buffering(bench: Bench) -> None:
         report = on.send(100)
         bench.claim(KEPT, on.report(on.dut).kept, equals=100)
         bench.claim("a replay is seen", on.until(lambda: on.report(on.dut).state == "REPLAY") >= 0, equals=True)
+        on.until(lambda: on.of(on.dut, "TX_OK")[0] >= 200)
         on.drop_acks(False)
-        on.wait("50us")
+        on.net.sleep("50us")
         bench.claim("frames kept with ACKs again", on.report(on.dut).kept, equals=0)
         bench.claim("ACKs that came", on.of(on.dut, "RX_ACK_CTL_OS")[0], at_least=1)
         bench.claim("ACKs that were sent", on.of(on.tester, "TX_ACK_CTL_OS")[0],

@@ -14,11 +14,11 @@ def lr19_nack_in_pause(bench: Bench) -> None:
         mac = on.fabric.port(on.tester).mac
         with on.sending(on.flow(2000)):
             on.wait("20us")
-            on.jam_frames("damaged", after=0, count=40)
+            on.jam_frames("damaged", after=0, count=8)
             wire.send(PfcFrame.xoff(mac, [on.priority], LONGEST_PAUSE).encode())
-            on.wait("2us")
+            on.net.sleep("1us")
             paused, kept = (on.counters(on.dut), on.counters(on.tester)), on.report(on.dut).kept
-            on.wait("60us")
+            on.net.sleep("30us")
             later = on.counters(on.dut), on.counters(on.tester)
             good = [one["LLR_RX_EXPECTED_SEQ_GOOD"] for one in (paused[1], later[1])]
             bench.claim(STOPPED, max(0, good[1] - good[0] - kept), equals=0)  # those that were sent before come, too

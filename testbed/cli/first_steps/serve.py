@@ -41,6 +41,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="the file with the token, for a program that asks for /metrics; made if it is not there (default: a new "
         "token each time)",
     )  # fmt: skip
+    # Other commands take it, so it is given here too.
+    parser.add_argument("--partitions", type=_refused_partitions, help=argparse.SUPPRESS)
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -115,6 +117,14 @@ def _announce(access: object, topology: str | None, results: list[Path]) -> None
     print(access.url, flush=True)
     if not access.is_loopback:
         console.say(f"{access.address} can be reached from other machines: who has the token has the controls, too")
+
+
+def _refused_partitions(text: str) -> int:
+    """Refuse to have a live view over several kernels, with the reason."""
+    raise argparse.ArgumentTypeError(
+        f"{text[:40]} kernels cannot have a live view: what a click does acts at a node that one of them has, and the "
+        "others would have to know of it before it happens. Leave it out"
+    )
 
 
 def _port(text: str) -> int:

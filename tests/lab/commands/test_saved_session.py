@@ -122,6 +122,12 @@ def test_storms_and_thresholds_act_and_are_taken_back(ready: PreparedEngine, tmp
     assert len(going_on) == 1 and abs(going_on[0] - 9000 * MS) < 2 * MS
     assert not any(one["event"] == "pause_expired" and one["port"] == "s1-eth3" for one in events)
 
+    assert run(file, tmp_path / "again") == (status, figures, events)
+    first, again = (
+        json.loads((tmp_path / name / "session-001" / "result.json").read_text()) for name in ("out", "again")
+    )
+    assert again["digest"] == first["digest"]
+
 
 def test_what_cannot_be_undone_says_so_and_the_next_undo_is_of_what_was_before(
     ready: PreparedEngine, tmp_path: Path

@@ -213,6 +213,7 @@ def test_the_command_reports_a_port_in_use_and_ends_at_ctrl_c(tmp_path: Path) ->
         (["incast", "chain"], "one lab runs at a time"),
         (["incast", "--speed", "0"], "it is 0.001 to 100"),
         (["incast", "--port", "70000"], "70000 is not a port"),
+        (["incast", "--partitions", "2"], "2 kernels cannot have a live view: what a click does acts at a node"),
         (["incast", "--listen", "example.org"], "is not an IP address"),
     ],
 )

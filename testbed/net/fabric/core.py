@@ -97,17 +97,20 @@ class NetworkOptions:
 class NetworkLog:
     """The logs of a network's agents, while they run and after it has stopped."""
 
-    def __init__(self, ports: PortTable, running: Callable[[], Agents | None]) -> None:
-        """`running` returns the agents, or None if none run."""
-        self._ports, self._running = ports, running
+    def __init__(
+        self,
+        ports: PortTable,
+        running: Callable[[], Agents | None],
+        line_events: Callable[[], list[event_log.Record]],
+    ) -> None:
+        """`running` returns the agents, or None if none run; `line_events` the events of cables so far."""
+        self._ports, self._running, self._line_events = ports, running, line_events
         self.kept_records: list[event_log.Record] = []
         """The records of agents that have ended."""
         self.kept_lines: list[dict[str, Any]] = []
         """The lines of speakers that have ended, in the lab's times."""
         self.names: dict[int, str] = {}
         """The names of ports by their slots, of which records are."""
-        self.line_events: Callable[[], list[event_log.Record]] = list
-        """The events of cables so far, while the network runs."""
         self.lateness_ns = 0
         """The longest delay in waking an agent; it is known when the network has stopped."""
 
@@ -120,7 +123,7 @@ class NetworkLog:
         agents = self._running()
         if agents is None:
             return self.kept_records
-        others = self.line_events()
+        others = self._line_events()
         return sorted([*agents.records(), *others]) if others else agents.records()
 
     def decoded(self, records: Iterable[event_log.Record]) -> list[LoggedEvent]:
@@ -195,8 +198,9 @@ class FabricCore:
         """The Open vSwitch of each leaf."""
         self.flows = RunningFlows()
         self.options = NetworkOptions()
-        self.log = NetworkLog(self.ports, lambda: self.running_agents() if self.agents else None)
-        self.log.line_events = self.cabling.line_events
+        self.log = NetworkLog(
+            self.ports, lambda: self.running_agents() if self.agents else None, self.cabling.line_events
+        )
         self.disagreements: list[Disagreement] = []
         """The places where priorities are mapped differently along a path, so that PFC cannot work."""
         self._rdma = RdmaDevices()

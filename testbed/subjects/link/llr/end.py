@@ -139,12 +139,12 @@ class End:
         self.replays = 0
         self.replayed: list[int] = []
         """The octets, with FCS, of each frame that was sent again."""
-        self.init_data = 0
+        self._init_data = 0
         self.timer_ns = NEVER
         self.expected = 0
         self.last_seen: int | None = None
         self.ack_ns = NEVER
-        self.ack_from_ns = 0
+        self._ack_from_ns = 0
         self.acknowledged = 0
         """The number in the last acknowledgement that left as it should, or that of the frame before the first one."""
         self.flushes = 0
@@ -155,7 +155,7 @@ class End:
         """Begin, or begin again as management does: tell the other end which sequence number comes first."""
         assert self.settings is not None
         self.state = Sender.INIT
-        self.init_data = self.init_data % MOST_DATA + 1
+        self._init_data = self._init_data % MOST_DATA + 1
         self._send_init(now_ns)
 
     def change(self, settings: EndSettings | None, now_ns: int) -> None:
@@ -192,7 +192,7 @@ class End:
                 self.receiver, self.ack_ns = Receiver.SEND_ACKS, NEVER
                 self._send_set(now_ns, LineUnit.ECHO, sequence, data)
             case LineUnit.ECHO:
-                if self.state is Sender.INIT and (sequence, data) == (self.next_sequence, self.init_data):
+                if self.state is Sender.INIT and (sequence, data) == (self.next_sequence, self._init_data):
                     self.state, self.timer_ns = Sender.ADVANCE, NEVER
             case LineUnit.ACK:
                 self._acknowledge((sequence - self._oldest + 1) % SEQUENCES, now_ns)
@@ -266,7 +266,7 @@ class End:
         if self.ack_ns <= now_ns:
             assert self.settings is not None
             self.ack_ns = NEVER
-            self.ack_from_ns = now_ns + self.line.time_ns(self.settings.spacing)
+            self._ack_from_ns = now_ns + self.line.time_ns(self.settings.spacing)
             self._send_set(now_ns, LineUnit.ACK, (self.expected - 1) % SEQUENCES, 0)
         elif self.timer_ns <= now_ns:
             self.timer_ns = NEVER
@@ -364,7 +364,7 @@ class End:
 
     def _send_init(self, now_ns: int) -> None:
         assert self.settings is not None
-        self._send_set(now_ns, LineUnit.INIT, self.next_sequence, self.init_data)
+        self._send_set(now_ns, LineUnit.INIT, self.next_sequence, self._init_data)
         self.timer_ns = now_ns + self.settings.replay_timer_ns
 
     # Replay
@@ -422,7 +422,7 @@ class End:
 
     def _ack_later(self, now_ns: int) -> None:
         if self.ack_ns == NEVER:
-            self.ack_ns = max(now_ns, self.ack_from_ns)
+            self.ack_ns = max(now_ns, self._ack_from_ns)
 
     def _count(self, way: str, what: LineUnit) -> None:
         self.counters[f"LLR_{way}_{'INIT_ECHO' if what is LineUnit.ECHO else what.name}_CTL_OS"] += 1

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from testbed.net.fabric.port import Buffer, Port, Reaction
     from testbed.net.fabric.ports import PortState
     from testbed.net.fabric.rules.at_ports import MarkingReading
+    from testbed.net.fabric.rules.at_switches import WayRuleReading
     from testbed.net.shell.wire import RawPort, Tap, capture
     from testbed.net.traffic import Flow, Flows, Report, flowing, ping, probe
     from testbed.net.traffic.roce import Roce, RoceReport
@@ -144,6 +145,8 @@ if TYPE_CHECKING:
     from testbed.switch.pfc.settings import PfcSettings, WatchdogSettings
     from testbed.switch.priority.negotiation import Negotiation
     from testbed.switch.priority.settings import PriorityMap, Trust
+    from testbed.switch.rules.choosing import ForwardedFrame, SwitchLine, WayLoad, WayRule
+    from testbed.switch.rules.hooks import OfferedFrame, PortRule, StampedPacket
     from testbed.switch.rules.marking import Marking, MarkingRule, PortLine, QueuedFrame
     from testbed.switch.rules.model import MarkedPort, SentFrame
     from testbed.switch.trimming.settings import TrimException, Trimming
@@ -242,6 +245,7 @@ __all__ = [
     "FlowCompletion",
     "FlowSizes",
     "Flows",
+    "ForwardedFrame",
     "FoundDeadlock",
     "FrameCounts",
     "Frr",
@@ -285,6 +289,7 @@ __all__ = [
     "Network",
     "NetworkBlock",
     "Nic",
+    "OfferedFrame",
     "OneOf",
     "Ospf",
     "Outcome",
@@ -303,6 +308,7 @@ __all__ = [
     "PortCredits",
     "PortKey",
     "PortLine",
+    "PortRule",
     "PortState",
     "PreparedEngine",
     "PriorityMap",
@@ -344,6 +350,7 @@ __all__ = [
     "Srv6Ring",
     "Srv6Wan",
     "Stamp",
+    "StampedPacket",
     "Star",
     "Static",
     "Status",
@@ -355,6 +362,7 @@ __all__ = [
     "SweepRow",
     "Swift",
     "SwiftParameters",
+    "SwitchLine",
     "Tap",
     "Task",
     "TaskOutcome",
@@ -383,6 +391,9 @@ __all__ = [
     "WatchdogKind",
     "WatchdogSettings",
     "Watcher",
+    "WayLoad",
+    "WayRule",
+    "WayRuleReading",
     "Ways",
     "XoffError",
     "all_to_all",
@@ -478,8 +489,11 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.link.jam": "Jam LineUnit LineFate",
         "testbed.switch.link.retry": "Llr LlrAction",
         "testbed.switch.rules.marking": "MarkingRule PortLine QueuedFrame Marking",
+        "testbed.switch.rules.hooks": "PortRule OfferedFrame StampedPacket",
+        "testbed.switch.rules.choosing": "WayRule SwitchLine ForwardedFrame WayLoad",
         "testbed.switch.rules.model": "MarkedPort SentFrame",
         "testbed.net.fabric.rules.at_ports": "MarkingReading",
+        "testbed.net.fabric.rules.at_switches": "WayRuleReading",
         "testbed.switch.trimming.settings": "TrimException Trimming",
         "testbed.linux.port_program.trimming_tables": "Trimmed",
         "testbed.switch.credits.settings": "PortCredits",

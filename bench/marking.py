@@ -1,4 +1,4 @@
-"""Measure what marking rules of one's own cost: the kernel's interpreter, asked of many frames in a program of its own.
+"""Measure what rules of one's own cost: the kernel's interpreter, asked of many frames in a program of its own.
 
     python bench/marking.py [--times 10000000] [--rounds 3]
 
@@ -17,7 +17,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from experiments.switch_rules.l4s_dual_queue import Coupled
+from experiments.switch_rules.rocc_fair_rate import FairRate
+from experiments.switch_rules.safe_flowlets import SafeFlowlets
 from testbed.bytecode.code import NO_ENTRY
+from testbed.bytecode.values import Refusal
+from testbed.switch.rules import way_code
+from testbed.switch.rules.choosing import SwitchLine, WayRule
+from testbed.switch.rules.hooks import OfferedFrame, PortRule
 from testbed.switch.rules.marking import MarkingRule, PortLine, QueuedFrame
 from testbed.switch.rules.rule_code import METHODS, RuleCode, code_of
 from testbed.units import Rate, Scale
@@ -49,6 +55,23 @@ class Average(MarkingRule):
         return False
 
 
+class Short(PortRule):
+    """A limit of a queue, with a count, and a weight by the queue's length."""
+
+    def __init__(self, line: PortLine) -> None:
+        super().__init__(line)
+        self.refused = 0
+
+    def on_admission(self, frame: OfferedFrame) -> int:
+        if frame.is_lossless or frame.queued_octets < 40_000:
+            return self.ADMIT
+        self.refused += 1
+        return self.TRIM
+
+    def on_weight(self, frame: QueuedFrame) -> int:
+        return 1 + min(8, frame.queued_octets // 10_000)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=10_000_000)
@@ -67,16 +90,17 @@ def main() -> int:
             str(ROOT / "bench/jobs/marking_loop.c"),
         ]
         subprocess.run(words, check=True)
-        for kind in (Step, Coupled, Average):
-            code = code_of(kind(LINE))
+        for kind in (Step, Coupled, Average, Short, FairRate, SafeFlowlets):
+            code = _code(kind)
             assert isinstance(code, RuleCode), code
             program = code.program
-            head = struct.pack("=II7I", len(program.instructions), program.cells, *program.entries)
+            head = struct.pack("=III7I", len(program.instructions), program.cells, program.more, *program.entries)
             given = head + program.octets + code.frame
-            for event, method in enumerate(METHODS):
+            for event, method in enumerate(program.methods):
                 if program.entries[event] == NO_ENTRY:
                     continue
-                command = [str(loop), str(options.times), str(event)]
+                way = "ways" if program.methods != METHODS else "told" if event in (2, 3) else "asked"
+                command = [str(loop), str(options.times), str(event), way]
                 lines = [
                     subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True)
                     for _ in range(options.rounds)
@@ -84,6 +108,12 @@ def main() -> int:
                 ns = min(float(one.stdout.split()[0]) for one in lines)
                 print(f"{kind.__name__}.{method}: {ns:.1f} ns a frame")
     return 0
+
+
+def _code(kind: type[MarkingRule] | type[WayRule]) -> RuleCode | Refusal:
+    if issubclass(kind, WayRule):
+        return way_code.code_of(kind(SwitchLine(LINE.rate, LINE.scale, "leaf1", 1)))
+    return code_of(kind(LINE))
 
 
 if __name__ == "__main__":

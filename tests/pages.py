@@ -85,7 +85,8 @@ ON_THIS_MACHINE = {
     "docs/plots.md:0",
     "docs/studies.md:0",
     "docs/studies.md:1",
-    "docs/switch-rules.md:1",
+    "docs/switch-rules.md:2",
+    "docs/switch-rules.md:3",
     "docs/wan.md:1",
 }
 """Programs for the user's own Python."""

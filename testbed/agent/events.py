@@ -60,6 +60,7 @@ def _fault(value: int) -> Any:
     return FAULTS[number] if number < len(FAULTS) else number
 
 
+_REASONS = (*DROP_REASONS, "rule of a port")
 _REACTION = Field("reaction_ns", "nanoseconds from the cause to this event")
 _DEADLOCK = Field("deadlock", "its number in this network, from 1 on", lambda value: value >> 48)
 _ITEM = Field("what", "policy, tunnel or vpn", _item)
@@ -83,7 +84,7 @@ class AgentEvent(NamedEvent):
     DROP = (
         100,
         "frame of {octets} octets dropped: {reason}",
-        Field("reason", "the limit that the frame exceeded", lambda value: DROP_REASONS[value >> 32 & 7]),
+        Field("reason", "the limit that the frame exceeded", lambda value: _REASONS[value >> 32 & 7]),
         Field("octets", "the frame's length", lambda value: value & 0xFFFF_FFFF),
     )
     THRESHOLD = (

@@ -56,6 +56,7 @@ FAULTS = (
     "deadline_lab_ns stays where it is",
     "zip() of sequences that differ in length",
     "an assertion that does not hold, or raise",
+    "an answer that is none of those that the method may give",
 )
 INDEX, NOTHING, UNEQUAL, RAISED = 5, 6, 12, 13
 """Those of the faults that a program itself has: FAIL."""
@@ -103,6 +104,8 @@ class Program:
     shown: tuple[tuple[str, str], ...]
     """The names of what a recorder shows, with their kinds."""
     octets: bytes = field(default=b"", compare=False)
+    more: int = 0
+    """The first of the cells with what an event brings beside the fixed ones; 0: there are none."""
 
     def __post_init__(self) -> None:
         packed = b"".join(_INSTRUCTION.pack(NUMBERS[one.operation], one.n, *one[1:4]) for one in self.instructions)

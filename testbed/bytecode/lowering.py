@@ -72,6 +72,8 @@ class Lowering(Calls):
             self.states[name] = self._storage(shape)
         self.given = set[int]()
         """The first cells of arrays with what an event brings."""
+        self.more = 0
+        """The first of the cells with what an event brings beside the fixed ones; 0: there are none."""
         self.stamps = self._arrays()
         self._first_temporary = self.kept = self.free
 
@@ -92,7 +94,9 @@ class Lowering(Calls):
         self._start()
         self._show(shown)
         instructions, places, cells = self.linked()
-        program = Program(instructions, places, tuple(entries), cells, self.methods, self.stamps, tuple(shown))
+        program = Program(
+            instructions, places, tuple(entries), cells, self.methods, self.stamps, tuple(shown), more=self.more
+        )
         constants = tuple(
             (self.most - 1 - cell, kind == FLOAT, float.fromhex(value) if kind == FLOAT else value)
             for (kind, value), cell in self.constants.items()

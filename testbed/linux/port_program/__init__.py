@@ -103,6 +103,7 @@ _WITH_TELEMETRY = Path(__file__).with_name("port_telemetry.bpf.o")
 _WITH_TRIMMING = Path(__file__).with_name("port_trimming.bpf.o")
 _WITH_ALL = Path(__file__).with_name("port_all.bpf.o")
 _WITH_DEI = Path(__file__).with_name("port_dei.bpf.o")
+_WITH_RULES = Path(__file__).with_name("port_rules.bpf.o")
 _NEEDED = ("__rtnl_unlock", "qdisc_reset", "__dev_forward_skb")
 """The functions of the kernel in which frames die. If one is missing, the program `prepare` returns its place here,
 counted from 1."""
@@ -149,6 +150,8 @@ class PortProgram:
     `telemetry` ports can stamp packets, with `lines` they can keep cells until last bits have left, with `trimming`
     they can cut what finds no room, and with `dei`, which goes with neither of
     these two, they can look at a tag's drop eligible indicator.
+    `telemetry` ports can stamp packets, with `lines` they can keep cells until last bits have left, and with `trimming`
+    they can cut what finds no room. With `rules` it asks rules of the user's own, which takes the kernel of `um`.
     """
 
     waits: bool = False
@@ -156,6 +159,7 @@ class PortProgram:
     lines: bool = False
     trimming: bool = False
     dei: bool = False
+    rules: bool = False
     attached: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -201,6 +205,8 @@ class PortProgram:
     def _chosen(self) -> Path:
         if self.dei:
             return _WITH_DEI
+        if self.rules:
+            return _WITH_RULES
         if self.trimming:
             return _WITH_ALL if self.telemetry or self.waits else _WITH_TRIMMING
         return _WITH_TELEMETRY if self.telemetry else _WITH_WAITS if self.waits else _OBJECT

@@ -25,6 +25,7 @@ from testbed.linux.port_program.records import (
     QUEUE_SETTINGS,
     REASONS,
     REQUEST,
+    RULED,
     SIZES,
     TRIMMED,
     WATERMARK,
@@ -227,6 +228,8 @@ class BufferTables:
             impossible_releases=fields[30],
             trimmed_frames=fields[14 + TRIMMED],
             trimmed_cells=fields[22 + TRIMMED],
+            ruled_frames=fields[14 + RULED],
+            ruled_cells=fields[22 + RULED],
         )
 
     def queue(self, slot: int, queue: int) -> QueueCounters:

@@ -24,6 +24,7 @@ WITH_TRIMMING = _HERE / "port_trimming.bpf.o"
 WITH_ALL = _HERE / "port_all.bpf.o"
 WITH_DEI = _HERE / "port_dei.bpf.o"
 TUNNEL_OBJECT = _HERE / "tunnel_ecn.bpf.o"
+WITH_RULES = _HERE / "port_rules.bpf.o"
 VARIANTS = {
     OBJECT: (),
     WITH_WAITS: ("WAITS",),
@@ -31,6 +32,7 @@ VARIANTS = {
     WITH_TRIMMING: ("TRIM",),
     WITH_ALL: ("WAITS", "TELEMETRY", "TRIM"),
     WITH_DEI: ("WAITS", "DEI"),
+    WITH_RULES: ("WAITS", "TELEMETRY", "TRIM", "RULES"),
 }
 """The macros that are defined in each object of the port program."""
 SOURCES = dict.fromkeys(VARIANTS, SOURCE) | {TUNNEL_OBJECT: TUNNEL_SOURCE}

@@ -13,7 +13,8 @@
  * With WAITS defined the program also keeps, for those who look for deadlocks, how many cells of each group lie in each
  * queue. That is an object of its own, so that it costs other networks nothing.
  *
- * With TRIM defined it can cut what it would drop (port_trimming.bpf.h).
+ * With TRIM defined it can cut what it would drop (port_trimming.bpf.h), and with RULES it asks rules of the user's own
+ * (port_rules.bpf.h).
  *
  * With TELEMETRY defined it also stamps RoCE packets that collect telemetry (testbed/frames/telemetry.py); that object
  * has WAITS as well.
@@ -331,7 +332,7 @@ struct ways {
 	__u32 members;
 	__u32 next;			/* whose turn it is */
 	__u32 random;			/* the generator's state, never 0 */
-	__u32 unused;
+	__u32 unused;			/* with RULES: the rule of the user's own that chooses */
 	__u64 gap_ns;			/* a flow that was silent for as long may take another way */
 	__u64 half_life_ns;
 	__u64 flowlets;			/* begun */
@@ -1100,6 +1101,10 @@ static __noinline __u32 by_flowlet(struct ways *ways, __u32 number, __u32 hash, 
 	return member;
 }
 
+#ifdef RULES
+#include "port_rules.bpf.h"
+#endif
+
 /* The member that a frame takes; NO_MEMBER if none is left. */
 static __noinline __u32 choose(struct ways *ways, __u32 number, __u32 hash, __u64 now, __u32 length)
 {
@@ -1124,6 +1129,11 @@ static __noinline __u32 choose(struct ways *ways, __u32 number, __u32 hash, __u6
 	case BY_CHANCE:
 		place = by_chance(ways);
 		break;
+#ifdef RULES
+	case BY_RULE:
+		place = by_rule(ways, number, hash, now, length);
+		break;
+#endif
 	default:
 		place = least_loaded(ways, now);
 	}
@@ -1149,6 +1159,13 @@ static __noinline int way_of(struct __sk_buff *skb, __u32 number)
 
 	if (!found)
 		return 0;
+#ifdef RULES
+	if (found->by == BY_RULE) {
+		read_hashed(skb, &hashed, found->fields);
+		note_fields(&hashed);
+		hash = hash_of(&hashed, found->fields, found->seed);
+	}
+#endif
 	if (found->by <= BY_ADAPTIVE_FLOWLET) {
 		read_hashed(skb, &hashed, found->fields);
 		hash = hash_of(&hashed, found->fields, found->seed);
@@ -1535,7 +1552,11 @@ static __noinline int write_stamp(struct __sk_buff *skb, __u32 ip, __u32 queue)
 	stamp.time_ns = bpf_htonl((__u32)bpf_ktime_get_ns());
 	stamp.queue_octets = bpf_htonl((__u32)out->queued_bytes[queue & (PRIORITIES - 1)]);
 	stamp.sent_octets = bpf_htonl((__u32)sent);
+#ifdef RULES
+	stamp.kbps = bpf_htonl(stamp_of(skb, out, queue, own->kbps));
+#else
 	stamp.kbps = bpf_htonl(own->kbps);
+#endif
 	at = udp + TO_AREA + head[0] * sizeof(stamp);
 	head[0]++;
 	if (!bpf_skb_store_bytes(skb, at, &stamp, sizeof(stamp), 0) &&
@@ -1784,6 +1805,23 @@ int port_out(struct __sk_buff *skb)
 			queue = limited(place);
 		}
 		cells = (length + buffer->cell_bytes - 1) / buffer->cell_bytes;
+#ifdef RULES
+		if (!is_rest) {
+			__u64 frame = (__u64)cells << 32 | (found.version == 6 ? found.octets[1] >> 4 & 3 : found.octets[1] & 3) << 16 |
+				      (found.dscp & 63) << 8 | (local & 7);
+			int verdict = verdict_of(skb, group, buffer, out, frame);
+
+			if (verdict != RULE_ADMIT) {
+				refuse(buffer, group, cells);
+				if (verdict == RULE_TRIM && !exempt && group->lossless == LOSSY && trim(skb, slot, local)) {
+					recount(key, NO_QUEUE, BY_OWN_RULE, cells, length | (local & 7) << FULL_QUEUE);
+					return bpf_redirect(skb->ifindex, 0);
+				}
+				tell(in, group, what(EVENT_DROP, slot, charged, BY_OWN_RULE, length));
+				return DROP;
+			}
+		}
+#endif
 		if (group->lossless == WITH_PORT) {
 			result = admit_with_port(slot, charged, cells, queue ? place : NO_QUEUE, length) & 0xFF;
 		} else {
@@ -2087,6 +2125,9 @@ int choose_way(struct choice *wanted)
 	if (!found)
 		return NO_MEMBER;
 	wanted->hash = hash_of(&hashed, found->fields, found->seed);
+#ifdef RULES
+	note_fields(&hashed);
+#endif
 	return choose(found, number, wanted->hash, wanted->now_ns, wanted->length);
 }
 

@@ -80,6 +80,8 @@ Entry = tuple[int, int]
 DROP_REASONS = ("headroom", "headroom pool", "threshold", "shared pool", "queue threshold", "egress pool")
 """The names in `testbed.switch.buffer.model.DropReason`, in the program's order."""
 REASONS = len(DROP_REASONS)
+RULED = 6
+"""The place, beside the reasons, of frames that a rule of one's own refused."""
 TRIMMED = 7
 """The place, beside the reasons, of frames that were trimmed instead of dropped."""
 TRIMMED_QUEUE = 4
@@ -217,6 +219,9 @@ class GroupCounters:
     trimmed_frames: int = 0
     """The frames that found no room and were trimmed; what is left of them is a frame of another group."""
     trimmed_cells: int = 0
+    ruled_frames: int = 0
+    """The frames that a rule of the port by which they were to leave dropped."""
+    ruled_cells: int = 0
 
 
 class WholePort(NamedTuple):

@@ -40,15 +40,19 @@ class WaysTables:
         self.memory, self._choose = memory, choose
         self._used = 0
 
-    def add(self, by: int, fields: int, seed: int, times: tuple[int, int], slots: Sequence[int]) -> int:
-        """Add a group, without a table, and return its number. `times` are the gap of flowlets and the half-life."""
+    def add(
+        self, by: int, fields: int, seed: int, times: tuple[int, int], slots: Sequence[int], *, rule: int = 0
+    ) -> int:
+        """Add a group, without a table, and return its number. `times` are the gap of flowlets and the half-life, and
+        `rule` is the number of the rule of one's own that chooses.
+        """
         if self._used == WAYS:
             raise bpf.BpfError(f"a network has at most {WAYS} groups of equal ways")
         if len(slots) > MEMBERS:
             raise bpf.BpfError(f"a switch chooses among at most {MEMBERS} ways; these are {len(slots)}")
         number, self._used = self._used, self._used + 1
         start = number * WAYS_ENTRY.size
-        WAYS_HEAD.pack_into(self.memory, start, by, fields, seed, 0, len(slots), 0, seed or 1, 0, *times, 0)
+        WAYS_HEAD.pack_into(self.memory, start, by, fields, seed, 0, len(slots), 0, seed or 1, rule, *times, 0)
         for place, slot in enumerate(slots):
             _SIZE.pack_into(self.memory, start + _MEMBERS_AT + place * MEMBER.size, FIRST_INTERFACE + slot)
         return number

@@ -23,6 +23,7 @@ from testbed.linux import ip_counters
 from testbed.linux.netlink import qdiscs
 from testbed.linux.netlink.rdma import SOFT_ROCE
 from testbed.linux.port_program import NODES, PortProgram
+from testbed.linux.process import kernel
 from testbed.linux.process.forked_helper import ForkedHelper
 from testbed.linux.rdma_devices import RdmaDevices, counters
 from testbed.linux.vswitch import Vswitch
@@ -219,12 +220,18 @@ class FabricCore:
                     f"{dei} has a table of DEI, and {others[0]} trims or has telemetry; a network has one of "
                     "them: leave dei_to_dot1p out, or the others"
                 )
+            if (rules := self._asks_rules()) and dei:
+                raise FabricError(
+                    f"{dei} has a table of DEI, and the network has a rule of one's own; it can have one of them: "
+                    "leave dei_to_dot1p out, or the rule"
+                )
             self.program = program = PortProgram(
                 waits=self.options.deadlock_poll is not None,
                 telemetry=bool(self._stamping()),
                 lines=any(port.has_line for port in self.ports),
                 trimming=any(_trims(port) for port in self.ports),
                 dei=bool(dei),
+                rules=rules,
             )
             if not program.trimming and (idle := [one.name for one in self.ports if _has_trimming(one)]):
                 warn(f"trimming of {listed(idle)} has no effect, as hosts drop nothing; give it to ports of switches")
@@ -280,6 +287,18 @@ class FabricCore:
                 slots = [port.slot for port in ports]
                 self.sockets.inside(ports[0].node, partial(self.tunnel_ecn.attach, slots))
 
+    def _asks_rules(self) -> bool:
+        """Return True if the port program asks rules of one's own, which takes the kernel of `um`."""
+        with_rules = [one.name for one in self.ports if one.intf.settings and _has_hooks(one.intf.settings)]
+        nodes = {port.node.name: port.node for port in self.ports if forwards(port.node)}
+        choosing = [name for name, node in nodes.items() if getattr(node.params.get("ways"), "rule", None)]
+        if (with_rules or choosing) and not kernel.cpu_work_takes_no_time():
+            raise FabricError(
+                f"{listed([*with_rules, *choosing], 4)}: a rule of one's own, which only the kernel of the engine um "
+                "can ask; take --engine um, or leave with_rule() and Ways(rule=...) out"
+            )
+        return bool(with_rules or choosing)
+
     def _stamping(self) -> list[PortState]:
         return [port for port in self.ports if port.intf.settings and port.intf.settings.telemetry]
 
@@ -308,6 +327,8 @@ class FabricCore:
             names = listed([port.name for port in stamping], 8)
             warn(f"Port(telemetry=True) had no effect at {names}: no flow's rate control reads telemetry, as hpcc does")
         others = [*self._rule_faults(), *self.cabling.line_events()]
+        if self.ways and self.ways.rules:
+            self.ways.rules.warn()
         if self._deadlock_watch:
             watch, self._deadlock_watch = self._deadlock_watch, None
             watch.stop()
@@ -325,6 +346,8 @@ class FabricCore:
             self.tunnel_ecn.close()
             self.tunnel_ecn = None
         if self.program:
+            if self.ways and self.ways.rules:
+                self.ways.rules.close()
             self.program.close()
             # Whoever holds the program holds the memory of its maps, which then stay in the kernel
             self.program = self.ways = None
@@ -441,6 +464,10 @@ def _trims(port: PortState) -> bool:
 
 def _looks_at_dei(port: PortState) -> bool:
     return bool(port.intf.settings and port.intf.settings.priorities.looks_at_dei)
+
+
+def _has_hooks(settings: Any) -> bool:
+    return settings.marking is not None and bool(settings.marking.hooks)
 
 
 def _has_trimming(port: PortState) -> bool:

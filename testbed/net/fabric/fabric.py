@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from testbed.linux.port_program.tunnel_ecn import TunnelMarks
     from testbed.net.fabric.link.credits import CreditCounters
     from testbed.net.fabric.rules.at_ports import MarkingReading
+    from testbed.net.fabric.rules.at_switches import WayRuleReading
     from testbed.switch.link.counters import LlrReport
 
 __all__ = ["Fabric", "FabricCore", "FabricError", "Mismatch", "PortState", "with_measured"]
@@ -118,6 +119,13 @@ class Fabric:
         state = self.port(port)
         return at_ports.reading(state, self.core.sockets.of(state.node))
 
+    def way_rule(self, switch: str) -> WayRuleReading:
+        """Return what the rule by which a switch chooses among ways has done so far: its state, and its fault."""
+        ways = self.core.ways
+        if ways is None or ways.rules is None:
+            raise FabricError(f"{switch} has no rule that chooses among ways; write Ways(rule=MyRule)")
+        return ways.rules.reading(switch)
+
     def queue(self, port: str, queue: int) -> QueueCounters:
         """Return the counters of a queue that an egress pool limits."""
         return self.core.running_program().buffers.queue(self.port(port).slot, _checked(queue))
@@ -190,6 +198,7 @@ class Fabric:
         for group in self._groups(self.buffers, range(8)):
             for reason, frames in zip(DROP_REASONS, group.dropped_frames, strict=True):
                 found[f"buffer: {reason}"] += frames
+            found["rule of a port"] += group.ruled_frames
         for slot in core.ports.slots.values():
             port = program.port(slot)
             found["watchdog"] += sum(port.blocked_frames)

@@ -70,6 +70,8 @@ LAB_AGENT_REACTION = Reaction(Duration("26us"), Duration("40us"))
 """
 LAB_RESPONSE = Duration("150us")
 """The time, in the lab, that headroom allows each end of a cable for its agent's work."""
+_NEVER_QUEUED = Size("1GB")
+"""The length from which on a curve marks that is to mark nothing."""
 MEASUREMENT = MeasurementSettings(
     interval_ns=5_000_000, timeout_ns=3_000_000_000, repeat_ns=None, stamp_lag_ns=100_000_000
 )
@@ -285,6 +287,20 @@ class Port:
                 "Port(ecn={3: EcnCurve(...)}).with_marking(...)"
             )
         return replace(self, marking=Marking(rule, chosen))
+
+    def with_rule(self, rule: RuleMaker, *queues: int) -> Port:
+        """Return the same port with a rule of one's own: of these queues, or of all that have an ECN curve.
+
+        `rule` is a subclass of PortRule, or a function that makes one of a PortLine. In place of curves it decides what
+        is marked; a queue without one gets a curve that marks nothing, for after a fault.
+        """
+        from testbed.switch.rules.marking import Marking
+
+        chosen = frozenset(queues or self.ecn)
+        if not chosen:
+            raise PortError("with_rule() names no queue, and none has an ECN curve; write with_rule(MyRule, 3)")
+        silent = {queue: EcnCurve.step(_NEVER_QUEUED) for queue in chosen if queue not in self.ecn}
+        return replace(self, ecn={**self.ecn, **silent}, marking=Marking(rule, chosen, hooks=True))
 
     def with_credits(self, *vcs: int, cells: int | None = None, mode: str = "per_vc", **timers: Any) -> Port:
         """Return the same port with credits (CBFC) for these virtual channels in place of PFC, if its peer has them.

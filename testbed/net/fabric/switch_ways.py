@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.agent.pfc.lost_ways import WaysPlan
 from testbed.errors import UsageError, listed, warn
@@ -22,8 +22,12 @@ from testbed.switch.ways.polarisation import polarisation
 from testbed.switch.ways.settings import By, Ways, WaysSource
 from testbed.units import Size
 
+if TYPE_CHECKING:
+    from testbed.net.fabric.rules.at_switches import SwitchRules
+
 CODES = {
-    By.HASH: 0, By.RESILIENT: 0, By.FLOWLET: 1, By.ADAPTIVE_FLOWLET: 2, By.SPRAY: 3, By.RANDOM: 4, By.LEAST_LOADED: 5
+    By.HASH: 0, By.RESILIENT: 0, By.FLOWLET: 1, By.ADAPTIVE_FLOWLET: 2, By.SPRAY: 3, By.RANDOM: 4, By.LEAST_LOADED: 5,
+    By.RULE: 6,
 }  # fmt: skip
 """The numbers of the rules in the port program; a resilient table is a matter of the table alone."""
 _FRAME = 1514
@@ -68,6 +72,8 @@ class SwitchWays:
         self._of_routers: dict[Ways, list[str]] = {}
         """The routers with a choice, by their settings."""
         self._leaves: list[str] = []
+        self.rules: SwitchRules | None = None
+        """The rules of one's own by which switches choose, if there are any."""
 
     def make_groups(self, node: Any, equal: Mapping[str, tuple[str, ...]]) -> None:
         """Make the groups of a switch; `equal` has the ports for each station that it reaches by several."""
@@ -82,8 +88,9 @@ class SwitchWays:
             return
         seed = seed_in_force(settings, _run_seed(), node.name)
         groups: dict[tuple[str, ...], WaysPlan] = {}
+        rule = self._rule_of(node.name, settings, self._ports.port(next(iter(equal.values()))[0]))
         for ports in dict.fromkeys(equal.values()):
-            groups[ports] = self._group(node.name, settings, seed, [self._ports.port(name) for name in ports])
+            groups[ports] = self._group(node.name, settings, seed, [self._ports.port(name) for name in ports], rule)
         self.plans[node.name] = list(groups.values())
         self.group_of[node.name] = {station: groups[ports].number for station, ports in equal.items()}
 
@@ -103,7 +110,17 @@ class SwitchWays:
             return
         self._of_routers.setdefault(settings, []).append(node.name)
 
-    def _group(self, switch: str, settings: Ways, seed: int, ports: list[PortState]) -> WaysPlan:
+    def _rule_of(self, switch: str, settings: Ways, first: PortState) -> int:
+        """Return the number of the rule of one's own by which a switch chooses; 0 if it has none."""
+        if settings.rule is None:
+            return 0
+        # Read here: a module takes the lab's time, and other networks would begin later.
+        from testbed.net.fabric.rules.at_switches import SwitchRules
+
+        self.rules = self.rules or SwitchRules()
+        return self.rules.add(switch, settings.rule, first, _run_seed())
+
+    def _group(self, switch: str, settings: Ways, seed: int, ports: list[PortState], rule: int) -> WaysPlan:
         weights = self._weights(switch, settings, ports)
         if len(ports) > MEMBERS:
             raise UsageError(f"{switch} has {len(ports)} equal ways to a host; it can choose among {MEMBERS} at most")
@@ -127,6 +144,7 @@ class SwitchWays:
             seed,
             (units.lab(gap).ns, units.lab(half_life).ns),
             [port.slot for port in ports],
+            rule=rule,
         )
         plan = WaysPlan(number, settings, weights, tuple(port.slot for port in ports), units.lab(gone_after).ns)
         plan.put(self._program.ways)

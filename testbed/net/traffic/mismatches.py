@@ -106,6 +106,8 @@ def _of_queues(way: Sequence[Place], flow: Flow, ds_field: int) -> Iterator[str]
         curve = settings.ecn.get(queue)
         if queue not in settings.pfc.enabled:
             is_lossy[place.port.name] = None
+        elif settings.marking and queue in settings.marking.queues:
+            continue  # in place of the curve a rule marks, which drops none
         elif curve and not ds_field & 3 and not curve.keep_not_ect:
             drops[place.port.name] = None
     if drops:

@@ -1,4 +1,5 @@
-"""The interface of marking rules: classes that decide which frames of a port's queues are marked.
+"""The interface of marking rules: classes that decide which frames of a port's queues are marked. What all rules of
+switches have in common is here too.
 
 On `um` qdisc red asks the rule's code of each frame (`testbed.switch.rules.rule_code`), in place of its curve. The
 class itself runs in unit tests, alone or at the port of `testbed.switch.rules.model`.
@@ -10,6 +11,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from testbed.bytecode import sources
 from testbed.errors import UsageError
@@ -52,20 +54,50 @@ class QueuedFrame:
     """The time that the frame has waited in the queue, when it departs."""
 
 
-class MarkingRule:
+class Rule:
+    """A rule of one's own in a switch."""
+
+    is_interface: ClassVar = True
+    """True in a class that says which methods there are, and has none of a rule's own."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        sources.keep(getattr(sys.modules.get(cls.__module__), "__file__", None))
+
+    def _draw_from(self, seed: int, name: str) -> None:
+        self._random = zlib.crc32(f"{seed} {name}".encode()) or 1
+
+    def state(self) -> dict[str, float]:
+        """Return at most eight numbers, by name, that the network's `fabric` shows."""
+        return {}
+
+    def chance(self) -> float:
+        """Return the next random number of this port or switch, evenly from 0 to 1 and below it."""
+        word = self._random
+        word ^= word << 13 & _WORD
+        word ^= word >> 17
+        word ^= word << 5 & _WORD
+        self._random = word
+        return word / (_WORD + 1)
+
+    def has(self, method: str) -> bool:
+        """Return True if the rule has a method of its own, and not the one of the interface."""
+        owner = next((kind for kind in type(self).__mro__ if method in vars(kind)), Rule)
+        return "is_interface" not in vars(owner)
+
+
+class MarkingRule(Rule):
     """A rule that decides which frames are marked in the queues of a port. An object of it serves one port.
 
     What a method assigns to `self` stays from frame to frame, and is the same for all queues of the port. A rule can
     mark frames, and nothing else: it drops, delays and reorders none. Frames that are not ECN-capable stay as they are.
     """
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        sources.keep(getattr(sys.modules.get(cls.__module__), "__file__", None))
+    is_interface: ClassVar = True
 
     def __init__(self, line: PortLine) -> None:
         self.line = line
-        self._random = zlib.crc32(f"{line.seed} {line.port}".encode()) or 1
+        self._draw_from(line.seed, line.port)
 
     def on_arrival(self, frame: QueuedFrame) -> bool:
         """Return True to mark a frame that comes to its queue."""
@@ -75,32 +107,23 @@ class MarkingRule:
         """Return True to mark a frame that leaves its queue for the line."""
         return False
 
-    def state(self) -> dict[str, float]:
-        """Return at most eight numbers that `net.fabric.marking(port)` shows, by name."""
-        return {}
-
-    def chance(self) -> float:
-        """Return the next random number of this port, evenly from 0 to 1 and below it."""
-        word = self._random
-        word ^= word << 13 & _WORD
-        word ^= word >> 17
-        word ^= word << 5 & _WORD
-        self._random = word
-        return word / (_WORD + 1)
-
 
 sources.keep(__file__)
 
+BESIDE_MARKS = ("on_admission", "on_stamp", "on_weight")
+"""The methods that a PortRule has beside those of a marking rule."""
 RuleMaker = Callable[[PortLine], MarkingRule]
 
 
 @dataclass(frozen=True)
 class Marking:
-    """The marking rule of a port, and the queues whose frames it is asked of."""
+    """The rule of a port, and the queues whose frames it is asked of."""
 
     rule: RuleMaker
-    """A subclass of MarkingRule, or a function that makes a rule of a PortLine."""
+    """A subclass of MarkingRule or PortRule, or a function that makes a rule of a PortLine."""
     queues: frozenset[int]
+    hooks: bool = False
+    """True if the rule may have the methods of a PortRule, too."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queues", frozenset(self.queues))
@@ -114,4 +137,9 @@ class Marking:
         made = self.rule(line)
         if not isinstance(made, MarkingRule):
             raise RuleError(f"{line.port}: {self.rule!r} makes {made!r}; a marking rule is a subclass of MarkingRule")
+        if not self.hooks and (beside := [name for name in BESIDE_MARKS if made.has(name)]):
+            raise RuleError(
+                f"{line.port}: {type(made).__name__} has {beside[0]}(), which a rule that marks is not asked; write "
+                f"with_rule({type(made).__name__}) in place of with_marking()"
+            )
         return made

@@ -2,7 +2,7 @@
 
 `Group` is a set of ways from one switch to some stations. Its members are numbered; which of them are there can change.
 
-Runs in C: `testbed/linux/port_program/port.bpf.c`.
+Runs in C: `testbed/linux/port_program/port.bpf.c`, `testbed/linux/port_program/port_rules.bpf.h`.
 """
 
 from __future__ import annotations
@@ -159,6 +159,10 @@ class Group:
     gap_ns: int
     half_life_ns: int
     queued: Callable[[int], int] = lambda member: 0
+    rule: Callable[[Sequence[int], Sequence[tuple[int, int, bool]]], int] | None = None
+    """The rule of one's own, where the settings have one: a function of what is told of a frame, and of each way."""
+    number: int = 0
+    """The group's number, as a rule reads it."""
     members: list[WayOfGroup] = field(default_factory=list)
     flowlets: int = 0
 
@@ -193,6 +197,8 @@ class Group:
             self._next = self._next % len(self.table) + 1
         elif by is By.RANDOM:
             place = self._by_chance()
+        elif by is By.RULE:
+            place = self._by_rule(words, now_ns, length)
         else:
             place = self._least_loaded(now_ns)
         self._count(self.members[place], now_ns, length)
@@ -211,6 +217,26 @@ class Group:
         self._flowlets[number] = now_ns, member
         return member
 
+    def _by_rule(self, words: Sequence[int], now_ns: int, length: int) -> int:
+        """Return the way that the rule chooses; that of the hash, if it chooses one that has left."""
+        assert self.rule is not None
+        value = self.hash(words)
+        last_ns, last = self._flowlets.get(value % FLOWLETS, (0, -1))
+        told = (
+            now_ns, length, value, now_ns - last_ns, last, words[8] >> 16, words[8] & 0xFFFF, words[9], words[11],
+            words[10], words[3] or words[0], words[7] or words[4], self.number,
+        )  # fmt: skip
+        places = range(len(self.members))
+        ways = [(self.queued(one), self._given(one, now_ns), self.members[one].is_there) for one in places]
+        place = self.rule(told, ways)
+        if not 0 <= place < len(ways):
+            raise ValueError(f"the rule chooses way {place} of {len(ways)}")
+        if not self.members[place].is_there:
+            place = self.table[value % len(self.table)]
+        self.flowlets += place != last
+        self._flowlets[value % FLOWLETS] = now_ns, place
+        return place
+
     def _by_chance(self) -> int:
         state = self._random
         state ^= state << 13 & _32_BITS
@@ -227,9 +253,13 @@ class Group:
         return min((one for one in order if self.members[one].is_there), key=lambda one: self._load(one, now_ns))
 
     def _load(self, place: int, now_ns: int) -> int:
+        return self.queued(place) + self._given(place, now_ns)
+
+    def _given(self, place: int, now_ns: int) -> int:
+        """Return the octets that a way was given lately."""
         member = self.members[place]
         lives = self._lives(member, now_ns)
-        return self.queued(place) + (member.load >> lives if lives < _64_LIVES else 0)
+        return member.load >> lives if lives < _64_LIVES else 0
 
     def _lives(self, member: WayOfGroup, now_ns: int) -> int:
         return (now_ns - member.load_ns) // self.half_life_ns if self.half_life_ns else _64_LIVES

@@ -15,6 +15,7 @@ _NOT_BY_FLOW = {
     By.SPRAY: "each frame takes the next one, whatever its flow",
     By.RANDOM: "each frame takes one that is drawn by chance, whatever its flow",
     By.LEAST_LOADED: "each frame takes the least loaded one, whatever its flow",
+    By.RULE: "a rule of one's own chooses one for each frame",
 }
 
 

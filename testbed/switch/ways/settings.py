@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from testbed.errors import UsageError, nearest
 from testbed.units import Duration
@@ -34,6 +35,8 @@ class By(enum.StrEnum):
     """Each frame takes a way that is drawn by chance."""
     LEAST_LOADED = "least loaded"
     """Each frame takes the way with the least load: what waits at the port, and what it was given lately."""
+    RULE = "rule"
+    """Each frame takes the way that a rule of one's own chooses: a class that is given as `rule`."""
 
 
 class WaysSource(enum.Enum):
@@ -62,9 +65,9 @@ class HashField(enum.IntFlag):
 
 FIVE_TUPLE = ("source", "destination", "protocol", "source port", "destination port")
 _FIELDS = {one.name.lower().replace("_", " ").replace("mac", "MAC"): one for one in HashField if one.name}
-_BY_HASH = (By.HASH, By.RESILIENT, By.FLOWLET, By.ADAPTIVE_FLOWLET)
+_BY_HASH = (By.HASH, By.RESILIENT, By.FLOWLET, By.ADAPTIVE_FLOWLET, By.RULE)
 _BY_FLOWLET = (By.FLOWLET, By.ADAPTIVE_FLOWLET)
-_BY_LOAD = (By.ADAPTIVE_FLOWLET, By.LEAST_LOADED)
+_BY_LOAD = (By.ADAPTIVE_FLOWLET, By.LEAST_LOADED, By.RULE)
 _WEIGHED = (By.HASH, By.RESILIENT, By.FLOWLET, By.SPRAY, By.RANDOM)
 
 
@@ -89,8 +92,11 @@ class Ways:
     gone_after: Duration | str = "10us"
     """The time from the loss of a way's carrier until the switch chooses among the others. Its frames are lost until
     then. A way that comes back is used at once."""
+    rule: Callable[..., Any] | None = None
+    """The rule of one's own that chooses: a subclass of WayRule, or a function that makes one of a SwitchLine."""
 
     def __post_init__(self) -> None:
+        self._check_rule()
         for name in ("gap", "half_life", "gone_after"):
             time = Duration(getattr(self, name))
             object.__setattr__(self, name, time)
@@ -113,6 +119,15 @@ class Ways:
                 raise UsageError(f"Ways: the weight of {neighbour} is {weight!r}; {advice}")
         if self.by is By.RESILIENT and (type(self.buckets) is not int or not 1 <= self.buckets <= TABLE):
             raise UsageError(f"Ways: buckets is {self.buckets!r}; write a whole number from 1 to {TABLE}")
+
+    def _check_rule(self) -> None:
+        if self.rule is not None and self.by == By.HASH:
+            object.__setattr__(self, "by", By.RULE)
+        if self.rule is not None and self.by != By.RULE:
+            raise UsageError(f"Ways: by={str(self.by)!r} and a rule are both given; a rule chooses by itself")
+        if self.by == By.RULE and not callable(self.rule):
+            given = "no rule is given" if self.rule is None else f"the rule is {self.rule!r}"
+            raise UsageError(f"Ways: {given}; write Ways(rule=MyRule) with a subclass of WayRule")
 
     def times(self) -> tuple[Duration, Duration, Duration]:
         """Return `gap`, `half_life` and `gone_after`."""

@@ -1,4 +1,4 @@
-/* Random programs for the interpreter of rate controls: what it accepts may have faults, and touches nothing but its
+/* Random programs for the interpreter of rate controls and of rules of switches: what it accepts may have faults, and touches nothing but its
  * frame. Built with the sanitizers of addresses and of undefined behaviour by test_control_code.py. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +48,32 @@ static union xc_number number(void)
 	return made;
 }
 
+#define WAYS_CELLS (XC_MORE + XC_COLUMNS * XC_WAYS)
+
+/* What qdisc red and the port program ask a rule, as xoff_rule_kern.c has it */
+static int asked_of_rules(const struct xc_program *made, union xc_number *frame)
+{
+	static s64 more[XC_MORE], rows[XC_COLUMNS * XC_WAYS], told[20];
+	u32 answer, stopped = 0, faults = 0, i;
+	s64 said;
+
+	for (i = 0; i < 20; i++)
+		told[i] = number().i;
+	for (i = 0; i < XC_COLUMNS * XC_WAYS; i++)
+		rows[i] = number().i;
+	xs_tell_ways(made, frame, more, rows, drawn() % (2 * XC_WAYS));
+	for (i = 0; i < XC_SHOW; i++) {
+		if (made->entries[i] == XC_NO_ENTRY)
+			continue;
+		faults += xs_told(made, i, frame, told, drawn() % 2 ? XC_STATE - XS_NOW : drawn() % 20, &said, &stopped) != 0;
+		faults += xs_ask(made, i, frame, &(struct xs_frame){ .now_ns = drawn(), .queue = drawn() }, &answer,
+				 &stopped) != 0;
+		if (stopped >= made->count)
+			abort();
+	}
+	return faults;
+}
+
 int main(int argc, char **argv)
 {
 	long wanted = atol(argv[1]), accepted = 0, faults = 0, i;
@@ -55,7 +81,7 @@ int main(int argc, char **argv)
 
 	seed = strtoull(argv[2], NULL, 0) | 1;
 	for (i = 0; i < wanted; i++) {
-		u32 count = 2 + drawn() % 40, cells = XC_FIRST + drawn() % 80, stopped = 0, j;
+		u32 count = 2 + drawn() % 40, cells = XC_FIRST + drawn() % (drawn() % 8 ? 80 : 400), stopped = 0, j;
 		struct xc_op *code = malloc(count * sizeof(*code));
 		union xc_number *frame = malloc(cells * sizeof(*frame));
 		struct xc_program made = { .count = count, .cells = cells, .code = code };
@@ -63,6 +89,7 @@ int main(int argc, char **argv)
 		for (j = 0; j < XC_ENTRIES; j++)
 			made.entries[j] = drawn() % 3 ? drawn() % count : XC_NO_ENTRY;
 		made.stamps = cells > XC_FIRST + 4 * XC_STAMPS ? cells - 4 * XC_STAMPS : 0;
+		made.more = drawn() % 50 ? cells > XC_FIRST + WAYS_CELLS ? cells - WAYS_CELLS : 0 : drawn();
 		for (j = 0; j < count; j++) {
 			const char *form = forms[code[j].op = drawn() % XC_OPERATIONS];
 
@@ -91,6 +118,7 @@ int main(int argc, char **argv)
 					});
 					faults += pair->rate.fault != 0;
 				}
+			faults += asked_of_rules(&made, frame);
 			xc_show(&made, frame, 5, state);
 			faults += xc_run(&made, drawn() % count, frame, &stopped) != 0;
 			if (stopped >= count)

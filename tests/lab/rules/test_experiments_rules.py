@@ -20,3 +20,11 @@ def test_a_rule_holds_a_queue_at_one_length(ready: PreparedEngine, tmp_path: Pat
 
 def test_a_rule_couples_two_queues(ready: PreparedEngine, tmp_path: Path) -> None:
     kept("l4s_dual_queue", ready, tmp_path)
+
+
+def test_a_rate_that_a_switch_stamps_is_fair_and_holds_its_queue(ready: PreparedEngine, tmp_path: Path) -> None:
+    kept("rocc_fair_rate", ready, tmp_path)
+
+
+def test_a_rule_moves_flows_to_other_uplinks_in_their_order(ready: PreparedEngine, tmp_path: Path) -> None:
+    kept("safe_flowlets", ready, tmp_path)

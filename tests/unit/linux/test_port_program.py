@@ -16,7 +16,7 @@ import pytest
 from testbed.linux.port_program import _OBJECT, DROP_REASONS, EVENT, GroupLimits, PortProgram, PortTables, QueueLimits
 from testbed.linux.port_program.buffer_tables import BufferTables
 from testbed.linux.port_program.build import SOURCE
-from testbed.linux.port_program.records import TRIMMED
+from testbed.linux.port_program.records import RULED, TRIMMED
 
 _INT, _ARRAY, _STRUCT = 1, 3, 4
 _EXTRA = {1: 4, 14: 4, 17: 4, 3: 12}
@@ -114,6 +114,7 @@ def test_a_groups_counters_are_read_where_the_program_writes_them(program: Any) 
     for name in ("dropped_frames", "dropped_cells"):
         assert found.pop(name) == group[name][: len(DROP_REASONS)]
         assert found.pop(name.replace("dropped", "trimmed")) == group[name][TRIMMED]
+        assert found.pop(name.replace("dropped", "ruled")) == group[name][RULED]
     assert found == {name: group[name] for name in found}
 
 

@@ -123,8 +123,8 @@ def test_the_cells_and_the_entries_are_those_of_the_headers_in_c() -> None:
     names = re.findall(r"XS_(\w+)", cells)
     assert [getattr(rule_code, name) for name in names] == list(range(len(names)))
     (events,) = re.findall(r"enum xs_event \{([^}]*)\}", (_LINUX / "xoff_rule.h").read_text())
-    assert re.findall(r"XS_(\w+)", events) == ["ARRIVES", "DEPARTS"]
-    assert rule_code.METHODS == ("on_arrival", "on_departure")
+    assert re.findall(r"XS_(\w+)", events) == ["ARRIVES", "DEPARTS", "ADMITS", "STAMPS", "WEIGHS"]
+    assert rule_code.METHODS == ("on_arrival", "on_departure", "on_admission", "on_stamp", "on_weight")
 
 
 def test_a_rule_has_entries_for_the_methods_that_it_has() -> None:
@@ -169,7 +169,7 @@ def test_the_first_queue_has_the_code_and_the_others_name_it() -> None:
     assert first == (queue_rule.own(3, program),)
     assert none == ()
     assert other == (queue_rule.shared(5, 0x23 << 16),)
-    assert len(first[0][1]) == 44 + 8 * program.count + len(program.frame)
+    assert len(first[0][1]) == 48 + 8 * program.count + len(program.frame)
 
 
 def test_only_the_kernel_of_um_can_ask_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:

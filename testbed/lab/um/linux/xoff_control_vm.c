@@ -45,6 +45,9 @@ int xc_fits(const struct xc_program *program)
 	if (program->stamps && (program->stamps < XC_FIRST || program->stamps + 4 * XC_STAMPS > program->cells ||
 				program->stamps > program->cells))
 		return 0;
+	if (program->more && (program->more < XC_FIRST || program->more > program->cells ||
+			      program->more + XC_MORE + XC_COLUMNS * XC_WAYS > program->cells))
+		return 0;
 	for (i = 0; i < XC_ENTRIES; i++)
 		if (program->entries[i] != XC_NO_ENTRY && program->entries[i] >= program->count)
 			return 0;
@@ -350,6 +353,35 @@ u32 xs_ask(const struct xc_program *program, u32 event, union xc_number *frame, 
 	fault = xc_run(program, program->entries[event], frame, stopped);
 	*answer = frame[XS_ANSWER].i != 0;
 	return fault;
+}
+
+/* Ask a rule about what it is told in its first cells behind the answer: a fault, or the answer */
+u32 xs_told(const struct xc_program *program, u32 event, union xc_number *frame, const s64 *told, u32 numbers,
+	    s64 *answer, u32 *stopped)
+{
+	u32 fault, i;
+
+	for (i = 0; i < numbers && XS_NOW + i < XC_STATE; i++)
+		frame[XS_NOW + i].i = told[i];
+	fault = xc_run(program, program->entries[event], frame, stopped);
+	*answer = frame[XS_ANSWER].i;
+	return fault;
+}
+
+/* Tell a rule that chooses what the ways are; a column is as long as there are ways at the most */
+void xs_tell_ways(const struct xc_program *program, union xc_number *frame, const s64 *more, const s64 *rows, u32 ways)
+{
+	union xc_number *to = frame + program->more;
+	u32 i, column;
+
+	if (!program->more)
+		return;
+	for (i = 0; i < XC_MORE; i++)
+		to[i].i = more[i];
+	to += XC_MORE;
+	for (column = 0; column < XC_COLUMNS; column++)
+		for (i = 0; i < ways && i < XC_WAYS; i++)
+			to[column * XC_WAYS + i].i = rows[column * XC_WAYS + i];
 }
 
 /* What a recorder shows at a moment: on a copy, for to look changes nothing */

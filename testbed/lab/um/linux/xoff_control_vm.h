@@ -56,6 +56,11 @@ enum xs_cell {
 	XS_NOW, XS_QUEUE, XS_OCTETS, XS_ECN, XS_QUEUED_OCTETS, XS_QUEUED_FRAMES, XS_WAITED
 };
 
+/* What a choice among ways has beside its fixed cells: numbers, and columns with a row for each way; as in xoff_rule.h */
+#define XC_MORE 3
+#define XC_COLUMNS 3
+#define XC_WAYS 64
+
 /* Entries: those of enum xr_told, and what a recorder shows */
 #define XC_SHOW 6
 #define XC_ENTRIES 7
@@ -63,7 +68,7 @@ enum xs_cell {
 /* Why an event has ended early; testbed/bytecode/code.py has the words in this order */
 enum xc_fault {
 	XC_NO_FAULT, XC_OVERFLOW, XC_DIVISION, XC_NO_NUMBER, XC_ROOT, XC_INDEX, XC_NOTHING, XC_SHIFT, XC_NO_FUEL,
-	XC_BAD_RATE, XC_BAD_WINDOW, XC_STANDS_STILL, XC_UNEQUAL, XC_RAISED
+	XC_BAD_RATE, XC_BAD_WINDOW, XC_STANDS_STILL, XC_UNEQUAL, XC_RAISED, XC_BAD_ANSWER
 };
 
 struct xc_op {
@@ -75,6 +80,7 @@ struct xc_program {
 	u32 count, cells;
 	u32 entries[XC_ENTRIES];
 	u32 stamps;		/* the first of four arrays of XC_STAMPS cells, or 0 */
+	u32 more;		/* the first of XC_MORE cells and XC_COLUMNS arrays of XC_WAYS cells, or 0 */
 	const struct xc_op *code;
 };
 
@@ -94,6 +100,9 @@ u32 xc_run(const struct xc_program *program, u32 at, union xc_number *frame, u32
 void xc_tell(struct xr_queue_pair *pair, const struct xr_event *event);
 u32 xs_ask(const struct xc_program *program, u32 event, union xc_number *frame, const struct xs_frame *about,
 	   u32 *answer, u32 *stopped);
+u32 xs_told(const struct xc_program *program, u32 event, union xc_number *frame, const s64 *told, u32 numbers,
+	    s64 *answer, u32 *stopped);
+void xs_tell_ways(const struct xc_program *program, union xc_number *frame, const s64 *more, const s64 *rows, u32 ways);
 int xc_show(const struct xc_program *program, const union xc_number *frame, s64 now_ns, double *state);
 
 #endif

@@ -31,6 +31,7 @@
 #include <net/sch_generic.h>
 #include <net/sock.h>
 #include <linux/xoff_credits.h>
+#include <linux/xoff_rule.h>
 #include "xoff_credit_device.h"
 #include "xoff_flow.h"
 #include "xoff_pfc_rules.h"
@@ -568,6 +569,8 @@ static long xp_ioctl(struct file *file, unsigned int command, unsigned long argu
 
 	if (command == XC_OPEN)
 		return xoff_credits_open();
+	if (command == XS_OPEN)
+		return xs_open();
 	mutex_lock(&agent->lock);
 	if (agent->is_ended)
 		found = -ESHUTDOWN;

@@ -47,12 +47,22 @@ def code_for(port: PortState, marking: Marking) -> RuleCode:
     name = type(rule).__name__
     if not kernel.cpu_work_takes_no_time():
         raise FabricError(
-            f"{port.name} has the marking rule {name}, which only the kernel of the engine um can ask: here it is a "
-            "stock one, whose qdisc red has a curve and no place for code; take --engine um, or leave with_marking out"
+            f"{port.name} has the {_kind(marking)} {name}, which only the kernel of the engine um can ask: here it is "
+            "a stock one, whose qdisc red has a curve and no place for code; take --engine um, or leave "
+            f"{'with_rule' if marking.hooks else 'with_marking'} out"
         )
     code = code_of(rule)
     if isinstance(code, Refusal):
-        raise FabricError(f"{port.name}: the marking rule {name} has no code: {code}")
+        raise FabricError(f"{port.name}: the {_kind(marking)} {name} has no code: {code}")
+    if rule.has("on_stamp") and not (port.settings and port.settings.telemetry):
+        raise FabricError(
+            f"{port.name}: {name} has on_stamp(), and the port stamps nothing; write Port(telemetry=True)"
+        )
+    if rule.has("on_weight") and port.settings and (strict := sorted(marking.queues & port.settings.strict)):
+        raise FabricError(
+            f"{port.name}: {name} has on_weight(), and queue {strict[0]} is strict, so it has no weight; name the "
+            f"others in with_rule({name}, ...)"
+        )
     if run is not None:
         run.ran_switch_rule(name, f"code in the kernel, at most {code.cost}")
     return code
@@ -61,17 +71,27 @@ def code_for(port: PortState, marking: Marking) -> RuleCode:
 def program_of(code: RuleCode) -> RuleProgram:
     """Return a rule's code as the kernel takes it."""
     program = code.program
-    return RuleProgram(program.octets, len(program.instructions), program.cells, program.entries, code.frame)
+    return RuleProgram(
+        program.octets, len(program.instructions), program.cells, program.entries, code.frame, program.more
+    )
+
+
+def shown(code: RuleCode, read: RuleReading) -> dict[str, float]:
+    """Return the numbers of a rule's state by their names."""
+    numbers = zip(code.program.shown, read.shown, strict=False)
+    return {name: number if kind == "float" else int(number) for (name, kind), number in numbers}
+
+
+def _kind(marking: Marking) -> str:
+    return "rule" if marking.hooks else "marking rule"
 
 
 def reading(port: PortState, socket: Socket) -> MarkingReading:
     """Return what the marking rule of a port has done so far."""
     for _, code, read in _readings([port], socket):
-        shown = zip(code.program.shown, read.shown, strict=False)
-        state = {name: number if kind == "float" else int(number) for (name, kind), number in shown}
         fault = code.program.fault(read.fault, read.fault_at) if read.fault else ""
-        return MarkingReading(read.asked, state, fault, read.fault_ns if read.fault else None)
-    raise FabricError(f"{port.name} has no marking rule; write Port(ecn={{...}}).with_marking(...)")
+        return MarkingReading(read.asked, shown(code, read), fault, read.fault_ns if read.fault else None)
+    raise FabricError(f"{port.name} has no rule; write Port(ecn={{...}}).with_marking(...)")
 
 
 def ended(by_node: Iterable[Sequence[PortState]], socket_of: Callable[[Any], Socket]) -> list[Record]:

@@ -25,12 +25,18 @@ from testbed.lab.studies import references
 from testbed.lab.studies.references import Outcome
 from tools import published_figures
 
+from . import once
 from .processes import Process, Start
 
 ROOT = Path(__file__).parents[2]
 QUOTED = published_figures.read(ROOT)
 """The figures of experiments that the documentation quotes."""
 JOBS = Path(__file__).parent / "jobs"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _runs_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
+    once.Session.begin(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
@@ -173,7 +179,7 @@ def kept(name: str, on: PreparedEngine, out: Path) -> lab.Result:
 
     It has the digest of the repository, as `xoff verify` checks, if that is of the same image and kernel.
     """
-    result = lab.run(definition.find(name), on=on, out=out).check()
+    result = once.run(name, on=on, out=out).check()
     assert result.claims
     assert result.fidelity.verdict is Verdict.KEPT
     reference = references.read(ROOT).get(references.edition(result.provenance))

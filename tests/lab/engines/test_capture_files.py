@@ -18,6 +18,8 @@ from testbed.lab.job.job import WHOLE_FRAMES, Limits
 from testbed.lab.results.result import Status
 from tests.unit.frames.test_wireshark_dissector import OURS
 
+from .. import once
+
 pytestmark = pytest.mark.packages("tshark")
 
 
@@ -31,7 +33,7 @@ def tshark() -> str:
 
 @pytest.fixture
 def captured(ready: PreparedEngine, tmp_path: Path) -> lab.Result:
-    return lab.run("incast", parameters={"frames": 200}, on=ready, out=tmp_path, capture_octets=WHOLE_FRAMES).check()
+    return once.run("incast", {"frames": 200}, on=ready, out=tmp_path, capture_octets=WHOLE_FRAMES).check()
 
 
 def place(result: lab.Result) -> Path:
@@ -43,7 +45,7 @@ def test_captures_are_the_same_for_the_same_seed_and_change_nothing_that_the_run
     captured: lab.Result, ready: PreparedEngine, tmp_path: Path
 ) -> None:
     again = lab.run("incast", parameters={"frames": 200}, on=ready, out=tmp_path, capture_octets=WHOLE_FRAMES)
-    without = lab.run("incast", parameters={"frames": 200}, on=ready, out=tmp_path)
+    without = once.run("incast", {"frames": 200}, on=ready, out=tmp_path)
     assert again.digest == captured.digest
     files = {name for name in captured.files if name.startswith("captures/")}
     assert len(files) == 2 * 6, "two networks of three cables, a file for each direction"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed import lab
 from testbed.experiment import definition
 from testbed.lab.engines.engine import PreparedEngine
 
+from .. import once
 from ..conftest import failed_claims
 
 QUICK = {
@@ -55,6 +55,6 @@ def test_claims_hold_at_the_ends_of_the_ranges(
 ) -> None:
     if ready.engine.name != "um":
         pytest.skip("on the emulated machine this takes hours; `XOFF_TEST_ENGINE=um` runs it")
-    result = lab.run(definition.find(name), parameters=ends, seed=1, on=ready, out=tmp_path)
+    result = once.run(name, ends, on=ready, out=tmp_path)
     assert failed_claims(result) == set()
     assert result.claims

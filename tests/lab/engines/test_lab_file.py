@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from testbed import lab
 from testbed.lab.engines.engine import PreparedEngine
 from testbed.lab.host import cache, prerequisites
 from testbed.lab.studies.cluster import parts
 
+from .. import once
 from ..processes import Dask, Start
 
 ROOT = Path(__file__).parents[3]
@@ -162,7 +162,7 @@ def test_a_user_with_nothing_but_python_imports_the_lab_and_gets_the_same(
     assert not (there.path / "home" / "user" / ".cache").exists()
 
     theirs = there.result("incast", "--engine", "um", **place)
-    ours = lab.run("incast", on=ready, out=tmp_path)
+    ours = once.run("incast", on=ready, out=tmp_path)
     assert theirs["digest"] == ours.digest
     for name in ("image", "kernel", "kernel_digest", "code"):
         assert theirs["provenance"][name] == getattr(ours.provenance, name), name
@@ -197,7 +197,7 @@ def test_another_linux_names_what_it_lacks_in_its_own_words_and_takes_a_prebuilt
                 first = there.run("./xoff", "run", "incast", "--out", "/home/user/results", "--json",
                                   XOFF_LAB="/home/user/lab.tar", **place)  # fmt: skip
                 assert first.returncode == 0, first.stderr
-                assert json.loads(first.stdout)[0]["digest"] == lab.run("incast", on=ready, out=tmp_path).digest
+                assert json.loads(first.stdout)[0]["digest"] == once.run("incast", on=ready, out=tmp_path).digest
                 assert "this machine needs" not in first.stderr
                 again = there.run("./xoff", "run", "incast", "--out", "/home/user/results", **place)
                 assert again.returncode == 0, again.stderr

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from testbed import lab
-from testbed.experiment import definition
 from testbed.lab import Status
 from testbed.lab.engines.um import PreparedUm, Um
 from testbed.lab.host import cache
@@ -23,6 +21,7 @@ from testbed.lab.job.job import Limits
 from testbed.lab.results.result import RESULT
 from testbed.lab.um import disks, kernel
 
+from .. import once
 from ..conftest import JOBS, Output, Runner, kept
 from ..um_processes import UmProcesses
 
@@ -138,7 +137,7 @@ def test_another_user_gets_the_same(ready: PreparedUm, run: Runner, tmp_path: Pa
             cwd=place, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        ours = lab.run(definition.find("incast"), on=ready, out=tmp_path / "ours")
+        ours = once.run("incast", on=ready, out=tmp_path / "ours")
         assert done.stdout.split()[-1] == ours.digest
     finally:
         subprocess.run(["rm", "-rf", str(place)], check=True)

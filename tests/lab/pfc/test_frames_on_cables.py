@@ -73,7 +73,9 @@ def fates(replay: Replay) -> Counter[str]:
 
 
 def test_each_frame_of_incast_goes_on_arrives_or_is_dropped(ready: PreparedEngine, tmp_path: Path) -> None:
-    result = lab.run("incast", parameters={"frames": 200}, on=ready, out=tmp_path, capture_octets=WHOLE_FRAMES).check()
+    from tests.lab import once
+
+    result = once.run("incast", {"frames": 200}, on=ready, out=tmp_path, capture_octets=WHOLE_FRAMES).check()
     with_pfc, without = followed(result)
     assert with_pfc.left_out == without.left_out == 0
     assert with_pfc.flows == without.flows == [("h1", "r", 3), ("h2", "r", 3)]

@@ -336,9 +336,9 @@ def test_a_time_between_cc_updates_is_octets_of_the_line() -> None:
 class TestRules:
     def test_counters_run_on_past_20_bits(self) -> None:
         cable = Cable(per_vc({3: 1000}))
-        for _ in range(2 * MODULUS // 24):
-            assert cable.send(3, 1518)
-            cable.free(3, 1518)
+        for _ in range(2 * MODULUS // cable.sender.credits.of_frame(9216)):
+            assert cable.send(3, 9216)
+            cable.free(3, 9216)
             cable.updates()
         assert cable.sender.counters[3].sender_credits_consumed > MODULUS
         assert cable.sender.port_credits_used == 0

@@ -69,12 +69,6 @@ class Cable:
 
     # Time
 
-    @property
-    def deadline_ns(self) -> int:
-        """The next moment at which something happens."""
-        arrivals = [wire[0].at_ns for wire in self._wires if wire]
-        return min([*arrivals, *(end.deadline_ns for end in self.ends)])
-
     def offer(self, number: int, content: Any, length: int, now_ns: int, eligible: bool = True) -> None:
         """Give an end a frame of its port, of so many octets without FCS."""
         self.advance(now_ns)
@@ -87,18 +81,23 @@ class Cable:
 
     def advance(self, until_ns: int) -> None:
         """Let happen what is due until a moment."""
-        while (at_ns := self.deadline_ns) <= until_ns:
+        while True:
+            due_ns = [end.deadline_ns for end in self.ends]
+            at_ns = min([*(wire[0].at_ns for wire in self._wires if wire), *due_ns])
+            if at_ns > until_ns:
+                break
             self.now_ns = max(at_ns, self.now_ns)
-            self._step()
+            self._step(due_ns)
         self.now_ns = until_ns
 
-    def _step(self) -> None:
+    def _step(self, due_ns: Sequence[int]) -> None:
+        """Let one thing happen now, of what arrives and of what the ends have due."""
         for number, wire in enumerate(self._wires):
             if wire and wire[0].at_ns <= self.now_ns:
                 self._arrive(number, wire.popleft())
                 return
-        for end in self.ends:
-            if end.deadline_ns <= self.now_ns:
+        for end, end_due_ns in zip(self.ends, due_ns, strict=True):
+            if end_due_ns <= self.now_ns:
                 end.poll(self.now_ns)
                 return
 

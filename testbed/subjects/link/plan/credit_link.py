@@ -8,6 +8,7 @@ gap come on top. A CC_Update takes the line before frames, a CF_Update comes bac
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
@@ -144,12 +145,13 @@ class CreditLink:
         self._poll()
 
     def _leave(self, vc: int) -> None:
-        share = self._drains.get(vc, Fraction(1))
+        share = self._drains.get(vc, 1)
         if vc in self._leaving or not share or not self._buffers.get(vc):
             return
         self._leaving.add(vc)
         octets = self._buffers[vc][0] + LINE_OVERHEAD
-        self._at(self.now + int(-(-octets // share)), lambda: self._left(vc))
+        takes = octets if share == 1 else math.ceil(octets / share)
+        self._at(self.now + takes, lambda: self._left(vc))
 
     def _left(self, vc: int) -> None:
         length = self._buffers[vc].popleft()

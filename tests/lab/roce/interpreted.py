@@ -72,7 +72,7 @@ def value_of(value: Value, frame: bytearray) -> Any:
     if isinstance(value, Const):
         return value.value
     if isinstance(value, Num):
-        return struct.unpack_from("=d" if value.kind == "float" else "=q", frame, 8 * value.cell)[0]
+        return cells(frame, value.cell, value.kind)[0]
     if isinstance(value, Maybe):
         return value_of(value.value, frame) if value_of(value.flag, frame) else None
     if isinstance(value, Items):
@@ -80,12 +80,14 @@ def value_of(value: Value, frame: bytearray) -> Any:
     assert isinstance(value, Series)
     shape = value.shape
     many = shape.most if value.length is None else value_of(value.length, frame)
-    rows = [
-        tuple(value_of(Num(value.first + column * shape.most + row, kind), frame)
-              for column, kind in enumerate(shape.kinds)) for row in range(many)
-    ]  # fmt: skip
-    items = rows if shape.of is not None else [row[0] for row in rows]
+    columns = [cells(frame, value.first + number * shape.most, kind, many) for number, kind in enumerate(shape.kinds)]
+    items = list(zip(*columns, strict=True)) if shape.of is not None else list(columns[0])
     return items if shape.is_list else tuple(items)
+
+
+def cells(frame: bytearray, first: int, kind: str, many: int = 1) -> tuple[Any, ...]:
+    """Return the numbers of so many cells one after the other."""
+    return struct.unpack_from(f"={many}{'d' if kind == 'float' else 'q'}", frame, 8 * first)
 
 
 def differences(control: RateControl, own: Interpreted) -> dict[str, tuple[Any, Any]]:
@@ -99,9 +101,14 @@ def differences(control: RateControl, own: Interpreted) -> dict[str, tuple[Any, 
 
 
 class Events:
-    """Random events for a class and its code: of all kinds, with pauses from nothing to a second."""
+    """Random events for a class and its code: of all kinds, with pauses from nothing to a fifth of a second.
 
-    def __init__(self, seed: int, control: RateControl, own: Interpreted) -> None:
+    `long_pauses` is the share of those from 60 ms on. On a line without a scale they are rare: each is thousands of
+    steps of a timer there.
+    """
+
+    def __init__(self, seed: int, control: RateControl, own: Interpreted, long_pauses: float = 0.2) -> None:
+        self._long_pauses = long_pauses
         self._dice, self._control, self._own = random.Random(seed), control, own
         self.now_ns, self._until, self._sent = 1_000_000_000, 0, 0
         self.count = 0
@@ -115,7 +122,8 @@ class Events:
 
     def _step(self) -> None:
         dice, control, own = self._dice, self._control, self._own
-        self.now_ns += dice.choice((0, 100, 50_000, 1_000_000, 60_000_000)) * dice.randint(0, 3)
+        is_long = dice.random() < self._long_pauses
+        self.now_ns += (60_000_000 if is_long else dice.choice((0, 100, 50_000, 1_000_000))) * dice.randint(0, 3)
         now_ns = self.now_ns
         for _ in range(64):
             if control.deadline_lab_ns > now_ns:

@@ -101,7 +101,7 @@ def load(file: Path) -> Any:
 def compare(library: Any, maker: Any, line: Line, seed: int, events: int) -> None:
     """Let the same random events happen to a class and to its code, and compare all of their state after each."""
     control, own = rates.control(maker, line), Interpreted(library, rates.control(maker, line))
-    happening = Events(seed, control, own)
+    happening = Events(seed, control, own, long_pauses=0.2 if line.scale.k > 1 else 0.01)
 
     def check() -> None:
         assert not own.fault, own.fault

@@ -230,7 +230,7 @@ class BufferSettings:
             raise BufferModelError(f"port {port!r} is not one of this buffer's: {', '.join(map(str, self.ports))}")
 
     def group(self, port: int, priority: int) -> GroupSettings:
-        return self.groups.get((port, priority)) or self.priorities.get(priority) or GroupSettings()
+        return self.groups.get((port, priority)) or self.priorities.get(priority) or LOSSY
 
     def all_groups(self) -> dict[tuple[int, int], GroupSettings]:
         return {(port, priority): self.group(port, priority) for port in self.ports for priority in PRIORITIES}
@@ -242,15 +242,16 @@ class BufferSettings:
 
     def without_effect(self) -> list[str]:
         """Return a warning for each static threshold of a lossless group that its pool cannot reach."""
-        found: dict[tuple[int, int], None] = {}
+        shared_cells = [self.pool_cells(number)[1] for number in range(len(self.pools))]
+        too_high: dict[tuple[int, int], None] = {}
         for group in self.all_groups().values():
-            shared = self.pool_cells(group.pool)[1]
+            shared = shared_cells[group.pool]
             if group.lossless and isinstance(group.threshold, Static) and group.threshold.cells > shared:
-                found[group.threshold.cells, shared] = None
+                too_high[group.threshold.cells, shared] = None
         return [
             f"Static({cells}) is never passed, since the groups share {shared} cells: PAUSE is sent only when all of "
             "them are in use; use a lower threshold or a larger buffer"
-            for cells, shared in found
+            for cells, shared in too_high
         ]
 
     def pool_cells(self, pool: int) -> tuple[int, int, int]:
@@ -395,3 +396,7 @@ def _fraction(name: str, value: Fraction | int | str) -> Fraction:
             f"{name} is {shown}; it is a fraction above 0 such as '1/8', with terms up to {LARGEST_TERM}"
         )
     return exact
+
+
+LOSSY = GroupSettings()
+"""The settings of a priority that nobody has set."""

@@ -144,7 +144,7 @@ def test_a_switch_that_is_paused_needs_no_frame_more(run: Runner) -> None:
 
 def test_a_host_that_is_paused_needs_no_frame_more_on_the_other_engine(run: Runner, vm: PreparedEngine) -> None:
     result = run(headroom_of_a_number_of_frames, on=vm, sender="host", most=FRAMES["10Gb/s", "50us"]).check()
-    assert len(result.claims) == 4 * 5
+    assert sum(claim.name.endswith("frames of the sum") for claim in result.claims) == 4
 
 
 def test_a_host_that_is_paused_needs_no_frame_more_on_the_other_engine_at_any_rate_and_delay(

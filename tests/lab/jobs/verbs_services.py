@@ -67,6 +67,8 @@ _STEPS = {"RC": (0x39, 0x129181, 0x12E01), "UC": (0x39, 0x101181, 0x10001), "UD"
 """The bits of the attributes that the states INIT, RTR and RTS need."""
 _INIT, _RTR, _RTS = 1, 2, 3
 _POST_SHARED = 168
+_SHARED = 0xFF << 16
+"""What is added to the numbers of receives of the shared receive queue."""
 _HANDLE = struct.Struct("<QII")
 _OF_RECEIVES = 128
 """The bit of a completion's operation that a receive has."""
@@ -121,7 +123,7 @@ class End:
             Attributes(state=_INIT, port=1, access=15, queue_key=told["q_key"]),
             Attributes(state=_RTR, mtu=3, way=way, far_number=told["far"] + self.place, receive_psn=told["far_psn"],
                        far_reads=16, rnr_timer=1),
-            Attributes(state=_RTS, send_psn=told["psn"], reads=8, timeout=12, retries=7, rnr_retries=7),
+            Attributes(state=_RTS, send_psn=told["psn"], reads=8, timeout=15, retries=7, rnr_retries=7),
         )  # fmt: skip
         for mask, attributes in zip(_STEPS[service], steps, strict=True):
             if error := verbs.library.ibv_modify_qp(c.c_void_p(self.pair), c.byref(attributes), mask):
@@ -221,7 +223,7 @@ class Services:
             raise OSError(error, "a receive is not taken")
 
     def post_shared(self, slot: int) -> None:
-        self.receive(self.shared, slot, Part(slot * self.slot, self.slot, self.pool[1]), _POST_SHARED)
+        self.receive(self.shared, _SHARED | slot, Part(slot * self.slot, self.slot, self.pool[1]), _POST_SHARED)
 
     def serve(self, told: dict[str, Any]) -> None:
         """Post works and take completions until a line comes and all works are done."""
@@ -230,9 +232,11 @@ class Services:
             for end in self.ends:
                 end.post(told)
             while self.verbs._call(96, self.verbs.completions, 1, c.addressof(done)):
-                if done.status:
+                if done.status and done.number >= _SHARED:
+                    self.post_shared(done.number & 0xFFFF)  # of an unreliable message whose end is lost
+                elif done.status:
                     raise RuntimeError(f"a work of queue pair {done.number >> 16} ended with status {done.status}")
-                if done.operation & _OF_RECEIVES:
+                elif done.operation & _OF_RECEIVES:
                     self.by_number[done.pair].take(done)
                 else:
                     self.ends[done.number >> 16].done += 1

@@ -117,7 +117,7 @@ def random_services(run: Run, ip_version: int = 4, number: int = 1, most: int = 
             with kernel.in_network_of(own.pid):
                 listener = open_listener(is_ipv6=ip_version == 6)
                 settings = c.xr_settings(
-                    mtu=1024, ack_every=16, window=4096, retries=200, retransmit_ns=5_000_000, cnp_ns=50_000_000
+                    mtu=1024, ack_every=16, window=4096, retries=200, retransmit_ns=100_000_000, cnp_ns=50_000_000
                 )
                 device = roce_device.RoceDevice(
                     listener, rows, settings, content_block(), mmap.mmap(-1, mmap.PAGESIZE), first=FIRST_QP,

@@ -279,12 +279,13 @@ def bootstrap(
 
     `meanwhile` is called while that goes on, with the folder in which the root is.
     """
-    preferences = work / "preferences"
+    temporary = cache.elsewhere(work)
+    preferences = temporary / "preferences"  # apt, as another user, cannot enter a closed home, and would go without
     preferences.write_text(
         "".join(f"Package: {name}\nPin: version {version}\nPin-Priority: 1001\n\n"
                 for name, version in pins.items())
     )  # fmt: skip
-    temporary = cache.elsewhere(work)
+    preferences.chmod(0o644)
     environment = {"SOURCE_DATE_EPOCH": str(EPOCH), "TMPDIR": str(temporary)}
     program = prerequisites.find_program("mmdebstrap")
     if program is None:

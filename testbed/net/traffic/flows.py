@@ -112,7 +112,8 @@ class Flows:
     """
 
     def __init__(self, flows: Sequence[Flow], settle: Duration | str | None = None, first: int = 0) -> None:
-        """`settle`: how long to wait at the end for what is still on its way, at most; 20 s of the lab by default.
+        """`settle`: how long to wait at the end for what is still on its way, at most; by default 20 s of the lab, or four
+        times the delay of the longest cable if that is more.
 
         `first`: the number of the first flow. Ports of hosts are chosen by these numbers, so that of several `Flows` at
         one time each has others.
@@ -133,7 +134,9 @@ class Flows:
             self._scales.append(scale)
         self._make_parts()
         slowest = max(self._scales, key=lambda scale: scale.k, default=Scale(1))
-        self._settle = _SETTLE if settle is None else slowest.lab(Duration(settle))
+        far = max((port.lab_cable.delay.ns for own in ports.values() for port in own), default=0)
+        by_default = Duration.from_ns(max(_SETTLE.ns, 4 * far))
+        self._settle = by_default if settle is None else slowest.lab(Duration(settle))
         by_transport: dict[type[Transport], dict[int, Flow]] = {}
         for index, flow in enumerate(self._parts, first):
             by_transport.setdefault(type(flow.transport), {})[index] = flow

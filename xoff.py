@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         QueueCounters,
     )
     from testbed.linux.port_program.trimming_tables import Trimmed
+    from testbed.linux.port_program.tunnel_ecn import TunnelMarks
     from testbed.linux.vswitch import Vswitch
     from testbed.measures.frames import FrameCounts
     from testbed.measures.outcome import (
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
     from testbed.net.fabric.port import Buffer, Port, Reaction
     from testbed.net.fabric.ports import PortState
     from testbed.net.fabric.rules.at_ports import MarkingReading
-    from testbed.net.fabric.rules.at_switches import WayRuleReading
+    from testbed.net.fabric.rules.at_switches import WayRuleReading, way_rule
     from testbed.net.shell.wire import RawPort, Tap, capture
     from testbed.net.traffic import Flow, Flows, Report, flowing, ping, probe
     from testbed.net.traffic.roce import Roce, RoceReport
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from testbed.net.traffic.transport import register as register_transport
     from testbed.net.traffic.udp import Udp
     from testbed.net.traffic.workload import flows as roce_flows
+    from testbed.net.watch.tunnels import tunnel_marks
     from testbed.plot.figure import Plot, plot
     from testbed.report.exports.sql import sql
     from testbed.report.notebook.widget import widget
@@ -131,7 +133,7 @@ if TYPE_CHECKING:
         Static,
         split_evenly,
     )
-    from testbed.switch.credits.settings import PortCredits
+    from testbed.switch.credits.settings import CreditMode, PortCredits
     from testbed.switch.ecn.curve import EcnCurve
     from testbed.switch.ecn.field import Ecn
     from testbed.switch.headroom.exchange import Points as MeasurementPoints
@@ -215,6 +217,7 @@ __all__ = [
     "ControllerAccess",
     "ControllerClient",
     "CreditCounters",
+    "CreditMode",
     "Dc1WanDc2",
     "DcbxSettings",
     "DcbxVersion",
@@ -381,6 +384,7 @@ __all__ = [
     "Trimmed",
     "Trimming",
     "Trust",
+    "TunnelMarks",
     "Udp",
     "UsageError",
     "UsedQueuePair",
@@ -435,8 +439,10 @@ __all__ = [
     "sweep",
     "total_rate",
     "tree_all_reduce",
+    "tunnel_marks",
     "wan_filtered",
     "wan_state",
+    "way_rule",
     "widget",
 ]
 
@@ -493,10 +499,12 @@ _PLACES: dict[str, dict[str, str]] = {
         "testbed.switch.rules.choosing": "WayRule SwitchLine ForwardedFrame WayLoad",
         "testbed.switch.rules.model": "MarkedPort SentFrame",
         "testbed.net.fabric.rules.at_ports": "MarkingReading",
-        "testbed.net.fabric.rules.at_switches": "WayRuleReading",
+        "testbed.net.fabric.rules.at_switches": "WayRuleReading way_rule",
         "testbed.switch.trimming.settings": "TrimException Trimming",
         "testbed.linux.port_program.trimming_tables": "Trimmed",
-        "testbed.switch.credits.settings": "PortCredits",
+        "testbed.linux.port_program.tunnel_ecn": "TunnelMarks",
+        "testbed.net.watch.tunnels": "tunnel_marks",
+        "testbed.switch.credits.settings": "CreditMode PortCredits",
         "testbed.net.fabric.link.credits": "CreditCounters VcCounters",
         "testbed.switch.ways.settings": "Ways HashField",
         "testbed.switch.pfc.settings": "PfcSettings WatchdogSettings WatchdogAction=Action WatchdogKind=Kind",

@@ -88,7 +88,7 @@ class _Outcome:
 
 @experiment(timeout="600s")
 def rocc_fair_rate(run: Run) -> None:
-    """Two flows and then ten into a port, with DCQCN and marks by a curve, and with a fair rate that the switch stamps.
+    """Two flows, then ten, into a port: DCQCN with marks by a curve, and a fair rate that the switch stamps.
 
     A rule of this file computes one rate for all flows by a PI controller of the queue, and stamps it into their
     packets. Acknowledgements bring it back, and the senders have it as their rate. So the queue of two flows and of ten

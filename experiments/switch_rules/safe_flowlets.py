@@ -18,6 +18,7 @@ from xoff import (
     Ways,
     experiment,
     network,
+    way_rule,
 )
 
 SPINES = HOSTS = 4
@@ -103,7 +104,7 @@ def _run(run: Run, case: str, ways: Ways, hosts: int) -> tuple[Duration, int, li
             running.wait()
         octets = [one.octets for one in net.ways("leaf1")]
         if ways.rule is not None:
-            run.figure(f"{case}: moves", int(net.fabric.way_rule("leaf1").state["moves"]))
+            run.figure(f"{case}: moves", int(way_rule(net.fabric, "leaf1").state["moves"]))
     reports = running.reports_of(RoceReport)
     run.figure(f"{case}: slowest flow", running.completion)
     run.figure(f"{case}: octets of uplinks", octets)

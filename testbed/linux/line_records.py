@@ -1,4 +1,4 @@
-"""What cables with errors or Link Layer Retry carry, and what happens at their ends, as the kernel of `um` keeps it.
+"""The records that the kernel of `um` keeps of cables with errors or Link Layer Retry, and of their ends.
 
 /dev/xoff-observe gives it to one that observes (`testbed.linux.process.observing`). What is carried is kept while
 somebody watches; events always. What was fetched is forgotten. The kernel's side is

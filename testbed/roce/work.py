@@ -37,7 +37,7 @@ class AddressHandle:
     """The queue pair that a datagram goes to, and the Q_Key that it wants to see."""
 
     address: str
-    """Of the IP version of its queue pair."""
+    """An address of the IP version of its queue pair."""
     queue_pair: int
     q_key: int
 

@@ -1,4 +1,4 @@
-"""How far a stop goes back: cables in a row, of a network that stands for any."""
+"""The hops that a stop goes back, with cables in a row of a network that stands for any."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FIELDS = (
 )  # fmt: skip
 NOT_RUN = "NOT RUN"
 MODEL, LAB = "model", "lab"
-"""Where a row is from: the standard's Scenario_ID."""
+"""The origin of a row: the standard's Scenario_ID."""
 MOMENTS = "moments of the claims in ns of the hardware"
 ENDS = "addresses of source and destination"
 """The figures of a case in the lab that its rows have, too."""

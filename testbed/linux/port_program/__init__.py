@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from testbed.linux import bpf
 from testbed.linux.port_program.buffer_tables import BufferTables
@@ -65,6 +65,9 @@ from testbed.linux.port_program.records import (
 )
 from testbed.linux.port_program.trimming_tables import EXCEPTION, TRIMMING, Trimmed, TrimmingTables
 from testbed.linux.port_program.ways_tables import WayCounters, WaysTables
+
+if TYPE_CHECKING:
+    from testbed.linux.port_program.tunnel_ecn import TunnelEcn
 
 __all__ = [
     "DROP_REASONS",
@@ -195,6 +198,8 @@ class PortProgram:
         """The groups of equal ways of all switches."""
         self.stampings = Stampings(self._object.map("stampings").shared()) if self.telemetry else None
         """The stamps of ports, in a network with telemetry."""
+        self.tunnel_ecn: TunnelEcn | None = None
+        """The program that copies ECN fields between headers of tunnels, if a node asks for it."""
         self.trimming_tables = self._trimming_tables() if self.trimming else None
         """The trimming of each port, in a network with trimming."""
         if missing := bpf.run(self._object.program("prepare"), bytearray(REQUEST.size)):

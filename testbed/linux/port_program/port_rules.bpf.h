@@ -6,8 +6,8 @@
  * The rules are code that the kernel of the engine `um` interprets (xoff_rule_kern.c). They are asked by a helper that no
  * other kernel has. Without an answer, and after a fault of the rule, the program does what it does without rules.
  *
- * Stated in: testbed/switch/ways/model.py, testbed/switch/rules/hooks.py.
- * Compared by: tests/lab/rules/test_ways.py, tests/lab/rules/test_admission.py.
+ * Stated in: testbed/switch/ways/model.py, testbed/switch/rules/choosing.py, testbed/switch/rules/hooks.py.
+ * Compared by: tests/lab/rules/test_hooks.py.
  * The structures are mirrored by testbed/lab/um/linux/xoff_rule.h.
  */
 

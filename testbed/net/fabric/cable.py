@@ -188,7 +188,7 @@ _WAITS = {None: 0, Forwarding.CUT_THROUGH: 1, Forwarding.STORE_AND_FORWARD: 2}
 
 
 class LlrMode(enum.IntFlag):
-    """What of Link Layer Retry an end of a cable does, as the kernel has it (`enum xl_mode`)."""
+    """The part of Link Layer Retry that an end of a cable does, as the kernel has it (`enum xl_mode`)."""
 
     SENDS = 1
     """It numbers what it sends: OTG's `llr_mode_remote`."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.agent import event_log
 from testbed.agent.agents import Agents
@@ -49,9 +49,6 @@ from testbed.switch.buffer.settings import BufferSettings
 from testbed.switch.headroom.measurement import readable
 from testbed.switch.priority.path import Disagreement
 from testbed.units import Duration, Scale, hardware_times
-
-if TYPE_CHECKING:
-    from testbed.linux.port_program.tunnel_ecn import TunnelEcn
 
 
 class RunningFlows:
@@ -188,8 +185,6 @@ class FabricCore:
         self.run_began_ns = 0
         """The moment by the lab's clock at which the network's run began, in part 0 of several."""
         self.program: PortProgram | None = None
-        self.tunnel_ecn: TunnelEcn | None = None
-        """The program that copies ECN fields between headers of tunnels, if a node asks for it."""
         self.agents: Agents | None = None
         self.buffers: dict[str, BufferSettings] = {}
         """The settings of the buffer of each switch and router."""
@@ -282,10 +277,10 @@ class FabricCore:
             # Read here: a module takes the lab's time, and other networks would begin later.
             from testbed.linux.port_program.tunnel_ecn import TunnelEcn
 
-            self.tunnel_ecn = TunnelEcn()
+            copies = self.running_program().tunnel_ecn = TunnelEcn()
             for ports in asking:
                 slots = [port.slot for port in ports]
-                self.sockets.inside(ports[0].node, partial(self.tunnel_ecn.attach, slots))
+                self.sockets.inside(ports[0].node, partial(copies.attach, slots))
 
     def _asks_rules(self) -> bool:
         """Return True if the port program asks rules of one's own, which takes the kernel of `um`."""
@@ -342,10 +337,9 @@ class FabricCore:
         for vswitch in self.vswitches.values():
             vswitch.stop()
         self.vswitches.clear()
-        if self.tunnel_ecn:
-            self.tunnel_ecn.close()
-            self.tunnel_ecn = None
         if self.program:
+            if self.program.tunnel_ecn:
+                self.program.tunnel_ecn.close()
             if self.ways and self.ways.rules:
                 self.ways.rules.close()
             self.program.close()

@@ -33,10 +33,8 @@ from testbed.switch.headroom.measurement import readable
 from testbed.units import Scale, hardware_times
 
 if TYPE_CHECKING:
-    from testbed.linux.port_program.tunnel_ecn import TunnelMarks
     from testbed.net.fabric.link.credits import CreditCounters
     from testbed.net.fabric.rules.at_ports import MarkingReading
-    from testbed.net.fabric.rules.at_switches import WayRuleReading
     from testbed.switch.link.counters import LlrReport
 
 __all__ = ["Fabric", "FabricCore", "FabricError", "Mismatch", "PortState", "with_measured"]
@@ -119,13 +117,6 @@ class Fabric:
         state = self.port(port)
         return at_ports.reading(state, self.core.sockets.of(state.node))
 
-    def way_rule(self, switch: str) -> WayRuleReading:
-        """Return what the rule by which a switch chooses among ways has done so far: its state, and its fault."""
-        ways = self.core.ways
-        if ways is None or ways.rules is None:
-            raise FabricError(f"{switch} has no rule that chooses among ways; write Ways(rule=MyRule)")
-        return ways.rules.reading(switch)
-
     def queue(self, port: str, queue: int) -> QueueCounters:
         """Return the counters of a queue that an egress pool limits."""
         return self.core.running_program().buffers.queue(self.port(port).slot, _checked(queue))
@@ -168,13 +159,6 @@ class Fabric:
         tables = self.core.running_program().trimming_tables
         return (Trimmed(),) * 8 if tables is None else tables.trimmed(self.port(port).slot)
 
-    def tunnel_marks(self, port: str) -> TunnelMarks:
-        """Return what a port has copied between the headers of tunnels; FabricError if its node has no `tunnel_ecn`."""
-        state, program = self.port(port), self.core.tunnel_ecn
-        if program is None or not state.node.params.get("tunnel_ecn"):
-            raise FabricError(f"{port}: {state.node.name} copies no marks of tunnels; make it with tunnel_ecn=True")
-        return program.marks(state.slot)
-
     def llr(self, port: str) -> LlrReport:
         """Return what a port with LLR, or with errors on its cable, has counted."""
         reports = self.core.cabling.reports()
@@ -208,8 +192,8 @@ class Fabric:
             found[with_queue] += port.died_frames.with_queue
             found["cable"] += port.died_frames.in_cable
             found["longer than the MTU"] += port.died_frames.too_long
-            if core.tunnel_ecn is not None:
-                found["CE of a tunnel, not ECN-capable inside"] += core.tunnel_ecn.marks(slot).dropped
+            if program.tunnel_ecn is not None:
+                found["CE of a tunnel, not ECN-capable inside"] += program.tunnel_ecn.marks(slot).dropped
         waiting_or_dropped = core.waiting_or_dropped()
         if waiting_or_dropped is None:
             return None

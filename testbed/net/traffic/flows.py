@@ -112,8 +112,8 @@ class Flows:
     """
 
     def __init__(self, flows: Sequence[Flow], settle: Duration | str | None = None, first: int = 0) -> None:
-        """`settle`: how long to wait at the end for what is still on its way, at most; by default 20 s of the lab, or four
-        times the delay of the longest cable if that is more.
+        """`settle`: how long to wait at the end for what is still on its way, at most; by default 20 s of the lab, or
+        four times the delay of the longest cable if that is more.
 
         `first`: the number of the first flow. Ports of hosts are chosen by these numbers, so that of several `Flows` at
         one time each has others.

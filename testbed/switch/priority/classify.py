@@ -25,7 +25,7 @@ Rewriting, where the tables name the dot1p value, whatever the trust mode:
      HC' = ~(~HC + ~m + m') for the 16 bits that hold the DS field), so that a wrong one stays wrong. An IPv4 frame that
      ends before its checksum does (octet 11 of the header) keeps its DSCP. IPv6 has no checksum.
 
-Runs in C: `testbed/linux/port_program/port.bpf.c`; with a table of DEI, `testbed/linux/port_program/port_dei.bpf.h`.
+Runs in C: `testbed/linux/port_program/port.bpf.c`, `testbed/linux/port_program/port_dei.bpf.h`.
 """
 
 from __future__ import annotations

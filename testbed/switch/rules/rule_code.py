@@ -43,7 +43,7 @@ _TOLD = {
     ),
     "on_stamp": ("now_lab_ns", "queue", "octets", "line_kbps", "queued_octets"),
 }
-"""What the port program tells of a frame, in the order of the cells from NOW on."""
+"""The facts about a frame that the port program gives a rule, in the order of the cells from NOW on."""
 MOST_OCTETS = 60_000
 """The octets of code and state that fit into a message to the kernel."""
 _INSTRUCTION, _CELL = 8, 8

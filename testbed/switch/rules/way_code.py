@@ -17,9 +17,9 @@ FIXED = (
     "now_lab_ns", "octets", "hash", "since_lab_ns", "last", "", "source_port", "destination_port", "protocol",
     "queue_pair", "flow_label",
 )  # fmt: skip
-"""What is told of a frame, in the order of the cells from NOW on; the place without a name has the number of ways."""
+"""The facts about a frame that a rule is given, in cells from NOW on; the one without a name has the number of ways."""
 MORE = ("source", "destination", "group")
-"""What is told beside that, in cells of which the program says where they are."""
+"""The other facts that a rule is given, in cells of which the program says where they are."""
 _WAYS = Rows((INT, INT, BOOL), WayLoad, MOST_WAYS, varies=True)
 
 

@@ -23,7 +23,7 @@ RATES = ("100Gb/s", "400Gb/s", "800Gb/s")
 CABLES = {"5 m": "25ns", "100 m": "500ns", "2 km": "10us", "50 km": "250us"}
 """Delays of fibre."""
 LAB_NS = 130
-"""What a frame of a line at 10 Mb/s in the lab may be late, at the most."""
+"""The most that a frame of a line at 10 Mb/s in the lab may be late."""
 
 
 def frame(cable: str) -> int:

@@ -68,7 +68,7 @@ _STEPS = {"RC": (0x39, 0x129181, 0x12E01), "UC": (0x39, 0x101181, 0x10001), "UD"
 _INIT, _RTR, _RTS = 1, 2, 3
 _POST_SHARED = 168
 _SHARED = 0xFF << 16
-"""What is added to the numbers of receives of the shared receive queue."""
+"""The offset of the numbers of receives of the shared receive queue."""
 _HANDLE = struct.Struct("<QII")
 _OF_RECEIVES = 128
 """The bit of a completion's operation that a receive has."""

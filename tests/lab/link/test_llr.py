@@ -180,7 +180,7 @@ def test_llr_is_switched_off_and_on_at_one_end_while_the_network_runs(run: Run) 
 
 @experiment(timeout="60s")
 def test_the_live_views_rows_have_the_counters_of_llr_and_of_credits(run: Run) -> None:
-    """What metrics are made of: rows of ports, with what a network's own views count."""
+    """Rows of ports as metrics are made of them agree with a network's own views."""
     from testbed.net.build.network import network
     from testbed.net.fabric.cable import Cable
     from testbed.net.fabric.port import Port

@@ -87,7 +87,7 @@ class Weather:
 
 @dataclass
 class Done:
-    """What a run of random works came to."""
+    """The result of a run of random works."""
 
     events: int = 0
     packets: int = 0

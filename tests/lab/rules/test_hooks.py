@@ -10,6 +10,7 @@ from testbed.lab import Run, experiment
 from testbed.linux.port_program import PortProgram
 from testbed.linux.queue_rule import RuleDevice
 from testbed.net.fabric.rules.at_ports import program_of
+from testbed.net.fabric.rules.at_switches import way_rule
 from testbed.switch.rules import way_code
 from testbed.switch.rules.choosing import ForwardedFrame, SwitchLine, WayLoad, WayRule, of_numbers
 from testbed.switch.ways.model import Group, table
@@ -330,7 +331,7 @@ def test_frames_leave_by_the_ways_that_a_rule_chooses_but_not_by_a_lost_one(run:
         frames = [one.frames for one in net.ways("leaf1")]
         run.claim("frames of the lost way", frames[1], equals=100)
         run.claim("frames in all", sum(frames), equals=800)
-        run.claim("asked", net.fabric.way_rule("leaf1").asked, equals=800)
+        run.claim("asked", way_rule(net.fabric, "leaf1").asked, equals=800)
 
 
 @experiment
@@ -338,7 +339,7 @@ def test_a_way_that_does_not_exist_is_a_fault_and_the_hash_chooses_from_then_on(
     with network(LeafSpine(2, 4, 4, ways=Ways(rule=Outside, seed=3))) as net:
         flows = net.run(Flow("h1", "h5", count=400, source_port=50_000))
         frames = [one.frames for one in net.ways("leaf1")]
-        fault = net.fabric.way_rule("leaf1").fault
+        fault = way_rule(net.fabric, "leaf1").fault
     run.claim("lost", flows.lost, equals=0)
     run.claim("fault", fault.partition(", at ")[0], equals="an answer that is none of those that the method may give")
     run.claim("all frames", sum(frames), equals=400)

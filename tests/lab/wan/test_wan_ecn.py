@@ -14,6 +14,7 @@ from testbed.linux.process.kernel import in_network_of
 from testbed.net.build.topo import LosslessTopo
 from testbed.net.traffic.flow import Flow
 from testbed.net.traffic.roce import Roce
+from testbed.net.watch.tunnels import tunnel_marks
 from testbed.roce.settings import Settings
 from testbed.switch.ecn.curve import EcnCurve
 from testbed.units import Duration
@@ -56,12 +57,12 @@ def test_marks_outside_are_marks_inside_and_cnps(run: Run, ip_version: int = 6) 
             marks[name] = {"outside": outside, "inside": inside, "CNPs": cnps, "dropped": dropped}
             run.figure(f"{name}: marks", marks[name])
             if copies:
-                going, coming = (net.fabric.tunnel_marks(port) for port in ("r1-eth1", "r3-eth1"))
+                going, coming = (tunnel_marks(net.fabric, port) for port in ("r1-eth1", "r3-eth1"))
                 run.claim("outer headers with the inner field", going.copied_out, equals=sent if ip_version == 4 else 0)
                 run.claim("inner headers with the outer field", coming.copied_in, equals=outside)
             else:
                 try:
-                    net.fabric.tunnel_marks("r3-eth1")
+                    tunnel_marks(net.fabric, "r3-eth1")
                 except UsageError as error:
                     said = str(error)
                 run.claim("what is said of a router without it", said, equals=(
@@ -144,9 +145,9 @@ def test_each_field_outside_and_inside_comes_out_as_the_table_of_rfc_6040_has_it
                     found[outer] = tuple(row)
                 run.claim(f"IPv{version}, {name}: fields inside", _shown(found), equals=_shown(table))
                 run.claim(f"IPv{version}, {name}: checksums", sorted(sums), equals=[0] if version == 4 else [])
-        marks = net.fabric.tunnel_marks("r1-eth0")
+        marks = tunnel_marks(net.fabric, "r1-eth0")
         run.claim("dropped, and written inside", [marks.dropped, marks.copied_in], equals=[4, 4 * 3])
-        sent = net.fabric.tunnel_marks("r1-eth1").copied_out
+        sent = tunnel_marks(net.fabric, "r1-eth1").copied_out
         run.claim("outer fields that were empty, and got the inner one", sent, equals=4 * 3)
         losses = net.fabric.losses() or {}
         run.claim("the fabric knows the drops", losses.get("CE of a tunnel, not ECN-capable inside"), equals=4)

@@ -3,8 +3,9 @@
  * The interpreter of classes of one's own (xoff_control_vm.h). Like xoff_roce_user.c it is compiled as code of the
  * host's side, because it computes with floating point, and as a library.
  *
- * Stated in: testbed/bytecode/code.py, testbed/roce/control/cells.py, testbed/switch/rules/rule_code.py.
- * Compared by: tests/lab/roce/test_control_code.py, tests/lab/rules/test_rule_code.py.
+ * Stated in: testbed/bytecode/code.py, testbed/roce/control/cells.py, testbed/switch/rules/rule_code.py,
+ * testbed/switch/rules/way_code.py.
+ * Compared by: tests/lab/roce/test_control_code.py, tests/lab/rules/test_rule_code.py, tests/lab/rules/test_hook_code.py.
  */
 #include "xoff_control_vm.h"
 

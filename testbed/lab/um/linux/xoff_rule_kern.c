@@ -4,6 +4,9 @@
  *
  * After a fault a rule is not asked any more: red goes by its curve, the scheduler has the weights of before, and the
  * port program does what it does without a rule.
+ *
+ * Stated in: testbed/switch/rules/choosing.py, testbed/switch/rules/hooks.py.
+ * Compared by: tests/lab/rules/test_hooks.py.
  */
 #include <linux/anon_inodes.h>
 #include <linux/bpf.h>

@@ -28,12 +28,12 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class MarkingReading:
-    """What a marking rule has done at a port so far."""
+    """The state of a marking rule at a port, and its faults so far."""
 
     asked: int
     """The frames that it was asked of; one that arrives and departs counts twice if the rule has both methods."""
     state: dict[str, float]
-    """What its `state()` returns."""
+    """The return value of its `state()`."""
     fault: str
     """The fault after which the port's curves mark, with its place in the class; empty if there was none."""
     fault_lab_ns: int | None

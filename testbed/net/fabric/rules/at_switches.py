@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from testbed.bytecode.values import Refusal
 from testbed.errors import listed, warn
@@ -15,15 +16,18 @@ from testbed.switch.rules import way_code
 from testbed.switch.rules.choosing import SwitchLine, WayRuleMaker, made
 from testbed.switch.rules.rule_code import RuleCode
 
+if TYPE_CHECKING:
+    from testbed.net.fabric.fabric import Fabric
+
 
 @dataclass(frozen=True)
 class WayRuleReading:
-    """What a rule that chooses among ways has done at a switch so far."""
+    """The state of a rule that chooses among ways at a switch, and its faults so far."""
 
     asked: int
     """The frames that it was asked of."""
     state: dict[str, float]
-    """What its `state()` returns."""
+    """The return value of its `state()`."""
     fault: str
     """The fault after which the hash chooses, with its place in the class; empty if there was none."""
     fault_lab_ns: int | None
@@ -46,7 +50,7 @@ class SwitchRules:
             raise FabricError(f"{switch}: the rule {name} has no code: {code}")
         run = Run.current()
         if run is not None:
-            run.ran_rate_control(name, f"code in the kernel, at most {code.cost}")
+            run.ran_switch_rule(name, f"code in the kernel, at most {code.cost}")
         number = self._device.add(program_of(code))
         self._codes[switch] = number, code
         return number
@@ -77,3 +81,11 @@ class SwitchRules:
     def close(self) -> None:
         """Take the rules away."""
         self._device.close()
+
+
+def way_rule(fabric: Fabric, switch: str) -> WayRuleReading:
+    """Return the state of the rule by which a switch chooses among ways, and its fault if it had one."""
+    ways = fabric.core.ways
+    if ways is None or ways.rules is None:
+        raise FabricError(f"{switch} has no rule that chooses among ways; write Ways(rule=MyRule)")
+    return ways.rules.reading(switch)

@@ -1,4 +1,4 @@
-"""What a cable with Link Layer Retry carried, as a frame of a capture."""
+"""A line's frames, ordered sets and losses with Link Layer Retry, as frames of a capture."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ LLR_COLUMNS = frozenset({
     *COUNTED, "replayed_packet", "replayed_byte", "tx_seq", "tx_outstanding_seq", "rx_next_seq", "llr_mode_local",
     "llr_mode_remote", "llr_transmit_state", "llr_ack_nack_transmit_state", "round_trip_time_valid",
 })  # fmt: skip
-"""What is counted of LLR; the model has more, of distances, round trips and errors of single ordered sets."""
+"""The counters of LLR that the lab has; the model also has distances, round trips and errors of ordered sets."""
 SENDER_COLUMNS = frozenset({
     "s_p_cu", "received_cf_update_count", "port_excess_credit_free_error", "vc_state", "s_vc_cc", "s_vc_cf",
 })  # fmt: skip

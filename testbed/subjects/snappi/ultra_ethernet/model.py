@@ -248,7 +248,7 @@ _RECEIVER_METRIC: Schema = {
 }
 _IDENTITIES = ("port_name", "vc_id")
 STATISTICS = {"llr_cbfc_stat": "llr_cbfc", "sender_vc_stat": "sender_vc", "receiver_vc_stat": "receiver_vc"}
-"""What a request can be for, and what the metrics are called then."""
+"""The choices of a request, each with the name of its metrics."""
 
 
 def _columns(schema: Schema) -> Schema:

@@ -67,7 +67,7 @@ def test_without_options_every_case_runs_at_100g_with_both_buffer_models(
 ) -> None:
     main(["switch", "conformance"])
     columns = [{"speed": "100G", "buffer": model} for model in ("dynamic", "static")]
-    cases = [case for case in CASES if not case.startswith(("TC", "PT"))]
+    cases = [case for case in CASES if not case.startswith(("TC", "PT", "LR"))]
     assert planned(tasks) == [(case, column) for case in cases for column in columns]
 
 
@@ -79,6 +79,13 @@ def test_a_plan_has_its_own_cases(tasks: list[Task], capsys: pytest.CaptureFixtu
 def test_the_trimming_plan_has_its_thirteen_cases(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["switch", "conformance", "--plan", "trimming", "--buffer", "static"]) == Exit.OK
     assert [case for case, _ in planned(tasks)] == [f"PT{number:02}" for number in range(1, 14)]
+
+
+def test_the_plan_of_link_layer_retry_has_its_twenty_cases(
+    tasks: list[Task], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["switch", "conformance", "--plan", "llr", "--buffer", "static"]) == Exit.OK
+    assert [case for case, _ in planned(tasks)] == [f"LR{number:02}" for number in range(1, 21)]
 
 
 def test_a_case_is_of_the_plan_that_is_named(tasks: list[Task], capsys: pytest.CaptureFixture[str]) -> None:

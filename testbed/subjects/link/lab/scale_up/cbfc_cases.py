@@ -67,7 +67,7 @@ def _topo(
 
 
 class _Tester:
-    """What the tester's ports do."""
+    """The behaviour of the tester's ports."""
 
     def __init__(self, net: Any) -> None:
         self.net, self.fabric = net, net.fabric

@@ -1,4 +1,4 @@
-"""What a case of the standard measures in the lab: claims of its run, with the moment of each.
+"""The measurements of a case of the standard in the lab: claims of its run, with the moment of each.
 
 The command makes rows of the standard's record of them (`testbed.lab.studies.plan_rows`).
 """

@@ -80,7 +80,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def benchmark(options: argparse.Namespace) -> int:
     """Measure a fabric by the tests of draft-calabria-bmwg-ai-fabric-training-bench: RDMA transport, congestion, load
-    balancing, collectives and job completion time. Runs that are in the folder are not made again."""
+    balancing, collectives, job completion time and the link layer. Runs that are in the folder are not made again."""
     streams.outlast()
     if options.lab is not None and options.scheduler is None:
         raise UsageError("--lab is for the workers of a cluster, which --scheduler names")

@@ -21,7 +21,7 @@ def answer(values: Values) -> Answer:
     if found.sample is not None:
         rows.append(("SONiC's sample", grouped(found.sample[1]), grouped(found.sample[0]), "for rate and length"))
     html = paragraph(f"{found.rate} over {found.length}, {found.delay} one way", "head")
-    html += table(("", "bytes", "frames", "how"), rows, "replay buffer, term by term")
+    html += table(("term", "bytes", "frames", "how"), rows, "replay buffer, term by term")
     if found.timer is not None:
         html += paragraph(f"Replay timer: {found.timer}")
     return Answer(html + notes(found.notes), json.dumps(question.as_json(found), indent=1))

@@ -124,7 +124,9 @@ def test_a_lost_frame_of_a_test_port_is_one_nack_and_one_replay(run: Run) -> Non
             states = seen.llr_transmit_state, seen.llr_ack_nack_transmit_state
             run.claim(f"{fate}: states", states, equals=("advance", "send_acks"))
             run.claim(f"{fate}: NACKs, replays", (seen.rx_nack_ctl_os, seen.tx_replay_event), equals=(count, count))
-            run.claim(f"{fate}: frames sent again", seen.replayed_packet, equals=2 * count)  # it and the next one
+            # The gap after a lost frame shows at the next one, which goes again with it; a damaged one is seen itself.
+            again = {"lost": 2, "damaged": 1, None: 0}[fate]
+            run.claim(f"{fate}: frames sent again", seen.replayed_packet, equals=again)
             run.claim(f"{fate}: their octets", seen.replayed_byte, equals=512 * seen.replayed_packet)
             run.claim(f"{fate}: good frames sent", seen.tx_ok, equals=FRAMES + seen.replayed_packet)
             run.claim(

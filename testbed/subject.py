@@ -60,7 +60,7 @@ class Subject(NamedTuple):
     section: str = ""
     """A section of a report: a function of a result folder, which returns HTML in parts, none if it has nothing."""
     line_frames: str = ""
-    """What a cable carried, as a frame of a capture: a function of a `linux/line_records.py:LineRecord` and of the
+    """The frame of a capture for what a cable carried: a function of a `linux/line_records.py:LineRecord` and of the
     addresses of the port that it comes from and of the one that it goes to; one subject has it."""
     decoders: str = ""
     """Frames in words: the `report/exports/frame_text.py:Decoder` of each EtherType."""

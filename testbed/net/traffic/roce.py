@@ -412,7 +412,7 @@ class RoceReport(Report):
     lost_messages: int = 0
     """The messages of an unreliable service that were sent and have not come whole."""
     drops: Mapping[str, int] = field(default_factory=dict)
-    """Of these, those that the target dropped, by the reason: "incomplete", a packet was missing; "no_receive";
+    """The lost messages that the target dropped, by the reason: "incomplete", a packet was missing; "no_receive";
     "too_long"; "no_access"; "other_keys". All others were lost on the way."""
     limit_events: int = 0
     """The times that the target's shared receive queue told that it had fewer receives than its limit."""

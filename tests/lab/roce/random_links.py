@@ -183,8 +183,8 @@ def any_atomic(dice: random.Random, words: Words) -> Work:
 
 
 class Feed:
-    """What fills the sink of one end: its own reads, or what the far end writes or sends. A sink takes octets in their
-    order, so it is one of these."""
+    """The source of octets for the sink of one end: its own reads, or the far end's writes or sends. A sink takes
+    octets in their order, so it is one of these."""
 
     def __init__(self, end: Both, far: Both, operation: Operation, mtu: int) -> None:
         self._end, self._far, self._operation, self._mtu = end, far, operation, mtu
@@ -212,7 +212,7 @@ class Feed:
 
 
 class UnreliableFeed:
-    """What fills the memory of one end over an unreliable service: messages of one length, at the place of each."""
+    """The messages that fill the memory of one end over an unreliable service: all of one length, each at its place."""
 
     def __init__(self, end: Both, far: Both) -> None:
         self._end, self._far = end, far
